@@ -1,1 +1,1 @@
-"""The task's part of a checkpoint, once its barrier is there: snapshots, their writing, the report."""
+"""The part of a task in a checkpoint after its barrier has arrived: it takes, writes and reports the snapshot."""

@@ -1,11 +1,11 @@
-"""AsyncSnapshot: one checkpoint of one task from its barrier to its report.
+"""AsyncSnapshot: one checkpoint of one task, from its barrier to its report.
 
-It has a fixed number of parts (the operators' state; what the inputs held; what the outputs held), each written by an
-I/O thread. When the last is done, or the first has failed, the report goes out from there: it never waits for the task
-thread. Cancelling makes the parts stop at their next write.
+It has a fixed number of parts: the operators' state, the in-flight data of the inputs, and that of the outputs. I/O
+threads write the parts. The thread that completes the last part, or on which the first part fails, sends the report.
+The report never waits for the task thread. After a cancellation the parts stop at their next write.
 
-No lock is taken: a task thread may be interrupted at any point. Results are appended to a deque, and who pops the one
-token decides how it ends.
+It takes no lock, because a task thread may be interrupted at any point. Results are appended to a deque, and the thread
+that pops the only token decides how the checkpoint ends.
 
 Source: org.apache.flink.streaming.runtime.tasks.AsyncCheckpointRunnable.
 """
@@ -27,22 +27,22 @@ from flinkpy.state.checkpoint_streams import CheckpointedStateScope, CheckpointO
 
 _LOG = logging.getLogger(__name__)
 
-#: Operator id -> its state, as one part has written it.
+#: Operator id -> its state, as written by one part.
 States = dict[str, checkpoint_pb2.OperatorSubtaskState]
 
 
 class SnapshotCancelledError(FlinkError):
-    """Ends the writing of a checkpoint that nobody wants any more."""
+    """Ends the writing of a checkpoint that was aborted."""
 
 
 class AsyncSnapshot:
-    """Thread: made, fed and cancelled by the task thread; parts run on I/O threads.
+    """Writes the parts of one snapshot. Thread: the task thread calls its methods; the parts run on I/O threads.
 
     Args:
-        num_parts: `run_part` is called this often, unless it is cancelled.
-        acknowledge: called once from any thread when all parts are written.
-        decline: called once from any thread with the first failure.
-        on_end: called from any thread when a part has ended.
+        num_parts: how often `run_part` or `skip_part` is called, unless the snapshot is cancelled.
+        acknowledge: called once, on any thread, when all parts have been written.
+        decline: called once, on any thread, with the first failure.
+        on_end: called on any thread when a part has ended.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class AsyncSnapshot:
         on_end: Callable[[], None],
     ) -> None:
         self.checkpoint_id = checkpoint_id
-        #: Completed by the task thread until the last part has started.
+        #: The task thread fills them in before it starts the last part.
         self.metrics = metrics
         self._num_parts = num_parts
         self._streams = streams
@@ -67,20 +67,20 @@ class AsyncSnapshot:
         self._decline = decline
         self._on_end = on_end
         self._started_ns = clock.monotonic_ns()
-        #: (state, bytes written, whether it is data of channels) of each part that is done.
+        #: (state, bytes written, True for data of channels) of each completed part.
         self._done: deque[tuple[States, int, bool]] = deque()
-        #: Whoever pops it ends the checkpoint.
+        #: The thread that pops it ends the checkpoint.
         self._token: list[None] = [None]
         self._futures: list[tuple[Future[None], Callable[[], None]]] = []
 
     @property
     def has_ended(self) -> bool:
-        """Reported or cancelled; a part may still be on its way out of a write."""
+        """True once it has been reported or cancelled. A part may still be finishing a write."""
         return not self._token
 
     @property
     def is_running(self) -> bool:
-        """Whether a part runs or may still come."""
+        """True if a part runs or may still start."""
         return not self.has_ended or any(not future.done() for future, _ in self._futures)
 
     def run_part(
@@ -91,34 +91,34 @@ class AsyncSnapshot:
         *,
         is_in_flight: bool = False,
     ) -> None:
-        """Write one part on the executor. `release` is called exactly once, also where `write` never is.
+        """Writes one part on the executor. `release` is called exactly once, even if `write` is never called.
 
         Args:
-            is_in_flight: it is data of channels.
+            is_in_flight: True if the part is data of channels.
         """
         if self.has_ended:
             release()
             return
         try:
             future = executor.submit(self._run, write, release, is_in_flight)
-        except RuntimeError as error:  # the executor is shut down: the process is ending
+        except RuntimeError as error:  # the executor has been shut down because the process ends
             release()
             self._fail(error)
             return
         self._futures.append((future, release))
 
     def skip_part(self) -> None:
-        """There is nothing to write for one of the parts."""
+        """Completes a part for which there is nothing to write."""
         self._complete({}, 0, True)
 
     def cancel(self) -> bool:
-        """Nobody wants it any more; nothing is reported. False where it had been reported already."""
+        """Cancels the snapshot, which is then not reported. Returns False if it has already been reported."""
         cancelled = self._take_token()
         self._drop_waiting()
         return cancelled
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until no part runs any more; False on timeout."""
+        """Waits until no part runs. Returns False on timeout."""
         return not wait([future for future, _ in self._futures], timeout_s).not_done
 
     # -- I/O threads ---------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class AsyncSnapshot:
         try:
             if not self.has_ended:
                 states = write(counting)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the coordinator must hear of it
+        except BaseException as error:  # noqa: BLE001 - the coordinator must learn of every error
             failure = error
             counting.abort()
         try:
@@ -163,7 +163,7 @@ class AsyncSnapshot:
         metrics.async_duration_ns = self._clock.monotonic_ns() - self._started_ns
         try:
             self._acknowledge(metrics, merged)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the coordinator must not wait for the rest
+        except Exception as error:  # noqa: BLE001 - the coordinator must not wait for a report
             self._decline(checkpoint_error(CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, f"{error}", error))
 
     # -- any thread ----------------------------------------------------------------------------------------------
@@ -178,12 +178,12 @@ class AsyncSnapshot:
     def _fail(self, error: BaseException) -> None:
         if not self._take_token():
             if not isinstance(error, SnapshotCancelledError):
-                _LOG.info("checkpoint %d, which has ended already: %s", self.checkpoint_id, error)
+                _LOG.info("a part of checkpoint %d failed after the checkpoint ended: %s", self.checkpoint_id, error)
             return
         self._decline(checkpoint_error(CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, f"{error}", error))
 
     def _drop_waiting(self) -> None:
-        """Parts that have not begun never will."""
+        """Cancels the parts that have not started."""
         for future, release in self._futures:
             if future.cancel():
                 release()
@@ -191,7 +191,7 @@ class AsyncSnapshot:
 
 
 class _CountingStreams:
-    """The streams of one part: counts what is written, and stops when the checkpoint has ended."""
+    """The streams of one part. They count the bytes written, and raise an error when the checkpoint has ended."""
 
     def __init__(self, streams: CheckpointStreams, owner: AsyncSnapshot) -> None:
         self._streams = streams
@@ -224,12 +224,12 @@ class _CountingStreams:
         self.bytes_written += size_bytes
 
     def abort(self) -> None:
-        """What is still open after a failure leaves nothing behind."""
+        """Removes the files that are still open after a failure."""
         for stream in self._open:
             try:
                 stream.abort()
-            except Exception as error:  # noqa: BLE001 - the failure that brought us here is the one to report
-                _LOG.warning("dropping a checkpoint file failed", exc_info=error)
+            except Exception as error:  # noqa: BLE001 - the first failure is the one to report
+                _LOG.warning("removing an unfinished checkpoint file failed", exc_info=error)
 
 
 class _CountingStream:
@@ -251,7 +251,7 @@ class _CountingStream:
 
 
 def size_of(state: checkpoint_pb2.OperatorSubtaskState) -> int:
-    """Bytes of everything the state refers to."""
+    """Returns the size in bytes of all files that the state refers to."""
     size = 0
     for keyed in state.keyed:
         if keyed.WhichOneof("kind") == "incremental":
@@ -261,6 +261,6 @@ def size_of(state: checkpoint_pb2.OperatorSubtaskState) -> int:
         else:
             size += keyed.key_groups.file.size_bytes
     size += sum(handle.file.size_bytes for handle in state.operator)
-    # Several channels share one file.
+    # Several channels may share one file.
     files = {channel.file.SerializeToString(): channel.file.size_bytes for channel in state.channels}
     return size + sum(files.values())

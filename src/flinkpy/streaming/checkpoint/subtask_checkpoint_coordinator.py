@@ -1,10 +1,11 @@
-"""SubtaskCheckpointCoordinator: what a task does for a checkpoint once it is its turn.
+"""SubtaskCheckpointCoordinator: takes the snapshots of one task.
 
-Synchronous, on the task thread and therefore short: let the operators emit what they hold back, send the barrier on,
-freeze every operator's state. Asynchronous, on I/O threads: write what was frozen, report. The task goes on meanwhile.
+The synchronous phase runs on the task thread and is therefore short: the operators emit what must precede the barrier,
+the barrier is forwarded, and the state of every operator is frozen. The asynchronous phase runs on I/O threads, while
+the task processes records: it writes the frozen state and sends the report.
 
-A failure of the synchronous part fails the task: the operators may have done half of it. A failure of the asynchronous
-part declines the checkpoint, and the task lives on.
+A failure of the synchronous phase fails the task, because operators may have completed only a part of it. A failure of
+the asynchronous phase declines the checkpoint, and the task continues.
 
 Source: org.apache.flink.streaming.runtime.tasks.SubtaskCheckpointCoordinatorImpl.
 """
@@ -31,24 +32,24 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-#: Snapshots that may be written at once, those of aborted checkpoints included. More means that storage hangs.
+#: How many snapshots may be written at once, including those of aborted checkpoints. More means that storage hangs.
 MAX_CONCURRENT_SNAPSHOTS = 16
-#: Aborted checkpoints whose trigger or barrier has not come yet, of which we remember this many.
+#: How many aborted checkpoints are remembered whose trigger or barrier has not arrived yet.
 MAX_REMEMBERED_ABORTS = 128
-#: How long the end of a task waits for I/O threads to leave its state alone, before it is closed under them.
+#: How long a task that ends waits for I/O threads that use its state, before it closes the state anyway.
 CLOSE_TIMEOUT_S = 10.0
-#: How often to look whether an aligned barrier with a timeout has left this task; it is acknowledged when it has.
+#: How often to check if an aligned barrier with a timeout has left this task, which then acknowledges the checkpoint.
 OUTPUT_CHECK_MS = 5
 
-#: (position in `vertex.inputs`, channel, batches of it that were in flight).
+#: (position in `vertex.inputs`, channel, its batches in flight).
 CapturedInput = tuple[int, int, list[Any]]
 
 
 class SubtaskCheckpointCoordinator:
-    """Thread: task thread.
+    """Takes the snapshots of one task. Thread: task thread.
 
     Attributes:
-        last_checkpoint_id: the newest checkpoint this task has taken part in; none up to it can begin any more.
+        last_checkpoint_id: the newest checkpoint of this task. Checkpoints up to this one can no longer begin.
     """
 
     def __init__(
@@ -59,8 +60,8 @@ class SubtaskCheckpointCoordinator:
         on_end: Callable[[], None],
     ) -> None:
         """Args:
-        schedule_after: (delay in ms, action) runs it on the task thread.
-        on_end: called from any thread when an asynchronous part has ended.
+        schedule_after: given a delay in ms and an action, runs the action on the task thread.
+        on_end: called on any thread when an asynchronous part has ended.
         """
         self.last_checkpoint_id = 0
         self._environment = environment
@@ -74,7 +75,7 @@ class SubtaskCheckpointCoordinator:
 
     @property
     def num_running(self) -> int:
-        """Snapshots that are being written."""
+        """The number of snapshots that are being written."""
         for checkpoint_id in [key for key, snapshot in self._snapshots.items() if not snapshot.is_running]:
             del self._snapshots[checkpoint_id]
         return len(self._snapshots)
@@ -89,14 +90,15 @@ class SubtaskCheckpointCoordinator:
         has_capture: bool = False,
         is_finished: bool = False,
     ) -> bool:
-        """Take the snapshot and send the barrier on. False where it was aborted before, or comes too late.
+        """Takes the snapshot and forwards the barrier. Returns False if the checkpoint was aborted or comes too late.
 
         Args:
-            barrier: with the options that this task takes the checkpoint with.
-            has_capture: what the inputs hold is part of it and comes by `on_capture_finished`.
-            is_finished: the operators have been finished.
+            barrier: the barrier, with the options of the checkpoint at this task.
+            has_capture: True if the in-flight data of the inputs is part of the snapshot. It arrives by
+                `on_capture_finished`.
+            is_finished: True if the operators have been finished.
 
-        Raises: FunctionError and others; the task must fail.
+        Raises: FunctionError and others. The task must fail then.
         """
         checkpoint_id = barrier.checkpoint_id
         if checkpoint_id <= self.last_checkpoint_id:
@@ -117,7 +119,7 @@ class SubtaskCheckpointCoordinator:
                 checkpoint_id,
                 checkpoint_error(
                     CheckpointFailureReason.CHECKPOINT_DECLINED,
-                    f"{self._environment.task_name} still writes {self.num_running} earlier ones.",
+                    f"{self._environment.task_name} still writes {self.num_running} earlier checkpoints.",
                 ),
             )
             return True
@@ -169,12 +171,12 @@ class SubtaskCheckpointCoordinator:
         if watched:
             self._watch_outputs(snapshot, barrier, watched, self._alignment_deadline_ms(barrier))
 
-    # -- what is in flight ---------------------------------------------------------------------------------------
+    # -- data in flight ------------------------------------------------------------------------------------------
 
     def on_capture_finished(
         self, checkpoint_id: int, captured: list[CapturedInput], alignment_duration_ns: int, bytes_processed: int
     ) -> None:
-        """All barriers are there: what the inputs held, to be written with the rest."""
+        """Writes the in-flight data of the inputs, after all barriers have arrived."""
         snapshot = self._snapshots.get(checkpoint_id)
         if snapshot is None:
             return
@@ -204,13 +206,16 @@ class SubtaskCheckpointCoordinator:
         snapshot.run_part(self._state.io_executor, write, lambda: None, is_in_flight=True)
 
     def _results_to_watch(self, barrier: CheckpointBarrier) -> list[int]:
-        """Results where the barrier went out in order, and is to overtake if it is still there after the timeout."""
+        """Returns the results in which the barrier is queued in order and overtakes records after the timeout."""
         if alignment_of(barrier) != checkpoint_pb2.ALIGNED or aligned_timeout_ms(barrier) <= 0:
             return []
         return [position for position, writer in enumerate(self._chain.writers) if writer.supports_unaligned]
 
     def _alignment_deadline_ms(self, barrier: CheckpointBarrier) -> int:
-        """Of the monotonic clock: the barrier's time is that of another host, whose clock may be ahead, or set anew."""
+        """Returns the deadline in time of the monotonic clock.
+
+        The barrier has the time of another host, whose clock may be ahead or may have been changed.
+        """
         timeout_ms = aligned_timeout_ms(barrier)
         left_ms = min(timeout_ms, barrier.timestamp_ms + timeout_ms - self._clock.now_ms())
         return self._clock.monotonic_ms() + left_ms
@@ -218,7 +223,7 @@ class SubtaskCheckpointCoordinator:
     def _watch_outputs(
         self, snapshot: AsyncSnapshot, barrier: CheckpointBarrier, watched: list[int], deadline_ms: int
     ) -> None:
-        """Look again until the barrier has left, or the timeout is over and it overtakes."""
+        """Checks again until the barrier has left or, at the deadline, makes it overtake the queued records."""
         checkpoint_id = barrier.checkpoint_id
         if snapshot.has_ended:
             return
@@ -238,10 +243,10 @@ class SubtaskCheckpointCoordinator:
                 captured += [(position, subpartition, batches) for subpartition, batches in overtaken]
         self._write_channels(snapshot, captured, is_output=True)
 
-    # -- its end -------------------------------------------------------------------------------------------------
+    # -- the end -------------------------------------------------------------------------------------------------
 
     def abort_on_barrier(self, checkpoint_id: int, reason: CheckpointFailureReason | None) -> None:
-        """The inputs say that it will not be completed. With a `reason`, the coordinator does not know yet."""
+        """Ends a checkpoint that the inputs gave up. Given a `reason`, also declines it at the coordinator."""
         self._end(checkpoint_id)
         if reason is not None:
             self._state.decline(
@@ -249,7 +254,7 @@ class SubtaskCheckpointCoordinator:
             )
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """The coordinator says that it will not be completed; here it may be over, under way, or still to come."""
+        """Ends a checkpoint that the coordinator aborted. Here it may be over, in progress, or not started."""
         self._end(checkpoint_id)
         self._state.notify_aborted(checkpoint_id)
         self._chain.notify_checkpoint_aborted(checkpoint_id)
@@ -262,7 +267,7 @@ class SubtaskCheckpointCoordinator:
             self._aborted[checkpoint_id] = None
             while len(self._aborted) > MAX_REMEMBERED_ABORTS:
                 del self._aborted[min(self._aborted)]
-            # Nobody downstream needs to wait for a barrier that will not come from here.
+            # Downstream tasks must not wait for a barrier that this task will not send.
             self._chain.emit_to_results(CancelCheckpointMarker(checkpoint_id))
 
     def _forget_aborts(self, up_to: int) -> None:
@@ -270,12 +275,12 @@ class SubtaskCheckpointCoordinator:
             del self._aborted[checkpoint_id]
 
     def cancel(self) -> None:
-        """The task is ending early: give up what is being written."""
+        """Cancels all snapshots, because the task fails or is cancelled."""
         for snapshot in self._snapshots.values():
             snapshot.cancel()
 
     def wait_for_writers(self) -> None:
-        """Wait until no I/O thread uses the state any more; it is closed next. Not forever: storage may hang."""
+        """Waits until no I/O thread uses the state, which is closed next. Gives up after a while: storage may hang."""
         for snapshot in self._snapshots.values():
             if not snapshot.wait(CLOSE_TIMEOUT_S):
                 _LOG.warning(
@@ -287,7 +292,7 @@ class SubtaskCheckpointCoordinator:
 
 
 def write_states(snapshots: dict[str, OperatorSnapshot], streams: CheckpointStreams) -> States:
-    """Write what was frozen; operators without anything are left out. Thread: I/O."""
+    """Writes the snapshots. Omits operators without state. Thread: I/O."""
     states: States = {}
     for operator_id, snapshot in snapshots.items():
         state = checkpoint_pb2.OperatorSubtaskState()
@@ -303,7 +308,10 @@ def write_states(snapshots: dict[str, OperatorSnapshot], streams: CheckpointStre
 
 
 def task_state(states: States, *, is_finished: bool) -> checkpoint_pb2.TaskStateSnapshot:
-    """`is_finished` only where nothing is left to be done by a task restored from it: a sink may have committables."""
+    """Returns the message with the state of the task.
+
+    The message has `is_finished` only if a task restored from it has nothing left to do: a sink may have committables.
+    """
     snapshot = checkpoint_pb2.TaskStateSnapshot()
     for operator_id, state in states.items():
         snapshot.operators[operator_id].CopyFrom(state)

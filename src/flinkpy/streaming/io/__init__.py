@@ -1,1 +1,1 @@
-"""Between the network and the operators: input processing, watermark alignment, record writers."""
+"""Connects the network and the operators: input processing, watermarks, record writers."""

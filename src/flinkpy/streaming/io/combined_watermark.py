@@ -1,8 +1,8 @@
-"""CombinedWatermark: one watermark and one idleness out of several, whose number may change.
+"""CombinedWatermark: combines the watermarks and idleness of several parts, whose number may change.
 
-It is the minimum over the active parts, and never goes back. Where all are idle it becomes what the furthest of them
-had reached, so that nobody waits for them. One that comes back from idle and is behind holds the others up until it has
-caught up; what has been said before stays said.
+The combined watermark is the minimum over the active parts and never decreases. If all parts are idle, it advances to
+the highest of their watermarks, so that nothing waits for them. A part that becomes active again and is behind holds
+the combined watermark until it has caught up.
 
 Source: org.apache.flink.api.common.eventtime.{CombinedWatermarkStatus,IndexedCombinedWatermarkStatus}.
 """
@@ -24,7 +24,7 @@ class PartialWatermark:
         self.is_idle = False
 
     def advance_to(self, timestamp: int) -> bool:
-        """Whether it is further than before. In any case it is active again."""
+        """Advances the watermark and makes the part active. Returns True if the watermark is higher than before."""
         self.is_idle = False
         if timestamp <= self.watermark:
             return False
@@ -33,11 +33,11 @@ class PartialWatermark:
 
 
 class CombinedWatermark:
-    """Thread: task thread.
+    """The combination of several PartialWatermarks. Thread: task thread.
 
     Attributes:
-        watermark: the highest that was the combined one so far.
-        is_idle: whether all parts were idle when it was last looked at.
+        watermark: the highest combined watermark so far.
+        is_idle: True if all parts were idle at the last update.
     """
 
     __slots__ = ("is_idle", "watermark")
@@ -47,7 +47,7 @@ class CombinedWatermark:
         self.is_idle = False
 
     def update(self, parts: Iterable[PartialWatermark]) -> bool:
-        """Combine them anew; whether the watermark has advanced. Where there is no part, nothing changes."""
+        """Combines the parts again. Returns True if the watermark has advanced. Without parts nothing changes."""
         lowest: int | None = None
         highest: int | None = None
         for part in parts:
@@ -67,7 +67,7 @@ class CombinedWatermark:
 
 
 class CombinedInputs:
-    """The watermark of an operator with several inputs. Each call returns what is to be put out, in order."""
+    """Combines the watermarks of an operator's inputs. Each call returns the elements to forward, in order."""
 
     def __init__(self, num_inputs: int) -> None:
         self._parts = [PartialWatermark() for _ in range(num_inputs)]

@@ -1,4 +1,4 @@
-"""RecordWriterOutput: the end of a chain, where batches go into a result partition."""
+"""RecordWriterOutput: the end of a chain, which writes batches into a result partition."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class RecordWriterOutput:
-    """Thread: task thread; the counters are read by any.
+    """Writes batches into a result partition. Thread: task thread; any thread may read the counters.
 
     Attributes:
-        num_records: records emitted so far, each once however many channels it went to.
+        num_records: the number of records emitted. A record that went to several channels counts once.
     """
 
     __slots__ = ("_next_marker", "num_batches", "num_records", "partition", "supports_unaligned", "writer")
@@ -26,7 +26,7 @@ class RecordWriterOutput:
     def __init__(self, writer: RecordWriter, partition: ResultPartition, *, supports_unaligned: bool = False) -> None:
         self.writer = writer
         self.partition = partition
-        #: Whether barriers may overtake on this edge.
+        #: True if barriers may overtake records on this edge.
         self.supports_unaligned = supports_unaligned
         self.num_records = 0
         self.num_batches = 0
@@ -39,7 +39,7 @@ class RecordWriterOutput:
 
     def emit_element(self, element: Element) -> None:
         if isinstance(element, LatencyMarker):
-            # To one channel, each in turn: else there would be more of them behind every exchange.
+            # Sent to one channel, in turns. Sent to all, the markers would multiply at every exchange.
             self.writer.flush()
             self._next_marker = (self._next_marker + 1) % self.partition.num_subpartitions
             self.partition.emit_element(element, self._next_marker)
@@ -47,7 +47,7 @@ class RecordWriterOutput:
         self.writer.emit_element(element)
 
     def emit_barrier(self, barrier: CheckpointBarrier) -> list[tuple[int, list[Any]]]:
-        """(subpartition, batches the barrier has overtaken there); nothing where it stays in order."""
+        """Sends the barrier. Returns (subpartition, overtaken batches); an empty list if the barrier stays in order."""
         self.writer.flush()
         alignment = alignment_of(barrier)
         if self.supports_unaligned:
@@ -62,13 +62,16 @@ class RecordWriterOutput:
 
     @property
     def flush_deadline_ns(self) -> int | None:
-        """Monotonic time at which what is gathered must go out; None where nothing is."""
+        """The monotonic time at which to flush the gathered records; None if there are none."""
         deadline_ms = self.writer.next_flush_deadline
         return None if deadline_ms is None else deadline_ms * 1_000_000
 
 
 def _forced(barrier: CheckpointBarrier, timeout_ms: int) -> CheckpointBarrier:
-    """The barrier for an edge that it must stay in order on; what it would be elsewhere shows in the timeout."""
+    """Returns the barrier for an edge where it must stay in order.
+
+    The timeout tells its alignment on other edges: 0 if it is unaligned there.
+    """
     forced = with_alignment(barrier, checkpoint_pb2.FORCED_ALIGNED)
     forced.options.aligned_timeout_ms = timeout_ms
     return forced

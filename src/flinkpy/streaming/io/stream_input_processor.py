@@ -1,10 +1,10 @@
-"""StreamInputProcessor: takes batches and elements from the input gates and feeds the head operator.
+"""StreamInputProcessor: reads batches and elements from the input gates and feeds the head operator.
 
-Gates are read in turn, one batch each, so that no input starves. Of a batch that would keep the task from its mailbox
-for too long, a part is taken, and the rest goes back into its channel. Small batches that have accumulated in a gate
-become one, so that a task that falls behind catches up: the fixed cost of a batch is paid once. Watermarks are combined
-over all channels of one input (edges that share an input are a union), then over the inputs. Barriers, and what they
-block, are the business of `flinkpy.streaming.io.checkpointing`.
+It reads the gates in turn, one batch each, so that no input starves. A batch that would keep the task from its mailbox
+for too long is cut: the rest goes back into its channel. Small batches that have accumulated in a gate are merged,
+which saves the fixed cost per batch, so that a task that lags behind catches up. Watermarks are combined over all
+channels of an input (edges that share an input form a union), then over the inputs.
+`flinkpy.streaming.io.checkpointing` handles barriers and blocks channels.
 
 Source: org.apache.flink.streaming.runtime.io.{StreamOneInputProcessor,StreamMultipleInputProcessor}.
 """
@@ -36,19 +36,19 @@ from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.operators.batch_size import AdaptiveBatchSize
 from flinkpy.streaming.operators.stream_operator import StreamOperator
 
-#: Batches below this are merged with what follows them in the gate. Beyond some thousand rows the cost per batch is
-#: lost in that per row, and a copy costs more than it saves.
+#: Smaller batches are merged with the ones behind them in the gate. Beyond some thousand rows the cost per batch is
+#: small compared with the cost per row, and the copy costs more than it saves.
 _MERGED_BELOW_ROWS = 4_096
-#: Bytes of a merged batch beyond which nothing is added to it. They are outside the memory of the network meanwhile.
+#: A merged batch of this size gets no further batches. Meanwhile its bytes are not counted as network memory.
 _MERGED_BYTES = 1 << 20
 
 
 class _GateInput:
-    """One gate: which input of the operator it belongs to, and where its channels start.
+    """One gate, with the input of the operator to which it belongs.
 
     Attributes:
-        channel_offset: among the channels of its input.
-        first_channel: among those of all gates.
+        channel_offset: the number of its first channel among the channels of its input.
+        first_channel: the number of its first channel among the channels of all gates.
     """
 
     __slots__ = ("channel_offset", "first_channel", "gate", "input_index", "poll", "unfinished")
@@ -64,15 +64,15 @@ class _GateInput:
 
 
 class StreamInputProcessor:
-    """Thread: task thread; the counters are read by any.
+    """Feeds the head operator. Thread: task thread; any thread may read the counters.
 
     Args:
-        gates: (input index, edge index, gate).
-        on_available: called from any thread when a gate that had nothing has something.
-        checkpointed: makes what handles barriers, given (edge index, gate) in the order in which channels are numbered.
+        gates: tuples of (input index, edge index, gate).
+        on_available: called on any thread when a gate that was empty has data.
+        checkpointed: creates the CheckpointedInputs, given (edge index, gate) in the order of channel numbers.
 
     Attributes:
-        is_drained: False where a producer ended without drain: it was stopped with a savepoint.
+        is_drained: False if a producer ended without drain, because it was stopped with a savepoint.
     """
 
     def __init__(
@@ -99,10 +99,10 @@ class StreamInputProcessor:
             self._inputs.append(_GateInput(gate, input_index, offset, self.checkpointed.offset_of(index)))
             channels[input_index] = offset + gate.num_channels
         self._valves = {index: StatusWatermarkValve(count) for index, count in channels.items()}
-        #: Over the inputs of the operator.
+        #: Input of the operator -> its position among the combined inputs.
         self._input_positions = {index: position for position, index in enumerate(sorted(channels))}
         self._combined = CombinedInputs(len(channels)) if len(channels) > 1 else None
-        #: Channels per input that have not sent EndOfData.
+        #: Input -> its channels that have not sent EndOfData.
         self._open_channels = {index: set(range(count)) for index, count in channels.items()}
         self._next = 0
         self._batch_size = AdaptiveBatchSize(clock)
@@ -116,7 +116,7 @@ class StreamInputProcessor:
         return sum(entry.gate.bytes_in for entry in self._inputs)
 
     def process_next(self) -> ActionStatus:
-        """Feed the head operator one batch, or handle one control element."""
+        """Feeds one batch to the head operator, or handles one control element."""
         inputs = self._inputs
         count = len(inputs)
         for step in range(count):
@@ -146,17 +146,17 @@ class StreamInputProcessor:
             rows = size.rows
         self.num_records += rows
         self.num_batches += 1
-        # Every batch is measured, the smallest too: a size that has become small must be able to grow again.
+        # Small batches are measured too, so that a batch size that has become small can grow again.
         size.begin()
         self._head.process_batch(batch, entry.input_index)
         size.end(rows)
         self._head.after_batch(rows)
 
     def _merge_following(self, entry: _GateInput, channel: int, batch: Batch) -> tuple[Batch, int]:
-        """One batch of this one and of those that have come behind it, and the channel of the last one.
+        """Merges the batch with the ones behind it. Returns the merged batch and the channel of the last one.
 
-        The first element ends it, and so does a batch that is of another lane or schema. What is beyond the batch size
-        is of the last one.
+        Stops at a control element and at a batch of another lane or schema. All rows beyond the batch size are rows of
+        the last batch, so the caller can put them back into its channel.
         """
         poll_batch = entry.gate.poll_batch
         item = poll_batch()
@@ -179,7 +179,7 @@ class StreamInputProcessor:
         return (concat_batches(batches) if len(batches) > 1 else batch), channel
 
     def process_priority(self) -> bool:
-        """Handle a barrier that overtakes, where one is: also when the outputs take no records. True where one was."""
+        """Handles a barrier that overtakes records, even if the outputs are full. Returns True if there was one."""
         for entry in self._inputs:
             if entry.gate.has_priority and (item := entry.gate.poll_priority()) is not None:
                 channel, content = item
@@ -188,26 +188,26 @@ class StreamInputProcessor:
         return False
 
     def drain_ends(self) -> bool:
-        """After END: take the barriers that still come, and the EndOfPartition of every channel; True when all have."""
+        """Handles barriers and EndOfPartition elements after END. Returns True when every channel has ended."""
         for entry in self._inputs:
             while entry.unfinished and (item := entry.poll()) is not None:
                 channel, content = item
                 if isinstance(content, Batch | Watermark | EndOfData):
-                    raise InternalError(f"operator {self._head.context.name}: {content!r} after the end of its input")
+                    raise InternalError(f"operator {self._head.context.name} received {content!r} after end of data")
                 if isinstance(content, EndOfPartition | CheckpointBarrier | CancelCheckpointMarker):
                     self._process_element(entry, channel, content)
         return not any(entry.unfinished for entry in self._inputs)
 
     def discard_rest(self) -> bool:
-        """After a stop with savepoint: take what still comes of control elements; True when every channel has ended.
+        """Drops control elements after a stop with savepoint. Returns True when every channel has ended.
 
-        There are no records: whoever produces them was stopped by the same savepoint.
+        No records arrive, because the same savepoint stopped the producers.
         """
         for entry in self._inputs:
             while entry.unfinished and (item := entry.poll()) is not None:
                 channel, content = item
                 if isinstance(content, Batch):
-                    raise InternalError(f"operator {self._head.context.name}: {content!r} after the savepoint")
+                    raise InternalError(f"operator {self._head.context.name} received {content!r} after the savepoint")
                 if isinstance(content, EndOfPartition):
                     entry.unfinished.discard(channel)
         return not any(entry.unfinished for entry in self._inputs)
@@ -231,7 +231,7 @@ class StreamInputProcessor:
         elif isinstance(element, CancelCheckpointMarker):
             self.checkpointed.on_cancel_marker(entry.first_channel + channel, element.checkpoint_id)
         else:
-            raise InternalError(f"operator {self._head.context.name}: unknown element {element!r}")
+            raise InternalError(f"operator {self._head.context.name} received an unknown element: {element!r}")
 
     def _forward(self, index: int, elements: list[Watermark | WatermarkStatus]) -> None:
         for element in elements:
@@ -249,7 +249,7 @@ class StreamInputProcessor:
     def _end_of_data(self, index: int, position: int) -> None:
         waiting = self._open_channels.get(index)
         if waiting is None or position not in waiting:
-            raise InternalError(f"operator {self._head.context.name}: second end of data on input {index}")
+            raise InternalError(f"operator {self._head.context.name} received a second end of data on input {index}")
         waiting.discard(position)
         if not waiting:
             del self._open_channels[index]
@@ -265,6 +265,6 @@ class StreamInputProcessor:
         self.checkpointed.on_end_of_partition(entry.first_channel + channel)
 
     def close(self) -> None:
-        """Close the gates. Idempotent."""
+        """Closes the gates. Idempotent."""
         for entry in self._inputs:
             entry.gate.close()

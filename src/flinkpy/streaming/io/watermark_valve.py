@@ -1,7 +1,7 @@
 """StatusWatermarkValve: combines the watermarks and idleness of many channels into those of one input.
 
-The output watermark is the minimum over the active, aligned channels. A channel that comes back from idle, and is
-behind what has been put out already, is left out of the minimum until it has caught up.
+The output watermark is the minimum over the active, aligned channels. A channel that becomes active again and is behind
+the output watermark is excluded from the minimum until it has caught up.
 
 Source: org.apache.flink.streaming.runtime.watermarkstatus.StatusWatermarkValve.
 """
@@ -21,7 +21,7 @@ class _Channel:
 
 
 class StatusWatermarkValve:
-    """Each call returns what is to be put out, in order; often nothing."""
+    """Combines the channels of one input. Each call returns the elements to forward, in order; often none."""
 
     def __init__(self, num_channels: int) -> None:
         self._channels = [_Channel() for _ in range(num_channels)]
@@ -53,10 +53,10 @@ class StatusWatermarkValve:
     def _channel_became_idle(self, state: _Channel) -> list[Watermark | WatermarkStatus]:
         state.is_aligned = False
         if any(not other.is_idle for other in self._channels):
-            # The one that held the others back is gone.
+            # This channel may have held back the minimum.
             return self._advance()
-        # All idle: where the last one was what held the others back, they are waited for no longer. Where it was not,
-        # the order in which they became idle decides, as it does in Flink 2.3.
+        # All channels are idle. If this one held back the minimum, the output advances to the highest watermark. If it
+        # did not, the output stays. So the order in which channels become idle matters, as in Flink 2.3.
         out: list[Watermark | WatermarkStatus] = []
         highest = max(other.watermark for other in self._channels)
         if state.watermark == self._last_watermark and highest > self._last_watermark:

@@ -1,1 +1,1 @@
-"""The mailbox: how every other thread talks to a task thread."""
+"""The mailbox, through which all other threads communicate with a task thread."""

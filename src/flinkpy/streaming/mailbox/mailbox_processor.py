@@ -6,7 +6,7 @@
                         suspended until mail, wake-up or deadline  <--+  NOTHING_AVAILABLE (idle) | BLOCKED (no credit)
 ```
 
-The time suspended is what idle and back-pressured time measure; everything else is busy time.
+Idle and back-pressured time count the time in which the loop is suspended. All other time is busy time.
 
 Source: org.apache.flink.streaming.runtime.tasks.mailbox.MailboxProcessor.
 """
@@ -21,12 +21,12 @@ from flinkpy.streaming.mailbox.task_mailbox import MAX_WAIT_S, TaskMailbox
 
 
 class ActionStatus(enum.Enum):
-    """What one default action found."""
+    """The result of one default action."""
 
-    MORE = "processed something: call again"
-    NOTHING_AVAILABLE = "no input: idle until some arrives"
-    BLOCKED = "no output credit, or the sink takes nothing: back-pressured"
-    END = "the last input has been processed"
+    MORE = "it processed something and may be called again at once"
+    NOTHING_AVAILABLE = "no input is available: idle"
+    BLOCKED = "an output has no credit or the sink accepts nothing: back-pressured"
+    END = "the whole input has been processed"
 
 
 class TaskTimes:
@@ -70,7 +70,7 @@ class TaskTimes:
         self._wait_status = None
 
     def read_ms(self) -> tuple[int, int, int]:
-        """(idle, busy, back-pressured) so far, a wait in progress included."""
+        """Returns (idle, busy, back-pressured) so far, including a wait in progress."""
         if self.started_ns is None:
             return 0, 0, 0
         now_ns = self._clock.monotonic_ns() if self.stopped_ns is None else self.stopped_ns
@@ -86,12 +86,12 @@ class TaskTimes:
 
 
 class MailboxProcessor:
-    """Thread: `run` and everything it calls is the task thread.
+    """Runs the loop. Thread: `run` and everything it calls run on the task thread.
 
     Args:
         default_action: processes at most one batch.
-        on_idle: called before the task goes to sleep for want of input (flush the outputs).
-        next_deadline_ns: monotonic time at which `on_deadline` wants to be called, or None.
+        on_idle: called before the task sleeps because it has no input. It flushes the outputs.
+        next_deadline_ns: returns the monotonic time at which to call `on_deadline`, or None.
         on_deadline: fires due timers and flushes.
     """
 
@@ -116,11 +116,11 @@ class MailboxProcessor:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Have `run` return before the next default action."""
+        """Makes `run` return before the next default action."""
         self._is_stopped = True
 
     def run(self) -> None:
-        """Loop until the default action answers END, or `stop`. Mail that comes later waits for `run_until`."""
+        """Loops until the default action returns END or `stop` is called. Later mail waits for `run_until`."""
         mailbox = self._mailbox
         default_action = self._default_action
         next_deadline_ns = self._next_deadline_ns
@@ -145,7 +145,10 @@ class MailboxProcessor:
             self._suspend(status)
 
     def run_until(self, condition: Callable[[], bool]) -> None:
-        """Process mail and timers, but no input, until `condition()`; whoever makes it true wakes the mailbox."""
+        """Processes mail and timers, but no input, until `condition()` is true.
+
+        The code that makes it true on another thread must wake the mailbox.
+        """
         while True:
             if self._mailbox.has_mail:
                 self.run_mails()

@@ -1,11 +1,11 @@
-"""TaskMailbox: the only thing other threads may touch of a running task.
+"""TaskMailbox: the only part of a running task that other threads may touch.
 
-A mail is an action to run on the task thread. Priority mails (cancel, barrier) run before ordinary ones, and any mail
-before the next batch. Within one priority mails keep their order.
+A mail is an action to run on the task thread. All mail runs before the next batch. Urgent mail (cancel, barrier) runs
+before other mail. Mail of one priority keeps its order.
 
-The implementation takes no Python-level lock: deque operations are atomic, and the wake-up is one raw lock used as a
-binary semaphore. So a task thread that is interrupted at any point (an exception injected into it) cannot leave a lock
-held that another thread would then wait for.
+The implementation holds no Python lock: deque operations are atomic, and a raw lock serves as a binary semaphore for
+the wake-up. So a task thread that is interrupted by an injected exception cannot leave a lock held that another thread
+waits for.
 
 Source: org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailboxImpl.
 """
@@ -20,15 +20,16 @@ from dataclasses import dataclass
 
 from flinkpy.common.errors import InternalError
 
-#: Operator events, timers and control together never come near this; a mailbox that is this full has a runaway sender.
+#: Operator events, timers and control messages stay far below this number. A mailbox with more mail has a faulty
+#: sender.
 MAX_MAILS = 1 << 16
 
-#: The longest a waiting task sleeps without looking again, so that a lost wake-up is a delay and never a hang.
+#: The longest sleep of a waiting task, so that a lost wake-up causes a delay and not a hang.
 MAX_WAIT_S = 60.0
 
 
 class MailPriority(enum.IntEnum):
-    """URGENT mails overtake all others: cancel and checkpoint barriers."""
+    """Cancellations and checkpoint barriers are URGENT and overtake all other mail."""
 
     DEFAULT = 0
     URGENT = 1
@@ -36,7 +37,7 @@ class MailPriority(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """`description` says in thread dumps and errors what the action is."""
+    """An action to run on the task thread. `description` names it in thread dumps and errors."""
 
     description: str
     action: Callable[[], None]
@@ -44,11 +45,11 @@ class Mail:
 
 
 class TaskMailbox:
-    """Thread: `put`, `wake` and `close` from any thread; everything else only from the task thread.
+    """The mail of one task. Thread: any thread may call `put`, `wake` and `close`, only the task thread the rest.
 
     Attributes:
-        has_mail: the one thing the hot path looks at. May be True with nothing to take, never False with a mail waiting
-            that was put before the last `take_all`.
+        has_mail: the only attribute that the hot path reads. It may be True without mail. It is never False while mail
+            waits that was put before the last `take`.
     """
 
     __slots__ = ("_closed", "_ordinary", "_signal", "_urgent", "has_mail")
@@ -62,41 +63,41 @@ class TaskMailbox:
         self._signal.acquire()
 
     def put(self, mail: Mail) -> bool:
-        """Deliver `mail`; False where the mailbox is closed and the mail was dropped.
+        """Delivers `mail`. Returns False if the mailbox is closed and the mail was dropped.
 
         Raises:
-            InternalError: more than MAX_MAILS are waiting.
+            InternalError: if MAX_MAILS are waiting.
         """
         if self._closed:
             return False
         queue = self._urgent if mail.priority is MailPriority.URGENT else self._ordinary
         if len(queue) >= MAX_MAILS:
-            raise InternalError(f"mailbox full: {MAX_MAILS} mails wait, the newest being {mail.description!r}")
+            raise InternalError(f"the mailbox is full: {MAX_MAILS} mails wait when {mail.description!r} arrives")
         queue.append(mail)
         self.has_mail = True
         self.wake()
         return True
 
     def wake(self) -> None:
-        """End the current `wait`, or the next one at once."""
+        """Ends the current `wait`, or makes the next one return at once."""
         if self._signal.locked():
             try:
                 self._signal.release()
-            except RuntimeError:  # another thread released it first: the task is awake, which is all we want
+            except RuntimeError:  # another thread released it first, so the task is awake
                 return
 
     def wait(self, timeout_s: float) -> None:
-        """Sleep until a mail is put, `wake` is called, or the time is over."""
+        """Sleeps until mail is put, `wake` is called or the timeout expires."""
         if not self.has_mail:
             self._signal.acquire(timeout=min(max(timeout_s, 0.0), MAX_WAIT_S))
 
     def take(self) -> Mail | None:
-        """The next mail, urgent ones first, or None."""
+        """Returns the next mail, urgent mail first, or None."""
         if self._urgent:
             return self._urgent.popleft()
         if self._ordinary:
             return self._ordinary.popleft()
-        # Cleared first, looked at again after: a put between the two leaves it True.
+        # Cleared before the queues are checked again, so that a concurrent put leaves it True.
         self.has_mail = False
         if self._urgent or self._ordinary:
             self.has_mail = True
@@ -104,7 +105,7 @@ class TaskMailbox:
         return None
 
     def take_urgent(self) -> Mail | None:
-        """The next urgent mail, or None: for who waits in the middle of something that ordinary mail must not see."""
+        """Returns the next urgent mail, or None. For waits inside an operation that other mail must not interrupt."""
         return self._urgent.popleft() if self._urgent else None
 
     @property
@@ -112,7 +113,7 @@ class TaskMailbox:
         return self._closed
 
     def close(self) -> list[Mail]:
-        """Refuse further mails; returns those that were never run."""
+        """Refuses further mail. Returns the mail that was not run."""
         self._closed = True
         dropped = [*self._urgent, *self._ordinary]
         self._urgent.clear()

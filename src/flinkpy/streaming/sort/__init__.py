@@ -1,4 +1,4 @@
-"""Sorting and keeping more than fits in memory: runs and queues of records that go to files of the task.
+"""Sorts and queues records that do not fit in memory, with spill files of the task.
 
-Nothing here knows of operators; see `streaming/operators/batch/` for those that use it.
+The operators in `streaming/operators/batch/` use it.
 """

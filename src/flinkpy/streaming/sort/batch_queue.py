@@ -1,4 +1,4 @@
-"""BatchQueue: batches that wait, in order: in memory up to a bound, and then in a file."""
+"""BatchQueue: a queue of batches, in memory up to a limit and then in a file."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from flinkpy.records.batch import Batch
 from flinkpy.streaming.sort.row_sizes import RowSizes
 from flinkpy.streaming.sort.spill_file import RowSpillFile, SpillDirectory
 
-#: A block of a file has so many records at most, and about so many bytes.
+#: The maximum number of records in a block of a file, and its approximate size.
 _BLOCK_ROWS = 4_096
 _BLOCK_BYTES = 4 << 20
 
 
 class BatchQueue:
-    """Thread: task thread.
+    """A first-in, first-out queue of batches. Thread: task thread.
 
     Attributes:
-        num_rows, num_bytes: of all batches added, the bytes as they are in memory.
+        num_rows: the number of records in all batches added.
+        num_bytes: the size in memory of all batches added.
     """
 
     def __init__(self, spills: SpillDirectory, memory_bytes: int) -> None:
@@ -56,7 +57,10 @@ class BatchQueue:
             self._file.write((self._packed(part.values), part.timestamps, part.kinds))
 
     def drain(self) -> Iterator[Batch]:
-        """Every batch once, cut anywhere; each is let go of when the next is asked for."""
+        """Yields every record once, in order, in batches that may be cut in other places.
+
+        It frees each batch when the next one is requested.
+        """
         while self._batches:
             yield self._batches.popleft()
         file, self._file = self._file, None
@@ -66,7 +70,7 @@ class BatchQueue:
             file.delete()
 
     def _packed(self, values: pa.RecordBatch | list[Any]) -> Any:
-        """Columns go as what Arrow writes of them: of a slice, no more than the slice."""
+        """Returns columns in Arrow's IPC format, which contains only the slice if the columns are a slice."""
         if isinstance(values, list):
             return values
         if not self._schemas or not self._schemas[-1].equals(values.schema):

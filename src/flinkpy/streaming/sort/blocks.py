@@ -1,8 +1,8 @@
-"""Blocks: records that wait to be sorted, or are part of a sorted run, with what they are sorted by.
+"""Blocks: records to sort, or a part of a sorted run, together with their sort columns.
 
-The order: by the 64-bit word of the key, then records without a timestamp before those with one, by timestamp, those of
-input 0 before those of input 1, and what is equal as it arrived. A word may belong to several keys, hardly ever;
-`key_ids` tells them apart.
+Records are sorted by the 64-bit word of the key. Then records without a timestamp precede those with one, which are
+sorted by timestamp. Then records of input 0 precede those of input 1. Equal records keep their order of arrival. In
+rare cases several keys have the same word; `key_ids` distinguishes them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _SIGN = np.uint64(1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What records are sorted by, and their kinds: arrays of one length."""
+    """The sort columns of records, and their kinds: arrays of one length."""
 
     words: np.ndarray
     has_time: np.ndarray
     times: np.ndarray
     inputs: np.ndarray
-    #: None: all are INSERT.
+    #: None if all are INSERT.
     kinds: np.ndarray | None
 
     @staticmethod
@@ -61,7 +61,7 @@ class Order:
         return Order(self.words[rows], self.has_time[rows], self.times[rows], self.inputs[rows], kinds)
 
     def argsort(self) -> np.ndarray:
-        """Stable: what is equal stays in the order it arrived."""
+        """Returns the row numbers in sorted order. The sort is stable."""
         columns: list[np.ndarray] = [self.words]
         if self.has_time.any():
             columns = [self.times, self.has_time, self.words]
@@ -70,7 +70,10 @@ class Order:
         return np.lexsort(columns)
 
     def sort_bytes(self) -> np.ndarray:
-        """S18[n]: compare as the records do. The last byte is never 0, which NumPy would not see."""
+        """Returns S18[n]: byte strings that sort as the records do.
+
+        Their last byte is never 0, because NumPy ignores trailing zeros.
+        """
         packed = np.empty((len(self.words), 18), dtype=np.uint8)
         packed[:, :8] = self.words.astype(">u8").view(np.uint8).reshape(-1, 8)
         packed[:, 8] = self.has_time
@@ -81,7 +84,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Block(ABC):
-    """Records in either lane."""
+    """Records in one of the lanes."""
 
     order: Order
 
@@ -100,27 +103,32 @@ class Block(ABC):
 
     @abstractmethod
     def key_ids(self) -> np.ndarray:
-        """int64[n]: two records of one word have the same number exactly if they have the same key."""
+        """Returns int64[n]. Records with the same word have the same number exactly if they have the same key."""
 
     @abstractmethod
     def key_of(self, row: int) -> Any: ...
 
     @abstractmethod
     def rows(self, start: int, end: int) -> list[Any]:
-        """The records as Python objects."""
+        """Returns the records as Python objects."""
 
     @abstractmethod
     def packed(self) -> Any:
-        """What goes to a file, for `unpacked`."""
+        """Returns the form in a file, which `unpacked` reads."""
 
     @abstractmethod
     def unpacked(self, packed: Any) -> Self:
-        """Of another block of this kind."""
+        """Returns the block whose `packed` form this is. It has the same class and schema as this block."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowBlock(Block):
-    """`keys`: the distinct state keys; `key_numbers`: which of them each record has."""
+    """Records as Python objects.
+
+    Attributes:
+        keys: the state keys.
+        key_numbers: the position in `keys` of each record's key.
+    """
 
     values: list[Any]
     keys: list[Any]
@@ -147,7 +155,7 @@ class RowBlock(Block):
         return RowBlock(self.order[rows], [values[row] for row in rows.tolist()], self.keys, self.key_numbers[rows])
 
     def key_ids(self) -> np.ndarray:
-        """Blocks that were put together may each have brought a key of their own that is the same."""
+        """Returns the numbers. Blocks that were concatenated may each have an entry for the same key."""
         used, first = np.unique(self.key_numbers, return_index=True)
         same = np.arange(len(self.keys))
         known: dict[int, list[int]] = {}
@@ -178,7 +186,12 @@ class RowBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class ColumnBlock(Block):
-    """`key_positions`: of the key's columns; `type_info`: of the records."""
+    """Records as columns.
+
+    Attributes:
+        key_positions: the positions of the key columns.
+        type_info: the type of the records.
+    """
 
     columns: pa.RecordBatch
     key_positions: tuple[int, ...]

@@ -1,15 +1,15 @@
-"""ExternalSorter: sorts more records than fit in memory: sorted runs go to files, and are merged block by block.
+"""ExternalSorter: sorts more records than fit in memory. It writes sorted runs to files and merges them by blocks.
 
 ```
-add, add, ... --(memory is full)--> sorted, as one run to a file      at the end: of each run one block at a time;
-              --(end, no runs)----> sorted in memory                  what is below the last record of every block
-                                                                      is sorted together and given away
+add, add, ... --(memory is full)--> sorted, written to a file as a run    at the end: one block of each run in memory;
+              --(end, no runs)----> sorted in memory                      records up to the smallest last record of a
+                                                                          block are sorted together and returned
 ```
 
-Runs keep the order of arrival: of equal records those of an earlier run come first. Where there are more runs than
-blocks that fit in memory, neighbours are merged into longer runs before.
+Runs keep the order of arrival: among equal records those of an earlier run come first. If there are more runs than
+blocks that fit in memory, neighbouring runs are merged into longer runs first.
 
-Source: org.apache.flink.runtime.operators.sort.ExternalSorter. Differs: whole blocks are sorted at once, by NumPy.
+Source: org.apache.flink.runtime.operators.sort.ExternalSorter. Differs: NumPy sorts whole blocks at once.
 """
 
 from __future__ import annotations
@@ -21,21 +21,17 @@ import numpy as np
 from flinkpy.streaming.sort.blocks import Block
 from flinkpy.streaming.sort.spill_file import RowSpillFile, SpillDirectory
 
-#: What of the memory one block of a run takes, and all blocks that are merged at once.
+#: The fractions of the memory, as 1/n, of one block of a run and of all blocks that are merged at once.
 _BLOCK_SHARE = 64
 _MERGE_SHARE = 2
-_MOST_BLOCK_BYTES = 1 << 20
-_LEAST_BLOCK_BYTES = 1 << 14
-_LEAST_FAN_IN = 2
-_MOST_FAN_IN = 128
+_MAX_BLOCK_BYTES = 1 << 20
+_MIN_BLOCK_BYTES = 1 << 14
+_MIN_FAN_IN = 2
+_MAX_FAN_IN = 128
 
 
 class ExternalSorter:
-    """Thread: task thread.
-
-    Attributes:
-        num_runs: in files now.
-    """
+    """Sorts blocks of records. Thread: task thread."""
 
     def __init__(self, spills: SpillDirectory, memory_bytes: int) -> None:
         self._spills = spills
@@ -46,17 +42,18 @@ class ExternalSorter:
 
     @property
     def num_runs(self) -> int:
+        """The number of runs that are in files now."""
         return len(self._runs)
 
     def add(self, block: Block, num_bytes: int) -> None:
-        """Records as they arrive, which take about `num_bytes` in memory."""
+        """Adds records, which take about `num_bytes` in memory."""
         self._blocks.append(block)
         self._num_bytes += num_bytes
         if self._num_bytes > self._memory_bytes:
             self.spill()
 
     def spill(self) -> None:
-        """What is in memory becomes a run."""
+        """Sorts the records in memory and writes them to a file as a run."""
         blocks, self._blocks = self._blocks, []
         num_bytes, self._num_bytes = self._num_bytes, 0
         num_rows = sum(map(len, blocks))
@@ -70,7 +67,7 @@ class ExternalSorter:
         self._runs.append(run)
 
     def sorted(self) -> Iterator[Block]:
-        """All records in their order. Nothing is added any more."""
+        """Yields all records, sorted. No record may be added afterwards."""
         if not self._runs:
             blocks, self._blocks = self._blocks, []
             if blocks:
@@ -88,16 +85,16 @@ class ExternalSorter:
 
     @property
     def _block_bytes(self) -> int:
-        return min(_MOST_BLOCK_BYTES, max(_LEAST_BLOCK_BYTES, self._memory_bytes // _BLOCK_SHARE))
+        return min(_MAX_BLOCK_BYTES, max(_MIN_BLOCK_BYTES, self._memory_bytes // _BLOCK_SHARE))
 
     @property
     def _fan_in(self) -> int:
-        return min(_MOST_FAN_IN, max(_LEAST_FAN_IN, self._memory_bytes // _MERGE_SHARE // self._block_bytes))
+        return min(_MAX_FAN_IN, max(_MIN_FAN_IN, self._memory_bytes // _MERGE_SHARE // self._block_bytes))
 
     def _merged(self, runs: Sequence[_Run]) -> _Run:
         if len(runs) == 1:
             return runs[0]
-        merged = _Run(self._spills.row_file(), runs[0].form, max(run.row_bytes for run in runs))
+        merged = _Run(self._spills.row_file(), runs[0].prototype, max(run.row_bytes for run in runs))
         for block in _merge(runs):
             merged.write(block, self._block_bytes)
         return merged
@@ -107,13 +104,13 @@ class _Run:
     """A sorted run in a file.
 
     Args:
-        form: a block like those of the run, for reading them.
-        row_bytes: that a record takes in memory, about.
+        prototype: a block of the same class and schema as the blocks of the run, needed to read them.
+        row_bytes: the approximate size of a record in memory.
     """
 
-    def __init__(self, file: RowSpillFile, form: Block, row_bytes: int) -> None:
+    def __init__(self, file: RowSpillFile, prototype: Block, row_bytes: int) -> None:
         self.file = file
-        self.form = form
+        self.prototype = prototype
         self.row_bytes = row_bytes
 
     def write(self, block: Block, block_bytes: int) -> None:
@@ -123,36 +120,38 @@ class _Run:
 
 
 class _Cursor:
-    """What of a run has been read and not been given away."""
+    """The records of a run that have been read but not returned."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run
         self._packed = run.file.read()
-        self.block: Block = run.form
+        self.block: Block = run.prototype
         self.has_more = True
         self.bytes: np.ndarray = np.empty(0, dtype="S18")
         self.fill(1)
 
-    def fill(self, least: int) -> None:
-        """Read on where there are fewer than `least` records here."""
+    def fill(self, min_records: int) -> None:
+        """Reads more of the run until at least `min_records` records are here."""
         blocks = [self.block] if len(self.block) else []
         count = len(self.block)
-        while count < least and self.has_more:
+        while count < min_records and self.has_more:
             packed = next(self._packed, None)
             if packed is None:
                 self.has_more = False
                 self._run.file.delete()
             else:
-                blocks.append(self._run.form.unpacked(packed))
+                blocks.append(self._run.prototype.unpacked(packed))
                 count += len(blocks[-1])
         if blocks and (len(blocks) > 1 or blocks[0] is not self.block):
             self.block = blocks[0].concat(blocks)
             self.bytes = self.block.order.sort_bytes()
 
-    def give(self, count: int) -> Block:
-        given, self.block = self.block.slice(0, count), self.block.slice(count, len(self.block))
+    def take(self, count: int) -> Block:
+        """Removes the first `count` records and returns them."""
+        taken = self.block.slice(0, count)
+        self.block = self.block.slice(count, len(self.block))
         self.bytes = self.bytes[count:]
-        return given
+        return taken
 
 
 def _merge(runs: Sequence[_Run]) -> Iterator[Block]:
@@ -160,12 +159,13 @@ def _merge(runs: Sequence[_Run]) -> Iterator[Block]:
     typical = max(len(cursor.block) for cursor in cursors)
     while True:
         for cursor in cursors:
-            # Half a block: so that all runs take part in most rounds.
+            # At least half a block of each, so that all runs take part in most rounds.
             cursor.fill(max(1, typical // 2))
         cursors = [cursor for cursor in cursors if len(cursor.block)]
         if not cursors:
             return
-        # Nothing that is not read yet comes before the last record of its run's block. Of equal ones the first run's.
+        # Unread records of a run are not smaller than the last record of its block. Among equal records the first run
+        # wins.
         bounds = [(cursor.bytes[-1], i) for i, cursor in enumerate(cursors) if cursor.has_more]
         if not bounds:
             counts = [len(cursor.block) for cursor in cursors]
@@ -175,6 +175,6 @@ def _merge(runs: Sequence[_Run]) -> Iterator[Block]:
                 int(np.searchsorted(cursor.bytes, bound, side="right" if i <= last else "left"))
                 for i, cursor in enumerate(cursors)
             ]
-        given = [cursor.give(count) for cursor, count in zip(cursors, counts) if count]
-        block = given[0].concat(given)
-        yield block.take(block.order.argsort()) if len(given) > 1 else block
+        taken = [cursor.take(count) for cursor, count in zip(cursors, counts) if count]
+        block = taken[0].concat(taken)
+        yield block.take(block.order.argsort()) if len(taken) > 1 else block

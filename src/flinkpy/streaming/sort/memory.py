@@ -1,4 +1,4 @@
-"""How much memory an operator may use in batch mode before it writes to files."""
+"""The memory that an operator may use in batch mode before it writes to files."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from flinkpy.configuration.options import read_option
 from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.sort.spill_file import SpillDirectory
 
-#: Of an operator over columns, where nothing is configured.
+#: The memory of an operator over columns if no option sets it.
 _COLUMN_OPERATOR_BYTES = 512 << 20
 
 
 def sorted_inputs_bytes(context: OperatorContext) -> int:
-    """Of the records that wait for the end of an input."""
+    """Returns the memory for records that wait for the end of an input."""
     return read_option(context.environment.configuration, execution_options.SORTED_INPUTS_MEMORY)
 
 
 def column_operator_bytes(context: OperatorContext) -> int:
-    """Of an aggregation or a join over columns."""
+    """Returns the memory of an aggregation or a join over columns."""
     configuration = context.environment.configuration
     configured = read_option(configuration, execution_options.COLUMN_OPERATOR_MEMORY)
     if configured is not None:
@@ -29,5 +29,5 @@ def column_operator_bytes(context: OperatorContext) -> int:
 
 
 def spill_directory(context: OperatorContext) -> SpillDirectory:
-    """Of one operator; made when something is spilled."""
+    """Returns the spill directory of one operator. It is created when something is spilled."""
     return SpillDirectory(context.environment.state.directory / f"op-{context.operator_id}", context.name)

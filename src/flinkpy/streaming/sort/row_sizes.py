@@ -1,4 +1,4 @@
-"""RowSizes: about how much memory Python records take, from a sample of them."""
+"""RowSizes: estimates from a sample how much memory Python records take."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any
 
-#: One in so many records is looked at where they are alike.
+#: The largest stride of the sample: one record in 64 is measured if their sizes are similar.
 _MOST_STRIDE = 64
-#: All are, while one may be so many times the mean.
+#: Every record is measured after one that was larger than this multiple of the mean.
 _UNEVEN = 4.0
-#: An object is looked into so far.
+#: The maximum number of objects that are measured per record.
 _MAX_OBJECTS = 10_000
-#: There is one of them, whoever refers to it.
+#: Objects of these classes are shared, so the objects that they refer to do not count.
 _SHARED = (Enum, type, ModuleType, FunctionType)
 _ATOMS = frozenset((int, float, bool, str, bytes, type(None), complex))
 
 
 class RowSizes:
-    """Adapts how many records it looks at to how much their sizes differ. Thread: task thread."""
+    """Measures more records the more their sizes differ. Thread: task thread."""
 
     def __init__(self) -> None:
         self._stride = 1
         self._offset = 0
 
     def bytes_of(self, rows: list[Any]) -> int:
-        """About the bytes of `rows`, each with all that it refers to, and its place in a list."""
+        """Returns the approximate size of `rows` with all objects they refer to and their entries in the list."""
         if not rows:
             return 0
         stride = self._stride
-        # Not always the same places: records may come in a pattern.
+        # The offset changes, because records may come in a pattern.
         start = self._offset % min(stride, len(rows))
         self._offset += 1
         known: set[int] = set()
@@ -44,9 +44,10 @@ class RowSizes:
 
 
 def size_of(value: Any, known: set[int] | None = None) -> int:
-    """Bytes of an object and of all that it refers to, but for what is there once for all.
+    """Returns the size in bytes of an object and the objects that it refers to, without those behind shared objects.
 
-    `known`: ids of objects that have been counted and are still there; these are added.
+    Args:
+        known: the ids of live objects that have been counted already. The ids of further objects are added.
     """
     get_size = sys.getsizeof
     size, pending, seen = 0, [value], 0

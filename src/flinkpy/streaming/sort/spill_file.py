@@ -1,8 +1,8 @@
-"""Spill files: what an operator holds that does not fit in memory, in files of its task.
+"""Spill files: hold the records of an operator that do not fit in memory.
 
-The directory is one of the task's own, inside the working directory of its process (`io.tmp.dirs`). It is removed with
-the operator, at the latest with the task; what a killed process leaves is removed by the next one that starts on the
-host. Everything is compressed with LZ4.
+The files are in a directory of the task, inside the working directory of its process (`io.tmp.dirs`). The directory is
+removed with the operator, at the latest with the task. The files of a killed process are removed by the next process
+that starts on the host. The files are compressed with LZ4.
 
 Source: org.apache.flink.runtime.io.disk.iomanager.IOManager.
 """
@@ -23,23 +23,23 @@ from flinkpy.common.errors import SpillError
 from flinkpy.state import pickling
 
 _CODEC = "lz4"
-#: Length of a block in the file, and once it is unpacked.
+#: The length of a block in the file, and its length after decompression.
 _HEADER = struct.Struct("<QQ")
-#: A block that shrinks by nothing is cheaper to keep as it is; smaller ones are not worth trying.
+#: Smaller blocks are not compressed.
 _LEAST_BYTES_TO_PACK = 1 << 10
 
 
 class SpillDirectory:
-    """Makes files, on first use a directory for them. Thread: task thread.
+    """Creates spill files, and their directory on first use. Thread: task thread.
 
     Attributes:
-        path: of the directory; until it is made, of the one that it will be in.
-        bytes_written: to all files so far.
-        num_files: made so far.
+        path: the path of the directory; before it is created, the path of its parent.
+        bytes_written: the bytes written to all files so far.
+        num_files: the number of files created so far.
     """
 
     def __init__(self, path: Path, owner: str) -> None:
-        """`path`: where the directory is to be; `owner`: whose files they are, for errors."""
+        """`path` is the parent of the directory. `owner` names the operator in errors."""
         self.path = path
         self._is_made = False
         self._written: set[BinaryIO] = set()
@@ -78,9 +78,9 @@ class SpillDirectory:
                 file.close()
 
     def close(self) -> None:
-        """Remove everything, also what is not finished."""
+        """Removes the directory, even if files have not been finished."""
         for file in self._written:
-            # What is left in its buffer may not fit on the disk; nobody wants it any more.
+            # Flushing the buffer may fail because the disk is full. The data is no longer needed.
             with suppress(OSError):
                 file.close()
         self._written.clear()
@@ -89,23 +89,24 @@ class SpillDirectory:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Raises: SpillError: the disk is full, or a file cannot be written or read."""
+        """Turns OSErrors into SpillErrors: the disk is full, or a file cannot be read or written."""
         try:
             yield
         except OSError as error:
             reason = error.strerror or str(error)
             raise SpillError(
-                f"operator {self.owner} cannot keep its records in {self.path}: {reason}; make room there, or set "
-                "io.tmp.dirs to a directory that has it",
+                f"operator {self.owner} cannot spill its records to {self.path}: {reason}. Free disk space there, or "
+                "set io.tmp.dirs to a directory with more space",
                 details={"operator": self.owner, "directory": str(self.path)},
             ) from error
 
 
 class ColumnSpillFile:
-    """RecordBatches of one schema, in order: written, and then read, any number of times.
+    """A file of RecordBatches of one schema. After it has been written, it can be read any number of times.
 
     Attributes:
-        num_rows, num_bytes: of what was written, the bytes as they were in memory.
+        num_rows: the number of rows written.
+        num_bytes: the size in memory of the batches written.
     """
 
     def __init__(self, directory: SpillDirectory, path: Path, schema: pa.Schema) -> None:
@@ -128,7 +129,7 @@ class ColumnSpillFile:
         self.num_bytes += batch.nbytes
 
     def finish(self) -> None:
-        """It is complete. Called by `read`."""
+        """Completes the file. `read` calls it."""
         writer, self._writer = self._writer, None
         file, self._file = self._file, None
         if writer is not None and file is not None:
@@ -149,7 +150,7 @@ class ColumnSpillFile:
 
 
 class RowSpillFile:
-    """Pickled blocks, in order: written, and then read, any number of times."""
+    """A file of pickled blocks. After it has been written, it can be read any number of times."""
 
     def __init__(self, directory: SpillDirectory, path: Path) -> None:
         self._directory = directory
@@ -158,7 +159,7 @@ class RowSpillFile:
         self.num_blocks = 0
 
     def write(self, block: Any) -> None:
-        """`block`: what can be pickled, of some megabytes at most: it is read as a whole."""
+        """Writes a block: any object that can be pickled, of a few megabytes at most, because it is read as a whole."""
         data = pickling.dumps(block)
         length = len(data)
         packed = pa.compress(data, codec=_CODEC + "_raw", asbytes=True) if length > _LEAST_BYTES_TO_PACK else data

@@ -1,6 +1,6 @@
-"""Stream tasks: one runs one subtask of a job vertex.
+"""Stream tasks. Each runs one subtask of a job vertex.
 
-`create_stream_task(environment)` makes the task; `task.invoke()` runs it on the calling thread to its end.
+`create_stream_task(environment)` creates the task; `task.invoke()` runs it to its end on the calling thread.
 """
 
 from flinkpy.streaming.tasks.factory import create_stream_task

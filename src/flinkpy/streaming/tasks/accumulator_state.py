@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from flinkpy.state.operator_state import OperatorStateBackend
     from flinkpy.streaming.tasks.environment import TaskEnvironment
 
-#: Each element: (job id, a snapshot of one subtask).
+#: Each element is (job id, accumulators of one subtask).
 _DESCRIPTOR = ListStateDescriptor("flinkpy-accumulators", Types.PICKLED_BYTE_ARRAY())
 
 
 def restore_accumulators(environment: TaskEnvironment, head: checkpoint_pb2.OperatorSubtaskState | None) -> None:
-    """Before the operators are opened, because functions register their accumulators there. Those of another job, whose
-    savepoint this one was started from, are left.
+    """Restores the accumulators of the task. Called before the operators are opened and register theirs.
+
+    Ignores the accumulators of another job, whose savepoint this job was started from.
 
     Raises: StateRestoreError.
     """
@@ -26,14 +27,14 @@ def restore_accumulators(environment: TaskEnvironment, head: checkpoint_pb2.Oper
         return
     from flinkpy.state.operator_state import OperatorStateBackend
 
-    # Of its own: the head makes its state when its turn comes.
+    # The head operator has not created its own backend yet.
     backend = OperatorStateBackend(tuple(head.operator), environment.state.files, environment.task_name)
     kept = backend.get_list_state(_DESCRIPTOR).get()
     environment.accumulators.restore(snapshot for job_id, snapshot in kept if job_id == environment.job_id)
 
 
 def keep_accumulators(environment: TaskEnvironment, state: OperatorStateBackend) -> None:
-    """Put them into the state that is about to be frozen."""
+    """Writes the accumulators into the operator state that is about to be snapshotted."""
     registry = environment.accumulators
     registry.take_snapshot()
     state.get_list_state(_DESCRIPTOR).update([(environment.job_id, registry.snapshot)])

@@ -1,8 +1,8 @@
-"""TaskEnvironment: everything a stream task gets from the TaskExecutor it runs in."""
+"""TaskEnvironment: everything that a TaskExecutor provides to a stream task."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class TaskStateManager(Protocol):
-    """A task's ends of checkpointing: what it is restored from, where it writes, and how it reports. Thread: any.
+    """Gives a task its restored state and the streams of its snapshots, and reports its checkpoints. Thread: any.
 
     Source: org.apache.flink.runtime.state.TaskStateManager.
     """
 
-    #: The checkpoint this attempt starts from; None: from the beginning.
+    #: The checkpoint from which this attempt starts; None if it starts without state.
     restored_checkpoint_id: int | None
-    #: Whether every operator of the task had finished in that checkpoint.
+    #: True if every operator of the task had finished in that checkpoint.
     is_restored_as_finished: bool
     files: StateFiles
-    #: A directory of this attempt's own for backends that keep files; removed after the task.
+    #: A directory for backends that keep files. It belongs to this attempt and is removed after the task.
     directory: Path
     #: Runs the asynchronous parts of snapshots.
     io_executor: Executor
@@ -48,13 +48,13 @@ class TaskStateManager(Protocol):
         metrics: checkpoint_pb2.CheckpointMetrics,
         state: checkpoint_pb2.TaskStateSnapshot,
     ) -> None:
-        """Everything is written. To the CheckpointCoordinator, at least once."""
+        """Reports to the CheckpointCoordinator, at least once, that the snapshot of the task has been written."""
         ...
 
     def decline(self, checkpoint_id: int, error: BaseException) -> None: ...
 
     def notify_complete(self, checkpoint_id: int) -> None:
-        """The checkpoint is completed: older local copies may go. Called by the StreamTask."""
+        """Removes older local copies, because the checkpoint is complete. Called by the StreamTask."""
         ...
 
     def notify_aborted(self, checkpoint_id: int) -> None: ...
@@ -62,9 +62,11 @@ class TaskStateManager(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ShippedFiles:
-    """What a job has sent along, as far as the TaskExecutor has it on disk for functions that run elsewhere.
+    """The files of a job that the TaskExecutor has on disk, for functions that run in another process.
 
-    `python_path`: directories that functions import from. `working_directory`: of archives; None: there are none.
+    Attributes:
+        python_path: the directories from which functions import.
+        working_directory: the directory of the extracted archives; None if there are none.
     """
 
     python_path: tuple[str, ...] = ()
@@ -72,7 +74,9 @@ class ShippedFiles:
 
 
 class TaskEnvironment(Protocol):
-    """Thread: attributes are read by the task thread and never change; methods say which thread may call them.
+    """What a TaskExecutor provides to a task.
+
+    Thread: the attributes never change; the task thread reads them. Each method says which thread may call it.
 
     Source: org.apache.flink.runtime.execution.Environment.
     """
@@ -86,36 +90,33 @@ class TaskEnvironment(Protocol):
     max_parallelism: int
     attempt_number: int
     execution_attempt_id: str
-    #: Name of the vertex with the subtask: `Source: numbers -> Map (1/2)`.
+    #: The name of the vertex and the number of the subtask: `Source: numbers -> Map (1/2)`.
     task_name: str
     clock: Clock
     #: By position in `vertex.results`.
     result_partitions: list[ResultPartition]
-    #: (input of the head operator, position in `vertex.inputs`, gate).
+    #: Tuples of (input of the head operator, position in `vertex.inputs`, gate).
     input_gates: list[tuple[int, int, InputGate]]
     state: TaskStateManager
     metric_group: TaskMetricGroup
-    #: Of the task's functions.
+    #: The accumulators of the task's functions.
     accumulators: AccumulatorRegistry
-    #: Paths of the job's cached files by name.
+    #: The paths of the job's cached files, by name.
     cached_files: Mapping[str, str]
 
     def load_pickle(self, data: bytes) -> Any:
-        """Unpickle user code or a type of this job, with the job's own modules importable."""
+        """Unpickles user code or a type of this job. The job's own modules are importable."""
         ...
 
     def send_operator_event(self, operator_id: str, event: Any) -> None:
-        """To the operator's coordinator in the JobMaster; events of one task arrive in order. Any thread."""
+        """Sends an event to the operator's coordinator in the JobMaster. Events of a task stay in order. Any thread."""
         ...
 
     def notify_running(self) -> None:
-        """The task has opened its operators: INITIALIZING -> RUNNING. Task thread."""
+        """Reports that the operators are open: INITIALIZING -> RUNNING. Task thread."""
         ...
 
     def notify_end_of_data(self) -> None:
-        """The task has processed everything and waits for a checkpoint that contains that. Task thread."""
+        """Reports that the task has processed its input and waits for its final checkpoint. Task thread."""
         ...
 
-
-#: Makes the task of an environment; what `flinkpy.streaming.tasks.create_stream_task` is.
-StreamTaskFactory = Callable[[TaskEnvironment], Any]

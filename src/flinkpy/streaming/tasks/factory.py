@@ -1,4 +1,4 @@
-"""Which kind of task runs a vertex."""
+"""Creates the kind of task that runs a vertex."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flinkpy.streaming.tasks.stream_task import StreamTask
 
 
 def create_stream_task(environment: TaskEnvironment) -> StreamTask:
-    """The task of `environment.vertex`; nothing of the user's is loaded before `invoke`."""
+    """Returns the task of `environment.vertex`. It loads no user code before `invoke`."""
     if environment.vertex.inputs:
         return InputStreamTask(environment)
     return SourceStreamTask(environment)

@@ -1,8 +1,8 @@
-"""FinishedOperatorChain: stands for the operators of a task that had finished in the checkpoint it is restored from.
+"""FinishedOperatorChain: replaces the operators of a task that had finished in the checkpoint it is restored from.
 
-Nothing of the user's is opened. What comes is the end of event time and of data, which is passed on; a checkpoint finds
-no state, and says that the task is finished. The one thing left may be a commit: the checkpoint holds what a sink had
-not committed, and nobody knows whether it was committed after.
+It opens no user code. Its input consists of the end of event time and the end of data, which it forwards. Its
+checkpoints contain no state and report the task as finished. Only a commit may be left to do: the checkpoint may
+contain committables of a sink, and it is unknown whether they were committed after the checkpoint.
 
 Source: org.apache.flink.streaming.runtime.tasks.FinishedOperatorChain.
 """
@@ -25,22 +25,22 @@ from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeServic
 
 
 class _FinishedHead(StreamOperator):
-    """Passes the end of event time on. Anything else that comes is a bug: its producers had finished too."""
+    """Forwards the end of event time. Other input would be a bug, because the producers had finished too."""
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        raise InternalError(f"{self.context.environment.task_name} had finished, but got {batch!r}")
+        raise InternalError(f"{self.context.environment.task_name} had finished, but received {batch!r}")
 
     def process_watermark(self, watermark: Watermark) -> None:
         if watermark.timestamp == MAX_WATERMARK:
             self.emit_to_all(watermark)
 
     def handle_operator_event(self, event: Any) -> None:
-        """A coordinator need not know that the task has finished."""
+        """Ignores the event. A coordinator may not know that the task has finished."""
         return
 
 
 class FinishedOperatorChain:
-    """The face of an OperatorChain. Thread: task thread."""
+    """Has the methods of an OperatorChain. Thread: task thread."""
 
     is_restored_as_finished = True
     is_writable = True

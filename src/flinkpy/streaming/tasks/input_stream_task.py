@@ -1,4 +1,4 @@
-"""InputStreamTask: a task that reads input gates, one input or several.
+"""InputStreamTask: a task that reads one or several input gates.
 
 Source: org.apache.flink.streaming.runtime.tasks.{OneInputStreamTask,MultipleInputStreamTask}.
 """
@@ -18,7 +18,10 @@ from flinkpy.streaming.tasks.stream_task import StreamTask
 
 
 class InputStreamTask(StreamTask):
-    """What was in flight in the restored checkpoint is processed before anything is asked of the producers."""
+    """Reads input gates.
+
+    It processes the in-flight records of the restored checkpoint before it requests data from the producers.
+    """
 
     def __init__(self, environment: TaskEnvironment) -> None:
         super().__init__(environment)
@@ -27,7 +30,7 @@ class InputStreamTask(StreamTask):
 
     @property
     def input(self) -> StreamInputProcessor:
-        assert self._input is not None, "initialize comes first"
+        assert self._input is not None, "initialize has not been called"
         return self._input
 
     def initialize(self) -> None:
@@ -62,8 +65,7 @@ class InputStreamTask(StreamTask):
     def is_drained(self) -> bool:
         return self._input is None or self._input.is_drained
 
-    @property
-    def inputs_exhausted(self) -> bool:
+    def take_ends_of_inputs(self) -> bool:
         return self._input is None or self._input.drain_ends()
 
     def discard_rest_of_inputs(self) -> bool:

@@ -1,7 +1,7 @@
 """OperatorChain: the operators of one task, wired together.
 
-The chain is a tree: the head (position 0) feeds others directly, and leaves feed record writers. Neighbouring map,
-filter and flat_map operators become one fused operator.
+The chain is a tree. The head is at position 0. Each operator calls the operators it feeds directly; the leaves feed
+record writers. Consecutive map, filter and flat_map operators are fused into one operator.
 
 Source: org.apache.flink.streaming.runtime.tasks.OperatorChain.
 """
@@ -31,19 +31,19 @@ from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeServic
 
 _LOG = logging.getLogger(__name__)
 
-#: Calls from one operator of a chain to the next one, for a batch or an element, with room to spare.
+#: An upper bound of the Python frames from one operator of a chain to the next, for a batch or an element.
 _FRAMES_PER_OPERATOR = 8
-#: Python's own limit: what all other code has.
+#: Python's default recursion limit, which stays available to all other code.
 _OWN_FRAMES = 1_000
 
 #: (position in `vertex.results`, subpartition, batches that a barrier has overtaken there).
 CapturedOutput = tuple[int, int, list[Any]]
 
 
-def allow_calls_of(num_operators: int) -> None:
-    """Raise the recursion limit of this process so that a chain of so many operators can be built and run.
+def raise_recursion_limit(num_operators: int) -> None:
+    """Raises the recursion limit of this process so that a chain of `num_operators` can be built and run.
 
-    Each operator calls the next one. What a program's own functions may nest stays as it was.
+    Each operator calls the next one. User functions can nest their calls as deeply as without the chain.
     """
     needed = _OWN_FRAMES + num_operators * _FRAMES_PER_OPERATOR
     if sys.getrecursionlimit() < needed:
@@ -51,11 +51,11 @@ def allow_calls_of(num_operators: int) -> None:
 
 
 class OperatorChain:
-    """Thread: task thread.
+    """The operators of one task. Thread: task thread.
 
     Attributes:
-        head: the operator the task feeds.
-        operators: head first, every operator before those it feeds.
+        head: the operator that the task feeds.
+        operators: the head first, every operator before the ones it feeds.
     """
 
     is_restored_as_finished = False
@@ -73,10 +73,11 @@ class OperatorChain:
         self._descriptors = list(environment.vertex.chain)
         if not self._descriptors:
             raise InternalError(f"vertex {environment.vertex.name} has no operators")
-        allow_calls_of(len(self._descriptors))
+        raise_recursion_limit(len(self._descriptors))
         self._specs = [environment.load_pickle(descriptor.factory_pickle) for descriptor in self._descriptors]
         self.writers = writers
-        #: By position in the chain. Of operators fused into one loop, only the first is fed and only the last feeds.
+        #: These three are keyed by position in the chain. Of the operators that are fused into one loop, only the first
+        #: has a feeder and only the last has outputs.
         self.metric_groups: dict[int, OperatorMetricGroup] = {}
         self.feeders: dict[int, ChainingOutput] = {}
         self.outputs: dict[int, list[Output]] = {}
@@ -87,14 +88,14 @@ class OperatorChain:
         self.sinks = [operator for operator in self.operators if isinstance(operator, SinkOperator)]
         self._fillable = [o for o in self.operators if type(o).is_writable is not StreamOperator.is_writable]
         limits = [operator.max_batch_rows for operator in self.operators]
-        #: The most records that an operator wants at once; None: it does not matter.
+        #: The largest batch that every operator accepts, in records; None if no operator has a limit.
         self.max_batch_rows = min((limit for limit in limits if limit is not None), default=None)
         self._to_close: list[StreamOperator] = []
 
     # -- building ------------------------------------------------------------------------------------------------
 
     def _build(self, position: int, above: set[int]) -> StreamOperator:
-        """The operator at `position`, after everything below it; children are appended to `operators` first."""
+        """Builds the operators that `position` feeds, then the one at `position`. Appends them in this order."""
         if position in above or position >= len(self._descriptors):
             raise InternalError(f"chain of vertex {self._environment.vertex.name}: bad link to position {position}")
         run = self._fusable_run(position)
@@ -123,7 +124,7 @@ class OperatorChain:
         return output
 
     def _fusable_run(self, position: int) -> list[int]:
-        """`position` and those after it that make one loop with it."""
+        """Returns `position` and the following positions that can be fused with it."""
         run = [position]
         if type(self._specs[position]) not in ROW_STEPS:
             return run
@@ -139,7 +140,11 @@ class OperatorChain:
             run.append(following)
 
     def _create(self, run: list[int], main: list[Output], side_outputs: dict[str, Output]) -> StreamOperator:
-        """Declared types are checked inside the chain; what leaves it is checked where it becomes columns."""
+        """Creates the operator for the positions in `run`.
+
+        Checks of declared types are added only inside the chain. Records that leave it are checked when they are
+        converted to columns.
+        """
         first = self._specs[run[0]]
         output = combine(main)
         stays_in_chain = any(isinstance(one, ChainingOutput) for one in main)
@@ -175,22 +180,24 @@ class OperatorChain:
     # -- running -------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Restore and open every operator, those downstream first, so that an operator may emit from its own `open`.
+        """Restores and opens every operator, the last first, so that an operator may emit records in its `open`.
 
         Raises: StateRestoreError, StateMigrationError, CorruptStateError, FunctionError.
         """
         states = self._environment.state.restored_state
         restore_accumulators(self._environment, states(self.head_operator_id))
         for operator in reversed(self.operators):
-            # Before: one that fails half-way must be closed too.
+            # Registered first, because an operator that fails half-way must be closed too.
             self._to_close.append(operator)
             operator.restore(states)
             operator.open()
 
     def commit_restored(self) -> None:
-        """Instead of `open`, for a task that had finished: let sinks commit what the checkpoint has of theirs.
+        """Lets the sinks of a task that had finished commit their committables in the checkpoint, instead of `open`.
 
-        Raises: what restoring or the commit raises; everything is closed in any case.
+        Closes the sinks in any case.
+
+        Raises: the errors of restoring and committing.
         """
         states = self._environment.state.restored_state
         try:
@@ -205,25 +212,25 @@ class OperatorChain:
 
     @property
     def head_operator_id(self) -> str:
-        """Of the operator that a checkpoint of channels is filed under."""
+        """The id of the head operator. The state of the channels is stored under it."""
         return self._descriptors[0].operator_id
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
-        """Head first: what one emits is before the barrier for those it feeds."""
+        """Lets every operator emit what must precede the barrier, the head first."""
         for operator in self.operators:
             operator.prepare_snapshot_pre_barrier(checkpoint_id)
 
     def emit_barrier(self, barrier: CheckpointBarrier) -> list[CapturedOutput]:
-        """The barrier to all results; where it overtakes, what it has overtaken, which becomes part of the state."""
+        """Sends the barrier to all results. Returns the batches that it overtook, which become part of the state."""
         captured: list[CapturedOutput] = []
         for position, writer in enumerate(self.writers):
             captured.extend((position, subpartition, batches) for subpartition, batches in writer.emit_barrier(barrier))
         return captured
 
     def snapshot_state(self, barrier: CheckpointBarrier) -> dict[str, OperatorSnapshot]:
-        """Freeze every operator's state, by operator id. Where one raises, nothing stays frozen."""
+        """Takes the snapshots of all operators, by operator id. If one raises, it releases the others."""
         taken: dict[str, OperatorSnapshot] = {}
         if not self._environment.accumulators.is_empty:
             keep_accumulators(self._environment, self.head.task_state)
@@ -249,7 +256,7 @@ class OperatorChain:
 
     @property
     def is_writable(self) -> bool:
-        """Whether every result partition has room and every operator takes more."""
+        """True if every result partition has room and every operator accepts more records."""
         for writer in self.writers:
             if not writer.partition.is_available:
                 return False
@@ -258,7 +265,7 @@ class OperatorChain:
 
     @property
     def is_drained(self) -> bool:
-        """Whether no operator waits for the results of records that it was given."""
+        """True if no operator waits for the results of records that it has taken."""
         return all(operator.is_drained for operator in self.operators)
 
     def operator(self, operator_id: str) -> StreamOperator | None:
@@ -268,7 +275,7 @@ class OperatorChain:
         return self._by_id[self._descriptors[position].operator_id]
 
     def finish(self) -> None:
-        """Tell every operator, head first, that nothing more will come."""
+        """Tells every operator, the head first, that its input has ended."""
         for operator in self.operators:
             if operator is not self.head:
                 operator.end_input(0)
@@ -287,16 +294,16 @@ class OperatorChain:
             writer.writer.flush()
 
     def close(self) -> list[BaseException]:
-        """Close every operator that was opened, the last opened first, each once; returns what they raised.
+        """Closes every operator that was opened, each once, the last opened first. Returns the errors they raised.
 
-        May be called again after it was itself interrupted: it goes on where it was.
+        If a call was interrupted, the next call continues with the remaining operators.
         """
         failures: list[BaseException] = []
         while self._to_close:
             operator = self._to_close.pop()
             try:
                 operator.close()
-            except BaseException as error:  # noqa: BLE001 - the others must be closed whatever this one does
+            except BaseException as error:  # noqa: BLE001 - the other operators must be closed too
                 _LOG.warning("closing operator %s failed", operator.context.name, exc_info=error)
                 failures.append(error)
         return failures

@@ -1,6 +1,7 @@
-"""ProcessingTimeService: processing-time timers of one task, fired by its own mailbox loop.
+"""ProcessingTimeService: the processing-time timers of one task.
 
-There is no timer thread: the loop sleeps until the earliest deadline at most, and looks at it between batches.
+The mailbox loop of the task fires them between batches, and sleeps at most until the earliest deadline. There is no
+timer thread.
 
 Source: org.apache.flink.streaming.runtime.tasks.ProcessingTimeService.
 """
@@ -28,10 +29,10 @@ class ScheduledTimer:
 
 
 class ProcessingTimeService:
-    """Thread: task thread.
+    """Runs the timers of one task. Thread: task thread.
 
     Args:
-        back_pressured_ns: for how long the task has been back-pressured so far; None: it never is.
+        back_pressured_ns: returns how long the task has been back-pressured so far; None if it never is.
     """
 
     def __init__(self, clock: Clock, back_pressured_ns: Callable[[], int] | None = None) -> None:
@@ -42,11 +43,11 @@ class ProcessingTimeService:
         self._quiesced = False
 
     def current_time_ms(self) -> int:
-        """Wall time, as `TimerService.current_processing_time` shows it."""
+        """Returns the wall-clock time, which `TimerService.current_processing_time` shows."""
         return self._clock.now_ms()
 
     def active_time_ns(self) -> int:
-        """Monotonic time without that in which the task was back-pressured: then it reads nothing, whatever there is.
+        """Returns the monotonic time minus the time of back-pressure, during which the task reads no input.
 
         Source: org.apache.flink.streaming.api.operators.util.PausableRelativeClock.
         """
@@ -54,9 +55,9 @@ class ProcessingTimeService:
         return now_ns if self._back_pressured_ns is None else now_ns - self._back_pressured_ns()
 
     def register_timer(self, timestamp_ms: int, action: Callable[[int], None]) -> ScheduledTimer:
-        """Call `action(timestamp_ms)` between two batches once the wall clock is past `timestamp_ms`.
+        """Calls `action(timestamp_ms)` between two batches once the wall clock is past `timestamp_ms`.
 
-        After `quiesce` nothing is ever called.
+        After `quiesce` it has no effect.
         """
         timer = ScheduledTimer(timestamp_ms, action)
         if not self._quiesced:
@@ -69,14 +70,14 @@ class ProcessingTimeService:
         return self.register_timer(self._clock.now_ms() + delay_ms, action)
 
     def next_deadline_ns(self) -> int | None:
-        """Monotonic time of the earliest timer; None where there is none."""
+        """Returns the monotonic time of the earliest timer; None if there is none."""
         heap = self._heap
         while heap and heap[0][2].action is None:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
     def fire_due(self, now_ns: int) -> None:
-        """Run every timer whose deadline has passed, in order of their deadlines."""
+        """Runs every timer whose deadline has passed, in the order of deadlines."""
         heap = self._heap
         while heap and heap[0][0] <= now_ns:
             _, _, timer = heapq.heappop(heap)
@@ -86,6 +87,6 @@ class ProcessingTimeService:
                 action(timer.timestamp_ms)
 
     def quiesce(self) -> None:
-        """Drop all timers and take no more: the task is finishing."""
+        """Drops all timers and accepts no new ones. Called when the task finishes."""
         self._quiesced = True
         self._heap.clear()

@@ -1,17 +1,18 @@
-"""Makes the record writers of a task, one per result of its vertex."""
+"""Creates the record writers of a task, one per result of its vertex."""
 
 from __future__ import annotations
 
 from flinkpy.streaming.io.record_writer_output import RecordWriterOutput
 from flinkpy.streaming.tasks.environment import TaskEnvironment
 
-#: On edges of these kinds a barrier may overtake records: whoever gets them after a restore, it is one that could have
-#: got them before. (Forward and rescale have fixed partners, broadcast has copies, custom knows no key groups.)
+#: Partitionings on which a barrier may overtake records. After a restore, any subtask that receives the overtaken
+#: records could also have received them before. Others are excluded: forward and rescale connect fixed subtasks,
+#: broadcast copies records, and a custom partitioner knows no key groups.
 UNALIGNED_PARTITIONERS = frozenset({"HASH", "REBALANCE", "SHUFFLE", "GLOBAL"})
 
 
 def create_record_writers(environment: TaskEnvironment) -> list[RecordWriterOutput]:
-    """By position in `vertex.results`."""
+    """Returns the writers, by position in `vertex.results`."""
     if not environment.result_partitions:
         return []
     from flinkpy.network.record_writer import RecordWriter

@@ -1,7 +1,7 @@
-"""RestoredChannels: what was in flight when an unaligned checkpoint was taken, processed first after its restore.
+"""RestoredChannels: the in-flight records of a restored unaligned checkpoint, which a task processes first.
 
-Where the parallelism has changed, the batches of a channel may hold records of several subtasks: each subtask is given
-all that may concern it and keeps the records of its own key groups.
+If the parallelism has changed, the batches of a channel may contain records of several subtasks. Each subtask reads
+every batch that may contain its records, and keeps the records of its own key groups.
 
 Source: org.apache.flink.streaming.runtime.io.recovery.DemultiplexingRecordDeserializer, RecordFilter.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RestoredChannels:
-    """Thread: task thread. Reads one batch at a time, so that mail and back-pressure are seen in between."""
+    """Reads one batch at a time, so that the task handles mail and back-pressure in between. Thread: task thread."""
 
     def __init__(self, environment: TaskEnvironment, chain: Any, state: checkpoint_pb2.OperatorSubtaskState) -> None:
         self._environment = environment
@@ -33,14 +33,14 @@ class RestoredChannels:
 
     @staticmethod
     def of(environment: TaskEnvironment, chain: Any) -> RestoredChannels | None:
-        """None where nothing was in flight."""
+        """Returns None if no records were in flight."""
         state = environment.state.restored_state(chain.head_operator_id)
         if state is None or not state.channels:
             return None
         return RestoredChannels(environment, chain, state)
 
     def process_next(self) -> bool:
-        """Process one batch; False where there was none left."""
+        """Processes one batch. Returns False if none was left."""
         for batch, input_index in self._batches:
             if batch.num_rows:
                 self._head.process_batch(batch, input_index)
@@ -54,7 +54,8 @@ class RestoredChannels:
         reader = ChannelStateReader(self._environment.state.files)
         for handle in state.channels:
             if handle.edge_index >= len(self._edges):
-                raise InternalError(f"{self._environment.task_name} has no input {handle.edge_index}, but state of it")
+                task = self._environment.task_name
+                raise InternalError(f"{task} is restored with data of input {handle.edge_index}, which does not exist")
             edge = self._edges[handle.edge_index]
             keep = self._own_rows(edge) if self._filters and edge.partitioner_name in ("HASH", "") else None
             for batch in reader.read(handle):
@@ -62,7 +63,7 @@ class RestoredChannels:
         reader.close()
 
     def _own_rows(self, edge: Any) -> Any:
-        """batch -> the rows of this subtask's key groups."""
+        """Returns a function that keeps the records of this subtask's key groups in a batch."""
         from flinkpy.network.partitioner import KeyGroupStreamPartitioner
 
         environment = self._environment
@@ -70,8 +71,8 @@ class RestoredChannels:
         if selector is None:
             raise StateRestoreError(
                 f"{environment.task_name}: records in flight were partitioned by a key that operator "
-                f"{self._head.context.name} does not have, so they cannot be dealt out to another parallelism: restore "
-                "with the parallelism of the checkpoint, or from a savepoint",
+                f"{self._head.context.name} does not have, so they cannot be redistributed to another parallelism. "
+                "Restore with the parallelism of the checkpoint, or from a savepoint",
                 details={"task": environment.task_name, "operator": self._head.context.name},
             )
         partitioner = KeyGroupStreamPartitioner(selector, key_type)

@@ -17,7 +17,7 @@ from flinkpy.streaming.tasks.stream_task_state import StreamTaskState
 
 
 class SourceStreamTask(StreamTask):
-    """Its input is the reader; records in are those the reader gave."""
+    """Reads a source. The records that its reader emits count as records in."""
 
     def __init__(self, environment: TaskEnvironment) -> None:
         super().__init__(environment)
@@ -29,7 +29,7 @@ class SourceStreamTask(StreamTask):
             return
         head = chain.head
         if not isinstance(head, SourceOperator):
-            raise InternalError(f"{self.environment.task_name} has no inputs and its head is no source")
+            raise InternalError(f"{self.environment.task_name} has no inputs, but its head is not a source")
         self._source = head
         if chain.max_batch_rows is not None:
             head.batch_size.limit(chain.max_batch_rows)

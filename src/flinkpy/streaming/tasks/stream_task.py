@@ -1,4 +1,4 @@
-r"""StreamTask: the life of one subtask on its task thread.
+r"""StreamTask: runs one subtask of a job vertex on its task thread.
 
 ```
    CREATED -> INITIALIZING -> RUNNING -------> FINISHING -> FINISHED
@@ -7,16 +7,16 @@ r"""StreamTask: the life of one subtask on its task thread.
       +------------+-------------+-----------+---------+----> FAILED     (an exception)
 ```
 
-INITIALIZING restores and opens the operators, downstream first. RUNNING is the mailbox loop; after the last input it
-goes on until no operator owes the results of what it has taken (asynchronous calls). FINISHING finishes the operators
-in chain order, emits EndOfData, waits for sinks that are not done and for a checkpoint that contains the end (where
-checkpoints are taken), closes the operators and ends the partitions. Whatever happens, every operator that was opened
-is closed exactly once.
+INITIALIZING restores and opens the operators, the last operator of the chain first. RUNNING is the mailbox loop. After
+the last input it continues until no operator waits for the results of records that it has taken (asynchronous calls).
+FINISHING finishes the operators in chain order and emits EndOfData. It then waits for sinks that have not finished and,
+if checkpoints are enabled, for a checkpoint that contains the end of data. Then it closes the operators and ends the
+partitions. Every operator that was opened is closed exactly once, whatever happens.
 
-A task is SUSPENDED by the snapshot of a stop-with-savepoint without drain: it processes nothing more, and when the
-savepoint is complete it ends without finishing its operators, firing timers or emitting MAX_WATERMARK. With drain, the
-sources first end as if their input had, and the savepoint follows the end of data. A savepoint that stops the job and
-fails, fails the task.
+The snapshot of a stop-with-savepoint without drain makes the task SUSPENDED. It processes no more records. When the
+savepoint is complete, it ends without finishing its operators, firing timers or emitting MAX_WATERMARK. With drain, the
+sources first end as if their input had ended, and the savepoint is taken after the end of data. If a savepoint that is
+to stop the job fails, the task fails.
 
 Source: org.apache.flink.streaming.runtime.tasks.StreamTask.
 """
@@ -48,20 +48,22 @@ from flinkpy.streaming.tasks.task_metrics import io_metrics, register_task_metri
 
 _LOG = logging.getLogger(__name__)
 
-#: Interrupts that may hit the clean-up itself; the watchdog sends one per `task.cancellation.interval`.
+#: How many interrupts the clean-up survives. The watchdog sends one per `task.cancellation.interval`.
 MAX_INTERRUPTS_WHILE_CLOSING = 100
 
 
 class CancelTaskError(Exception):
-    """Ends `invoke` of a task that was cancelled."""
+    """Raised by `invoke` if the task was cancelled."""
 
 
 class StreamTask(ABC):
-    """Thread: `invoke` is the task thread; `cancel`, `dispatch_operator_event`, `metrics`, `state`, and the messages of
-    checkpoints (trigger, complete, aborted) are for any.
+    """Runs one subtask.
+
+    Thread: `invoke` runs on the task thread. Any thread may call `cancel`, `dispatch_operator_event`, `metrics` and
+    `state`, and deliver the messages of checkpoints (trigger, complete, aborted).
 
     Attributes:
-        state: changed by the task thread only.
+        state: only the task thread changes it.
     """
 
     def __init__(self, environment: TaskEnvironment) -> None:
@@ -71,13 +73,13 @@ class StreamTask(ABC):
         self.times = TaskTimes(environment.clock)
         times = self.times
         self.processing_time_service = ProcessingTimeService(environment.clock, lambda: times.back_pressured_ns)
-        #: Of the runtime itself: it goes on when the timers of operators have ended.
+        #: Timers of the runtime itself. They still fire after the timers of the operators have ended.
         self.system_timers = ProcessingTimeService(environment.clock)
         self._clock = environment.clock
         self._chain: OperatorChain | FinishedOperatorChain | None = None
         self._checkpoints: SubtaskCheckpointCoordinator | None = None
         self._progress = CheckpointProgress()
-        #: Triggers that wait in the mailbox: begun or declined by who takes them out of here.
+        #: Triggers that wait in the mailbox. The thread that removes one from here begins or declines it.
         self._open_triggers: dict[int, CheckpointBarrier] = {}
         self._writers: list[RecordWriterOutput] = []
         self._cancel_requested = False
@@ -95,44 +97,46 @@ class StreamTask(ABC):
 
     @abstractmethod
     def initialize(self) -> None:
-        """After the chain was built, before it is opened: set up the inputs."""
+        """Sets up the inputs. Called after the chain has been built and before it is opened."""
 
     @abstractmethod
     def process_input(self) -> ActionStatus:
-        """Process at most one batch or control element."""
+        """Processes at most one batch or control element."""
 
     def start_inputs(self) -> None:
-        """The operators are open: ask for data."""
+        """Requests data. Called when the operators are open."""
         return
 
-    @property
-    def inputs_exhausted(self) -> bool:
-        """After `process_input` answered END: whether the producers have said that nothing at all will follow."""
+    def take_ends_of_inputs(self) -> bool:
+        """Handles the control elements that arrive after `process_input` returned END.
+
+        Returns True once every producer has ended its partition.
+        """
         return True
 
     @property
     def is_drained(self) -> bool:
-        """False: the inputs have ended because the job was stopped with a savepoint; nothing is to be finished."""
+        """False if the inputs ended because the job was stopped with a savepoint, so operators must not be finished."""
         return True
 
     def emit_end_of_event_time(self) -> None:
-        """Stopped with drain, before the input's end: a source emits MAX_WATERMARK."""
+        """Emits MAX_WATERMARK from a source that is stopped with drain before the end of its input."""
         return
 
     def on_trigger(self, barrier: CheckpointBarrier) -> None:
-        """The coordinator asks this task to begin a checkpoint."""
+        """Begins a checkpoint that the CheckpointCoordinator triggered at this task."""
         self.perform_checkpoint(barrier, self._metrics_of_trigger(barrier))
 
     def on_aborted(self, checkpoint_id: int) -> None:
-        """The coordinator has given a checkpoint up: do not wait for its barriers."""
+        """Stops waiting for the barriers of a checkpoint that the CheckpointCoordinator aborted."""
         return
 
     def discard_rest_of_inputs(self) -> bool:
-        """Stopped with a savepoint: whether the producers have said that nothing at all will follow."""
+        """Drops the rest of the input after a stop with savepoint. Returns True once every partition has ended."""
         return True
 
     def release_inputs(self) -> None:
-        """Let go of the inputs, after the operators were closed. Idempotent."""
+        """Releases the inputs, after the operators have been closed. Idempotent."""
         return
 
     @property
@@ -144,18 +148,18 @@ class StreamTask(ABC):
     # -- any thread ----------------------------------------------------------------------------------------------
 
     def cancel(self) -> None:
-        """Ask the task to stop at the next batch border. Idempotent; no effect once it has ended."""
+        """Makes the task stop before its next batch. Idempotent. Has no effect once the task has ended."""
         self._cancel_requested = True
         self.mailbox.put(Mail("cancel", self._raise_cancel, MailPriority.URGENT))
 
     def dispatch_operator_event(self, operator_id: str, event: Any) -> bool:
-        """Deliver a coordinator's event to the operator; False where the task has ended already."""
+        """Delivers a coordinator's event to the operator. Returns False if the task has already ended."""
         return self.mailbox.put(
             Mail(f"operator event {type(event).__name__}", lambda: self._handle_operator_event(operator_id, event))
         )
 
     def dispatch_pickled_operator_event(self, operator_id: str, payload: bytes) -> bool:
-        """Like `dispatch_operator_event`; unpickled on the task thread, because that runs code of the user's."""
+        """Does the same for a pickled event. The task thread unpickles it, because that runs user code."""
         load = self.environment.load_pickle
         return self.mailbox.put(
             Mail("pickled operator event", lambda: self._handle_operator_event(operator_id, load(payload)))
@@ -164,10 +168,10 @@ class StreamTask(ABC):
     def trigger_checkpoint(
         self, checkpoint_id: int, timestamp_ms: int, options: checkpoint_pb2.CheckpointOptions
     ) -> None:
-        """Begin a checkpoint here: at a source, or where all producers have finished.
+        """Begins a checkpoint at this task: a source, or a task whose producers have all finished.
 
-        In order with operator events: what a coordinator has sent before is part of the checkpoint, so the trigger
-        must not overtake it. A task that ends before it has taken the trigger declines it.
+        The trigger keeps its order with operator events. Events that a coordinator sent earlier are part of the
+        checkpoint, so the trigger must not overtake them. A task that ends before it handles the trigger declines it.
         """
         barrier = CheckpointBarrier(checkpoint_id, timestamp_ms, options)
         self._open_triggers[checkpoint_id] = barrier
@@ -176,13 +180,13 @@ class StreamTask(ABC):
             self._decline_open_triggers()
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """It is durable. A notification may be lost, and come late or twice."""
+        """Tells the task that the checkpoint is durable. A notification may be lost, late or repeated."""
         self.mailbox.put(
             Mail(f"checkpoint {checkpoint_id} complete", lambda: self._notify_checkpoint_complete(checkpoint_id))
         )
 
     def notify_checkpoint_aborted(self, checkpoint_id: int, latest_completed_id: int) -> None:
-        """`latest_completed_id`: 0 where there is none."""
+        """Tells the task that the checkpoint was aborted. `latest_completed_id` is 0 if no checkpoint has completed."""
         self.mailbox.put(
             Mail(
                 f"checkpoint {checkpoint_id} aborted",
@@ -191,7 +195,7 @@ class StreamTask(ABC):
         )
 
     def metrics(self) -> dict[str, int]:
-        """The fields of IOMetrics. For a task without network output, records out are those given to its sinks."""
+        """Returns the fields of IOMetrics. In a task with sinks, records given to sinks count as records out."""
         chain = self._chain
         values = io_metrics(self.times, self._writers, () if chain is None else chain.sinks)
         if chain is not None:
@@ -199,24 +203,24 @@ class StreamTask(ABC):
         return values
 
     def accumulators(self) -> dict[str, bytes]:
-        """The user's accumulators by name, pickled, as of the last snapshot; asks the task for the next one."""
+        """Returns the user's accumulators by name, pickled, as of the last snapshot. Requests the next snapshot."""
         registry = self.environment.accumulators
         if registry.wants_snapshot():
             self.mailbox.put(Mail("snapshot of accumulators", registry.take_snapshot))
         return registry.snapshot
 
     def add_input_metrics(self, values: dict[str, int]) -> None:
-        """Fill in `num_records_in`, `num_batches_in` and `num_bytes_in`."""
+        """Sets `num_records_in`, `num_batches_in` and `num_bytes_in`."""
         return
 
     # -- life cycle ----------------------------------------------------------------------------------------------
 
     def invoke(self) -> None:
-        """Run the task to its end; the operators are closed when this returns or raises.
+        """Runs the task to its end. The operators are closed when this returns or raises.
 
         Raises:
-            CancelTaskError: it was cancelled (also where the cancellation showed as an interrupt or another error).
-            BaseException: what made it fail.
+            CancelTaskError: if it was cancelled, even if the cancellation surfaced as an interrupt or another error.
+            BaseException: the error that made the task fail.
         """
         try:
             self.times.start()
@@ -274,9 +278,9 @@ class StreamTask(ABC):
         return OperatorChain(self.environment, self.mailbox, self.processing_time_service, self._writers)
 
     def _drain(self) -> None:
-        """After the last input: wait for the operators that have taken records and still owe their results.
+        """Waits, after the last input, until every operator has emitted the results of the records it took.
 
-        The task is running: checkpoints are taken, and hold what is owed.
+        The task is still RUNNING and takes checkpoints. They contain the records without results.
         """
         if self._progress.savepoint_at_end is not None:
             self.emit_end_of_event_time()
@@ -284,8 +288,8 @@ class StreamTask(ABC):
             self._processor.run_until(self._has_drained)
 
     def _has_drained(self) -> bool:
-        """Takes the barriers that still come from inputs that have ended."""
-        _ = self.inputs_exhausted
+        # Barriers may still arrive on inputs that have ended.
+        self.take_ends_of_inputs()
         return self.state is StreamTaskState.SUSPENDED or self.chain.is_drained
 
     def _finish(self) -> None:
@@ -310,7 +314,7 @@ class StreamTask(ABC):
         self._end()
 
     def _end(self) -> None:
-        """Close everything; nothing is left to do."""
+        """Closes the operators, ends the partitions and releases the inputs."""
         self.mailbox.close()
         self._decline_open_triggers()
         failures = self.chain.close()
@@ -322,7 +326,7 @@ class StreamTask(ABC):
 
     @property
     def _waits_for_final_checkpoint(self) -> bool:
-        """Whether the task stays after its end of data until a checkpoint contains that."""
+        """True if the task waits after its end of data until a checkpoint contains that end."""
         configuration = self.environment.configuration
         return (
             not self.chain.is_restored_as_finished
@@ -331,8 +335,8 @@ class StreamTask(ABC):
         )
 
     def _may_end(self, waits_for_final_checkpoint: bool) -> bool:
-        """After the end of data. Takes what still comes from the inputs: barriers and the ends of partitions."""
-        if not (self.inputs_exhausted and self.chain.has_finished) or self._has_running_snapshots:
+        """True if nothing keeps the task after its end of data."""
+        if not (self.take_ends_of_inputs() and self.chain.has_finished) or self._has_running_snapshots:
             return False
         progress = self._progress
         return progress.is_savepoint_complete and (not waits_for_final_checkpoint or progress.is_end_complete)
@@ -342,19 +346,19 @@ class StreamTask(ABC):
         return self._checkpoints is not None and self._checkpoints.num_running > 0
 
     def _clean_up(self) -> None:
-        """After a failure or cancel: close all that is open; what fails here is logged and does not mask the cause."""
+        """Closes everything after a failure or cancellation. Logs errors, so that they do not hide the cause."""
         for _ in range(MAX_INTERRUPTS_WHILE_CLOSING):
             try:
                 self.mailbox.close()
                 if self._checkpoints is not None:
-                    # Before the state is closed that they are reading.
+                    # The writers read the state, so they must stop before it is closed.
                     self._checkpoints.cancel()
                     self._checkpoints.wait_for_writers()
                 if self._chain is not None:
                     self._chain.close()
                 self.release_inputs()
                 return
-            except BaseException as error:  # noqa: BLE001 - an interrupt may hit between two operators: go on closing
+            except BaseException as error:  # noqa: BLE001 - an interrupt may hit between two operators: continue
                 _LOG.warning("%s: interrupted while closing", self.environment.task_name, exc_info=error)
 
     def _transition(self, to: StreamTaskState) -> None:
@@ -377,14 +381,14 @@ class StreamTask(ABC):
             self.on_trigger(barrier)
 
     def _decline_open_triggers(self) -> None:
-        """The task takes no checkpoint any more. Called by the task thread, and by who has come too late for it."""
+        """Declines the triggers that the task will not handle. The task thread and late senders of triggers call it."""
         reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
         for checkpoint_id in list(self._open_triggers):
             if self._open_triggers.pop(checkpoint_id, None) is not None:
                 self.environment.state.decline(checkpoint_id, checkpoint_error(reason, self.environment.task_name))
 
     def stop_with_drain(self, barrier: CheckpointBarrier) -> None:
-        """End as if the input had, and take the savepoint then."""
+        """Ends the task as if its input had ended, and takes the savepoint then."""
         if self._progress.savepoint_at_end is None:
             self._progress.savepoint_at_end = barrier
             self._processor.stop()
@@ -396,7 +400,7 @@ class StreamTask(ABC):
         *,
         has_capture: bool = False,
     ) -> None:
-        """Take part in the checkpoint now. An error is the task's."""
+        """Takes the snapshot of this task for the checkpoint. An error fails the task."""
         if self._is_for_the_end(barrier):
             self._progress.savepoint_at_end = barrier
             return
@@ -405,7 +409,7 @@ class StreamTask(ABC):
             barrier,
             metrics,
             has_capture=has_capture,
-            # A sink that still has something to hand out must be restored with it.
+            # A sink that has not finished must be restored with what it still holds.
             is_finished=(is_at_end and self.chain.has_finished) or self.chain.is_restored_as_finished,
         )
         if taken and self._progress.on_taken(barrier, is_at_end=is_at_end):
@@ -414,7 +418,7 @@ class StreamTask(ABC):
             self._processor.stop()
 
     def _is_for_the_end(self, barrier: CheckpointBarrier) -> bool:
-        """Whether it has come behind the end of data, while that waits for operators that are not drained."""
+        """True for the savepoint of a drain that arrives while the end of data waits for operators to drain."""
         return (
             barrier.options is not None
             and barrier.options.kind == checkpoint_pb2.SYNC_SAVEPOINT_TERMINATE
@@ -432,15 +436,15 @@ class StreamTask(ABC):
         self.environment.state.notify_complete(checkpoint_id)
 
     def _notify_checkpoint_aborted(self, checkpoint_id: int, latest_completed_id: int) -> None:
-        # Makes up for a notification that was lost.
+        # The notification of that checkpoint may have been lost.
         self._notify_checkpoint_complete(latest_completed_id)
         if checkpoint_id <= self._progress.completed_id:
             return
         if self._progress.needs(checkpoint_id):
-            # The task has stopped processing for it, and cannot go on where it was.
+            # The task has stopped processing for this savepoint and cannot resume.
             raise checkpoint_error(
                 CheckpointFailureReason.CHECKPOINT_DECLINED,
-                f"{self.environment.task_name}: the savepoint {checkpoint_id} that was to stop the job failed.",
+                f"{self.environment.task_name}: savepoint {checkpoint_id}, which was to stop the job, failed.",
             )
         self.on_aborted(checkpoint_id)
         self.checkpoints.notify_aborted(checkpoint_id)

@@ -1,4 +1,4 @@
-"""StreamTaskState: where a StreamTask is in its life; the diagram is in `stream_task`."""
+"""StreamTaskState: the states of a StreamTask. The diagram is in `stream_task`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics that every task and operator has, under Flink's names.
+"""The metrics of every task and operator, under Flink's names.
 
 Source: org.apache.flink.runtime.metrics.groups.{TaskIOMetricGroup,InternalOperatorIOMetricGroup}, MetricNames.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flinkpy.streaming.mailbox.mailbox_processor import TaskTimes
     from flinkpy.streaming.tasks.stream_task import StreamTask
 
-#: Flink's name -> a field of IOMetrics. Each also has a rate.
+#: Flink's name -> a field of IOMetrics. Each also has a rate metric.
 _COUNTS = {
     "numRecordsIn": "num_records_in",
     "numRecordsOut": "num_records_out",
@@ -32,7 +32,7 @@ _TIMES = {"Idle": "idle_time_ms", "Busy": "busy_time_ms", "BackPressured": "back
 def io_metrics(
     times: TaskTimes, writers: Iterable[RecordWriterOutput], sinks: Iterable[SinkOperator]
 ) -> dict[str, int]:
-    """The fields of IOMetrics; those of the input are to be filled in."""
+    """Returns the fields of IOMetrics. Those of the input are 0, for the task to fill in."""
     idle_ms, busy_ms, back_pressured_ms = times.read_ms()
     values = dict.fromkeys(_COUNTS.values(), 0)
     values |= {"idle_time_ms": idle_ms, "busy_time_ms": busy_ms, "back_pressured_time_ms": back_pressured_ms}
@@ -47,7 +47,7 @@ def io_metrics(
 
 
 def register_task_metrics(task: StreamTask) -> None:
-    """Those of the subtask as a whole, and of its operators. The chain has been built."""
+    """Registers the metrics of the subtask and of its operators. Called after the chain has been built."""
     group = task.environment.metric_group
 
     def reading(field: str) -> Callable[[], int]:
@@ -78,7 +78,7 @@ def _register_operator_metrics(chain: OperatorChain, records_into_head: Callable
 
 
 def _counted(counters: Sequence[Any]) -> Callable[[], int]:
-    """Records that they have counted, together."""
+    """Returns a function that adds up the records of the counters."""
     return lambda: sum(counter.num_records for counter in counters)
 
 

@@ -1,1 +1,1 @@
-"""Checkpoint barriers on the way in: when a task's inputs have given theirs, and what is blocked or kept until then."""
+"""Handles the checkpoint barriers on the inputs of a task: aligns them, blocks channels and captures in-flight data."""

@@ -1,6 +1,6 @@
-"""CheckpointBarrierHandler: decides from the barriers of all channels when this task takes part in a checkpoint.
+"""CheckpointBarrierHandler: decides from the barriers of all channels when a task takes its snapshot.
 
-One life of one checkpoint; which path it takes is said by the alignment of its barriers:
+The life of one checkpoint, depending on the alignment of its barriers:
 
 ```
    AT_LEAST_ONCE   COUNTING --- all barriers -------------------------------> triggered, done
@@ -9,21 +9,22 @@ One life of one checkpoint; which path it takes is said by the alignment of its 
                        v
    UNALIGNED       HALF_ALIGNED - barriers of all channels that stay aligned -> triggered, CAPTURING
                                                                      CAPTURING - all barriers -> done
-   any of them --- newer barrier where this one is owed, cancel marker, abort ----------------> aborted
+   any of them --- newer barrier on a channel that has not sent this one, cancel marker, abort -> aborted
 ```
 
-- COUNTING blocks nothing: records behind a barrier are processed before the snapshot, and again after a recovery.
-- ALIGNING blocks each channel behind its barrier, so the snapshot has exactly what came before the barriers.
-- An unaligned checkpoint is taken at the first barrier; what channels hold before theirs is kept instead (captured).
-- Channels of edges that take no part in unaligned checkpoints (forward, broadcast, ...: `aligned_only`) are not
-  captured: the snapshot waits for their barriers, and meanwhile channels that have given theirs are blocked.
-- A channel that has ended counts as one whose barrier has come.
-- Channels are first in, first out: a channel that gives a newer barrier, or cancels one, owes no older one any more.
+- COUNTING blocks no channel. Records behind a barrier may be processed before the snapshot, and again after a recovery.
+- ALIGNING blocks each channel behind its barrier, so the snapshot contains exactly the records before the barriers.
+- An unaligned checkpoint is taken at the first barrier. The records before the barriers of the other channels are
+  captured, and become part of the checkpoint.
+- Some edges (forward, broadcast, ...) do not support unaligned checkpoints. Their channels (`aligned_only`) are not
+  captured: the snapshot waits for their barriers, and channels whose barrier has arrived are blocked meanwhile.
+- A channel that has ended counts as a channel whose barrier has arrived.
+- Channels are first in, first out. A channel that sends a newer barrier or cancel marker sends no older barrier later.
 
-Every call may come late, twice or out of order with notifications; what has no effect returns no effects.
+Every call may come late, twice or out of order with notifications. A call without effect returns an empty list.
 
 Source: org.apache.flink.streaming.runtime.io.checkpointing.{SingleCheckpointBarrierHandler,CheckpointBarrierTracker}.
-Differs: one machine, since the alignment travels in the barrier; the effects are data.
+Differs: one state machine handles all alignments, because the barrier carries the alignment; effects are data.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ from flinkpy.streaming.io.checkpointing.effects import (
     UnblockChannels,
 )
 
-#: Checkpoints that may be counted at once; far above execution.checkpointing.max-concurrent-checkpoints of any job.
+#: How many checkpoints may be pending at once: far more than execution.checkpointing.max-concurrent-checkpoints.
 MAX_PENDING = 50
-#: Aborted checkpoints whose barriers have not come yet, of which we remember this many.
+#: How many aborted checkpoints are remembered whose barriers have not arrived yet.
 MAX_REMEMBERED_ABORTS = 128
 
 _ALIGNED = checkpoint_pb2.ALIGNED
@@ -60,17 +61,17 @@ _FORCED_ALIGNED = checkpoint_pb2.FORCED_ALIGNED
 
 
 class _Phase(enum.Enum):
-    COUNTING = "counts barriers, blocks nothing"
+    COUNTING = "counts barriers and blocks no channel"
     ALIGNING = "blocks each channel behind its barrier"
-    HALF_ALIGNED = "to be unaligned, but waits for channels that stay aligned"
-    CAPTURING = "the snapshot is taken, some channels still owe their barrier"
+    HALF_ALIGNED = "unaligned, but waits for the barriers of the channels that stay aligned"
+    CAPTURING = "the snapshot is taken, and records before the missing barriers are captured"
 
 
 @dataclass(slots=True)
 class _Pending:
     barrier: CheckpointBarrier
     phase: _Phase
-    #: Open channels that have not given their barrier.
+    #: The open channels whose barrier has not arrived.
     waiting: set[int]
 
 
@@ -79,7 +80,7 @@ def alignment_of(barrier: CheckpointBarrier) -> int:
 
 
 def with_alignment(barrier: CheckpointBarrier, alignment: checkpoint_pb2.AlignmentType) -> CheckpointBarrier:
-    """The same barrier, aligned in another way."""
+    """Returns the barrier with another alignment."""
     options = checkpoint_pb2.CheckpointOptions()
     if barrier.options is not None:
         options.CopyFrom(barrier.options)
@@ -92,40 +93,42 @@ def aligned_timeout_ms(barrier: CheckpointBarrier) -> int:
 
 
 def without_force(barrier: CheckpointBarrier) -> CheckpointBarrier:
-    """A barrier that stayed aligned because of its edge, as it was before that edge."""
+    """Returns the barrier with the alignment that it had before an edge forced it to be aligned."""
     if alignment_of(barrier) != _FORCED_ALIGNED:
         return barrier
     return with_alignment(barrier, _ALIGNED if aligned_timeout_ms(barrier) > 0 else _UNALIGNED)
 
 
 class CheckpointBarrierHandler:
-    """Pure. Each call returns what is to be done, in order, before anything else is read.
+    """Handles the barriers of one task. Each call returns the effects to run, in order, before more input is read.
+
+    Pure.
 
     Args:
-        num_channels: over all gates.
-        aligned_only: channels that take no part in unaligned checkpoints.
+        num_channels: the number of channels of all gates.
+        aligned_only: the channels that do not support unaligned checkpoints.
 
-    Invariant: at most one pending checkpoint is not COUNTING; blocked channels are channels of that one.
+    Invariant: at most one pending checkpoint is not COUNTING. Channels are blocked only for that checkpoint.
     """
 
     def __init__(self, num_channels: int, aligned_only: Collection[int] = ()) -> None:
         self._open = set(range(num_channels))
         self._aligned_only = frozenset(aligned_only)
         self._pending: dict[int, _Pending] = {}
-        #: The newest checkpoint seen in a channel or triggered; none up to it can begin any more.
+        #: The newest checkpoint seen on a channel or triggered. Checkpoints up to this one can no longer begin.
         self._newest = 0
-        #: Aborted from outside before anything of them was seen.
+        #: The checkpoints that were aborted before any barrier or trigger of them arrived.
         self._aborted: dict[int, None] = {}
 
     @property
     def pending(self) -> list[int]:
-        """Checkpoints that wait for barriers, oldest first."""
+        """The checkpoints that wait for barriers, the oldest first."""
         return sorted(self._pending)
 
     # -- events --------------------------------------------------------------------------------------------------
 
     def on_barrier(self, channel: int, barrier: CheckpointBarrier, now_ms: int) -> list[Effect]:
-        """`now_ms`: the wall clock, which `barrier.timestamp_ms` is of."""
+        """Handles a barrier. `now_ms` is wall-clock time, like `barrier.timestamp_ms`."""
         checkpoint_id = barrier.checkpoint_id
         effects = self._outdate(channel, checkpoint_id)
         pending = self._pending.get(checkpoint_id)
@@ -148,7 +151,7 @@ class CheckpointBarrierHandler:
         return effects
 
     def on_cancel_marker(self, channel: int, checkpoint_id: int) -> list[Effect]:
-        """The producer of this channel will not give the barrier."""
+        """Aborts the checkpoint, because the producer of this channel will not send its barrier."""
         effects = self._outdate(channel, checkpoint_id)
         pending = self._pending.get(checkpoint_id)
         if pending is not None:
@@ -171,7 +174,10 @@ class CheckpointBarrierHandler:
         return effects
 
     def on_trigger(self, barrier: CheckpointBarrier) -> list[Effect]:
-        """All producers have finished: there will be no barriers, and the snapshot is taken when all channels ended."""
+        """Begins a checkpoint without barriers, because all producers have finished.
+
+        The snapshot is taken when all channels have ended.
+        """
         checkpoint_id = barrier.checkpoint_id
         if checkpoint_id in self._pending or not self._may_begin(checkpoint_id):
             return []
@@ -193,7 +199,7 @@ class CheckpointBarrierHandler:
         return effects
 
     def on_aborted(self, checkpoint_id: int) -> list[Effect]:
-        """The coordinator has given the checkpoint up."""
+        """Aborts a checkpoint that the CheckpointCoordinator aborted."""
         effects: list[Effect] = []
         pending = self._pending.get(checkpoint_id)
         if pending is not None:
@@ -205,13 +211,13 @@ class CheckpointBarrierHandler:
             effects.append(AbortCheckpoint(checkpoint_id, None))
         return effects
 
-    # -- inside --------------------------------------------------------------------------------------------------
+    # -- internal ------------------------------------------------------------------------------------------------
 
     def _may_begin(self, checkpoint_id: int) -> bool:
         return checkpoint_id > self._newest and checkpoint_id not in self._aborted
 
     def _outdate(self, channel: int, checkpoint_id: int) -> list[Effect]:
-        """Abort the older checkpoints that this channel still owed a barrier: it will not give it any more."""
+        """Aborts older checkpoints whose barrier this channel can no longer send."""
         effects: list[Effect] = []
         for older in list(self._pending.values()):
             if older.barrier.checkpoint_id >= checkpoint_id:
@@ -245,7 +251,7 @@ class CheckpointBarrierHandler:
         timeout_ms = aligned_timeout_ms(pending.barrier)
         if pending.phase is not _Phase.ALIGNING or timeout_ms <= 0 or pending.waiting <= self._aligned_only:
             return
-        # The barrier's time is that of another host, whose clock may be ahead.
+        # The timestamp comes from another host, whose clock may be ahead.
         delay_ms = min(timeout_ms, pending.barrier.timestamp_ms + timeout_ms - now_ms)
         if delay_ms > 0:
             effects.append(SetAlignmentTimer(pending.barrier.checkpoint_id, delay_ms))
@@ -257,7 +263,7 @@ class CheckpointBarrierHandler:
         effects.append(ConvertQueuedBarriers(pending.barrier.checkpoint_id))
 
     def _advance(self, pending: _Pending, effects: list[Effect]) -> bool:
-        """Go on where nothing is waited for any more. True where the checkpoint is done here."""
+        """Moves to the next phase if no barrier is missing for it. Returns True if the checkpoint is done here."""
         checkpoint_id = pending.barrier.checkpoint_id
         if pending.phase is _Phase.HALF_ALIGNED and not pending.waiting & self._aligned_only:
             pending.phase = _Phase.CAPTURING
@@ -282,7 +288,7 @@ class CheckpointBarrierHandler:
         checkpoint_id = pending.barrier.checkpoint_id
         del self._pending[checkpoint_id]
         if pending.phase in (_Phase.HALF_ALIGNED, _Phase.CAPTURING):
-            # Also before it has begun: the gates keep what barriers have overtaken.
+            # Needed in HALF_ALIGNED too: the gates keep the records that barriers have overtaken.
             effects.append(AbortCapture(checkpoint_id))
         if pending.phase in (_Phase.ALIGNING, _Phase.HALF_ALIGNED):
             effects.append(UnblockChannels())

@@ -1,4 +1,4 @@
-"""CheckpointedInputs: carries out what the barrier handler decides, on the gates and on the task.
+"""CheckpointedInputs: applies the effects of the barrier handler to the gates and the task.
 
 Source: org.apache.flink.streaming.runtime.io.checkpointing.CheckpointedInputGate.
 """
@@ -16,17 +16,17 @@ from flinkpy.records.elements import CheckpointBarrier
 from flinkpy.streaming.io.checkpointing import effects as fx
 from flinkpy.streaming.io.checkpointing.barrier_handler import CheckpointBarrierHandler
 
-#: (position in `vertex.inputs`, channel, batches in flight as the gate has kept them).
+#: (position in `vertex.inputs`, channel, the in-flight batches that the gate has kept).
 InFlight = tuple[int, int, list[Any]]
 
 
 class BarrierListener(Protocol):
-    """The task. Thread: task thread."""
+    """The part of a task that learns of checkpoints. Thread: task thread."""
 
     def on_inputs_aligned(
         self, barrier: CheckpointBarrier, metrics: checkpoint_pb2.CheckpointMetrics, *, has_capture: bool
     ) -> None:
-        """Take the snapshot now."""
+        """Takes the snapshot."""
         ...
 
     def on_capture_finished(
@@ -36,14 +36,14 @@ class BarrierListener(Protocol):
         alignment_duration_ns: int,
         bytes_processed: int,
     ) -> None:
-        """What the inputs held when the snapshot was taken."""
+        """Receives the in-flight data of the inputs at the time of the snapshot."""
         ...
 
     def on_checkpoint_aborted(self, checkpoint_id: int, reason: CheckpointFailureReason | None) -> None: ...
 
 
 class _Alignment:
-    """Measures one checkpoint's alignment."""
+    """The values at the start of one checkpoint's alignment."""
 
     __slots__ = ("bytes_in", "started_ns", "timestamp_ms")
 
@@ -54,12 +54,12 @@ class _Alignment:
 
 
 class CheckpointedInputs:
-    """Thread: task thread.
+    """The barrier handler of a task, with the gates and the task. Thread: task thread.
 
     Args:
-        gates: (position in `vertex.inputs`, gate), in the order in which channels are numbered.
-        aligned_only: positions in `vertex.inputs` of edges that take no part in unaligned checkpoints.
-        schedule_after: (delay in ms, action) runs it on the task thread.
+        gates: tuples of (position in `vertex.inputs`, gate), in the order of channel numbers.
+        aligned_only: positions in `vertex.inputs` of the edges that do not support unaligned checkpoints.
+        schedule_after: given a delay in ms and an action, runs the action on the task thread.
     """
 
     def __init__(
@@ -86,10 +86,10 @@ class CheckpointedInputs:
         self._alignments: dict[int, _Alignment] = {}
 
     def offset_of(self, index: int) -> int:
-        """Number of the first channel of the gate at `index`."""
+        """Returns the number of the first channel of the gate at `index`."""
         return self._offsets[index]
 
-    # -- events: channels numbered over all gates ------------------------------------------------------------------
+    # -- events; channels are numbered over all gates ---------------------------------------------------------------
 
     def on_barrier(self, channel: int, barrier: CheckpointBarrier) -> None:
         self._run(self._handler.on_barrier(channel, barrier, self._clock.now_ms()))
@@ -101,20 +101,20 @@ class CheckpointedInputs:
         self._run(self._handler.on_end_of_partition(channel))
 
     def on_trigger(self, barrier: CheckpointBarrier) -> None:
-        """The coordinator asks this task itself: all its producers have finished."""
+        """Begins a checkpoint that the coordinator triggered at this task, because all producers have finished."""
         self._run(self._handler.on_trigger(barrier))
 
     def on_aborted(self, checkpoint_id: int) -> None:
-        """The coordinator has given the checkpoint up."""
+        """Aborts a checkpoint that the coordinator aborted."""
         self._run(self._handler.on_aborted(checkpoint_id))
 
     # -- effects -------------------------------------------------------------------------------------------------
 
     def _run(self, effects: list[fx.Effect]) -> None:
         for effect in effects:
-            self._carry_out(effect)
+            self._apply(effect)
 
-    def _carry_out(self, effect: fx.Effect) -> None:
+    def _apply(self, effect: fx.Effect) -> None:
         if isinstance(effect, fx.BlockChannel):
             gate, index = self._locate(effect.channel)
             gate.block_channel(index)
@@ -157,7 +157,7 @@ class CheckpointedInputs:
         metrics = checkpoint_pb2.CheckpointMetrics(
             alignment_duration_ns=elapsed_ns,
             bytes_processed_during_alignment=self._bytes_in() - alignment.bytes_in,
-            # To the first barrier: what comes after is alignment.
+            # The delay ends at the first barrier. The time after it is alignment.
             checkpoint_start_delay_ns=max(0, start_delay_ms * 1_000_000 - elapsed_ns),
         )
         if not effect.has_capture:
@@ -182,7 +182,7 @@ class CheckpointedInputs:
         for index in range(len(self._gates) - 1, -1, -1):
             if self._offsets[index] <= channel:
                 return self._gates[index][1], channel - self._offsets[index]
-        raise InternalError(f"no channel {channel}")
+        raise InternalError(f"the task has no channel {channel}")
 
     def _bytes_in(self) -> int:
         return sum(gate.bytes_in for _, gate in self._gates)

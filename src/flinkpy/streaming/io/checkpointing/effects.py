@@ -1,4 +1,4 @@
-"""What a barrier handler wants done. Channels are numbered over all gates of the task."""
+"""The effects of a barrier handler. Channels are numbered over all gates of the task."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flinkpy.records.elements import CheckpointBarrier
 
 @dataclass(frozen=True, slots=True)
 class StartAlignment:
-    """The first barrier is there: measure from now."""
+    """Start to measure the alignment: the first barrier has arrived."""
 
     checkpoint_id: int
     timestamp_ms: int
@@ -18,7 +18,7 @@ class StartAlignment:
 
 @dataclass(frozen=True, slots=True)
 class BlockChannel:
-    """What follows on this channel belongs behind the checkpoint: do not read it."""
+    """Stop reading this channel: its next records belong after the checkpoint."""
 
     channel: int
 
@@ -30,7 +30,7 @@ class UnblockChannels:
 
 @dataclass(frozen=True, slots=True)
 class SetAlignmentTimer:
-    """Call `on_alignment_timeout` in `delay_ms`."""
+    """Call `on_alignment_timeout` after `delay_ms`."""
 
     checkpoint_id: int
     delay_ms: int
@@ -38,33 +38,35 @@ class SetAlignmentTimer:
 
 @dataclass(frozen=True, slots=True)
 class ConvertQueuedBarriers:
-    """Barriers of this checkpoint that wait in the channels overtake what is before them."""
+    """Make queued barriers of this checkpoint overtake the records before them."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class StartCapture:
-    """The snapshot is taken: keep, per channel, what comes before its barrier and was not processed by now."""
+    """Start to keep, per channel, the unprocessed records before its barrier."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class FinishCapture:
-    """All barriers have come: what was kept is complete."""
+    """Complete the capture: all barriers have arrived."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class AbortCapture:
+    """Drop the captured records."""
+
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerCheckpoint:
-    """Take the snapshot now. `has_capture`: FinishCapture or AbortCapture will follow."""
+    """Take the snapshot. If `has_capture`, FinishCapture or AbortCapture follows."""
 
     barrier: CheckpointBarrier
     has_capture: bool = False
@@ -72,7 +74,7 @@ class TriggerCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AbortCheckpoint:
-    """Tell those downstream not to wait; with a `reason`, tell the coordinator too."""
+    """Tell downstream tasks not to wait for the barrier. With a `reason`, tell the coordinator too."""
 
     checkpoint_id: int
     reason: CheckpointFailureReason | None
