@@ -1,12 +1,4 @@
-"""Which vertices of a batch job leave their parallelism to the JobMaster, which decides it from how much data there is.
-
-A vertex does where none of its operators was given a parallelism of its own; the environment's is the most that it can
-get. Vertices that a forward edge joins have one parallelism, so that all of them do, or none.
-
-Source: org.apache.flink.streaming.api.graph.StreamingJobGraphGenerator, with ForwardGroup. Differs: an operator without
-a parallelism stays in the chain of one that has that of the environment, and so does not leave it open; what reads the
-partitions of a user's partitioner does not either, because the user's numbers of partitions are those of its subtasks.
-"""
+"""Finds the vertices of a batch job whose parallelism the JobMaster decides from the amount of data."""
 
 from __future__ import annotations
 
@@ -24,7 +16,17 @@ if TYPE_CHECKING:
 
 
 def undecided_heads(graph: StreamGraph, chains: Sequence[Chain], configuration: Configuration) -> frozenset[int]:
-    """The ids of the nodes at the head of such vertices."""
+    """Returns the ids of the head nodes of the vertices whose parallelism the JobMaster decides.
+
+    It decides the parallelism of a vertex if the user set none on its operators. The parallelism of the environment is
+    the upper bound. Vertices that are connected by forward edges have the same parallelism: the JobMaster decides for
+    all of them or for none.
+
+    Source: org.apache.flink.streaming.api.graph.StreamingJobGraphGenerator, with ForwardGroup. Differs: an operator
+    without a parallelism stays chained to an operator that has set the environment's parallelism, so the parallelism of
+    the chain is decided. So is that of a vertex that reads from a user's partitioner, because the partition numbers of
+    the user are subtask indexes.
+    """
     if not graph.are_exchanges_blocking or not read_option(configuration, AUTO_PARALLELISM_ENABLED):
         return frozenset()
     head_of = {node.id: chain.head.id for chain in chains for node in chain.nodes}
@@ -44,7 +46,7 @@ def undecided_heads(graph: StreamGraph, chains: Sequence[Chain], configuration: 
 
 
 def _is_open(chain: Chain) -> bool:
-    """A vertex that can have one subtask only has nothing to decide."""
+    """True if nothing fixes the parallelism of the chain."""
     if chain.head.parallelism == 1 or any(edge.partitioning.kind == CUSTOM for edge in chain.head.in_edges):
         return False
     return all(node.transformation.has_default_parallelism for node in chain.nodes)

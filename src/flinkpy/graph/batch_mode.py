@@ -1,4 +1,4 @@
-"""Batch mode: what a program of bounded sources does differently. See docs/batch.md.
+"""Batch mode: changes the graph of a program with bounded sources. See docs/batch.md.
 
 Source: org.apache.flink.streaming.api.graph.StreamGraphGenerator.
 """
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 _RUNTIME_MODE = "execution.runtime-mode"
 _CHECKPOINT_INTERVAL = "execution.checkpointing.interval"
 
-#: Operators with keys or a broadcast input, which wait for the end of their inputs.
+#: Operators that wait for the end of their inputs: those with keys or a broadcast input.
 _WAITING = (
     specs.KeyedProcessSpec,
     specs.KeyedMapSpec,
@@ -40,10 +40,10 @@ _WAITING = (
 
 
 def runs_in_batch_mode(graph: StreamGraph, configuration: Configuration) -> bool:
-    """Whether it does, by `execution.runtime-mode`: AUTOMATIC is batch mode where all sources are bounded.
+    """True if `execution.runtime-mode` is BATCH, or is AUTOMATIC and all sources are bounded.
 
     Raises:
-        UnsupportedOperationError: BATCH, but a source is unbounded.
+        UnsupportedOperationError: if the mode is BATCH but a source is unbounded.
     """
     mode = configuration.get_string(_RUNTIME_MODE, "STREAMING").upper()
     if mode not in ("BATCH", "AUTOMATIC"):
@@ -59,10 +59,10 @@ def runs_in_batch_mode(graph: StreamGraph, configuration: Configuration) -> bool
 
 
 def to_batch_mode(graph: StreamGraph, configuration: Configuration) -> Configuration:
-    """Change the graph's operators and exchanges to those of batch mode; returns the configuration of the job.
+    """Changes the operators and exchanges of the graph for batch mode. Returns the configuration of the job.
 
     Raises:
-        UnsupportedOperationError: names the operator, or the shuffle mode, that batch mode does not have.
+        UnsupportedOperationError: if batch mode does not support an operator or the shuffle mode.
     """
     graph.are_exchanges_blocking = _are_exchanges_blocking(configuration)
     _check_inputs_are_sorted(configuration)
@@ -70,11 +70,11 @@ def to_batch_mode(graph: StreamGraph, configuration: Configuration) -> Configura
         node.batch_spec = batch_spec_of(node.transformation.spec)
     changed = copy.deepcopy(configuration)
     changed.set_string(_RUNTIME_MODE, "BATCH")
-    # One key at a time: there is nothing that would have to be kept on disk.
+    # Operators process one key at a time, so the state is small and needs no disk.
     changed.set_string("state.backend.type", "hashmap")
     if changed.contains_key(_CHECKPOINT_INTERVAL):
         _LOG.warning("checkpoints are disabled: they are neither supported nor needed in batch mode")
-    # Said, not left out: the cluster may have another default.
+    # Set explicitly, because the cluster may have another default.
     changed.set_string(_CHECKPOINT_INTERVAL, "0 ms")
     return changed
 
@@ -83,7 +83,7 @@ def _check_inputs_are_sorted(configuration: Configuration) -> None:
     for option in (SORT_INPUTS, USE_BATCH_STATE_BACKEND):
         if not read_option(configuration, option):
             raise UnsupportedOperationError(
-                f"{option.key}: false is not supported: in batch mode operators with keys get one key after the other"
+                f"{option.key}: false is not supported: in batch mode keyed operators process one key after the other"
             )
 
 
@@ -91,19 +91,19 @@ def _are_exchanges_blocking(configuration: Configuration) -> bool:
     mode = read_option(configuration, BATCH_SHUFFLE_MODE)
     if mode not in ("ALL_EXCHANGES_BLOCKING", "ALL_EXCHANGES_PIPELINED"):
         raise UnsupportedOperationError(
-            f"execution.batch-shuffle-mode: {mode} is not supported; ALL_EXCHANGES_BLOCKING and "
-            "ALL_EXCHANGES_PIPELINED are"
+            f"execution.batch-shuffle-mode: {mode} is not supported. Use ALL_EXCHANGES_BLOCKING or "
+            "ALL_EXCHANGES_PIPELINED"
         )
     return mode == "ALL_EXCHANGES_BLOCKING"
 
 
 def batch_spec_of(spec: specs.OperatorSpec) -> specs.OperatorSpec | None:
-    """None: in batch mode the operator does the same as ever."""
+    """Returns the spec for batch mode, or None if the operator does not change."""
     if isinstance(spec, _WAITING):
         return specs.BatchSpec(spec, input_types=spec.input_types, output_type=spec.output_type)
     if isinstance(spec, specs.WindowAggregateSpec) and not spec.is_event_time:
         raise UnsupportedOperationError(
-            "windows of processing time over columns do not run in batch mode: use windows of event time, or a "
+            "processing-time windows over columns are not supported in batch mode. Use event-time windows, or a "
             "ReduceFunction or AggregateFunction"
         )
     if isinstance(spec, specs.ColumnAggregateSpec):
@@ -116,7 +116,7 @@ def batch_spec_of(spec: specs.OperatorSpec) -> specs.OperatorSpec | None:
 
 
 def _timestamps_only(strategy: WatermarkStrategy) -> WatermarkStrategy:
-    """No watermark but the last one: time does not advance while records come."""
+    """Returns the strategy without watermarks, except the last one: event time does not advance during the input."""
     changed = copy.copy(strategy)
     changed.out_of_orderness_ms = None
     changed.generator_supplier = None

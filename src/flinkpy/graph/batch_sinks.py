@@ -1,13 +1,4 @@
-"""Sinks in batch mode: their writers run like all tasks; what they have written is committed once, at the very end.
-
-In a stream a subtask commits what it wrote itself, when a checkpoint is complete. In a batch there is none, and a
-subtask that has finished may have to run again: its input is lost and comes out otherwise. So the writers hand their
-committables on, over an exchange that is kept, and one task commits all of them when every writer has finished. Whoever
-runs again before that has committed nothing; and that task, once it has finished, never runs again.
-
-Source: org.apache.flink.streaming.api.transformations.SinkTransformation, the batch topology of FLIP-143. Differs:
-there a committer follows each writer, and commits when that one ends.
-"""
+"""Sinks in batch mode."""
 
 from __future__ import annotations
 
@@ -19,7 +10,16 @@ from flinkpy.graph.transformation import ChainingStrategy, OperatorTransformatio
 
 
 def split_sinks(graph: StreamGraph) -> None:
-    """Give each sink that commits a committer of its own. Those in Spark have one already (see `spark_regions`)."""
+    """Splits each committing sink into a writer and a committer. Those in Spark have a committer (see `spark_regions`).
+
+    In streaming mode a subtask commits what it wrote when a checkpoint is complete. Batch mode has no checkpoints, and
+    a finished subtask may have to run again because its output was lost. So the writers send their committables over a
+    blocking exchange to one task, which commits all of them after every writer has finished. A writer that runs again
+    earlier has committed nothing, and the committer never runs again after it has finished.
+
+    Source: org.apache.flink.streaming.api.transformations.SinkTransformation, the batch topology of FLIP-143. Differs:
+    in Flink a committer follows each writer and commits when that writer ends.
+    """
     for node in list(graph.nodes):
         spec = node.spec
         if isinstance(spec, SinkSpec) and commits(spec.sink):
@@ -28,14 +28,14 @@ def split_sinks(graph: StreamGraph) -> None:
 
 
 def add_committer(graph: StreamGraph, writer: StreamNode, sink: SinkBase) -> StreamNode:
-    """Add the node that commits what `writer` hands over."""
+    """Adds the node that commits what `writer` sends."""
     node = _committer(writer, sink, max(node.id for node in graph.nodes) + 1)
     graph.nodes.append(node)
     return node
 
 
 def commits(sink: SinkBase) -> bool:
-    """Whether what it writes is not seen before it has been committed."""
+    """True if what the sink writes becomes visible only when it is committed."""
     return sink.sink_function is None and type(sink).create_committer is not SinkBase.create_committer
 
 

@@ -1,8 +1,12 @@
-"""Chaining: which operators run in one task, one calling the next.
+"""Chaining: determines the operators that run in one task, where one calls the next.
 
-An edge is chained where all of this holds: chaining is enabled; the consumer has one input, and this edge only; both
-are in one slot sharing group and have the same parallelism; the edge is a forward edge; the producer's strategy is not
-NEVER and the consumer's is ALWAYS; and, where the option asks for it, both have the same maximum parallelism.
+An edge is chained if all of these conditions hold:
+
+* Chaining is enabled.
+* The consumer has one input with only this edge, and it is a forward edge.
+* Both operators have the same slot sharing group and the same parallelism.
+* The chaining strategy of the producer is not NEVER, and that of the consumer is ALWAYS.
+* Both have the same maximum parallelism, unless an option allows it to differ.
 
 Source: org.apache.flink.streaming.api.graph.StreamingJobGraphGenerator#isChainable.
 """
@@ -18,7 +22,7 @@ from flinkpy.graph.transformation import ChainingStrategy
 
 @dataclass(slots=True, eq=False)
 class Chain:
-    """Operators of one task: the head first, each one after the one that feeds it."""
+    """The operators of one task, the head first, each one after the one that feeds it."""
 
     nodes: list[StreamNode] = field(default_factory=list)
     #: Edges that leave the chain, in the order of their producers.
@@ -30,7 +34,7 @@ class Chain:
 
     @property
     def max_parallelism(self) -> int:
-        """The smallest that any operator asks for; -1 where none does."""
+        """The smallest maximum parallelism that an operator sets; -1 if none does."""
         return min((node.max_parallelism for node in self.nodes if node.max_parallelism > 0), default=-1)
 
     def position_of(self, node: StreamNode) -> int:
@@ -56,7 +60,7 @@ def is_chainable(edge: StreamEdge, options: StreamGraphOptions) -> bool:
 
 
 def build_chains(graph: StreamGraph) -> list[Chain]:
-    """All chains, in the order of their heads; every node is in exactly one."""
+    """Returns all chains, in the order of their heads. Every node is in exactly one chain."""
     options = graph.options
     chains = []
     for head in graph.nodes:
@@ -79,7 +83,7 @@ def build_chains(graph: StreamGraph) -> list[Chain]:
 
 
 def chain_name(chain: Chain, options: StreamGraphOptions) -> str:
-    """`A -> B` for a straight chain, `A -> (B, C -> D)` where it branches."""
+    """Returns the name: `A -> B` for a linear chain, `A -> (B, C -> D)` for one that branches."""
     names: dict[int, str] = {}
     for node in reversed(chain.nodes):
         followers = [names[edge.target.id] for edge in node.out_edges if is_chainable(edge, options)]

@@ -1,4 +1,4 @@
-"""Fusion: selections and filters in a row become one operator, in batch mode."""
+"""Fusion: merges consecutive selections and filters, in batch mode."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.chaining import is_chainable
 from flinkpy.graph.stream_graph import StreamGraph, StreamNode
 
-#: Expressions are put into one another: a chain of squares would grow beyond all bounds.
+#: The maximum size of fused expressions. Substitution can grow them exponentially, for example in a chain of squares.
 _MAX_NODES = 1_000
 
 
 def fuse(graph: StreamGraph) -> None:
-    """A selection or filter takes in the one behind it, where that is its only consumer and chained to it."""
+    """Merges each selection or filter with the one behind it, if that is its only consumer and chained to it."""
     place = 0
     while place < len(graph.nodes):
         node = graph.nodes[place]
@@ -52,7 +52,7 @@ def _is_fusible(node: StreamNode) -> bool:
 
 
 def _fused(one: specs.OperatorSpec, other: specs.OperatorSpec) -> specs.OperatorSpec | None:
-    """Both in one; None where that would be too large."""
+    """Returns both operators as one; None if that would be too large."""
     types = {"input_types": one.input_types, "output_type": other.output_type}
     if isinstance(one, specs.FilterBatchesSpec):
         if isinstance(other, specs.FilterBatchesSpec):

@@ -1,14 +1,14 @@
-"""The column optimiser: programs of column operations do the same with less data.
+"""The column optimiser: reduces the data that a program of column operations reads and exchanges.
 
 | rule | what it does | where |
 |---|---|---|
-| fusion | selections and filters in a row become one | batch mode |
-| projection | sources read, selections make and filters hand on only the columns that somebody needs | both modes |
-| predicates | sources learn of conditions, and may leave out blocks that have no such records | both modes |
-| pre-aggregation | what is aggregated by key is aggregated before the exchange too | batch mode |
+| fusion | merges consecutive selections and filters | batch mode |
+| projection | sources, selections and filters emit only the columns that a consumer needs | both modes |
+| predicates | sources receive the conditions of filters, and may skip blocks without matching records | both modes |
+| pre-aggregation | aggregates by key before the exchange too | batch mode |
 
-Only operators that are known to look at columns alone are changed: a stream that anything else reads (a function, a
-sink) keeps all of its columns. In streaming mode the graph keeps its operators, and so their ids.
+It changes only operators that use nothing but columns. A stream that a function or sink reads keeps all of its columns.
+In streaming mode the graph keeps its operators, and so their ids.
 
 Source: org.apache.flink.table.planner.plan.rules.logical.{PushProjectIntoTableSourceScanRule,
 PushFilterIntoTableSourceScanRule}, org.apache.flink.table.planner.plan.rules.physical.batch.BatchPhysicalHashAggRule.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def optimize_columns(graph: StreamGraph, configuration: Configuration, is_batch: bool) -> None:
-    """Change the graph's column operators. What was done is in the `notes` of its nodes."""
+    """Optimises the column operators of the graph. Adds notes about the changes to its nodes."""
     if not read_option(configuration, OPTIMIZER_ENABLED):
         return
     if is_batch:

@@ -1,4 +1,4 @@
-"""Pre-aggregation: in batch mode keys are aggregated before their exchange too, so that fewer rows go over it."""
+"""Pre-aggregation: aggregates by key before the exchange too in batch mode, so that fewer rows are exchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INTEGERS = (BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG)
 
 
 def pre_aggregate(graph: StreamGraph) -> None:
-    """Put a PreAggregateSpec before each keyed aggregation of columns that can be split."""
+    """Inserts a PreAggregateSpec before each keyed aggregation of columns that can be split."""
     for node in list(graph.nodes):
         spec = node.spec
         if isinstance(spec, specs.ColumnAggregateSpec) and spec.emit == "FINAL" and _can_split(node, spec):
@@ -41,7 +41,7 @@ def _can_split(node: StreamNode, spec: specs.ColumnAggregateSpec) -> bool:
 
 
 def _is_simple(kind: TypeInformation | None) -> bool:
-    """Whether Arrow groups by such values, and knows the smallest of them."""
+    """True if Arrow can group by such values and compute their minimum."""
     if isinstance(kind, BasicTypeInfo):
         return kind.basic_type is not BasicType.BIG_INT
     return isinstance(kind, (DateTypeInfo, TimeTypeInfo, TimestampTypeInfo))
@@ -53,7 +53,7 @@ def _can_merge(aggregate: ColumnAggregate, columns: dict[str, TypeInformation]) 
     kind = columns.get(aggregate.column or "")
     if aggregate.function in _MERGED_BY:
         return aggregate.function == "COUNT" or _is_simple(kind)
-    # A mean of decimals is one of doubles, each rounded by itself: its sum is another number.
+    # The mean of decimals is computed from values rounded to doubles, so a sum of decimals would give another result.
     return aggregate.function == "MEAN" and isinstance(kind, BasicTypeInfo) and kind.basic_type in _FLOATS + _INTEGERS
 
 
@@ -96,7 +96,7 @@ def _split(graph: StreamGraph, node: StreamNode, spec: specs.ColumnAggregateSpec
         input_types=(partial_type,),
         output_type=partial_type if has_means else spec.output_type,
     )
-    node.note("merges what was aggregated before the exchange")
+    node.note("merges the results of the aggregation before the exchange")
     if has_means:
         names = spec.output_type.get_field_names()
         made = [*(ColumnReference(key) for key in keys), *results]
@@ -128,7 +128,7 @@ def _partial_type(aggregate: ColumnAggregate, columns: dict[str, TypeInformation
 
 
 def _insert_before(graph: StreamGraph, edge: StreamEdge, spec: specs.OperatorSpec) -> None:
-    """Behind the producer and chained to it; the exchange follows."""
+    """Inserts an operator that is chained to the producer, before the exchange."""
     source, target = edge.source, edge.target
     node = _node("Local Aggregation", spec, source, graph, target)
     graph.nodes.insert(graph.nodes.index(source) + 1, node)
@@ -142,7 +142,7 @@ def _insert_before(graph: StreamGraph, edge: StreamEdge, spec: specs.OperatorSpe
 
 
 def _insert_after(graph: StreamGraph, producer: StreamNode, spec: specs.OperatorSpec) -> None:
-    """In front of all consumers."""
+    """Inserts an operator between the producer and all its consumers."""
     node = _node("Select", spec, producer, graph, producer)
     graph.nodes.insert(graph.nodes.index(producer) + 1, node)
     node.out_edges = [edge for edge in producer.out_edges if not edge.side_output_tag]
@@ -157,7 +157,7 @@ def _insert_after(graph: StreamGraph, producer: StreamNode, spec: specs.Operator
 def _node(
     name: str, spec: specs.OperatorSpec, producer: StreamNode, graph: StreamGraph, owner: StreamNode
 ) -> StreamNode:
-    """`owner`: the aggregation that it is a part of, whose id it derives its own from where none are made up."""
+    """Returns the node. If ids may not be generated, its id is derived from that of the aggregation `owner`."""
     transformation = OperatorTransformation(name, spec, (producer.transformation,))
     transformation.parallelism = producer.parallelism
     transformation.has_default_parallelism = producer.transformation.has_default_parallelism

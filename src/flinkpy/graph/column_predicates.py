@@ -1,4 +1,4 @@
-"""Predicates: sources learn what the filters behind them ask for."""
+"""Predicates: passes the conditions of filters to the sources before them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _ABOUT_COLUMNS = frozenset({"in", "isNull", "isNotNull", "startsWith"})
 
 
 def push_predicates(graph: StreamGraph, is_batch: bool) -> None:
-    """Where a source has one consumer, which filters. The filter stays: a source leaves out what it can.
+    """Passes the condition of a filter to the source before it, if the filter is its only consumer.
 
-    In streaming mode not where records make watermarks: those that are left out do so too.
+    The filter stays, because the source skips only what it can. In streaming mode, sources with a watermark strategy
+    are left alone, because skipped records would advance the watermark too.
     """
     for node in graph.nodes:
         spec = node.spec
@@ -46,7 +47,7 @@ def _predicate_of(node: StreamNode) -> Expression | None:
 
 
 def _is_simple(part: Expression) -> bool:
-    """What statistics of blocks can answer: a column beside literals, and such conditions joined by AND and OR."""
+    """True if block statistics can decide it: conditions on a column and literals, combined by AND and OR."""
     if not isinstance(part, Call):
         return False
     if part.function in ("and", "or"):

@@ -1,4 +1,4 @@
-"""Projection: columns that nobody needs are not read and not made."""
+"""Projection: removes columns that no consumer needs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.graph.partitioning import CUSTOM, HASH
 from flinkpy.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 
-#: Names of columns; None: all there are.
+#: Names of columns; None for all columns.
 Needed = frozenset[str] | None
 
 
 def push_projections(graph: StreamGraph) -> None:
-    """Drop the columns that no consumer needs, as near to the sources as possible."""
+    """Drops the columns that no consumer needs, as close to the sources as possible."""
     needed_of: dict[int, Needed] = {}
     inputs_of: dict[int, list[Needed]] = {}
     for node in reversed(graph.nodes):
@@ -29,7 +29,7 @@ def push_projections(graph: StreamGraph) -> None:
         _apply(node, needed_of[node.id], inputs_of[node.id])
 
 
-# -- what is needed ----------------------------------------------------------------------------------------------------
+# -- needed columns ---------------------------------------------------------------------------------------------------
 
 
 def _needed_by_consumers(node: StreamNode, inputs_of: dict[int, list[Needed]]) -> Needed:
@@ -53,7 +53,7 @@ def _of_partitioning(edge: StreamEdge) -> Needed:
 
 
 def _of_inputs(node: StreamNode, needed: Needed) -> list[tuple[Needed, Any]]:
-    """Of each input what the node needs of it, and its type."""
+    """Returns, for each input, the columns that the node needs and the type of the input."""
     spec = _operator_spec(node)
     types = spec.input_types
     if isinstance(spec, specs.ColumnJoinSpec) and len(types) == 2:
@@ -95,7 +95,7 @@ def _of_join(spec: specs.ColumnJoinSpec, needed: Needed) -> tuple[Needed, Needed
     if left_keys is None or right_keys is None or left is None or right is None:
         return None, None
     if needed is None:
-        # What a semi join does not give, it needs no more of than the keys.
+        # A semi or anti join emits no right columns, so it needs only the right keys.
         return frozenset(left), frozenset(right) if spec.how in ("inner", "left") else right_keys
     return left_keys | {name for name in left if name in needed}, right_keys | {
         name for name in right if name in needed and name not in left
@@ -103,7 +103,7 @@ def _of_join(spec: specs.ColumnJoinSpec, needed: Needed) -> tuple[Needed, Needed
 
 
 def _fields(selector: Any) -> Needed:
-    """Names of the fields of a key; None: it is a function, or has positions, which would not be the same."""
+    """Returns the names of the key fields; None if the key is a function or has positions, which would change."""
     fields = getattr(selector, "fields", None)
     if not isinstance(selector, FieldKeySelector) or any(not isinstance(field, str) for field in fields or ()):
         return None
@@ -115,7 +115,7 @@ def _names(type_info: Any) -> list[str] | None:
 
 
 def _kept(needed: Needed, type_info: Any) -> Needed:
-    """At least one column, so that there are records; None where the stream's columns have no names of their own."""
+    """Returns the columns to keep, at least one, so that there are records. None for a stream without named columns."""
     names = _names(type_info)
     if needed is None or names is None:
         return None
@@ -126,7 +126,7 @@ def _kept(needed: Needed, type_info: Any) -> Needed:
     return frozenset([(simple or names)[0]])
 
 
-# -- what is done ------------------------------------------------------------------------------------------------------
+# -- projection --------------------------------------------------------------------------------------------------------
 
 
 def _apply(node: StreamNode, needed: Needed, inputs: list[Needed]) -> None:
@@ -146,7 +146,7 @@ def _apply(node: StreamNode, needed: Needed, inputs: list[Needed]) -> None:
         if inputs[0] <= needed:
             changed = replace(spec, input_types=types, output_type=output)
         else:
-            # Columns that only the condition needs go no further.
+            # Columns that only the condition needs are dropped.
             kept = tuple(Alias(ColumnReference(name), name) for name in output.get_field_names())
             changed = specs.SelectSpec(kept, spec.expression, input_types=types, output_type=output)
             node.note(f"columns: {', '.join(output.get_field_names())}")
@@ -164,7 +164,7 @@ def _apply(node: StreamNode, needed: Needed, inputs: list[Needed]) -> None:
 
 
 def _operator_spec(node: StreamNode) -> specs.OperatorSpec:
-    """What the operator does, in batch mode too."""
+    """Returns the spec, without the BatchSpec around a join in batch mode."""
     spec = node.spec
     if isinstance(spec, specs.BatchSpec) and isinstance(spec.operator, specs.ColumnJoinSpec):
         return spec.operator
@@ -205,6 +205,6 @@ def _narrowed(type_info: Any, needed: Needed) -> Any:
 
 
 def _join_output(spec: specs.ColumnJoinSpec, types: tuple[Any, ...]) -> Any:
-    """The columns of the result that its inputs have now."""
+    """Returns the output type, reduced to the columns that the inputs still have."""
     there = set(_names(types[0]) or ()) | set(_names(types[1]) or ())
     return _narrowed(spec.output_type, frozenset(there))

@@ -12,7 +12,13 @@ from flinkpy.graph.stream_graph import StreamGraph, StreamNode
 
 
 def execution_plan(graph: StreamGraph) -> str:
-    """`{"nodes": [...]}`, each with id, type, pact, contents, parallelism and its predecessors with ship strategy."""
+    """Returns the plan as JSON, in the format of Flink's plan visualiser.
+
+    It is `{"nodes": [...]}`. Each node has an id, type, pact, contents, parallelism, and its predecessors with the ship
+    strategy.
+
+    Source: org.apache.flink.streaming.api.graph.JSONGenerator.
+    """
     return json.dumps({"nodes": [_node(node) for node in graph.nodes]}, indent=2)
 
 

@@ -1,7 +1,7 @@
-"""From the StreamGraph to the JobGraph: a vertex per chain, a data set per edge between chains.
+"""Generates the JobGraph from a StreamGraph: one vertex per chain, one data set per edge between chains.
 
-In batch mode, where data sets are kept until they have been read, edges that want the same records in the same
-partitions share one: it is written once and read by many.
+In batch mode, data sets are kept until they have been read. So edges with the same records and the same partitioning
+share a data set, which is written once.
 
 Source: org.apache.flink.streaming.api.graph.StreamingJobGraphGenerator.
 """
@@ -42,11 +42,11 @@ def generate_job_graph(
     job_id: JobID | None = None,
     artifacts: Sequence[job_pb2.UserArtifact] = (),
 ) -> job_pb2.JobGraph:
-    """The JobGraph, with every user function pickled into it.
+    """Returns the JobGraph, which contains every user function pickled.
 
     Raises:
-        FunctionSerializationError: names the function and what in it cannot be pickled.
-        JobSubmissionError: two operators with the same uid.
+        FunctionSerializationError: if a function cannot be pickled. Names the object inside it that cannot.
+        JobSubmissionError: if two operators have the same uid.
     """
     ids = hash_operators(graph)
     chains = build_chains(graph)
@@ -68,7 +68,7 @@ def generate_job_graph(
 
 
 def _entries(configuration: Configuration) -> dict[str, str]:
-    """Raises: UserError naming the option whose value cannot be sent."""
+    """Returns the options. Raises: UserError naming an option whose key or value is not valid text."""
     entries = configuration.to_dict()
     for key, value in entries.items():
         if valid_text(key) != key or valid_text(value) != value:
@@ -77,7 +77,9 @@ def _entries(configuration: Configuration) -> dict[str, str]:
 
 
 class _DataSets:
-    """Which edge is which data set. Its id is that of the producer and the number of its first edge among the
+    """Maps edges to data sets.
+
+    The id of a data set is derived from the producer's id and the position of the data set's first edge among the
     producer's outputs.
     """
 
@@ -85,19 +87,19 @@ class _DataSets:
         self, graph: StreamGraph, operator_ids: dict[int, str], chains: Sequence[Chain], undecided: frozenset[int]
     ) -> None:
         self.are_blocking = graph.are_exchanges_blocking
-        #: The heads of vertices whose parallelism is decided later.
+        #: The heads of the vertices whose parallelism the JobMaster decides.
         self.undecided = undecided
         self._operator_ids = operator_ids
         self._max_parallelism = {chain.head.id: chain.max_parallelism for chain in chains}
 
     def first_of(self, edge: StreamEdge) -> StreamEdge:
-        """The first edge of the edge's data set."""
+        """Returns the first edge of the edge's data set."""
         if not self.are_blocking:
             return edge
         return next(other for other in edge.source.out_edges if other is edge or (self._is_same(other, edge)))
 
     def of_chain(self, chain: Chain) -> list[StreamEdge]:
-        """The first edge of each data set that the chain produces, in order."""
+        """Returns the first edge of each data set that the chain produces, in order."""
         return [edge for edge in chain.results if self.first_of(edge) is edge]
 
     def id_of(self, edge: StreamEdge) -> str:
@@ -105,8 +107,8 @@ class _DataSets:
         return hash_text(f"data set:{self._operator_ids[edge.source.id]}:{number}")
 
     def _is_same(self, one: StreamEdge, other: StreamEdge) -> bool:
-        """Whether both consumers read the same subpartitions; a consumer reads a data set once."""
-        if one.target is other.target or one.target.id not in self._max_parallelism:  # the latter is chained
+        """True if both consumers read the same subpartitions. A consumer reads a data set only once."""
+        if one.target is other.target or one.target.id not in self._max_parallelism:  # or the target is chained
             return False
         ours, theirs = one.partitioning, other.partitioning
         return (
@@ -154,7 +156,7 @@ def _vertex(chain: Chain, graph: StreamGraph, ids: dict[int, str], data_sets: _D
 
 
 def _slot_sharing_group(head: StreamNode, data_sets: _DataSets) -> str:
-    """A region has its slots for itself, unless the program says otherwise: its tasks use memory as if alone."""
+    """Returns the group. By default a blocking region does not share slots: its tasks use memory as if alone."""
     if data_sets.are_blocking and head.slot_sharing_group == DEFAULT_SLOT_SHARING_GROUP:
         return f"{DEFAULT_SLOT_SHARING_GROUP}-{head.id}"
     return head.slot_sharing_group
@@ -175,7 +177,7 @@ def _operator(node: StreamNode, chain: Chain, ids: dict[int, str], data_sets: _D
 
 
 def _outputs(node: StreamNode, chain: Chain, data_sets: _DataSets) -> list[job_pb2.OutputDescriptor]:
-    """One per data set, and one per operator that is chained to this one."""
+    """Returns one output per data set and one per chained operator that this operator feeds."""
     results = data_sets.of_chain(chain)
     outputs = []
     for edge in node.out_edges:
@@ -204,13 +206,16 @@ def _data_set(edge: StreamEdge, data_sets: _DataSets) -> job_pb2.IntermediateDat
         partitioner_name=partitioning.kind,
         type_pickle=b"" if type_info is None else dumps_function(type_info, type_info, edge.source.name),
         distribution=pattern,
-        # Nobody reads before the end.
+        # No consumer reads a blocking data set before its end.
         buffer_timeout_ms=-1 if is_blocking else edge.source.buffer_timeout_ms,
     )
 
 
 def _supports_concurrent_attempts(spec: OperatorSpec) -> bool:
-    """What an operator does is seen outside only where it says so: sinks, and what has a half in the JobMaster."""
+    """True if two attempts of a subtask may run at once, because the operator has no effects outside the job.
+
+    Sinks decide it themselves. Sources, committers and Spark regions do not support it.
+    """
     if isinstance(spec, SinkSpec):
         from flinkpy.connector_api.sink import SinkBase
 
@@ -233,7 +238,7 @@ def _coordinator_provider(spec: OperatorSpec) -> Any:
 
 
 def user_function_of(spec: OperatorSpec) -> Any:
-    """What of an operator the user gave: a function, a source or a sink; the spec itself where nothing."""
+    """Returns the user's function, source or sink of an operator, or the spec itself if there is none."""
     for attribute in ("function", "source", "sink", "watermark_strategy"):
         value = getattr(spec, attribute, None)
         if value is not None:

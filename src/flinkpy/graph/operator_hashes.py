@@ -1,11 +1,11 @@
-"""Operator ids: the same for the same program every time, so that a restored job finds its operators' state again.
+"""Operator ids: the same for the same program every time, so that a restored job finds the state of its operators.
 
-An operator with a `uid` gets the hash of that; its place in the graph does not matter then. Without one it gets a hash
-of its position: how many operators were hashed before it, and the ids of its inputs. So names, functions and settings
-may change; operators added after it may too, but not before it.
+The id of an operator with a `uid` is the hash of the uid and does not depend on its position in the graph. The id of
+any other operator is a hash of its position: the number of operators before it, and the ids of its inputs. So names,
+functions and settings may change, and operators may be added after it, but not before it.
 
-Source: org.apache.flink.streaming.api.graph.StreamGraphHasherV2. Differs: how many of its outputs are chained does not
-count, because that depends on parallelism, and a job is to be restored with another.
+Source: org.apache.flink.streaming.api.graph.StreamGraphHasherV2. Differs: the number of chained outputs is not part of
+the hash, because it depends on the parallelism, and a job may be restored with another parallelism.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _ID_BYTES = 16
 
 
 def hash_operators(graph: StreamGraph) -> dict[int, str]:
-    """The id of every node (32 hex digits), by node id.
+    """Returns the operator id of every node (32 hex digits), by node id.
 
     Raises:
-        JobSubmissionError: two operators have the same uid, or one has none where none may be generated.
+        JobSubmissionError: if two operators have the same uid, or one has no uid and ids may not be generated.
     """
     ids: dict[int, str] = {}
     owners: dict[str, StreamNode] = {}
@@ -52,10 +52,10 @@ def _id_of(node: StreamNode, position: int, ids: dict[int, str], graph: StreamGr
 
 
 def id_of_uid(uid: str) -> str:
-    """The id of the operator with this uid."""
+    """Returns the id of the operator with this uid."""
     return hash_text(f"uid:{uid}")
 
 
 def hash_text(text: str) -> str:
-    """A 128-bit hash in hex."""
+    """Returns a 128-bit hash in hex digits."""
     return hashlib.blake2b(text.encode("utf-8"), digest_size=_ID_BYTES).hexdigest()

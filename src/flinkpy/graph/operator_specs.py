@@ -1,8 +1,8 @@
-"""What each operator of a JobGraph is to do, as plain data.
+"""Operator specs: describe as plain data what each operator of a JobGraph does.
 
-The user API makes these; they are pickled into `OperatorDescriptor.factory_pickle`; `flinkpy.streaming.operators` turns
-each into a running operator. So the user API never imports the runtime, and the runtime can look at a whole chain of
-specs and fuse them. Functions are PyFlink's function objects (plain callables are wrapped by the user API).
+The user API creates them. They are pickled into `OperatorDescriptor.factory_pickle`, and `flinkpy.streaming.operators`
+creates a running operator from each. So the user API never imports the runtime, and the runtime can inspect a whole
+chain of specs and fuse operators. Functions are PyFlink's function objects; the user API wraps plain callables.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
-    """Common part. `input_types` / `output_type` are TypeInformation, or None for pickled Python objects."""
+    """The base class. `input_types` and `output_type` are TypeInformation, or None for pickled Python objects."""
 
     input_types: tuple[Any, ...] = field(default=(), kw_only=True)
     output_type: Any = field(default=None, kw_only=True)
@@ -43,23 +43,25 @@ class FilterSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class MapBatchesSpec(OperatorSpec):
-    """Vectorised: `function(RecordBatch) -> RecordBatch` of any length (beyond PyFlink)."""
+    """A vectorised map: `function(RecordBatch)` returns a RecordBatch of any length. PyFlink does not have it."""
 
     function: Any
 
 
 @dataclass(frozen=True, slots=True)
 class FlatMapBatchesSpec(OperatorSpec):
-    """Vectorised: `function(RecordBatch)` gives RecordBatches, any number (beyond PyFlink)."""
+    """A vectorised flat map: `function(RecordBatch)` yields any number of RecordBatches. PyFlink does not have it."""
 
     function: Any
 
 
 @dataclass(frozen=True, slots=True)
 class FilterBatchesSpec(OperatorSpec):
-    """Vectorised: `function(RecordBatch) -> boolean array or Arrow compute Expression` (beyond PyFlink).
+    """A vectorised filter. PyFlink does not have it.
 
-    `expression`: a `flinkpy.expressions` tree in place of the function, which is None then.
+    Attributes:
+        function: `function(RecordBatch)` returns a boolean array or an Arrow compute Expression.
+        expression: a `flinkpy.expressions` tree instead of the function, which is None then.
     """
 
     function: Any
@@ -68,17 +70,20 @@ class FilterBatchesSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class ProjectSpec(OperatorSpec):
-    """Keep these positions of a TUPLE or ROW stream, in this order."""
+    """Keeps these positions of a TUPLE or ROW stream, in this order."""
 
     fields: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SelectSpec(OperatorSpec):
-    """Vectorised: a column per expression (beyond PyFlink), of the records for which `predicate` holds.
+    """A vectorised selection: computes one column per expression. PyFlink does not have it.
 
-    `expressions`: `Alias` nodes of `flinkpy.expressions`, over the columns of the input; their names are those of the
-    output. `predicate`: an expression over the columns of the input too, which the optimiser puts here; None: all.
+    Attributes:
+        expressions: `Alias` nodes of `flinkpy.expressions` over the columns of the input. Their names are the names of
+            the output columns.
+        predicate: an expression over the columns of the input. Only records for which it is true are selected. The
+            optimiser sets it; None selects all.
     """
 
     expressions: tuple[Any, ...]
@@ -87,10 +92,12 @@ class SelectSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class SortColumnsSpec(OperatorSpec):
-    """Vectorised: all records of a subtask in order, at the end of its input (beyond PyFlink).
+    """A vectorised sort of all records of a subtask, at the end of its input. PyFlink does not have it.
 
-    `keys`: (column, "ascending" or "descending"), nulls first where ascending and last where descending, as in Flink.
-    `limit`: the first so many; None: all.
+    Attributes:
+        keys: tuples of (column, "ascending" or "descending"). As in Flink, nulls are first in ascending order and last
+            in descending order.
+        limit: how many records to emit; None for all.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -109,7 +116,7 @@ class ProcessSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class KeyedSpec(OperatorSpec):
-    """Common part of keyed operators. `key_selector` has `get_key(value)`; a FieldKeySelector also names columns."""
+    """The base class of keyed operators. `key_selector` has `get_key(value)`; a FieldKeySelector also names columns."""
 
     key_selector: Any
     key_type: Any = field(default=None, kw_only=True)
@@ -122,7 +129,7 @@ class KeyedProcessSpec(KeyedSpec):
 
 @dataclass(frozen=True, slots=True)
 class KeyedMapSpec(KeyedSpec):
-    """map / flat_map / filter on a KeyedStream: the function may use keyed state. `kind`: MAP, FLAT_MAP, FILTER."""
+    """map, flat_map or filter on a KeyedStream. The function may use keyed state. `kind`: MAP, FLAT_MAP or FILTER."""
 
     function: Any
     kind: str
@@ -130,7 +137,7 @@ class KeyedMapSpec(KeyedSpec):
 
 @dataclass(frozen=True, slots=True)
 class ReduceSpec(KeyedSpec):
-    """Rolling reduce: one output per input."""
+    """A rolling reduce: emits one record per input record."""
 
     function: Any
 
@@ -145,7 +152,7 @@ class RollingKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class RollingAggregateSpec(KeyedSpec):
-    """PyFlink's KeyedStream.sum/min/max/min_by/max_by: one output per input, of the input's type."""
+    """PyFlink's KeyedStream.sum/min/max/min_by/max_by: emits one record of the input's type per input record."""
 
     kind: RollingKind
     position: int | str
@@ -153,7 +160,7 @@ class RollingAggregateSpec(KeyedSpec):
 
 @dataclass(frozen=True, slots=True)
 class FieldAggregation:
-    """What `sum`, `min`, `max`, `min_by` and `max_by` of a window are in a WindowSpec."""
+    """The `sum`, `min`, `max`, `min_by` or `max_by` of a window, in a WindowSpec."""
 
     kind: RollingKind
     position: int | str
@@ -161,11 +168,15 @@ class FieldAggregation:
 
 @dataclass(frozen=True, slots=True)
 class CompiledAggregate:
-    """An aggregate function of numbers, for numba.
+    """An aggregate function of numbers, compiled by numba.
 
-    `initial`: numbers that a key's accumulator begins with. `add(accumulator, value, ...)` and `merge(one, other)` give
-    the next accumulator, `result(accumulator)` a number. An accumulator is a tuple, or with `is_scalar` one number.
-    `arrow_type`: of the result; set where the operator runs.
+    Attributes:
+        initial: the numbers of a new accumulator.
+        is_scalar: True if an accumulator is one number, and not a tuple of numbers.
+        add: `add(accumulator, value, ...)` returns the next accumulator.
+        merge: `merge(accumulator, accumulator)` returns the merged accumulator.
+        result: `result(accumulator)` returns a number.
+        arrow_type: the Arrow type of the result, set when the operator is created.
     """
 
     name: str
@@ -180,8 +191,12 @@ class CompiledAggregate:
 
 @dataclass(frozen=True, slots=True)
 class ColumnAggregate:
-    """One result column: `function` in COUNT SUM MIN MAX MEAN FIRST LAST COUNT_DISTINCT VAR_POP VAR_SAMP STDDEV_POP
-    STDDEV_SAMP over `column` (None for COUNT of rows); or COMPILED: the function `compiled` over `columns`.
+    """One result column.
+
+    Attributes:
+        function: one of COUNT SUM MIN MAX MEAN FIRST LAST COUNT_DISTINCT VAR_POP VAR_SAMP STDDEV_POP STDDEV_SAMP, over
+            `column`, or COMPILED: the function `compiled` over `columns`.
+        column: the aggregated column; None for COUNT of rows.
     """
 
     name: str
@@ -189,7 +204,8 @@ class ColumnAggregate:
     column: str | None = None
     columns: tuple[str, ...] = ()
     compiled: CompiledAggregate | None = None
-    #: In place of `column`, and the function AVG: what the user API makes selections of; operators see columns only.
+    #: Replaces `column` (and allows the function AVG) in the user API, which turns it into a selection. Operators never
+    #: see it.
     expression: Any = field(default=None, compare=False)
 
     def renamed(self, name: str) -> ColumnAggregate:
@@ -198,10 +214,13 @@ class ColumnAggregate:
 
 @dataclass(frozen=True, slots=True)
 class ColumnAggregateSpec(KeyedSpec):
-    """Vectorised keyed aggregation (beyond PyFlink): key columns, then one column per aggregate.
+    """A vectorised keyed aggregation. PyFlink does not have it.
 
-    `emit`: UPDATES (after each input batch, the new row of every key the batch touched, as Flink's mini-batch does) or
-    FINAL (one row per key when the input ends).
+    It emits the key columns and one column per aggregate.
+
+    Attributes:
+        emit: UPDATES emits, after each input batch, the new row of every key in the batch, like Flink's mini-batch.
+            FINAL emits one row per key when the input ends.
     """
 
     aggregates: tuple[ColumnAggregate, ...]
@@ -210,11 +229,11 @@ class ColumnAggregateSpec(KeyedSpec):
 
 @dataclass(frozen=True, slots=True)
 class PreAggregateSpec(OperatorSpec):
-    """Vectorised: part of a keyed aggregation before its exchange, in batch mode (beyond PyFlink).
+    """A vectorised partial aggregation before the exchange of a keyed aggregation, in batch mode.
 
-    Gives rows of the key columns and one column per aggregate (COUNT, SUM, MIN, MAX): any number per key, whenever it
-    likes, at the latest at the end of the input. What comes behind puts them together: SUM of COUNT and SUM, MIN of
-    MIN, MAX of MAX. The key selector's fields are names.
+    It emits the key columns and one column per aggregate (COUNT, SUM, MIN, MAX). It may emit any number of rows per key
+    at any time, the last ones at the end of the input. The aggregation behind the exchange merges them: SUM of COUNT
+    and SUM, MIN of MIN, MAX of MAX. The fields of the key selector are names.
     """
 
     key_selector: FieldKeySelector
@@ -223,8 +242,9 @@ class PreAggregateSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class GlobalColumnAggregateSpec(OperatorSpec):
-    """Vectorised: aggregates of all records of a subtask (beyond PyFlink): one row at the end of its input, also where
-    there was no record. FIRST and LAST are not among them.
+    """A vectorised aggregation of all records of a subtask. PyFlink does not have it.
+
+    It emits one row at the end of the input, even without records. It does not support FIRST and LAST.
     """
 
     aggregates: tuple[ColumnAggregate, ...]
@@ -234,11 +254,13 @@ class GlobalColumnAggregateSpec(OperatorSpec):
 class WindowSpec(KeyedSpec):
     """A function over the windows of each key.
 
-    `assigner`, `trigger`, `evictor` (or None) are objects of `flinkpy.datastream.window`.
-    `aggregation`: a ReduceFunction, AggregateFunction or FieldAggregation, whose result stands for the records of a
-    window; None: they are all kept. `function`: a window function, or None: the result of the aggregation as it is.
-    `content_type`: TypeInformation of what is kept of a window: one record or one accumulator.
-    `late_tag`: id of the side output of late records; None: they are dropped.
+    Attributes:
+        assigner, trigger, evictor: objects of `flinkpy.datastream.window`. `evictor` may be None.
+        aggregation: a ReduceFunction, AggregateFunction or FieldAggregation, whose result replaces the records of a
+            window; None if all records are kept.
+        function: a window function; None to emit the result of the aggregation.
+        content_type: TypeInformation of the kept contents of a window: a record or an accumulator.
+        late_tag: the id of the side output for late records; None to drop them.
     """
 
     assigner: Any
@@ -253,12 +275,15 @@ class WindowSpec(KeyedSpec):
 
 @dataclass(frozen=True, slots=True)
 class WindowAggregateSpec(KeyedSpec):
-    """Vectorised aggregation per key and window (beyond PyFlink): key columns, `window_start`, `window_end`, then one
-    column per aggregate. A key selector without fields: one key for all.
+    """A vectorised aggregation per key and window. PyFlink does not have it.
 
-    Windows of `size_ms` every `slide_ms`, one of which begins at `offset_ms`; or, where `gap_ms` is not None, sessions.
-    `late_output_tag`: side output of what is too late; None: dropped and counted. `late_output_is_typed`: False where
-    that output has no declared type and gets Python objects.
+    It emits the key columns, `window_start`, `window_end`, and one column per aggregate. With a key selector without
+    fields, all records have the same key. The windows have a size of `size_ms`, one starts every `slide_ms`, and one
+    starts at `offset_ms`. If `gap_ms` is not None, they are session windows.
+
+    Attributes:
+        late_output_tag: the side output for late records; None to drop and count them.
+        late_output_is_typed: False if that output has no declared type and receives Python objects.
     """
 
     aggregates: tuple[ColumnAggregate, ...]
@@ -274,7 +299,7 @@ class WindowAggregateSpec(KeyedSpec):
 
 @dataclass(frozen=True, slots=True)
 class CoProcessSpec(OperatorSpec):
-    """A function of two streams without keys; input 0 is the first stream.
+    """A function of two streams without keys. Input 0 is the first stream.
 
     `kind`: PROCESS (CoProcessFunction), MAP (CoMapFunction), FLAT_MAP (CoFlatMapFunction).
     """
@@ -285,9 +310,9 @@ class CoProcessSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class KeyedCoProcessSpec(OperatorSpec):
-    """A function of two keyed streams that share keys and state; both are partitioned by key.
+    """A function of two keyed streams that share keys and state. Both are partitioned by key.
 
-    `key_selectors`: of input 0 and input 1. `kind`: PROCESS (KeyedCoProcessFunction), MAP, FLAT_MAP.
+    `key_selectors`: those of input 0 and input 1. `kind`: PROCESS (KeyedCoProcessFunction), MAP, FLAT_MAP.
     """
 
     function: Any
@@ -298,9 +323,9 @@ class KeyedCoProcessSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class BroadcastProcessSpec(OperatorSpec):
-    """BroadcastProcessFunction: input 0 is the stream, input 1 the broadcast stream.
+    """A BroadcastProcessFunction. Input 0 is the stream, input 1 the broadcast stream.
 
-    `descriptors`: the MapStateDescriptors that the broadcast stream was made with.
+    `descriptors`: the MapStateDescriptors with which the broadcast stream was created.
     """
 
     function: Any
@@ -309,7 +334,7 @@ class BroadcastProcessSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class KeyedBroadcastProcessSpec(KeyedSpec):
-    """KeyedBroadcastProcessFunction: input 0 is the keyed stream (`key_selector`), input 1 the broadcast stream."""
+    """A KeyedBroadcastProcessFunction. Input 0 is the keyed stream (`key_selector`), input 1 the broadcast stream."""
 
     function: Any
     descriptors: tuple[Any, ...]
@@ -317,7 +342,7 @@ class KeyedBroadcastProcessSpec(KeyedSpec):
 
 @dataclass(frozen=True, slots=True)
 class KeyedTwoInputSpec(OperatorSpec):
-    """Common part of joins: both inputs are partitioned by key. `key_selectors`: of input 0 and input 1."""
+    """The base class of joins. Both inputs are partitioned by key. `key_selectors`: those of input 0 and input 1."""
 
     key_selectors: tuple[Any, Any]
     key_type: Any = field(default=None, kw_only=True)
@@ -325,9 +350,9 @@ class KeyedTwoInputSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class IntervalJoinSpec(KeyedTwoInputSpec):
-    """ProcessJoinFunction: pairs of one key whose times, right minus left, are between the bounds, both inclusive.
+    """A ProcessJoinFunction. It joins records of one key if right minus left timestamp is within the inclusive bounds.
 
-    `left_late_tag`, `right_late_tag`: ids of the side outputs of late records; None: they are dropped.
+    `left_late_tag`, `right_late_tag`: the ids of the side outputs for late records; None to drop them.
     """
 
     function: Any
@@ -339,14 +364,17 @@ class IntervalJoinSpec(KeyedTwoInputSpec):
 
 @dataclass(frozen=True, slots=True)
 class ColumnJoinSpec(KeyedTwoInputSpec):
-    """Vectorised equi-join of two bounded inputs (beyond PyFlink); results come at the end at the latest.
+    """A vectorised equi-join of two bounded inputs. PyFlink does not have it.
 
-    `key_selectors`: a FieldKeySelector each, of names, as many in the one as in the other. A null in a key is equal to
-    nothing. `how`: inner, left, semi (left records that have a partner), anti (those that have none). Input 1 is the
-    build side; with `is_broadcast` every subtask gets all of it and input 0 comes as it likes, else both are
-    partitioned by key. Output: the columns of the left, then those of the right that are not key columns of the same
-    name as the left's key column at that place; of semi and anti the left's only. Left records of results keep no
-    timestamps.
+    It emits the last results at the end of the input. The output has the columns of the left input, then those of the
+    right input, without right key columns that have the same name as the left key column at that position. A semi or
+    anti join emits only left columns. Results have no timestamps. A null in a key matches no key.
+
+    Attributes:
+        key_selectors: two FieldKeySelectors with the same number of names.
+        how: inner, left, semi (left records with a match) or anti (left records without a match).
+        is_broadcast: True if every subtask receives the whole input 1, which is the build side, and input 0 has any
+            partitioning. If False, both inputs are partitioned by key.
     """
 
     how: str = "inner"
@@ -355,10 +383,10 @@ class ColumnJoinSpec(KeyedTwoInputSpec):
 
 @dataclass(frozen=True, slots=True)
 class CoGroupSpec(KeyedTwoInputSpec):
-    """Records of one key and window of both inputs together.
+    """A function over the records of both inputs with the same key and window.
 
     `kind`: CO_GROUP (CoGroupFunction), JOIN (JoinFunction), FLAT_JOIN (FlatJoinFunction).
-    `window`: a WindowSpec for pairs (input, record), which has the assigner, the trigger, the evictor and the lateness.
+    `window`: a WindowSpec over pairs of (input, record) with the assigner, trigger, evictor and lateness.
     """
 
     function: Any
@@ -368,7 +396,7 @@ class CoGroupSpec(KeyedTwoInputSpec):
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpec(OperatorSpec):
-    """All records of a subtask at the end of its input.
+    """A function over all records of a subtask, at the end of its input.
 
     `kind`: MAP (MapPartitionFunction), REDUCE (ReduceFunction), AGGREGATE (AggregateFunction), SORT (an object with
     `get_key`; `descending`).
@@ -381,11 +409,16 @@ class PartitionSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class AsyncWaitSpec(OperatorSpec):
-    """AsyncFunction: at most `capacity` calls at a time. `timeout_ms`: 0 or less for none.
+    """An AsyncFunction.
 
-    `retry_strategy`: an AsyncRetryStrategy. `is_ordered`: results in the order of the records. `key_selector`: what the
-    input is partitioned by, for records that were in flight; None: by no key. `max_batch_size`: of the calls of an
-    AsyncBatchFunction; 0: it is an AsyncFunction.
+    Attributes:
+        timeout_ms: the timeout of a call; 0 or less for none.
+        capacity: the maximum number of concurrent calls.
+        retry_strategy: an AsyncRetryStrategy.
+        is_ordered: True if results have the order of the records.
+        key_selector: the key by which the input is partitioned, needed to restore records in flight; None if it is not
+            partitioned by key.
+        max_batch_size: the largest batch of a call of an AsyncBatchFunction; 0 for an AsyncFunction.
     """
 
     function: Any
@@ -405,35 +438,35 @@ class SinkSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class SinkWriterSpec(OperatorSpec):
-    """In batch mode, of a sink that commits: writes, and emits the committables when it ends. See `batch_sinks`."""
+    """The writer of a committing sink in batch mode. It emits the committables at its end. See `batch_mode`."""
 
     sink: Any
 
 
 @dataclass(frozen=True, slots=True)
 class SinkCommitterSpec(OperatorSpec):
-    """In batch mode: commits what all writers of the sink have emitted, once."""
+    """The committer of a sink in batch mode. It commits once what all writers of the sink have emitted."""
 
     sink: Any
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSpec(OperatorSpec):
-    """`operator` in batch mode: its inputs are bounded, and it waits for their end (see `graph.batch_mode`)."""
+    """An operator in batch mode. Its inputs are bounded, and it waits for their end (see `graph.batch_mode`)."""
 
     operator: OperatorSpec
 
     @property
     def function(self) -> Any:
-        """The user's, for errors that name it."""
+        """The user's function, for errors that name it."""
         return getattr(self.operator, "function", None)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldKeySelector:
-    """Key by named columns or positions: works on rows (`get_key`) and on columns without a Python object per row.
+    """Selects named columns or positions as the key, from rows (`get_key`) or from columns without Python objects.
 
-    `get_key` gives the bare value for one field, a tuple for several.
+    `get_key` returns the bare value for one field and a tuple for several.
     """
 
     fields: tuple[int | str, ...]
@@ -444,7 +477,7 @@ class FieldKeySelector:
         return tuple(value[name] for name in self.fields)
 
 
-#: Operators whose functions decide what type their results have.
+#: Operators whose functions determine the type of their results.
 _TYPE_DECLARABLE = (
     SourceSpec,
     MapSpec,
@@ -462,7 +495,7 @@ _TYPE_DECLARABLE = (
 
 
 def is_type_declarable(spec: OperatorSpec) -> bool:
-    """True if a program may say what type the results of such an operator have."""
+    """True if a program may declare the type of the results of such an operator."""
     if isinstance(spec, KeyedMapSpec):
         return spec.kind != "FILTER"
     if isinstance(spec, WindowSpec):
@@ -471,8 +504,8 @@ def is_type_declarable(spec: OperatorSpec) -> bool:
 
 
 def declared_type(spec: OperatorSpec) -> Any:
-    """The type that the program declared for what the operator's function gives; None where it declared none.
+    """Returns the type that the program declared for the results of the operator's function; None if it declared none.
 
-    A source's records are checked where they are read.
+    None for sources: their records are checked when they are read.
     """
     return spec.output_type if is_type_declarable(spec) and not isinstance(spec, SourceSpec) else None

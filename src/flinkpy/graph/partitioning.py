@@ -1,4 +1,4 @@
-"""Partitioning: how the records of an edge find their subtask, as the user asked for it."""
+"""Partitioning: the partitioning of an edge, as the user specified it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BROADCAST = "BROADCAST"
 GLOBAL = "GLOBAL"
 CUSTOM = "CUSTOM"
 
-#: Each consumer subtask is fed by some producer subtasks only; of all other kinds by every one.
+#: A consumer subtask reads from some producer subtasks only. With all other kinds it reads from every one.
 POINTWISE_KINDS = frozenset({FORWARD, RESCALE})
 
 
@@ -33,11 +33,11 @@ class Partitioning:
 
     @property
     def user_function(self) -> Any:
-        """What of this the user wrote, for error messages; None where nothing."""
+        """The user's function or key selector, for error messages; None if there is none."""
         return self.function if self.function is not None else self.key_selector
 
     def create_partitioner(self) -> Any:
-        """The runtime's partitioner, which is pickled into the JobGraph."""
+        """Returns the runtime's partitioner, which is pickled into the JobGraph."""
         from flinkpy.network import partitioner as runtime
 
         if self.kind == HASH:

@@ -1,7 +1,7 @@
-"""Pickling of user functions, and the search for what is to blame where one cannot be pickled.
+"""Pickles user functions. If one cannot be pickled, finds the object inside it that is the cause.
 
-cloudpickle takes functions and classes of the main script, lambdas and closures along by value; what is imported from
-a module goes by name. Locks, open files, sockets, generators and the like have no pickle at all.
+cloudpickle pickles lambdas, closures, and the functions and classes of the main script by value. It pickles objects
+imported from a module by name. Locks, open files, sockets and generators, for example, cannot be pickled.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import cloudpickle
 
 from flinkpy.common.errors import FunctionSerializationError
 
-#: How deep the search follows references: deeper ones are reported at this depth.
+#: How deep the search follows references. Deeper objects are reported as the object at this depth.
 _MAX_DEPTH = 12
-#: How many objects it looks at: each costs a pickling attempt.
+#: How many objects the search examines. Each costs an attempt to pickle it.
 _MAX_OBJECTS = 2_000
 _VALUE_CHARACTERS = 100
 
@@ -25,20 +25,20 @@ _PROTOCOL = 5
 
 
 def dumps_function(payload: Any, function: Any, operator_name: str) -> bytes:
-    """Pickle `payload`, which contains the user's `function`, for the given operator.
+    """Pickles `payload`, which contains the user's `function`, for the given operator.
 
     Raises:
-        FunctionSerializationError: names function, operator, and the object inside it that cannot be pickled, with the
-            way to it.
+        FunctionSerializationError: if it cannot be pickled. Names the function, the operator, the object that cannot be
+            pickled, and the path of references to that object.
     """
     try:
         return cloudpickle.dumps(payload, protocol=_PROTOCOL)
-    except Exception as error:  # user objects' __reduce__ may raise anything
+    except Exception as error:  # __reduce__ of a user object may raise any exception
         raise _explain(function, operator_name, error) from error
 
 
 def name_of_function(function: Any) -> str:
-    """Module and qualified name of a function, or of the class of a function object."""
+    """Returns the module and qualified name of a function, or of the class of a function object."""
     wrapped = getattr(function, "_func", None)
     if wrapped is not None:
         function = wrapped
@@ -60,7 +60,7 @@ def _explain(function: Any, operator_name: str, error: Exception) -> FunctionSer
     details["culprit"] = path or name
     what = f"{path} is {_describe(value)}" if path else f"it is {_describe(value)}"
     return FunctionSerializationError(
-        f"{message}: {what}, and {reason}. Create it in open(), where every subtask runs it for itself.",
+        f"{message}: {what}, and {reason}. Create it in open(), which runs in every subtask.",
         details=details,
     )
 
@@ -74,13 +74,13 @@ def _describe(value: Any) -> str:
 
 
 class _Search:
-    """Depth first into what an object refers to, always along things that cannot be pickled themselves."""
+    """A depth-first search along the references between objects that cannot be pickled."""
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
 
     def find(self, value: Any, path: str, depth: int = 0) -> tuple[str, Any, str] | None:
-        """(way to it, object, reason) of the deepest object that cannot be pickled; None where `value` can be."""
+        """Returns (path, object, reason) of the deepest object that cannot be pickled, or None if `value` can."""
         if id(value) in self._seen or len(self._seen) >= _MAX_OBJECTS:
             return None
         self._seen.add(id(value))
@@ -98,13 +98,13 @@ class _Search:
 def _failure(value: Any) -> str | None:
     try:
         cloudpickle.dumps(value, protocol=_PROTOCOL)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+    except Exception as error:  # noqa: BLE001 - the error is the reason to report
         return str(error) or type(error).__name__
     return None
 
 
 def _references(value: Any) -> Iterator[tuple[str, Any]]:
-    """What pickling `value` pickles too, each with the step that leads to it."""
+    """Yields the objects that are pickled with `value`, each with the step that leads to it."""
     if isinstance(value, types.FunctionType):
         yield from _function_references(value)
     elif isinstance(value, types.MethodType):

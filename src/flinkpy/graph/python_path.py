@@ -1,4 +1,4 @@
-"""Which directories the user's own modules are imported from."""
+"""Finds the directories of the user's own modules."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import flinkpy
 
 
 def user_python_path() -> list[str]:
-    """The entries of `sys.path` that are neither the interpreter's nor flinkpy's own, absolute, in their order.
+    """Returns the entries of `sys.path` that belong neither to the interpreter nor to flinkpy, as absolute paths.
 
-    Functions of the program's main script travel inside the JobGraph; those of modules beside it are imported by name,
-    which tasks on the same host can do from these directories.
+    The JobGraph contains the functions of the program's main script. Functions of other modules are imported by name.
+    Tasks on the same host import them from these directories.
     """
     own = _installed_directories()
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""Of which type the records of an edge are."""
+"""Determines the type of an edge's records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flinkpy.graph.transformation import SideOutputTransformation
 
 
 def type_of_records(edge: StreamEdge) -> Any:
-    """The type of the edge's records: the producer's, or that of the side output's tag."""
+    """Returns the type of the edge's records: the output type of the producer, or the type of the side output."""
     if isinstance(edge.source.spec, SparkRegionSpec):
         return edge.source.spec.region.type_of_output(output_number(edge.side_output_tag))
     if not edge.side_output_tag:

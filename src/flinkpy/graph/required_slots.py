@@ -1,4 +1,4 @@
-"""How many slots a job can use at a time."""
+"""Counts the slots that a job can use at the same time."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from flinkpy._proto import job_pb2
 
 
 def runs_in_stages(job_graph: job_pb2.JobGraph) -> bool:
-    """Whether parts of it wait for others to end: it runs, if slower, in fewer slots than it asks for."""
+    """True if parts of the job wait for the end of others. It then also runs, more slowly, in fewer slots."""
     return any(result.type == job_pb2.BLOCKING for vertex in job_graph.vertices for result in vertex.results)
 
 
 def required_slots(job_graph: job_pb2.JobGraph) -> int:
-    """Slots a job can use: for each slot sharing group as many as its widest vertex has subtasks.
+    """Returns the slots that a job can use: the sum of the highest parallelism in each slot sharing group.
 
-    Groups that exchange records only over data sets that are kept need not run at the same time.
+    Groups that exchange records only over blocking data sets need not run at the same time, so only the largest sum of
+    such parts counts.
     """
     producer_of = {result.id: vertex for vertex in job_graph.vertices for result in vertex.results}
     kept = {r.id for vertex in job_graph.vertices for r in vertex.results if r.type == job_pb2.BLOCKING}
@@ -27,7 +28,7 @@ def required_slots(job_graph: job_pb2.JobGraph) -> int:
                 joined = stage_of[vertex.id] | stage_of[producer.id]
                 for member in joined:
                     stage_of[member] = joined
-    if not kept:  # parts of a stream that exchange nothing run at the same time, too
+    if not kept:  # unconnected parts of a streaming job run at the same time too
         return _slots_of(job_graph.vertices)
     return max(_slots_of(v for v in job_graph.vertices if v.id in stage) for stage in stage_of.values())
 

@@ -1,4 +1,4 @@
-"""Which operators of a batch job may run in Spark, and why or why not."""
+"""Decides which operators of a batch job run in Spark, with the reason."""
 
 from __future__ import annotations
 
@@ -21,17 +21,22 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class _Obstacle:
-    """`is_of_place`: the operator belongs where it is, which is no reason to refuse a job that is to run in Spark."""
+    """A reason why an operator cannot run in Spark.
+
+    `is_of_place` is True if the operator is tied to a process of the cluster. Then it runs natively even if the whole
+    job is configured to run in Spark.
+    """
 
     reason: str
     is_of_place: bool = False
 
 
 def first_choices(graph: StreamGraph, configuration: Configuration) -> dict[int, BackendChoice]:
-    """Of every node, by id, as far as that can be said of it alone.
+    """Returns the choice for every node, by id, based on the node alone.
 
     Raises:
-        UnsupportedOperationError: Spark was asked for, and cannot run this operator; names it and says why.
+        UnsupportedOperationError: if Spark was requested for an operator that it cannot run. Names the operator and the
+            reason.
     """
     of_job = read_option(configuration, spark_options.BACKEND)
     return {node.id: _first_choice(node, of_job) for node in graph.nodes}
@@ -62,16 +67,16 @@ def _obstacle(node: StreamNode) -> _Obstacle | None:
     if isinstance(spec, specs.SourceSpec):
         return _obstacle_of_source(node, spec)
     if isinstance(spec, specs.AsyncWaitSpec):
-        return _Obstacle("asynchronous calls need a task of flinkpy's, which has an event loop")
+        return _Obstacle("asynchronous calls need a native task, which has an event loop")
     return None
 
 
 def _obstacle_of_sink(spec: specs.SinkSpec) -> _Obstacle | None:
     sink = spec.sink
     if sink.coordinator_provider is not None:
-        return _Obstacle("it gives its records to the program by way of the JobMaster", is_of_place=True)
+        return _Obstacle("it sends its records to the program through the JobMaster", is_of_place=True)
     if getattr(sink, "is_local_to_task", False):
-        return _Obstacle("what it writes belongs to the process of the task", is_of_place=True)
+        return _Obstacle("it writes to the process of the task", is_of_place=True)
     if sink.sink_function is not None:
         return _Obstacle(
             "a SinkFunction writes at once and has nothing to commit: a task that Spark repeats would write twice"
@@ -85,15 +90,15 @@ def _obstacle_of_source(node: StreamNode, spec: specs.SourceSpec) -> _Obstacle |
     if spec.source.source_function is not None:
         return _Obstacle("a SourceFunction has no splits that Spark could give to its tasks")
     if getattr(spec.source, "is_local_to_task", False):
-        return _Obstacle("what it reads is on the hosts of flinkpy's tasks", is_of_place=True)
+        return _Obstacle("it reads data on the hosts of native tasks", is_of_place=True)
     return None
 
 
 def decide(region: Iterable[StreamNode], configuration: Configuration) -> BackendChoice:
-    """What runs these operators, which belong together and left the choice to `auto`."""
+    """Returns the backend for the operators of a region whose choice is `auto`."""
     mode = read_option(configuration, BATCH_SHUFFLE_MODE)
     if mode != "ALL_EXCHANGES_BLOCKING":
-        return BackendChoice(NATIVE, f"auto: its exchanges are not blocking, {BATCH_SHUFFLE_MODE.key} is {mode}")
+        return BackendChoice(NATIVE, f"auto: its exchanges are not blocking ({BATCH_SHUFFLE_MODE.key} is {mode})")
     minimum = read_option(configuration, spark_options.MIN_INPUT_SIZE)
     size = sum(_size_of(source) for source in _sources_above(region))
     sizes = f"its sources have {values.format_memory(size)}, {spark_options.MIN_INPUT_SIZE.key} is "
@@ -107,7 +112,7 @@ def decide(region: Iterable[StreamNode], configuration: Configuration) -> Backen
 
 
 def spark_obstacle(configuration: Configuration) -> str | None:
-    """Why there is no Spark here; None where there is."""
+    """Returns why Spark is not available here; None if it is."""
     if importlib.util.find_spec("pyspark") is None:
         return "pyspark is not installed: pip install 'flinkpy[spark]'"
     master = read_option(configuration, spark_options.MASTER)
@@ -119,7 +124,7 @@ def spark_obstacle(configuration: Configuration) -> str | None:
 def final_choices(
     choices: dict[int, BackendChoice], region: Iterable[StreamNode], decided: BackendChoice
 ) -> dict[int, BackendChoice]:
-    """With `decided` in place of `auto` for the nodes of the region."""
+    """Returns the choices, with `auto` replaced by `decided` for the nodes of the region."""
     changed = dict(choices)
     for node in region:
         if changed[node.id].backend == AUTO:
@@ -128,7 +133,7 @@ def final_choices(
 
 
 def _sources_above(region: Iterable[StreamNode]) -> list[StreamNode]:
-    """The sources of the region, and those that its inputs come from."""
+    """Returns the sources of the region and the sources that feed it."""
     seen: set[int] = set()
     pending = list(region)
     sources = []
@@ -144,11 +149,11 @@ def _sources_above(region: Iterable[StreamNode]) -> list[StreamNode]:
 
 
 def _size_of(node: StreamNode) -> int:
-    """In bytes; 0 where the source does not know."""
+    """Returns the size of a source in bytes; 0 if it is unknown."""
     spec = node.transformation.spec
     if not isinstance(spec, specs.SourceSpec):
         return 0
     try:
         return spec.source.estimated_size_bytes() or 0
-    except FlinkError:  # the tasks may see files that the program does not; if not, they say what is missing
+    except FlinkError:  # tasks may see files that the program does not see; otherwise they report the error
         return 0

@@ -1,7 +1,7 @@
-"""A part of a StreamGraph that runs in Spark, as plain data.
+"""SparkRegion: describes as plain data a part of a StreamGraph that runs in Spark.
 
-The client cuts it out (`graph.spark_regions`); a TaskExecutor hosts it as one task, whose head is the SparkRegionSpec;
-`flinkpy.spark` translates it to DataFrames. Everything in here is pickled with the spec, as functions are.
+The client creates it (`graph.spark_regions`). A TaskExecutor hosts it as one task, whose head is the SparkRegionSpec.
+`flinkpy.spark` translates it to DataFrames. It is pickled with the spec.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ SPARK_TASK = "SPARK"
 
 @dataclass(frozen=True, slots=True)
 class SparkEdge:
-    """Records that one input of a node gets.
+    """An edge to one input of a node.
 
-    `source`: id of a node of the same region, or -1-k for the region's input k. `tag`: id of the source's side output;
-    None: its main output (always None for a region's input). `partitioning_kind`: of `graph.partitioning`.
-    `partitioner`: the object of `network.partitioner` that the exchange would run with, keys and user's functions in
-    it. `type_info`: of the records; None: pickled Python objects.
+    Attributes:
+        source: the id of a node of the same region, or -1-k for the region's input k.
+        tag: the id of the source's side output; None for its main output. Always None for an input of the region.
+        partitioning_kind: a kind of `graph.partitioning`.
+        partitioner: the partitioner of `network.partitioner` that a native exchange would use, with the user's
+            functions.
+        type_info: the type of the records; None for pickled Python objects.
     """
 
     source: int
@@ -35,14 +38,18 @@ class SparkEdge:
 
     @property
     def external_input(self) -> int | None:
-        """The position in the region's `inputs`, or None where the source is a node of the region."""
+        """The position in the region's `inputs`; None if the source is a node of the region."""
         return -1 - self.source if self.source < 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class SparkNode:
-    """One operator. `spec` is what it does in batch mode; `inputs` are ordered by `input_index`, a union has several
-    of one index, a source has none. `max_parallelism` is positive: it is the number of key groups.
+    """One operator.
+
+    Attributes:
+        spec: the spec for batch mode.
+        inputs: the edges, ordered by `input_index`. A union has several with the same index, a source has none.
+        max_parallelism: the number of key groups; always positive.
     """
 
     id: int
@@ -57,7 +64,7 @@ class SparkNode:
 
 @dataclass(frozen=True, slots=True)
 class SparkInput:
-    """What a native region sends. `type_info`: of the records. `name`: of the producer."""
+    """Records from a native operator. `type_info` is their type, `name` the name of the producer."""
 
     type_info: Any
     partitioning_kind: str
@@ -66,7 +73,7 @@ class SparkInput:
 
 @dataclass(frozen=True, slots=True)
 class SparkOutput:
-    """What a native region consumes: the main output of a node, or its side output `tag`."""
+    """An output that native operators read: the main output of a node, or its side output `tag`."""
 
     node: int
     tag: str | None
@@ -75,11 +82,13 @@ class SparkOutput:
 
 @dataclass(frozen=True, slots=True)
 class SparkRegion:
-    """Nodes in topological order.
+    """A part of a StreamGraph that runs in Spark.
 
-    `committables`: ids of the sinks that commit. Their committables leave the region as further outputs, after
-    `outputs`; native tasks commit them.
-    `options`: configuration of the job that the backend reads (`execution.batch.*` and the like), by key.
+    Attributes:
+        nodes: the nodes in topological order.
+        committables: the ids of the committing sinks. Their committables leave the region as additional outputs, after
+            `outputs`. Native tasks commit them.
+        options: the options of the job that the backend reads (`execution.batch.*` and others), by key.
     """
 
     nodes: tuple[SparkNode, ...]
@@ -90,15 +99,15 @@ class SparkRegion:
 
     @property
     def num_outputs(self) -> int:
-        """Including those of committables."""
+        """The number of outputs, including those for committables."""
         return len(self.outputs) + len(self.committables)
 
     def output_of_committables(self, node_id: int) -> int:
-        """The number of the output by which the committables of this sink leave the region."""
+        """Returns the number of the output for the committables of this sink."""
         return len(self.outputs) + self.committables.index(node_id)
 
     def type_of_output(self, number: int) -> Any:
-        """The type of the records of an output; None for committables, which are bytes."""
+        """Returns the type of the records of an output; None for committables, which are bytes."""
         return self.outputs[number].type_info if number < len(self.outputs) else None
 
     def node(self, node_id: int) -> SparkNode:
@@ -107,18 +116,20 @@ class SparkRegion:
 
 @dataclass(frozen=True, slots=True)
 class SparkRegionSpec(OperatorSpec):
-    """A task that hosts a region. Input k of the region is input k of the operator; output n is the side output whose
-    tag is `output_tag(n)`.
+    """The operator that hosts a region.
+
+    Input k of the region is input k of the operator. Output n of the region is the side output with the tag
+    `output_tag(n)`.
     """
 
     region: SparkRegion
 
 
 def output_tag(number: int) -> str:
-    """Tag of the side output by which a region's task emits the region's output of this number."""
+    """Returns the tag of the side output for the region's output with this number."""
     return f"out-{number}"
 
 
 def output_number(tag: str) -> int:
-    """The number that `output_tag` made this of."""
+    """Returns the number of the output from its `output_tag`."""
     return int(tag.removeprefix("out-"))

@@ -1,7 +1,7 @@
-"""Cuts the parts of a StreamGraph that run in Spark out of it: each becomes one node, a task that hosts it.
+"""Replaces the parts of a StreamGraph that run in Spark: each region becomes one node, whose task hosts it.
 
-A region is connected, and no way leads from it to a native operator and back: its task gets all of its input before it
-gives any output. So an operator joins the regions of its producers only as far as no such way comes of it.
+A region is connected. No path leads from it to a native operator and back, because its task reads its whole input
+before it emits output. So an operator joins the regions of its producers only if no such path results.
 """
 
 from __future__ import annotations
@@ -34,21 +34,23 @@ from flinkpy.graph.transformation import ChainingStrategy, OperatorTransformatio
 _LOG = logging.getLogger(__name__)
 
 #: Why a sink is native although Spark could run it.
-_COMMITS_APART = "what Spark computes is also read outside, and may be computed again after the sink has committed"
-#: Longer names of regions are cut.
+_COMMITS_APART = (
+    "native operators read results of its region, so Spark may compute them again after the sink has committed"
+)
+#: The maximum length of a region's name.
 _MAX_NAME_CHARS = 160
-#: Keys of the job that a region's options have.
+#: The prefixes of the options of the job that a region gets.
 _OPTION_PREFIXES = ("execution.batch.", "pipeline.", "python.", "sink.", "table.", "parallelism.")
 
 
 def choose_backends(graph: StreamGraph, configuration: Configuration) -> None:
-    """Tell every node what runs it and why. The graph is one of batch mode.
+    """Sets the backend of every node, with the reason. The graph is in batch mode.
 
-    A region with outputs may run again after its sinks have committed, because somebody needs its outputs once more. It
-    would write what nobody commits. So sinks that commit run natively where the region has outputs.
+    A region with outputs may run again after its sinks have committed, because its outputs are needed again. What it
+    writes then is never committed. So committing sinks of a region with outputs run natively.
 
     Raises:
-        UnsupportedOperationError: Spark was asked for by name and cannot run an operator; names it.
+        UnsupportedOperationError: if the user chose Spark for an operator that Spark cannot run. Names the operator.
     """
     choices = spark_choice.first_choices(graph, configuration)
     for region in _regions(graph, choices, (SPARK, AUTO)):
@@ -73,10 +75,10 @@ def _has_outputs(region: list[StreamNode]) -> bool:
 
 
 def cut_spark_regions(graph: StreamGraph, configuration: Configuration) -> None:
-    """Replace what runs in Spark by the nodes that host it.
+    """Replaces the nodes that run in Spark by nodes that host their regions.
 
     Raises:
-        UnsupportedOperationError: as `choose_backends`.
+        UnsupportedOperationError: as in `choose_backends`.
     """
     choose_backends(graph, configuration)
     choices = {node.id: node.backend_choice for node in graph.nodes if node.backend_choice is not None}
@@ -85,22 +87,22 @@ def cut_spark_regions(graph: StreamGraph, configuration: Configuration) -> None:
         return
     ids = hash_operators(graph)
     for node in [node for region in regions for node in region if _commits(node)]:
-        # A region that runs again must not commit again: its committers are tasks of their own, as in native batch.
+        # A region that runs again must not commit again, so its committers are separate tasks, as in native batch mode.
         add_committer(graph, node, node.spec.sink)  # type: ignore[attr-defined]
     options = {key: value for key, value in entries_of(configuration).items() if key.startswith(_OPTION_PREFIXES)}
     cuts = [_Cut(graph, region, ids, options) for region in regions]
     _replace(graph, regions, cuts)
     for cut in cuts:
-        _LOG.info("in Spark: %s", cut.host.transformation.description)
+        _LOG.info("runs in Spark: %s", cut.host.transformation.description)
 
 
-# -- which nodes belong together -----------------------------------------------------------------------------------
+# -- the nodes of a region ------------------------------------------------------------------------------------------
 
 
 def _regions(
     graph: StreamGraph, choices: dict[int, BackendChoice], backends: tuple[str, ...]
 ) -> list[list[StreamNode]]:
-    """Nodes of these backends, grouped; in the order of their first nodes."""
+    """Returns the nodes with one of these backends, grouped into regions, in the order of their first nodes."""
     groups = _Groups(graph)
     chosen = {node.id for node in graph.nodes if choices[node.id].backend in backends}
     for node in graph.nodes:
@@ -117,14 +119,14 @@ def _regions(
 
 
 class _Groups:
-    """Nodes in groups, between which there is never a cycle. `of`: the group of a node, by ids."""
+    """Groups of nodes without cycles between groups. `of` maps a node's id to its group."""
 
     def __init__(self, graph: StreamGraph) -> None:
         self.of = {node.id: node.id for node in graph.nodes}
         self._edges = [(edge.source.id, node.id) for node in graph.nodes for edge in node.in_edges]
 
     def join(self, one: int, other: int) -> None:
-        """Make one group of theirs, unless a way from the one to the other leads through a third."""
+        """Merges the groups of two nodes, unless a path between them leads through a third group."""
         first, second = self.of[one], self.of[other]
         if first == second or self._has_detour(first, second) or self._has_detour(second, first):
             return
@@ -152,14 +154,14 @@ class _Groups:
 
 
 class _Cut:
-    """One region. `host`: the node that stands for it, without edges yet."""
+    """One region. `host` is the node that replaces it, still without edges."""
 
     def __init__(
         self, graph: StreamGraph, nodes: list[StreamNode], ids: dict[int, str], options: dict[str, str]
     ) -> None:
         self._ids = ids
         self._inside = {node.id for node in nodes}
-        #: (producer, side output) -> the number of the input; and of the output.
+        #: (producer, side output) -> the number of the input or output.
         self.inputs: dict[tuple[int, str], int] = {}
         self.outputs: dict[tuple[int, str], int] = {}
         self._in_edges: list[StreamEdge] = []
@@ -217,7 +219,7 @@ class _Cut:
         return tuple(found)
 
     def _committables(self, nodes: list[StreamNode], num_outputs: int) -> tuple[int, ...]:
-        """The sinks that commit. Their outputs are numbered after the others."""
+        """Returns the committing sinks. Numbers their outputs after the other outputs."""
         sinks = tuple(node.id for node in nodes if _commits(node))
         for number, sink in enumerate(sinks, start=num_outputs):
             self.outputs[sink, ""] = number
@@ -234,7 +236,7 @@ class _Cut:
         transformation.uid_hash = hash_text("spark region:" + ",".join(self._ids[node.id] for node in nodes))
         transformation.chaining_strategy = ChainingStrategy.NEVER
         choice = nodes[0].backend_choice
-        assert choice is not None, "the backends were chosen before"
+        assert choice is not None, "choose_backends was not called"
         transformation.description = f"{name} ({choice.reason})"
         return StreamNode(
             id=nodes[0].id,
@@ -248,11 +250,11 @@ class _Cut:
         )
 
 
-# -- the graph with them -------------------------------------------------------------------------------------------
+# -- the graph with hosts ------------------------------------------------------------------------------------------
 
 
 def _replace(graph: StreamGraph, regions: list[list[StreamNode]], cuts: list[_Cut]) -> None:
-    """Put the hosts in place of the nodes of their regions, and the graph in topological order again."""
+    """Replaces the nodes of each region by its host, and sorts the graph topologically again."""
     cut_of = {node.id: cut for region, cut in zip(regions, cuts, strict=True) for node in region}
     owners = {node.id: cut_of[node.id].host if node.id in cut_of else node for node in graph.nodes}
     ins: dict[int, list[StreamEdge]] = {}
@@ -276,7 +278,7 @@ def _replace(graph: StreamGraph, regions: list[list[StreamNode]], cuts: list[_Cu
     nodes = list(dict.fromkeys(owners.values()))
     for node in nodes:
         node.out_edges = outs.get(id(node), [])
-        # By input, and of one input in the order of before: producers come in their topological order.
+        # Sorted by input; edges of one input keep their order, which is the topological order of the producers.
         node.in_edges = sorted(ins.get(id(node), []), key=lambda edge: edge.input_index)
     graph.nodes = _in_topological_order(nodes)
 
@@ -296,7 +298,7 @@ def _edge_of_hosts(edge: StreamEdge, owners: dict[int, StreamNode], cut_of: dict
 
 
 def _in_topological_order(nodes: list[StreamNode]) -> list[StreamNode]:
-    """Numbered anew; of several that may come next, the one that was first before."""
+    """Returns the nodes in topological order, with new ids. Among candidates the one with the lowest old id is next."""
     waiting = {node.id: len(node.in_edges) for node in nodes}
     ready = [(node.id, node) for node in nodes if not node.in_edges]
     heapq.heapify(ready)

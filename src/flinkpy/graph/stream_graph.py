@@ -1,4 +1,4 @@
-"""StreamGraph: one node per operator, one edge per way that records take; partitions and unions are resolved.
+"""StreamGraph: one node per operator and one edge per connection. Partitions and unions are resolved into edges.
 
 Source: org.apache.flink.streaming.api.graph.{StreamGraph,StreamGraphGenerator}.
 """
@@ -26,7 +26,7 @@ DEFAULT_SLOT_SHARING_GROUP = "default"
 
 @dataclass(frozen=True, slots=True)
 class BackendChoice:
-    """What runs an operator, and why. `backend` is `auto` only while that has not been decided."""
+    """The backend that runs an operator, and the reason. `backend` is `auto` only until it has been decided."""
 
     backend: str
     reason: str
@@ -34,10 +34,10 @@ class BackendChoice:
 
 @dataclass(frozen=True, slots=True)
 class StreamGraphOptions:
-    """What the environment says for all operators that say nothing themselves."""
+    """The settings of the environment, for operators that do not set them."""
 
     parallelism: int = 1
-    #: -1: derived from the parallelism.
+    #: -1 to derive it from the parallelism.
     max_parallelism: int = -1
     buffer_timeout_ms: int = 100
     is_chaining_enabled: bool = True
@@ -47,14 +47,14 @@ class StreamGraphOptions:
 
 @dataclass(slots=True, eq=False)
 class StreamEdge:
-    """Records from one node to one input of another. `partitioning` is never None once the edge is in the graph."""
+    """Connects a node to one input of another node."""
 
     source: StreamNode
     target: StreamNode
     partitioning: Partitioning
     input_index: int
     side_output_tag: str = ""
-    #: The records are kept until all of them are there, whatever other edges do.
+    #: True if consumers wait until all records have been written, even if other edges are pipelined.
     is_blocking: bool = False
 
 
@@ -71,12 +71,12 @@ class StreamNode:
     buffer_timeout_ms: int
     in_edges: list[StreamEdge] = field(default_factory=list)
     out_edges: list[StreamEdge] = field(default_factory=list)
-    #: What the operator does in batch mode, where that is something else.
+    #: The spec for batch mode, if it differs.
     batch_spec: OperatorSpec | None = None
-    #: What it does in place of that, with the same results (see `column_optimizer`), and what was done to it.
+    #: An optimised spec with the same results (see `column_optimizer`), and notes about the optimisations.
     optimized_spec: OperatorSpec | None = None
     notes: list[str] = field(default_factory=list)
-    #: What runs it, where that was asked: in batch mode.
+    #: The backend that runs it; None in streaming mode.
     backend_choice: BackendChoice | None = None
 
     @property
@@ -84,7 +84,7 @@ class StreamNode:
         return self.optimized_spec or self.batch_spec or self.transformation.spec
 
     def note(self, what: str) -> None:
-        """Say in the plan what an optimisation did."""
+        """Adds a note about an optimisation to the plan."""
         self.notes.append(what)
 
     @property
@@ -94,12 +94,12 @@ class StreamNode:
 
 @dataclass(slots=True)
 class StreamGraph:
-    """Nodes in topological order: the producer of an edge comes before its consumer. Ids count from 1 in that order."""
+    """The nodes in topological order: producers come before consumers. Ids count from 1 in this order."""
 
     job_name: str
     options: StreamGraphOptions
     nodes: list[StreamNode] = field(default_factory=list)
-    #: Batch mode: every edge that is not chained is a data set that is written as a whole before it is read.
+    #: True in batch mode: the data set of an edge that is not chained is written completely before it is read.
     are_exchanges_blocking: bool = False
 
     @property
@@ -109,7 +109,7 @@ class StreamGraph:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Where the records of a transformation really come from."""
+    """The node that produces the records of a transformation."""
 
     node: StreamNode
     partitioning: Partitioning | None = None
@@ -119,11 +119,11 @@ class _Origin:
 def build_stream_graph(
     transformations: Iterable[Transformation], job_name: str, options: StreamGraphOptions
 ) -> StreamGraph:
-    """The graph of the given transformations and everything they depend on.
+    """Returns the graph of the given transformations and everything they depend on.
 
     Raises:
-        JobSubmissionError: there is nothing to execute, or an operator cannot be placed; names it.
-        UserError: a name in the program cannot be sent to a cluster.
+        JobSubmissionError: if there is nothing to execute, or the settings or inputs of an operator are invalid.
+        UserError: if a name in the program cannot be sent to a cluster.
     """
     builder = _Builder(StreamGraph(check_name(job_name, "the name of the job"), options))
     for transformation in transformations:
@@ -139,7 +139,7 @@ class _Builder:
         self._origins: dict[int, list[_Origin]] = {}
 
     def origins_of(self, transformation: Transformation) -> list[_Origin]:
-        """Iterative depth first: a program may chain more operators than Python may nest calls."""
+        """Returns the origins. Iterative, because a program may chain more operators than Python can nest calls."""
         stack = [transformation]
         while stack:
             current = stack[-1]

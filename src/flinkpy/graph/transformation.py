@@ -1,7 +1,7 @@
-"""Transformations: what the user's calls build up, one object per call.
+"""Transformations: the user's calls build a graph of them, one object per call.
 
-Operators do work; a partition, a union and a side output only say where records come from, and vanish when the
-StreamGraph is made.
+Only operators process records. A partition, a union and a side output describe where records come from. They become
+edges when the StreamGraph is built.
 
 Source: org.apache.flink.api.dag.Transformation, org.apache.flink.streaming.api.transformations.
 """
@@ -32,7 +32,7 @@ from flinkpy.graph.partitioning import Partitioning
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: What may run an operator in batch mode.
+#: The backends that may run an operator in batch mode.
 BATCH_BACKENDS = ("auto", "native", "spark")
 
 _ids = itertools.count(1)
@@ -40,7 +40,7 @@ _UID_HASH = re.compile(r"[0-9a-fA-F]{32}")
 
 
 class ChainingStrategy(enum.Enum):
-    """ALWAYS: chain where possible. HEAD: only what follows. NEVER: neither side."""
+    """ALWAYS chains with both sides if possible. HEAD chains only with following operators. NEVER chains at all."""
 
     ALWAYS = "ALWAYS"
     HEAD = "HEAD"
@@ -48,17 +48,17 @@ class ChainingStrategy(enum.Enum):
 
 
 class Transformation:
-    """Where a stream comes from. Compared by identity; `id` grows in the order of creation."""
+    """The origin of a stream. Compared by identity. Ids increase in the order of creation."""
 
     def __init__(self, output_type: TypeInformation | None, inputs: Sequence[Transformation]) -> None:
         self.id = next(_ids)
-        #: None: pickled Python objects.
+        #: None for pickled Python objects.
         self.output_type = None if isinstance(output_type, PickledBytesTypeInfo) else output_type
         self.inputs = tuple(inputs)
 
 
 class OperatorTransformation(Transformation):
-    """An operator with everything the user may set on it."""
+    """An operator with the settings that the user may change."""
 
     def __init__(
         self,
@@ -74,16 +74,16 @@ class OperatorTransformation(Transformation):
         self.description = ""
         self.uid = ""
         self.uid_hash = ""
-        #: None: the environment's at the time the graph is made.
+        #: None for the environment's parallelism at the time the graph is built.
         self.parallelism: int | None = None
-        #: Whether the parallelism is the environment's, which nobody asked for in particular.
+        #: True if the parallelism is that of the environment, so that the user did not set it on the operator.
         self.has_default_parallelism = False
         self.max_parallelism: int | None = None
         self.buffer_timeout_ms: int | None = None
-        #: None: that of the inputs where they agree, else "default".
+        #: None for the group of the inputs if they have the same one, else "default".
         self.slot_sharing_group: str | None = None
         self.chaining_strategy = ChainingStrategy.ALWAYS
-        #: `native` or `spark` or `auto`, in batch mode; None: what the job says.
+        #: One of BATCH_BACKENDS; None for the backend of the job. Only batch mode uses it.
         self.batch_backend: str | None = None
         self._max_allowed_parallelism = max_allowed_parallelism
         if max_allowed_parallelism is not None:
@@ -99,7 +99,7 @@ class OperatorTransformation(Transformation):
 
     @property
     def keyed_inputs(self) -> tuple[int, ...]:
-        """Inputs whose records must be partitioned by key."""
+        """The inputs whose records must be partitioned by key."""
         if isinstance(self.spec, ColumnJoinSpec) and self.spec.is_broadcast:
             return ()
         if isinstance(self.spec, (KeyedCoProcessSpec, KeyedTwoInputSpec)):
@@ -108,20 +108,20 @@ class OperatorTransformation(Transformation):
 
     @property
     def broadcast_inputs(self) -> tuple[int, ...]:
-        """Inputs of which every subtask must get every record."""
+        """The inputs whose records must all reach every subtask."""
         if isinstance(self.spec, ColumnJoinSpec) and self.spec.is_broadcast:
             return (1,)
         return (1,) if isinstance(self.spec, (BroadcastProcessSpec, KeyedBroadcastProcessSpec)) else ()
 
     @property
     def is_bounded(self) -> bool:
-        """Of a source: whether it ends."""
+        """True if it is a bounded source."""
         source = getattr(self.spec, "source", None)
         return isinstance(source, SourceBase) and source.boundedness is Boundedness.BOUNDED
 
     @property
     def display_name(self) -> str:
-        """As it stands in the names of tasks."""
+        """The name that task names show."""
         return f"Source: {self.name}" if self.is_source else self.name
 
     def set_parallelism(self, parallelism: int) -> None:
@@ -134,7 +134,7 @@ class OperatorTransformation(Transformation):
 
     @property
     def is_non_parallel(self) -> bool:
-        """Whether it can have one subtask only."""
+        """True if it can have only one subtask."""
         return self._max_allowed_parallelism == 1
 
     def set_max_parallelism(self, max_parallelism: int) -> None:
@@ -168,7 +168,7 @@ class OperatorTransformation(Transformation):
 
 
 class PartitionTransformation(Transformation):
-    """The input's records, partitioned in another way."""
+    """The records of the input with another partitioning."""
 
     def __init__(self, input_: Transformation, partitioning: Partitioning) -> None:
         super().__init__(input_.output_type, (input_,))
@@ -183,7 +183,7 @@ class UnionTransformation(Transformation):
 
 
 class SideOutputTransformation(Transformation):
-    """What the input's operator emits with this tag."""
+    """The records that the input's operator emits with this tag."""
 
     def __init__(self, input_: Transformation, tag_id: str, output_type: TypeInformation | None) -> None:
         super().__init__(output_type, (input_,))

@@ -1,4 +1,7 @@
-"""Checks of a JobGraph before a cluster accepts it. Unpickles nothing and needs no Arrow: the Dispatcher runs them."""
+"""Validates a JobGraph before a cluster accepts it.
+
+The Dispatcher calls it, so it unpickles nothing and does not need Arrow.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ from flinkpy.common.errors import JobSubmissionError
 from flinkpy.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from flinkpy.common.parallelism import UNDECIDED_PARALLELISM
 
-#: A mistaken generator could make thousands; the first ones say what is wrong.
+#: The maximum number of mistakes in an error. A faulty generator could make thousands.
 _MAX_LISTED = 20
 
 
 def validate_job_graph(job_graph: job_pb2.JobGraph) -> None:
-    """Returns where the graph can be executed.
+    """Checks that the graph can be executed.
 
     Raises:
-        JobSubmissionError: everything that is wrong, each with the vertex, operator or data set it is about.
+        JobSubmissionError: if it cannot. Lists all mistakes, each with its vertex, operator or data set.
     """
     mistakes = list(_mistakes(job_graph))
     if not mistakes:
@@ -55,7 +58,7 @@ def _mistakes(job_graph: job_pb2.JobGraph) -> Iterable[str]:
             if not consumed[result.id]:
                 yield f"data set {result.id} of {_named(vertex)} is consumed by no vertex"
             elif consumed[result.id] > 1 and result.type != job_pb2.BLOCKING:
-                yield f"data set {result.id} of {_named(vertex)} is consumed more than once, and is not kept for that"
+                yield f"data set {result.id} of {_named(vertex)} has several consumers, but is not blocking"
 
 
 def _vertex_mistakes(vertex: job_pb2.JobVertex) -> Iterable[str]:
@@ -68,7 +71,7 @@ def _vertex_mistakes(vertex: job_pb2.JobVertex) -> Iterable[str]:
     elif vertex.parallelism < 1:
         yield f"{name} has the parallelism {vertex.parallelism}; it must be at least 1"
     elif vertex.parallelism > UPPER_BOUND_MAX_PARALLELISM:
-        yield f"{name} has the parallelism {vertex.parallelism}; {UPPER_BOUND_MAX_PARALLELISM} is the most"
+        yield f"{name} has the parallelism {vertex.parallelism}; it must be at most {UPPER_BOUND_MAX_PARALLELISM}"
     elif (
         vertex.max_parallelism != -1 and not vertex.parallelism <= vertex.max_parallelism <= UPPER_BOUND_MAX_PARALLELISM
     ):
@@ -102,7 +105,7 @@ def _operator_mistakes(
         elif target == "result":
             used[output.result] += 1
             if output.result >= len(vertex.results):
-                yield f"{name} writes to data set number {output.result}, and there are {len(vertex.results)}"
+                yield f"{name} writes to data set number {output.result}, but there are only {len(vertex.results)}"
         elif not position < output.chained_operator < len(vertex.chain):
             yield f"{name} feeds operator number {output.chained_operator}, which does not come after it in the chain"
 
@@ -150,7 +153,7 @@ def _named(vertex: job_pb2.JobVertex) -> str:
 
 
 def _cycle(job_graph: job_pb2.JobGraph) -> list[str]:
-    """Names of the vertices of one cycle, the first one again at the end; empty where there is none."""
+    """Returns the names of the vertices of one cycle, the first one again at the end; empty if there is none."""
     vertices = {vertex.id: vertex for vertex in job_graph.vertices}
     producer_of = {result.id: vertex.id for vertex in job_graph.vertices for result in vertex.results}
     inputs = {
@@ -166,7 +169,7 @@ def _cycle(job_graph: job_pb2.JobGraph) -> list[str]:
     if not remaining:
         return []
     path = [next(iter(remaining))]
-    while True:  # every remaining vertex has a remaining input, so the walk backwards meets itself
+    while True:  # every remaining vertex has a remaining input, so the walk backwards ends in a cycle
         source = next(source for source in remaining[path[-1]] if source in remaining)
         if source in path:
             members = [*path[path.index(source) :], source]
