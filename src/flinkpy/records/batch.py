@@ -1,4 +1,4 @@
-"""Batch: the unit that moves through channels, operators and mailboxes."""
+"""Batch: the unit of records that channels and operators exchange."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pyarrow as pa
 
 
 class Batch:
-    """Some consecutive records of one stream, in order. Immutable once handed on: nobody changes one in place.
+    """Consecutive records of one stream, in order. Never changed in place after it has been passed on.
 
     Attributes:
-        values: either a `pyarrow.RecordBatch` (column lane) or a `list` of Python objects (row lane), n records.
-        timestamps: int64[n] event times in ms, or None where the stream has none.
-        kinds: int8[n] RowKind values, or None where every record is an INSERT.
+        values: n records, as a `pyarrow.RecordBatch` (column lane) or a `list` of Python objects (row lane).
+        timestamps: int64[n] event times in ms; None if the stream has none.
+        kinds: int8[n] RowKind values; None if every record is an INSERT.
     """
 
     __slots__ = ("kinds", "timestamps", "values")
@@ -42,11 +42,11 @@ class Batch:
         return self.num_rows
 
     def with_values(self, values: pa.RecordBatch | list[Any]) -> Batch:
-        """The same positions with other values: timestamps and kinds carry over."""
+        """Returns a batch with other values and the same timestamps and kinds."""
         return Batch(values, self.timestamps, self.kinds)
 
     def slice(self, offset: int, length: int) -> Batch:
-        """Records `offset` to `offset + length`, without copying columns."""
+        """Returns the records from `offset` to `offset + length`, without a copy of columns."""
         end = offset + length
         values = self.values
         return Batch(
@@ -56,7 +56,7 @@ class Batch:
         )
 
     def take(self, indices: np.ndarray) -> Batch:
-        """The records at `indices` (int64[m]), in that order."""
+        """Returns the records at `indices` (int64[m]), in that order."""
         values = self.values
         if isinstance(values, list):
             taken: pa.RecordBatch | list[Any] = [values[i] for i in indices.tolist()]

@@ -1,4 +1,4 @@
-"""One codec per TypeInformation: a list of Python values to an Arrow array and back."""
+"""Column codecs: convert lists of Python values of one type to Arrow arrays and back."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from flinkpy.records.scalar_codecs import (
 
 @lru_cache(maxsize=1024)
 def codec_of(type_info: TypeInformation, is_exact: bool = False) -> ColumnCodec:
-    """The codec of a type; of PICKLED_BYTE_ARRAY the one for a field.
+    """Returns the codec of a type. For PICKLED_BYTE_ARRAY, it is the codec of a field inside a record.
 
     Args:
-        is_exact: BIG_DEC as text, which keeps every digit, and not as the 38 digits that columns compute with.
+        is_exact: True to encode BIG_DEC as text, which keeps every digit; False for decimals of 38 digits.
     """
     if isinstance(type_info, ti.ExternalTypeInfo):
         return codec_of(type_info.wrapped_type, is_exact)

@@ -1,6 +1,6 @@
-"""Functions of the program over numbers, compiled to machine code by numba, which runs them without the GIL.
+"""Compiles user functions over numbers to machine code with numba, which runs them without the GIL.
 
-numba is imported when the first function is compiled: a program without any does not need it.
+numba is imported when the first function is compiled. A program without compiled functions does not need it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 from flinkpy.common.errors import FlinkError, FunctionError, TypeMismatchError, UnsupportedOperationError
 from flinkpy.records.numpy_dtypes import numpy_dtype
 
-#: So much of what numba says is shown: its first lines name the problem, the rest is its own innards.
+#: How many lines of an error of numba are shown. The first lines name the problem; the rest is about numba's internals.
 _SHOWN_LINES = 6
 
 
@@ -24,7 +24,7 @@ def name_of(function: Any) -> str:
 
 
 def numba_module() -> Any:
-    """Raises: UnsupportedOperationError: numba is not installed."""
+    """Imports numba. Raises: UnsupportedOperationError if it is not installed."""
     try:
         import numba
     except ImportError as error:
@@ -36,9 +36,9 @@ def numba_module() -> Any:
 
 @lru_cache(maxsize=128)
 def compiled_loop(source: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function `loop` of `source`, which calls `function`, compiled when it is first called with some types.
+    """Returns the function `loop` of `source`, which calls `function`. The first call with given types compiles it.
 
-    Compiling takes some tenths of a second, so what is compiled is kept.
+    Compiling takes some tenths of a second, so the loop is cached.
     """
     numba = numba_module()
     namespace: dict[str, Any] = {"function": numba.njit(function, nogil=True)}
@@ -47,11 +47,11 @@ def compiled_loop(source: str, function: Callable[..., Any]) -> Callable[..., An
 
 
 def call_loop(loop: Callable[..., Any], function: Any, *arguments: Any) -> Any:
-    """Call a compiled loop over `function`.
+    """Calls a compiled loop over `function`.
 
     Raises:
-        TypeMismatchError: numba cannot compile the function for these types; names it and them.
-        FunctionError: it raised.
+        TypeMismatchError: if numba cannot compile the function for these types. Names the function and the types.
+        FunctionError: if the function raised an error.
     """
     try:
         return loop(*arguments)
@@ -66,7 +66,7 @@ def call_loop(loop: Callable[..., Any], function: Any, *arguments: Any) -> Any:
                 details={"function": name},
             ) from error
         raise FunctionError(
-            f"the compiled function {name}: {type(error).__name__}: {error}", details={"function": name}
+            f"the compiled function {name} raised {type(error).__name__}: {error}", details={"function": name}
         ) from error
 
 
@@ -76,12 +76,12 @@ def _shown(error: Exception) -> str:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether compiled functions take and give values of this type."""
+    """True if compiled functions accept and return values of this type."""
     return pa.types.is_boolean(kind) or pa.types.is_integer(kind) or kind in (pa.float32(), pa.float64())
 
 
 def numbers_of(column: pa.Array) -> np.ndarray:
-    """The values of a column of numbers; whatever stands where it is null."""
+    """Returns the values of a column of numbers. The values at nulls are arbitrary."""
     if pa.types.is_boolean(column.type):
         return column.fill_null(False).to_numpy(zero_copy_only=False)
     if column.null_count:
@@ -90,7 +90,7 @@ def numbers_of(column: pa.Array) -> np.ndarray:
 
 
 def all_valid(columns: list[pa.Array]) -> np.ndarray | None:
-    """bool[n]: the rows in which no column is null; None: that is all of them."""
+    """Returns bool[n], True for rows without nulls; None if no row has a null."""
     is_valid: np.ndarray | None = None
     for column in columns:
         if column.null_count:
@@ -100,11 +100,11 @@ def all_valid(columns: list[pa.Array]) -> np.ndarray | None:
 
 
 class ColumnLoop:
-    """A function of numbers over whole columns. Thread: any one at a time.
+    """Applies a function of numbers to whole columns. Thread: any, one at a time.
 
     Args:
         function: `(a, b, ...) -> number`.
-        result_type: of the resulting column.
+        result_type: the type of the resulting column.
     """
 
     def __init__(self, function: Callable[..., Any], num_arguments: int, result_type: pa.DataType) -> None:
@@ -122,7 +122,7 @@ class ColumnLoop:
         self._loop: Callable[..., Any] | None = None
 
     def __call__(self, columns: list[pa.Array]) -> pa.Array:
-        """The function of each row; null where one of its arguments is."""
+        """Returns the result for each row; null if one of the arguments is null."""
         if self._loop is None:
             self._loop = compiled_loop(self._source, self._function)
         is_valid = all_valid(columns)

@@ -1,7 +1,7 @@
-"""Keys as their declared type has them: converted exactly as a column of that type would be, or refused.
+"""Converts keys to their declared type, exactly as a column of that type would.
 
-So a key is the same one in every lane and at every parallelism: an int under `Types.DOUBLE()` is a float, a float under
-`Types.INT()` is an error.
+So a key is the same in every lane and at every parallelism. For example, an int under `Types.DOUBLE()` becomes a float,
+and a float under `Types.INT()` is an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flinkpy.records.column_codecs import codec_of
 from flinkpy.records.key_identity import PLAIN_KEYS, one_type
 from flinkpy.records.scalar_codecs import ValueMismatch
 
-#: The class of which every value is as its type has it. Any other value is converted or refused.
+#: The class whose values need no conversion. Values of other classes are converted or rejected.
 _CLASS_OF_BASIC: dict[BasicType, type] = {
     BasicType.STRING: str,
     BasicType.BOOLEAN: bool,
@@ -34,12 +34,12 @@ _CLASS_OF_BASIC: dict[BasicType, type] = {
 
 
 def as_declared(keys: list[Any], key_type: TypeInformation | None) -> list[Any]:
-    """The keys as values of `key_type`; the very list where they are that already, or the type is not declared.
+    """Returns the keys converted to `key_type`. Returns the same list if no key changes or no type is declared.
 
-    The range of integers is not looked at: a key too wide for its type stays the number it is.
+    It does not check the range of integers: a key that is too wide for its type stays the same number.
 
     Raises:
-        TypeMismatchError: names the key that its declared type cannot hold.
+        TypeMismatchError: if the declared type cannot hold a key. Names the key.
     """
     if key_type is None or (not isinstance(key_type, ti.RowTypeInfo) and are_declared(keys, key_type)):
         return keys
@@ -58,9 +58,10 @@ def as_declared(keys: list[Any], key_type: TypeInformation | None) -> list[Any]:
 
 
 def are_declared(values: Sequence[Any], type_info: TypeInformation) -> bool:
-    """True if no value, nor a field of one, changes on its way through a column of the type.
+    """True if a conversion to a column of the type and back changes no value and no field of a value.
 
-    False where that is not known at once: converting does no harm then. Integers wider than their type are not noticed.
+    False if that cannot be decided cheaply. Then a conversion does no harm. It does not detect integers that are too
+    wide for their type.
     """
     if isinstance(type_info, ti.PickledBytesTypeInfo):
         return True
@@ -87,7 +88,7 @@ def are_declared(values: Sequence[Any], type_info: TypeInformation) -> bool:
 
 
 def plain_class(key_type: TypeInformation | None) -> type | None:
-    """Returns the class whose instances are keys of this type as they are, and stand for themselves as state keys."""
+    """Returns the class whose instances need no conversion to this type or to a state key; None if there is none."""
     declared = None if key_type is None else _class_of(key_type)
     return declared if declared in PLAIN_KEYS else None
 

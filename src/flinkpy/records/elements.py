@@ -1,4 +1,4 @@
-"""Control elements: they travel in band, between batches, and split the stream where a record-at-a-time engine would.
+"""Control elements, which a stream carries between batches.
 
 Source: org.apache.flink.streaming.runtime.streamrecord, org.apache.flink.runtime.io.network.api.
 """
@@ -14,23 +14,26 @@ MIN_WATERMARK = -(1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """No record with a timestamp at or below `timestamp` (ms) will follow on this channel."""
+    """Promises that no record with a timestamp of at most `timestamp` (ms) follows on this channel."""
 
     timestamp: int
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkStatus:
-    """Whether this channel takes part in the watermark: an idle one is left out of the minimum."""
+    """Says whether this channel is idle. The minimum over the watermarks excludes idle channels."""
 
     is_idle: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointBarrier:
-    """Everything before it belongs to the checkpoint. `options`: a CheckpointOptions of checkpoint.proto.
+    """Separates the records of a checkpoint from later ones.
 
-    UNALIGNED: it overtakes what is queued on its channel, which becomes part of the checkpoint instead.
+    An UNALIGNED barrier overtakes the records that are queued on its channel. They become part of the checkpoint.
+
+    Attributes:
+        options: a CheckpointOptions of checkpoint.proto.
     """
 
     checkpoint_id: int
@@ -40,7 +43,7 @@ class CheckpointBarrier:
 
 @dataclass(frozen=True, slots=True)
 class CancelCheckpointMarker:
-    """The checkpoint will not be completed by the producer: do not wait for its barrier."""
+    """Says that the producer will not send the barrier of this checkpoint."""
 
     checkpoint_id: int
 
@@ -54,14 +57,14 @@ class LatencyMarker:
 
 @dataclass(frozen=True, slots=True)
 class EndOfData:
-    """The producer has emitted its last record. `drain`: fire what is left (False: stopped with a savepoint)."""
+    """Follows the last record of the producer. `drain` is False if it was stopped with a savepoint, without drain."""
 
     drain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class EndOfPartition:
-    """Nothing follows on this channel, not even control elements."""
+    """Ends the channel: not even control elements follow."""
 
 
 Element = (

@@ -1,19 +1,18 @@
 """The hash of a key: the same number in every lane, process, platform and Python version.
 
-Python's own `hash` is salted and Java's depends on classes we do not have, so keys have a canonical 64-bit word,
-mixed by the finaliser of MurmurHash3 and folded to 32 bits. Every function here computes that same number:
+Python's own `hash` is salted, and Java's depends on Java classes. So each key has a canonical 64-bit word, mixed by the
+finaliser of MurmurHash3, which is folded to 32 bits. All functions here compute the same number:
 
-* `hash_key` for one key, in plain Python;
-* `hash_keys` for a list of keys, vectorised where all are int, float, bool, str, bytes or tuples of those;
-* `hash_columns` for Arrow columns, without a Python object per row. One column hashes as the bare value, several as
-the
-  tuple of their values, which is what a `FieldKeySelector` gives on rows.
+* `hash_key` hashes one key, in plain Python.
+* `hash_keys` hashes a list of keys, vectorised if all are int, float, bool, str, bytes or tuples of those.
+* `hash_columns` hashes Arrow columns without a Python object per row. One column hashes as the bare value, several
+  columns as the tuple of their values, which is the key that a `FieldKeySelector` selects from rows.
 
-Type matters: `1`, `1.0` and `True` are three keys. A NumPy scalar hashes as the Python scalar it stands for; `-0.0`
-as `0.0`; all NaN alike; a float32 column as the float64 of the same value; a Row as the tuple of its fields; a
-NamespacedKey as its key. Two keys may have the same hash; whether they are one key is for `key_identity` to say.
+Types have different hashes: `1`, `1.0` and `True` are three keys. A NumPy scalar hashes as the equal Python scalar,
+`-0.0` as `0.0`, every NaN alike, a float32 column as the float64 of the same value, a Row as the tuple of its fields,
+and a NamespacedKey as its key. Different keys may have the same hash; `key_identity` decides if keys are the same.
 
-Differs: Flink mixes `key.hashCode()`; ours is defined on values, so that a client in any language can compute it.
+Differs: Flink mixes `key.hashCode()`. This hash is defined on values, so that a client in any language can compute it.
 """
 
 from __future__ import annotations
@@ -43,7 +42,8 @@ _BODY_1 = 0x87C37B91114253D5
 _BODY_2 = 0x4CF5AD432745937F
 _ADD = 0x52DCE729
 
-# One seed per type, so that equal words of different types differ. Part of the wire contract: never change one.
+# One seed per type, so that equal words of different types have different hashes. They are part of
+# the wire contract and of savepoints: never change one.
 _SEED_NONE = 0x9E3779B97F4A7C15
 _SEED_INT = 0x0
 _SEED_FLOAT = 0xD6E8FEB86659FD93
@@ -60,11 +60,11 @@ _SEED_BIG_INT = 0x880355F21E6D1965
 _SEED_ENUM = 0x4B33A62ED433D4A3
 _SEED_UUID = 0x9FB21C651E98DF25
 
-#: Longer byte strings are hashed by `_fold_long`: below, the NumPy calls cost more than they save.
+#: `_fold_long` hashes longer byte strings. For shorter ones the NumPy calls cost more than they save.
 _LONG_BYTES = 256
-#: Bytes that `_fold_long` takes at once: a multiple of 8, and small next to a long key.
+#: How many bytes `_fold_long` processes at once: a multiple of 8, and small compared with a long key.
 _CHUNK_BYTES = 64 * 1024
-#: With fewer strings left than this, one vector pass over their next words costs more than plain Python for each.
+#: If fewer strings are left, a vector pass over their next words costs more than plain Python.
 _MIN_VECTOR_ROWS = 64
 
 _MAX_DECIMAL128_DIGITS = 38
@@ -77,27 +77,27 @@ _U64 = np.uint64
 
 
 def hash_key(key: Any) -> int:
-    """The hash of one key, in [0, 2**32).
+    """Returns the hash of one key, in [0, 2**32).
 
     Raises:
-        TypeMismatchError: the key is of a type without a canonical form.
+        TypeMismatchError: if the type of the key has no canonical form.
     """
     word = _hash64(key)
     return (word ^ (word >> 32)) & 0xFFFFFFFF
 
 
 def hash_keys(keys: Sequence[Any]) -> np.ndarray:
-    """uint32[n]: `hash_key` of each, vectorised where the keys are of one plain type."""
+    """Returns uint32[n]: the `hash_key` of each, vectorised if all keys have the same plain type."""
     return _fold(_hash64_list(list(keys) if not isinstance(keys, list) else keys))
 
 
 def hash_columns(columns: Sequence[pa.Array]) -> np.ndarray:
-    """uint32[n]: the hash of the bare value for one column, of the tuple of values for several."""
+    """Returns uint32[n]: the hash of the bare value for one column, or of the tuple of values for several."""
     return _fold(hash_words(columns))
 
 
 def hash_words(columns: Sequence[pa.Array]) -> np.ndarray:
-    """uint64[n]: what `hash_columns` folds to 32 bits, for who cannot do with so few."""
+    """Returns uint64[n]: the words that `hash_columns` folds to 32 bits."""
     if not columns:
         raise ValueError("a key needs at least one column")
     words = [_hash64_column(column) for column in columns]
@@ -105,12 +105,12 @@ def hash_words(columns: Sequence[pa.Array]) -> np.ndarray:
 
 
 def key_words(keys: list[Any]) -> np.ndarray:
-    """uint64[n]: what `hash_keys` folds to 32 bits."""
+    """Returns uint64[n]: the words that `hash_keys` folds to 32 bits."""
     return _hash64_list(keys)
 
 
 def key_groups(hashes: np.ndarray, max_parallelism: int) -> np.ndarray:
-    """int32[n]: the key group of each hash."""
+    """Returns int32[n]: the key group of each hash."""
     return (hashes % np.uint32(max_parallelism)).astype(np.int32)
 
 
@@ -126,7 +126,7 @@ def _fmix(word: int) -> int:
 
 
 def _hash_bytes(data: bytes, seed: int) -> int:
-    """Eight bytes at a time, little endian, the last word padded with zeros; the length keeps paddings apart."""
+    """Hashes eight bytes at a time, little endian. Zeros pad the last word; the length distinguishes paddings."""
     state = seed ^ len(data)
     if len(data) > _LONG_BYTES:
         return _fmix(_fold_long(state, data))
@@ -140,7 +140,7 @@ def _hash_bytes(data: bytes, seed: int) -> int:
 def _fold_long(state: int, data: bytes) -> int:
     """Mixes the words of `data` into `state` as `_hash_bytes` does, at a third of its cost for long data.
 
-    What does not depend on the state is computed for a whole chunk at once.
+    NumPy computes the part that does not depend on the state for a whole chunk at once.
     """
     for start in range(0, len(data), _CHUNK_BYTES):
         chunk = data[start : start + _CHUNK_BYTES]
@@ -242,7 +242,7 @@ def _fold(words: np.ndarray) -> np.ndarray:
 
 
 def _fmix_vector(words: np.ndarray) -> np.ndarray:
-    """`_fmix` of each word; `words` is consumed (changed in place)."""
+    """Returns `_fmix` of each word. Changes `words` in place."""
     words ^= words >> _U64(33)
     words *= _U64(_FMIX_1)
     words ^= words >> _U64(33)
@@ -272,10 +272,10 @@ def _combine_vectors(words: Sequence[np.ndarray], length: int) -> np.ndarray:
 
 
 def _hash_binary_vector(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray, seed: int) -> np.ndarray:
-    """`_hash_bytes` of each `data[start:start + length]`: one pass per eight bytes over the strings that long.
+    """Returns `_hash_bytes` of each `data[start:start + length]`, in one pass per eight bytes over all longer strings.
 
-    A pass costs something whatever the number of strings, so a few long strings among many short ones are finished one
-    by one. The cost is linear in the number of bytes.
+    A pass has a fixed cost, so a few long strings among many short ones are finished one by one. The total cost is
+    linear in the number of bytes.
 
     Args:
         data: uint8[m]; starts, lengths: int64[n].
@@ -323,7 +323,7 @@ def _hash_binary_vector(data: np.ndarray, starts: np.ndarray, lengths: np.ndarra
 def _hash64_list(keys: list[Any]) -> np.ndarray:
     types = set(map(type, keys))
     if len(types) == 1:
-        # An int beyond 64 bits or a lone surrogate is left to the scalar path.
+        # Integers beyond 64 bits and lone surrogates take the scalar path.
         with contextlib.suppress(OverflowError, UnicodeEncodeError, pa.ArrowException):
             words = _hash64_uniform(keys, types.pop())
             if words is not None:
@@ -333,7 +333,7 @@ def _hash64_list(keys: list[Any]) -> np.ndarray:
 
 
 def _hash64_uniform(keys: list[Any], kind: type) -> np.ndarray | None:
-    """The words of keys that are all of that very type; None where it has no vector form."""
+    """Returns the words of keys of exactly this type; None if the type has no vector form."""
     if kind is int:
         return _hash_word_vector(np.array(keys, dtype=np.int64), _SEED_INT)
     if kind is float:
@@ -381,10 +381,10 @@ def _hash64_dictionary(column: pa.DictionaryArray) -> np.ndarray:
 
 
 def _hash64_values(column: pa.Array, kind: pa.DataType) -> np.ndarray:
-    """Hashes of a column; what stands at null positions is overwritten by the caller."""
+    """Returns the words of a column. The caller overwrites those at nulls."""
     types = pa.types
     if types.is_decimal(kind) and kind.scale == 0 and kind.precision > _MAX_DECIMAL128_DIGITS:
-        # The column of BIG_INT: its values are ints, and a list of keys has them as such.
+        # A column of BIG_INT. Its keys are Python ints in the row lane.
         return _hash64_list([None if value is None else int(value) for value in column.to_pylist()])
     if types.is_boolean(kind):
         return _hash_word_vector(_numbers(column.cast(pa.uint8()), np.uint8), _SEED_BOOL)
@@ -417,7 +417,7 @@ def _hash64_values(column: pa.Array, kind: pa.DataType) -> np.ndarray:
 
 
 def _numbers(column: pa.Array, dtype: Any) -> np.ndarray:
-    """The values buffer as numpy, zero-copy; whatever lies at null positions included."""
+    """Returns the buffer of values as a NumPy array, without a copy. The values at nulls are arbitrary."""
     buffer = column.buffers()[1]
     if buffer is None:
         return np.zeros(len(column), dtype)

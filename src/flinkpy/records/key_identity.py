@@ -1,26 +1,27 @@
-"""The identity of keys: when two keys are one. Every operator, state backend, timer and sort uses this definition.
+"""The identity of keys: defines when two keys are the same key. All operators, state backends, timers and sorts use it.
 
-Two keys are one key if they have the same type and the same value, as in Flink, where an Integer never equals a Double
-and a Boolean never equals either. Python's `==` says otherwise: `4 == 4.0`, `1 == True == Decimal(1)`, and a NaN equals
-nothing. A dict of such keys would merge what the key hash sends to different subtasks, or never find a key again.
+Two keys are the same key if they have the same type and the same value. So it is in Flink, where an Integer never
+equals a Double, and a Boolean equals neither. Python's `==` differs: `4 == 4.0`, `1 == True == Decimal(1)`, and a NaN
+equals nothing. A dict of such keys would merge keys that the key hash sends to different subtasks, or would never find
+a NaN again.
 
-`state_key` turns the key that a selector gives into the key that state is kept under: the key itself where Python
-agrees with the definition (`int`, `str`, `bytes`, `None`, dates, ...), a `TypedKey` otherwise. `user_key` is the way
-back, for everything that a user's function sees. A batch whose keys are all `int` or `str` costs one look at their
-types.
+`state_key` converts a user's key to the key of its state. It returns the key itself if Python's `==` agrees with the
+definition (`int`, `str`, `bytes`, `None`, dates, ...), else a `TypedKey`. `user_key` converts it back, for everything
+that a user's function sees. For a batch whose keys are all `int` or all `str`, only the types are checked.
 
-| keys | one key? |
+| keys | same key? |
 |---|---|
 | `4` and `4.0`; `1`, `True` and `Decimal(1)`; `"a"` and `b"a"`; a date and a datetime | no: their types differ |
 | an `IntEnum` or `StrEnum` member and its value; a NamedTuple or Row and a tuple | no: their types differ |
 | `nan` and `nan`, whatever their bits | yes, as with `Double.equals` |
 | `0.0` and `-0.0` | no, as with `Double.equals` |
-| `Decimal("1.0")` and `Decimal("1.00")` | yes; it is given back as 1. Differs: `BigDecimal.equals` compares scales |
-| `np.int64(4)` and `4`; `np.float64(4)` and `4.0` | yes: a NumPy scalar is the Python scalar it stands for |
-| two datetimes with zones that are the same instant | yes; the key is given back in UTC |
-| a datetime with a zone and one without | no |
+| `Decimal("1.0")` and `Decimal("1.00")` | yes; `user_key` returns 1. Differs: `BigDecimal.equals` compares scales |
+| `np.int64(4)` and `4`; `np.float64(4)` and `4.0` | yes: a NumPy scalar counts as the equal Python scalar |
+| two datetimes with time zones at the same instant | yes; `user_key` returns it in UTC |
+| a datetime with a time zone and one without | no |
 
-The rules hold within tuples, NamedTuples and Rows too. What can change (`list`, `dict`, `set`, `bytearray`) is refused.
+The rules also apply inside tuples, NamedTuples and Rows. Mutable types (`list`, `dict`, `set`, `bytearray`) are
+rejected.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ from flinkpy.common.time import Instant
 from flinkpy.common.types import Row, RowKind, row_of
 from flinkpy.records.namespaced_key import NamespacedKey
 
-#: Larger powers of ten are written with an exponent: a key of a few bytes must not become one of gigabytes.
+#: Larger powers of ten keep an exponent, because a key of a few bytes must not grow to gigabytes.
 _MAX_ZEROS = 38
-#: Types whose values equal nothing of another type, nor another value of their own: such keys stand for themselves.
+#: Types whose values are equal only to the same value of the same type. Such keys are their own state keys.
 PLAIN_KEYS: frozenset[type] = frozenset(
     {int, str, bytes, type(None), _dt.date, _dt.timedelta, uuid.UUID, Instant},
 )
 
 
 class TypedKey(tuple):
-    """`(type, identity)`, or `(type, identity, make)` where `make(type, identity)` gives the key back.
+    """A tuple `(type, identity)`, or `(type, identity, make)` where `make(type, identity)` returns the user's key.
 
-    A tuple, so that hashing and comparing happen in C. The type comes first: keys of different types are never equal.
-    Pickling one writes the key that it stands for.
+    It is a tuple so that C code hashes and compares it. The type is first, so keys of different types are never equal.
+    It is pickled as the user's key.
     """
 
     __slots__ = ()
@@ -67,10 +68,10 @@ class TypedKey(tuple):
 
 
 def state_key(key: Any) -> Any:
-    """The key that state is kept under; idempotent.
+    """Returns the key under which state is kept. Idempotent.
 
     Raises:
-        TypeMismatchError: the key can change, or has no hash that is the same in every process.
+        TypeMismatchError: if the key is mutable or has no hash that is the same in every process.
     """
     if type(key) in PLAIN_KEYS:
         return key
@@ -79,12 +80,12 @@ def state_key(key: Any) -> Any:
 
 
 def state_keys(keys: list[Any]) -> list[Any]:
-    """`state_key` of each; the very list where all stand for themselves."""
+    """Returns the `state_key` of each. Returns the same list if every key is its own state key."""
     kind = one_type(keys)
     if kind in PLAIN_KEYS or not keys:
         return keys
     if kind is tuple:
-        # A pass per position costs a third of a look at each tuple.
+        # One pass per position costs a third of the time of a check per tuple.
         width = len(keys[0])
         if list(map(len, keys)).count(width) == len(keys):
             columns = (list(map(itemgetter(position), keys)) for position in range(width))
@@ -105,14 +106,14 @@ def _are_plain(keys: list[Any]) -> bool:
 
 
 def one_type(values: Sequence[Any]) -> type | None:
-    """The type of all values; None where they are of several, or there are none."""
-    # A list of types is counted at half the price of making a set of them.
+    """Returns the type of all values; None if they have several types or there are none."""
+    # Counting in a list of types takes half the time of creating a set of them.
     kinds = list(map(type, values))
     return kinds[0] if kinds and kinds.count(kinds[0]) == len(kinds) else None
 
 
 def user_key(key: Any) -> Any:
-    """The key as the user's functions know it."""
+    """Returns the key that the user's functions see."""
     if type(key) is TypedKey:
         return key[1] if len(key) == 2 else key[2](key[0], key[1])
     if type(key) is NamespacedKey:
@@ -121,7 +122,7 @@ def user_key(key: Any) -> Any:
 
 
 def user_keys(keys: Sequence[Any]) -> Sequence[Any]:
-    """`user_key` of each; the very sequence where none differs."""
+    """Returns the `user_key` of each. Returns the same sequence if no key differs."""
     if not any(type(key) is TypedKey or (type(key) is NamespacedKey and type(key[0]) is TypedKey) for key in keys):
         return keys
     return list(map(user_key, keys))
@@ -138,16 +139,16 @@ def entry_key(key: Any) -> Any:
 
 
 def python_scalar(key: np.generic) -> Any:
-    """The Python scalar that a NumPy scalar stands for; None for NaT."""
+    """Returns the Python scalar that equals a NumPy scalar; None for NaT."""
     if isinstance(key, np.datetime64 | np.timedelta64):
-        # `item` of a nanosecond value is an int; microseconds are what a Python datetime can hold.
+        # `item` of a nanosecond value is an int. A Python datetime holds microseconds.
         kind = "datetime64[us]" if isinstance(key, np.datetime64) else "timedelta64[us]"
         return None if np.isnat(key) else key.astype(kind).item()
     return key.item()
 
 
 def refusal(key: Any) -> TypeMismatchError:
-    """The error for a key of a type that cannot be one."""
+    """Returns the error for a key of an unsupported type."""
     kind = type(key)
     advice = next((advice for mutable, advice in _MUTABLE.items() if isinstance(key, mutable)), None)
     if advice is not None:
@@ -189,7 +190,7 @@ def _float(key: float) -> TypedKey:
 
 
 def _floats(keys: list[float]) -> list[TypedKey]:
-    """`_float` of each; without a call of Python's where all are ordinary numbers."""
+    """Returns `_float` of each. Makes no Python calls if all are ordinary numbers."""
     numbers = np.array(keys)
     if np.isnan(numbers).any() or (np.signbit(numbers) & (numbers == 0)).any():
         return list(map(_float, keys))
@@ -200,7 +201,7 @@ _BOOLEANS = (TypedKey((bool, False)), TypedKey((bool, True)))
 
 
 def _decimal(key: decimal.Decimal) -> TypedKey:
-    """One form for each number, so that every backend gives the same one back: 1.50 as 1.5, and 1E+2 as 100."""
+    """Returns one form for each number, so that all backends return the same one: 1.50 becomes 1.5, and 1E+2 100."""
     if key.is_nan():
         return TypedKey((decimal.Decimal, "NaN", _parsed))
     sign, digits, exponent = key.as_tuple()
@@ -273,12 +274,12 @@ _IDENTITIES: dict[type, Callable[[Any], Any]] = {
     NamespacedKey: _namespaced,
     TypedKey: lambda key: key,
 }
-#: Subclasses of these are keys by class: equal values of one class are one key.
+#: Equal values of one subclass of these are the same key.
 _SCALARS = (int, str, bytes, _dt.date, _dt.time, _dt.timedelta, decimal.Decimal, uuid.UUID, enum.Enum)
 
 
 def _other(key: Any) -> Any:
-    """A key of none of the exact types: a NumPy scalar, an Enum, a subclass."""
+    """Returns the state key of a NumPy scalar, an Enum or an instance of a subclass."""
     if isinstance(key, np.generic):
         return state_key(python_scalar(key))
     if isinstance(key, float):

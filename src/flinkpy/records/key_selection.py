@@ -1,4 +1,4 @@
-"""Key selection: the keys of many records. A selector that only picks a field is run without a call of Python's."""
+"""Key selection: extracts the keys of many records. Runs a selector that only picks a field without Python calls."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ def select_keys(get_key: Callable[[Any], Any], pick: Callable[[Any], Any] | None
         pick: `picker_of(get_key)`.
     """
     if pick is not None:
-        # What it raises is raised once more by the selector itself, so that its own line is in the traceback.
+        # If it raises, the selector below raises the same error with its own line in the traceback.
         with contextlib.suppress(Exception):
             return list(map(pick, rows))
-    # A Python function is called faster from a loop of Python's than from `map`.
+    # A Python function is called faster from a Python loop than from `map`.
     return [get_key(row) for row in rows]
 
 
 def picker_of(get_key: Any) -> Callable[[Any], Any] | None:
-    """Returns a function in C that gives the same as `get_key`, if that only picks one item or attribute.
+    """Returns a C function equivalent to `get_key` if that only picks one item or attribute, else None.
 
-    `lambda value: value[0]` and `lambda value: value.name` are such functions, and methods `get_key(self, value)` that
-    only return one of these. Most key selectors are. None for any other function.
+    Examples are `lambda value: value[0]`, `lambda value: value.name`, and methods `get_key(self, value)` that only
+    return such a value. Most key selectors are of this kind.
     """
     if isinstance(get_key, FunctionType):
         return _picker(get_key.__code__, _ITEM_FUNCTION, _ATTRIBUTE_FUNCTION)
@@ -37,9 +37,9 @@ def picker_of(get_key: Any) -> Callable[[Any], Any] | None:
     return None
 
 
-#: A number that stands for the index in the functions below; any would do.
+#: The placeholder for the index in the functions below. Any number would do.
 _INDEX = 7_654_321
-# They are compared with the functions of users, not called: the compiler of this very Python has made both.
+# Their bytecode is compared with that of user functions. The same compiler produced both.
 _ITEM_FUNCTION: CodeType = (lambda value: value[7_654_321]).__code__
 _ITEM_METHOD: CodeType = (lambda self, value: value[7_654_321]).__code__
 _ATTRIBUTE_FUNCTION: CodeType = (lambda value: value.name).__code__

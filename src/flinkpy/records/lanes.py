@@ -1,13 +1,13 @@
-"""The border between the lanes: Python records to Arrow columns and back. Nothing else converts.
+"""Converts between the lanes: Python records to Arrow columns and back. No other module does.
 
-How a type looks as columns:
+The column form of each type:
 
 | type | columns | Python record |
 |---|---|---|
-| ROW | one per field, with its name | `Row` |
+| ROW | one per field, with the name of the field | `Row` |
 | TUPLE | f0, f1, ... | `tuple` |
-| any other with an Arrow form | f0 | the bare value |
-| PICKLED_BYTE_ARRAY, or none | no column form | any object |
+| any other type with an Arrow form | f0 | the bare value |
+| PICKLED_BYTE_ARRAY, or no type | no column form | any object |
 
 A nested ROW or TUPLE is a struct; a nested PICKLED_BYTE_ARRAY is a binary column of pickles.
 """
@@ -29,33 +29,33 @@ from flinkpy.records.nested_codecs import StructCodec
 from flinkpy.records.scalar_codecs import ColumnCodec, ValueMismatch
 
 SCALAR_COLUMN = "f0"
-_VALUE_CHARACTERS = 120  # a value quoted in an error is cut here: it must not flood the log
+_VALUE_CHARACTERS = 120  # longer values are cut in errors
 _ROW_KINDS = tuple(RowKind)
-#: Digits of Arrow's longest decimals: there is room for a number that is rounded up to one more digit.
+#: The digits of Arrow's longest decimals. They leave room for a number that gets one more digit by rounding up.
 _MAX_DECIMAL_DIGITS = 76
 _HALF_UP = "half_towards_infinity"
 
 
 def has_columns(type_info: TypeInformation | None) -> bool:
-    """Whether records of this type can be columns."""
+    """True if records of this type can be columns."""
     if isinstance(type_info, ExternalTypeInfo):
         return has_columns(type_info.wrapped_type)
     return type_info is not None and not isinstance(type_info, PickledBytesTypeInfo)
 
 
 def has_exact_columns(type_info: TypeInformation | None) -> bool:
-    """True if records of this type can be columns, and the columns give the same records back.
+    """True if records of this type can be columns without a loss.
 
-    BIG_DEC alone does not: a column of it has 38 digits, 18 of them behind the point.
+    Only BIG_DEC loses digits: its columns have 38 digits, 18 of them after the decimal point.
     """
     return has_columns(type_info) and codec_of(type_info).arrow_type == codec_of(type_info, True).arrow_type
 
 
 def declared_rows(rows: list[Any], type_info: TypeInformation) -> list[Any]:
-    """The records as their declared type holds them: integers of its width, decimals with all their digits, and so on.
+    """Returns the records converted to their declared type: integers of its width, decimals with all digits, etc.
 
     Raises:
-        TypeMismatchError: names the record's index, the field, and the value.
+        TypeMismatchError: if a value does not fit. Names the record's index, the field and the value.
     """
     codec = codec_of(type_info, True)
     try:
@@ -72,7 +72,7 @@ def declared_rows(rows: list[Any], type_info: TypeInformation) -> list[Any]:
 
 
 def arrow_schema(type_info: TypeInformation | None) -> pa.Schema | None:
-    """The columns of a stream of this type; None: it has no Arrow form and travels pickled."""
+    """Returns the columns of a stream of this type; None if it has no Arrow form and is pickled."""
     if not has_columns(type_info):
         return None
     codec = codec_of(type_info)
@@ -82,10 +82,10 @@ def arrow_schema(type_info: TypeInformation | None) -> pa.Schema | None:
 
 
 def columns_of(rows: list[Any], type_info: TypeInformation) -> pa.RecordBatch:
-    """The records as columns, checked against their type; integers too wide for theirs wrap around as Java's do.
+    """Returns the records as columns. Integers that are too wide for their type wrap around, as in Java.
 
     Raises:
-        TypeMismatchError: names the record's index, the field, and the value.
+        TypeMismatchError: if a value does not fit its type. Names the record's index, the field and the value.
     """
     schema = arrow_schema(type_info)
     if schema is None:
@@ -101,11 +101,11 @@ def columns_of(rows: list[Any], type_info: TypeInformation) -> pa.RecordBatch:
 
 
 def rows_of(batch: Batch, type_info: TypeInformation | None = None) -> list[Any]:
-    """The records as Python objects, without copying where they already are.
+    """Returns the records as Python objects. If the batch is in the row lane, without a copy.
 
     Args:
-        batch: either lane.
-        type_info: None takes the type from the columns' own schema.
+        batch: a batch of either lane.
+        type_info: the type of the records; None to derive it from the schema of the columns.
     """
     values = batch.values
     if isinstance(values, list):
@@ -121,12 +121,12 @@ def rows_of(batch: Batch, type_info: TypeInformation | None = None) -> list[Any]
 
 
 def to_rows(batch: Batch, type_info: TypeInformation | None = None) -> Batch:
-    """The batch in the row lane."""
+    """Returns the batch in the row lane."""
     return batch.with_values(rows_of(batch, type_info)) if batch.is_columnar else batch
 
 
 def to_columns(batch: Batch, type_info: TypeInformation) -> Batch:
-    """The batch in the column lane, with exactly the columns of its type; the kinds of `Row` objects become `kinds`."""
+    """Returns the batch in the column lane with exactly the columns of the type. Sets `kinds` from `Row` objects."""
     values = batch.values
     if not isinstance(values, list):
         return batch.with_values(conform(values, type_info))
@@ -135,12 +135,12 @@ def to_columns(batch: Batch, type_info: TypeInformation) -> Batch:
 
 
 def conform(columns: pa.RecordBatch, type_info: TypeInformation) -> pa.RecordBatch:
-    """The columns in the order and with the Arrow types that `type_info` asks for; no copy where they have them.
+    """Returns the columns in the order and with the Arrow types of `type_info`. Makes no copy if they match already.
 
-    Columns are matched by name, or by position where the names are others and the count is the same.
+    Columns are matched by name, or by position if the names differ and the number is the same.
 
     Raises:
-        TypeMismatchError: a column is missing or cannot be cast.
+        TypeMismatchError: if a column is missing or cannot be cast.
     """
     schema = arrow_schema(type_info)
     if schema is None or columns.schema.equals(schema):
@@ -152,23 +152,24 @@ def conform(columns: pa.RecordBatch, type_info: TypeInformation) -> pa.RecordBat
         arrays = columns.columns
     else:
         missing = [name for name in schema.names if name not in names]
-        raise TypeMismatchError(f"the columns {names} do not have {missing}, which {type_info!r} asks for")
+        raise TypeMismatchError(f"the columns {names} do not have {missing}, which {type_info!r} requires")
     cast = []
     for name, array, wanted in zip(schema.names, arrays, schema.types):
         try:
             cast.append(array if array.type == wanted else _cast(array, wanted))
         except (pa.ArrowException, TypeError) as error:
             raise TypeMismatchError(
-                f"column {name!r} is {array.type}, and {type_info!r} asks for {wanted}: {error}",
+                f"column {name!r} is {array.type}, but {type_info!r} requires {wanted}: {error}",
                 details={"field": name},
             ) from error
     return pa.RecordBatch.from_arrays(cast, schema=schema)
 
 
 def rounded_decimals(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Decimals as those of another type; digits behind its scale are rounded, half up, as in Flink.
+    """Returns decimals converted to another type. Digits after its scale are rounded half up, as in Flink.
 
-    Raises: pa.ArrowInvalid where a number has more digits before the point than the type.
+    Raises:
+        pa.ArrowInvalid: if a number has more digits before the decimal point than the type.
     """
     if array.type.scale > wanted.scale:
         array = pc.round(array.cast(pa.decimal256(_MAX_DECIMAL_DIGITS, array.type.scale)), wanted.scale, _HALF_UP)
@@ -182,15 +183,15 @@ def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def type_info_of_schema(schema: pa.Schema) -> TypeInformation:
-    """The ROW type whose columns these are."""
+    """Returns the ROW type with these columns."""
     return Types.ROW_NAMED(schema.names, [type_info_of_arrow(field.type, field.name) for field in schema])
 
 
 def type_info_of_arrow(arrow_type: pa.DataType, field_name: str = "") -> TypeInformation:
-    """The type that holds the values of an Arrow type; unsigned integers take the next wider signed one.
+    """Returns the type for the values of an Arrow type. For unsigned integers it is the next wider signed type.
 
     Raises:
-        UnsupportedOperationError: no type does; names the field.
+        UnsupportedOperationError: if there is no such type. Names the field.
     """
     t = pa.types
     simple = _SIMPLE_ARROW.get(arrow_type)
@@ -262,7 +263,7 @@ def _set_kinds(rows: list[Any], kinds: np.ndarray) -> None:
 
 
 def _kinds_of(rows: list[Any]) -> np.ndarray | None:
-    """int8[n] where some `Row` is not an INSERT, else None."""
+    """Returns int8[n] if some `Row` is not an INSERT, else None."""
     if not rows or not isinstance(rows[0], Row):
         return None
     insert = RowKind.INSERT

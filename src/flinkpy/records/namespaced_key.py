@@ -1,7 +1,7 @@
-"""NamespacedKey: a key together with what its state is for, such as a window of that key.
+"""NamespacedKey: a key with a namespace, for example a window, to which the state belongs.
 
-To the state backends it is a key like any other, except that only the first part, the key of the stream, says which key
-group it is of. So state of a window goes where its key goes.
+State backends treat it like any other key, but only its first part, the key of the stream, determines the key group.
+So the state of a window is in the key group of its key.
 
 Source: the namespaces of org.apache.flink.runtime.state.internal.InternalKvState.
 """
@@ -10,7 +10,9 @@ from __future__ import annotations
 
 
 class NamespacedKey(tuple):
-    """`(key, *parts of the namespace)`. Equal to, and hashing as, the plain tuple, so that a dict of such keys can be
-    looked up with plain tuples."""
+    """A tuple `(key, *parts of the namespace)`.
+
+    It is equal to the plain tuple and has the same hash, so that plain tuples can look up such keys in a dict.
+    """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Codecs of records made of parts: lists, maps, rows and tuples; and of pickled objects."""
+"""Nested codecs: lists, sets, maps, rows, tuples and pickled objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flinkpy.records.scalar_codecs import ColumnCodec, ValueMismatch
 
 
 class ListCodec(ColumnCodec):
-    """Lists; `tuple` and numpy arrays are taken too."""
+    """Encodes lists, tuples and NumPy arrays."""
 
     def __init__(self, type_info: TypeInformation, element: ColumnCodec) -> None:
         super().__init__(type_info, pa.list_(element.arrow_type))
@@ -41,7 +41,7 @@ class ListCodec(ColumnCodec):
 
 
 class SetCodec(ListCodec):
-    """Sets, as lists in an order that every process would choose."""
+    """Encodes sets as lists, in an order that is the same in every process."""
 
     def encode(self, values: Sequence[Any]) -> pa.Array:
         for index, value in enumerate(values):
@@ -54,7 +54,7 @@ class SetCodec(ListCodec):
 
 
 class MapCodec(ColumnCodec):
-    """Dicts; a key cannot be None."""
+    """Encodes dicts. A key must not be None."""
 
     def __init__(self, type_info: TypeInformation, key: ColumnCodec, value: ColumnCodec) -> None:
         super().__init__(type_info, pa.map_(key.arrow_type, value.arrow_type))
@@ -84,7 +84,7 @@ class MapCodec(ColumnCodec):
 
 
 class EitherCodec(ColumnCodec):
-    """Either, as a struct of the side and a column for the values of each."""
+    """Encodes Either as a struct: the side, and one column for the values of each side."""
 
     def __init__(self, type_info: TypeInformation, left: ColumnCodec, right: ColumnCodec) -> None:
         self._sides = (left, right)
@@ -120,7 +120,7 @@ class EitherCodec(ColumnCodec):
 
 
 class PickledCodec(ColumnCodec):
-    """Any object, each pickled by itself: only for a field inside a typed record."""
+    """Pickles each object. Used only for fields inside a typed record."""
 
     def __init__(self, type_info: TypeInformation) -> None:
         super().__init__(type_info, pa.binary())
@@ -139,7 +139,7 @@ class PickledCodec(ColumnCodec):
 
 
 class StructCodec(ColumnCodec):
-    """ROW and TUPLE, as columns of a batch (`encode_columns`) or nested in another record (`encode`)."""
+    """Encodes ROW and TUPLE, as columns of a batch (`encode_columns`) or nested in another record (`encode`)."""
 
     def __init__(self, type_info: TypeInformation, names: list[str], fields: list[ColumnCodec], is_row: bool) -> None:
         self.schema = pa.schema([pa.field(name, field.arrow_type) for name, field in zip(names, fields)])
@@ -149,7 +149,7 @@ class StructCodec(ColumnCodec):
         self._is_row = is_row
 
     def encode_columns(self, values: Sequence[Any]) -> list[pa.Array]:
-        """One array per field; no value may be None."""
+        """Returns one array per field. No value may be None."""
         arrays = []
         for name, field, column in zip(self._names, self._fields, self._transpose(values)):
             try:
@@ -193,11 +193,11 @@ class StructCodec(ColumnCodec):
             index = next(i for i, value in enumerate(plain) if len(value) != width)
             reason = f"it has {len(plain[index])} fields, the type has {width}"
             raise ValueMismatch(index, "", values[index], self.type_info, reason)
-        # A pass per field: zip(*rows) would make an iterator per row first, which costs as much again.
+        # One pass per field takes half the time of zip(*rows), which creates an iterator per row.
         return [list(map(itemgetter(position), plain)) for position in range(width)]
 
     def _are_in_order(self, rows: Sequence[Row]) -> bool:
-        """Whether the rows' values are the type's fields one by one, as nearly always."""
+        """True if the values of all rows are in the order of the type's fields, which is the usual case."""
         names = self._names
         return all(row._fields is None or row._fields is names or row._fields == names for row in rows)
 
@@ -214,7 +214,7 @@ class StructCodec(ColumnCodec):
         raise ValueMismatch(index, "", value, self.type_info)
 
     def _values_by_name(self, index: int, row: Row) -> Sequence[Any]:
-        """A row with names is matched by name, unless the type's names are only positions (f0, f1, ...)."""
+        """Matches a row with names by name, unless the type's names are only positions (f0, f1, ...)."""
         fields = row._fields
         if fields is None or fields == self._names or not self._is_row:
             return row._values
@@ -227,7 +227,7 @@ class StructCodec(ColumnCodec):
 
 
 def _dumps(value: Any) -> bytes:
-    """Plain pickle where it will do; classes of the user's main script need cloudpickle."""
+    """Pickles an object. Falls back to cloudpickle, which classes of the user's main script need."""
     try:
         return pickle.dumps(value, protocol=5)
     except (pickle.PicklingError, AttributeError, TypeError):
@@ -254,7 +254,7 @@ def _in_order(elements: Iterable[Any]) -> list[Any]:
 
 
 def _nullable_offsets(offsets: list[int], values: Sequence[Any]) -> pa.Array:
-    """Arrow reads a null offset as a null list."""
+    """Returns the offsets, with a null for each None: Arrow reads a null offset as a null list."""
     if all(value is not None for value in values):
         return pa.array(offsets, pa.int32())
     starts = [None if value is None else offset for offset, value in zip(offsets, values)]
@@ -262,7 +262,7 @@ def _nullable_offsets(offsets: list[int], values: Sequence[Any]) -> pa.Array:
 
 
 def _within(mismatch: ValueMismatch, offsets: list[int]) -> ValueMismatch:
-    """A mismatch of an element, told as one of the record that holds it."""
+    """Converts the mismatch of an element to one of the record that contains it."""
     row = bisect_right(offsets, mismatch.index) - 1
     position = mismatch.index - offsets[row]
     path = f"[{position}].{mismatch.path}" if mismatch.path else f"[{position}]"

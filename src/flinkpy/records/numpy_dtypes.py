@@ -1,4 +1,7 @@
-"""The NumPy types of numbers in Arrow. pyarrow's `to_pandas_dtype` needs pandas in some releases: flinkpy does not."""
+"""The NumPy types of Arrow's numbers.
+
+pyarrow's `to_pandas_dtype` needs pandas in some releases, and flinkpy does not depend on pandas.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Codecs of one value per record: numbers, text, dates and times.
+"""Scalar codecs: numbers, text, dates and times.
 
-Encoding first lets Arrow infer the type of the whole list, which costs no Python per value; only where the inferred
-type is not the expected one are the values looked at one by one, to wrap, to convert, or to name the one that does not
-fit.
+To encode a list, Arrow first infers its type without Python code per value. Only if that type is not the expected one,
+the values are checked one by one: to wrap or convert them, or to find the value that does not fit.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _NUMPY_TEMPORAL = {pa.date32(): "M8[D]", pa.timestamp("us"): "M8[us]"}
 
 
 class ValueMismatch(Exception):
-    """A value that its type cannot hold: position in the list, path within the value, the value itself."""
+    """A value that its type cannot hold. Has the position in the list, the path within the record, and the value."""
 
     def __init__(self, index: int, path: str, value: Any, type_info: TypeInformation, reason: str = "") -> None:
         super().__init__(reason)
@@ -37,7 +36,7 @@ class ValueMismatch(Exception):
 
 
 class ColumnCodec(ABC):
-    """Converts whole columns of one type. `None` is allowed everywhere and becomes an Arrow null."""
+    """Converts whole columns of one type. `None` is always allowed and becomes an Arrow null."""
 
     def __init__(self, type_info: TypeInformation, arrow_type: pa.DataType) -> None:
         self.type_info = type_info
@@ -45,16 +44,18 @@ class ColumnCodec(ABC):
 
     @abstractmethod
     def encode(self, values: Sequence[Any]) -> pa.Array:
-        """Raises ValueMismatch."""
+        """Returns the values as an array. Raises: ValueMismatch."""
 
     @abstractmethod
     def decode(self, array: pa.Array) -> list[Any]: ...
 
 
 class ScalarCodec(ColumnCodec):
-    """Values that Arrow infers by itself; `accepted` are the inferred types that may be cast without a look.
+    """The codec of values whose type Arrow can infer.
 
-    `check` converts one value to what `pa.array(..., arrow_type)` takes, or raises one of _ARROW_ERRORS.
+    Args:
+        accepted: the inferred types that can be cast without a check of the values.
+        check: converts one value for `pa.array(..., arrow_type)`, or raises one of _ARROW_ERRORS.
     """
 
     def __init__(
@@ -93,13 +94,13 @@ class ScalarCodec(ColumnCodec):
     def decode(self, array: pa.Array) -> list[Any]:
         if array.null_count == 0 and _is_number(array.type):
             return array.to_numpy(zero_copy_only=False).tolist()
-        if self.arrow_type in _NUMPY_TEMPORAL:  # NumPy makes dates twenty times faster, and None of what is null
+        if self.arrow_type in _NUMPY_TEMPORAL:  # NumPy creates dates twenty times faster, and None for nulls
             return array.to_numpy(zero_copy_only=False).astype(_NUMPY_TEMPORAL[self.arrow_type]).tolist()
         return array.to_pylist()
 
 
 class CheckedCodec(ScalarCodec):
-    """Scalars that Arrow would infer too generously: every value passes `check`, and `restore` on the way back."""
+    """The codec of values for which Arrow's inference is too lenient. `check` encodes and `restore` decodes each."""
 
     def __init__(
         self,
@@ -122,7 +123,7 @@ class CheckedCodec(ScalarCodec):
 
 
 class InstantCodec(CheckedCodec):
-    """`Instant` as UTC microseconds; goes over int64, because Python's datetime covers less."""
+    """Encodes `Instant` as UTC microseconds. It converts via int64, because Python's datetime has a smaller range."""
 
     def __init__(self, type_info: TypeInformation) -> None:
         super().__init__(type_info, pa.timestamp("us", tz="UTC"), _check_instant)
@@ -143,7 +144,7 @@ class InstantCodec(CheckedCodec):
 
 
 def _integer(bits: int) -> Callable[[TypeInformation], ColumnCodec]:
-    """Narrow integers wrap around as Java's do; more than 64 bits are refused."""
+    """Returns the codec of integers. They wrap around as in Java. Values of more than 64 bits are rejected."""
     arrow_type = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[bits]
     accepted = {pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.bool_()}
     modulus, half = 1 << bits, 1 << (bits - 1)
@@ -173,7 +174,7 @@ def _floating(arrow_type: pa.DataType) -> Callable[[TypeInformation], ColumnCode
 def _check_string(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
-    value.encode("utf-8")  # a lone surrogate is no text
+    value.encode("utf-8")  # rejects lone surrogates
     return str(value)
 
 
@@ -196,7 +197,7 @@ def check_bytes(value: Any) -> bytes:
 
 
 def enum_codec(type_info: EnumTypeInfo) -> ColumnCodec:
-    """Members of an enum by their names: their values may be anything."""
+    """Returns the codec of enum members. It encodes their names, because their values may be any objects."""
     enum_class = type_info.enum_class
 
     def check(value: Any) -> str:
@@ -220,7 +221,7 @@ _DECIMAL_STEP = decimal.Decimal(1).scaleb(-18)
 
 
 def big_decimal_codec(type_info: TypeInformation) -> ColumnCodec:
-    """Decimals of any size with all their digits, trailing zeros too, as text."""
+    """Returns the codec of decimals of any size, as text with all digits, including trailing zeros."""
     return CheckedCodec(type_info, pa.string(), _decimal_text, decimal.Decimal)
 
 
@@ -229,7 +230,7 @@ def _decimal_text(value: Any) -> str:
         raise TypeError
     number = decimal.Decimal(value)
     if not number.is_finite():
-        raise ValueError("it is no number")
+        raise ValueError("it is not a finite number")
     return str(number)
 
 
@@ -239,11 +240,11 @@ def _check_decimal(value: Any) -> decimal.Decimal:
     try:
         return decimal.Decimal(value).quantize(_DECIMAL_STEP, context=_DECIMAL_CONTEXT)
     except decimal.InvalidOperation as error:
-        raise OverflowError("more than 20 digits before the point") from error
+        raise OverflowError("more than 20 digits before the decimal point") from error
 
 
 def decimal_codec(type_info: DecimalTypeInfo) -> ColumnCodec:
-    """Decimals of a precision and scale; digits behind the scale are rounded, half up."""
+    """Returns the codec of decimals with a precision and scale. Digits after the scale are rounded half up."""
 
     def check(value: Any) -> decimal.Decimal:
         if isinstance(value, bool) or not isinstance(value, (decimal.Decimal, int)):

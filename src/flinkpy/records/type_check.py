@@ -1,10 +1,10 @@
-"""Checks Python records against their declared type without making columns of them.
+"""Checks Python records against their declared type without a conversion to columns.
 
-At the border to another task records become columns, and one that does not fit is refused there. Inside a chain they
-stay Python objects. A `TypeCheck` finds a misfit there too, at the operator that declared the type: the usual classes
-are recognised at the cost of one comparison, and only a record of another class is given to the codec of the border.
-So a record that the border accepts is accepted here too. What lies in a value of the right class, such as the size of
-an integer, is left to the border.
+Records to another task are converted to columns, which rejects a record that does not fit. Inside a chain they stay
+Python objects. A `TypeCheck` finds a record that does not fit there too, at the operator that declared the type. It
+recognises the usual classes with one comparison, and passes only records of other classes to the codec of the columns.
+So it accepts every record that the conversion accepts. It does not check properties of a value of the right class, such
+as the size of an integer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from flinkpy.records.scalar_codecs import ValueMismatch
 
 _NONE = type(None)
 
-#: The class whose every value fits the type, and that nearly all values of it have.
+#: The usual class of a type's values. Every value of this class fits.
 _BASIC_CLASSES: dict[BasicType, type] = {
     BasicType.STRING: str,
     BasicType.BOOLEAN: bool,
@@ -44,9 +44,9 @@ _BASIC_CLASSES: dict[BasicType, type] = {
 }
 _FITTING_FLOAT: frozenset[type] = frozenset((float, int, _NONE))
 _LISTS = (ti.ListTypeInfo, ti.BasicArrayTypeInfo, ti.ObjectArrayTypeInfo)
-#: Largest nesting for which generated code looks into a record; deeper records are checked by a call.
+#: The deepest nesting that generated code checks. A call checks deeper records.
 _MAX_DEPTH = 2
-#: Most fields that generated code looks at.
+#: The maximum number of fields that generated code checks.
 _MAX_FIELDS = 32
 
 
@@ -57,8 +57,7 @@ class TypeCheck:
         self.type_info = type_info
 
     def misfit(self, values: list[Any]) -> ValueMismatch | None:
-        """The first value that does not fit; None where all do. Costs some 10 ns a value where the classes are the
-        usual ones."""
+        """Returns the first value that does not fit; None if all fit. Costs about 10 ns per usual value."""
         if _all_fit(values, self.type_info):
             return None
         codec = codec_of(self.type_info)
@@ -72,19 +71,22 @@ class TypeCheck:
         return None
 
     def expression(self, variable: str, bind: Callable[[Any], str]) -> str | None:
-        """Python code that is true only where the value of `variable` fits; where it is not, `misfit` decides.
+        """Returns a Python expression that is true only if the value of `variable` fits.
+
+        If it is false, `misfit` decides.
 
         Args:
-            bind: gives the name by which the code may use an object.
+            bind: given an object, returns the name by which the expression refers to it.
 
-        Returns None where there is no such code for the type.
+        Returns:
+            The expression; None if the type has none.
         """
         return _expression(self.type_info, variable, bind, 0)
 
 
 @lru_cache(maxsize=1024)
 def type_check(type_info: TypeInformation | None) -> TypeCheck | None:
-    """The check of a declared type; None where every value fits."""
+    """Returns the check of a declared type; None if every value fits."""
     while isinstance(type_info, ti.ExternalTypeInfo):
         type_info = type_info.wrapped_type
     return TypeCheck(type_info) if type_info is not None and has_columns(type_info) else None
@@ -92,7 +94,7 @@ def type_check(type_info: TypeInformation | None) -> TypeCheck | None:
 
 def _scalar_class(type_info: TypeInformation) -> type | None:
     if isinstance(type_info, ti.DecimalTypeInfo):
-        return None  # how many digits it has is not a matter of its class
+        return None  # the class does not tell the number of digits
     if isinstance(type_info, ti.BasicTypeInfo):
         return _BASIC_CLASSES.get(type_info.basic_type)
     if isinstance(type_info, ti.DateTypeInfo):
@@ -105,7 +107,7 @@ def _scalar_class(type_info: TypeInformation) -> type | None:
 
 
 def _also_fitting(known: type) -> frozenset[type]:
-    """The classes whose values fit where those of `known` do."""
+    """Returns the classes whose values fit a type whose usual class is `known`."""
     return _FITTING_FLOAT if known is float else frozenset[type]((known, _NONE))
 
 
@@ -155,7 +157,7 @@ def _expression(type_info: TypeInformation, variable: str, bind: Callable[[Any],
 
 
 def _all_fit(values: list[Any], type_info: TypeInformation) -> bool:
-    """True if all values fit for sure, judged by their classes."""
+    """True if the classes of the values show that all of them fit."""
     known = _scalar_class(type_info)
     kinds = set(map(type, values))
     if known is not None:
