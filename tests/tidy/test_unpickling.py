@@ -34,7 +34,7 @@ UNPICKLING = {
     "jobmaster/accumulators.py": (1, JOB_MASTER, "accumulators of the job's tasks"),
     "jobmaster/operator_coordinators.py": (2, JOB_MASTER, "the job's operator coordinators"),
     "network/codec.py": (2, TASK, "rows that tasks of the same job sent"),
-    "records/nested_codecs.py": (1, TASK, "values of types that have no other form"),
+    "records/column_codecs.py": (1, TASK, "values of types that have no other form"),
     "spark/blocks.py": (2, TASK, "what the job's functions in Spark returned"),
     "spark/translation/worker.py": (2, SPARK_WORKER, "the job's functions and their input"),
     "spark/translation/worker_chain.py": (1, SPARK_WORKER, "the job's functions"),

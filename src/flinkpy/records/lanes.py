@@ -24,8 +24,7 @@ from flinkpy.common.errors import TypeMismatchError, UnsupportedOperationError
 from flinkpy.common.typeinfo import ExternalTypeInfo, PickledBytesTypeInfo, TypeInformation, Types
 from flinkpy.common.types import Row, RowKind
 from flinkpy.records.batch import Batch
-from flinkpy.records.column_codecs import codec_of
-from flinkpy.records.nested_codecs import StructCodec
+from flinkpy.records.column_codecs import StructCodec, codec_of
 from flinkpy.records.scalar_codecs import ColumnCodec, ValueMismatch
 
 SCALAR_COLUMN = "f0"

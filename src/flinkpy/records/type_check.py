@@ -21,9 +21,8 @@ from flinkpy.common import typeinfo as ti
 from flinkpy.common.time import Instant
 from flinkpy.common.typeinfo import BasicType, TypeInformation
 from flinkpy.common.types import Row
-from flinkpy.records.column_codecs import codec_of
+from flinkpy.records.column_codecs import StructCodec, codec_of
 from flinkpy.records.lanes import has_columns
-from flinkpy.records.nested_codecs import StructCodec
 from flinkpy.records.scalar_codecs import ValueMismatch
 
 _NONE = type(None)

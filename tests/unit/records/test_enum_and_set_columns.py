@@ -1,4 +1,4 @@
-"""Types beyond PyFlink: enums, sets and either of two, alone and in others, as columns and back."""
+"""Types that PyFlink does not have, as columns and back: enums, sets and Either, alone and nested."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Color(enum.Enum):
         (Types.MAP(Types.ENUM(Color), Types.LIST(Types.SET(Types.INT()))), [{Color.RED: [{1}, set()]}]),
     ],
 )
-def test_records_come_back_from_columns(type_info: Any, rows: list[Any]) -> None:
+def test_columns_restore_the_records(type_info: Any, rows: list[Any]) -> None:
     assert to_rows(Batch(columns_of(rows, type_info)), type_info).values == rows
     assert pickle.loads(pickle.dumps(type_info)) == type_info
 
 
-def test_a_frozen_set_is_a_set_and_an_enum_is_told_by_its_name() -> None:
+def test_frozen_sets_become_sets_and_enums_are_encoded_by_name() -> None:
     columns = columns_of([(frozenset({2, 1}), Color.BLUE)], Types.TUPLE([Types.SET(Types.INT()), Types.ENUM(Color)]))
 
     assert columns.to_pylist() == [{"f0": [1, 2], "f1": "BLUE"}]
@@ -62,12 +62,12 @@ def test_a_frozen_set_is_a_set_and_an_enum_is_told_by_its_name() -> None:
         (Types.EITHER(Types.STRING(), Types.INT()), Either.Right("x")),
     ],
 )
-def test_a_value_of_another_type_is_named(type_info: Any, wrong: Any) -> None:
+def test_error_names_a_value_of_another_type(type_info: Any, wrong: Any) -> None:
     with pytest.raises(TypeMismatchError, match="record 1"):
         columns_of([None, wrong], type_info)
 
 
-def test_an_either_has_a_value_on_one_side() -> None:
+def test_either_has_a_value_on_one_side() -> None:
     left, right = Either.Left(1), Either.Right(1)
     assert (left.is_left(), left.is_right(), left.left(), right.right()) == (True, False, 1, 1)
     assert left == Either.Left(1) != right and len({left, right, Either.Left(1)}) == 2
@@ -81,7 +81,7 @@ def test_an_either_has_a_value_on_one_side() -> None:
         columns_of([Either.Right("x")], Types.EITHER(Types.STRING(), Types.INT()))
 
 
-def test_text_forms_and_wrong_classes() -> None:
+def test_types_have_text_forms_and_reject_wrong_classes() -> None:
     assert str(Types.ENUM(Color)) == "EnumTypeInfo<Color>"
     assert str(Types.SET(Types.INT())) == "SetTypeInfo<Integer>"
     assert str(Types.EITHER(Types.INT(), Types.STRING())) == "EitherTypeInfo<Integer, String>"
@@ -92,7 +92,7 @@ def test_text_forms_and_wrong_classes() -> None:
         Types.ENUM("Color")  # type: ignore[arg-type]
 
 
-def test_an_enum_may_be_a_key_but_not_its_column() -> None:
+def test_enum_can_be_a_key_but_not_its_column() -> None:
     stream = StreamExecutionEnvironment(Configuration()).from_collection(
         [(Color.RED, {1})], Types.TUPLE([Types.ENUM(Color), Types.SET(Types.INT())])
     )

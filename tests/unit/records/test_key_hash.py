@@ -51,12 +51,12 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize(("key", "expected"), VECTORS)
-def test_known_keys_have_their_known_hashes(key: Any, expected: int) -> None:
+def test_known_keys_have_the_recorded_hashes(key: Any, expected: int) -> None:
     assert hash_key(key) == expected
 
 
 @pytest.mark.parametrize(("values", "kind"), COLUMNS, ids=lambda x: str(x) if isinstance(x, pa.DataType) else "")
-def test_a_column_hashes_as_its_python_values_with_and_without_nulls_and_offsets(
+def test_column_hashes_like_its_python_values_with_and_without_nulls_and_offsets(
     values: list[Any], kind: pa.DataType
 ) -> None:
     expected = [hash_key(value) for value in values]
@@ -69,7 +69,7 @@ def test_a_column_hashes_as_its_python_values_with_and_without_nulls_and_offsets
     assert hash_columns([with_null[1:]]).tolist() == [*expected[1:], hash_key(None)]
 
 
-def test_several_columns_hash_as_the_tuple_of_their_values() -> None:
+def test_several_columns_hash_like_the_tuple_of_their_values() -> None:
     columns = [pa.array([1, 2]), pa.array(["a", None])]
 
     expected = [hash_key((1, "a")), hash_key((2, None))]
@@ -78,13 +78,13 @@ def test_several_columns_hash_as_the_tuple_of_their_values() -> None:
     assert hash_columns([pa.StructArray.from_arrays(columns, ["a", "b"])]).tolist() == expected
 
 
-def test_a_dictionary_encoded_column_hashes_as_its_values() -> None:
+def test_dictionary_encoded_column_hashes_like_its_values() -> None:
     values = ["b", "a", None, "b"]
 
     assert hash_columns([pa.array(values).dictionary_encode()]).tolist() == [hash_key(value) for value in values]
 
 
-def test_numpy_scalars_hash_as_the_python_scalars_they_stand_for() -> None:
+def test_numpy_scalars_hash_like_python_scalars() -> None:
     assert hash_key(np.int16(7)) == hash_key(7)
     assert hash_key(np.float32(1.5)) == hash_key(1.5)
     assert hash_key(np.bool_(True)) == hash_key(True)
@@ -103,7 +103,7 @@ def test_equal_decimals_hash_alike_whatever_their_scale() -> None:
     assert hash_key(decimal.Decimal("100")) == hash_key(decimal.Decimal("1E2"))
 
 
-def test_aware_datetimes_of_one_instant_are_one_key() -> None:
+def test_aware_datetimes_of_one_instant_are_the_same_key() -> None:
     noon_utc = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
     assert hash_key(noon_utc) == hash_key(noon_utc.astimezone(dt.timezone(dt.timedelta(hours=5))))
 
@@ -113,7 +113,7 @@ def test_integers_beyond_64_bits_and_lone_surrogates_hash_in_lists_too() -> None
         assert hash_keys(keys).tolist() == [hash_key(key) for key in keys]
 
 
-def test_subclasses_hash_as_what_they_are() -> None:
+def test_subclasses_hash_like_their_base_classes() -> None:
     class Point(NamedTuple):
         x: int
         y: str
@@ -127,7 +127,7 @@ def test_subclasses_hash_as_what_they_are() -> None:
     assert hash_key(uuid.UUID(int=5)) == hash_key(uuid.UUID(int=5))
 
 
-def test_a_key_without_a_canonical_form_is_refused_by_its_type() -> None:
+def test_key_without_a_canonical_form_is_rejected_by_its_type() -> None:
     with pytest.raises(TypeMismatchError, match="object cannot be hashed"):
         hash_key(object())
     with pytest.raises(TypeMismatchError, match="set"):
@@ -145,7 +145,7 @@ def test_key_groups_are_in_range_and_spread_evenly() -> None:
     assert counts.max() < 150
 
 
-def test_the_hash_does_not_depend_on_the_process() -> None:
+def test_hash_does_not_depend_on_the_process() -> None:
     program = "from flinkpy.records.key_hash import hash_key; print(hash_key(('a', 1.5, None, 2**70)))"
     result = subprocess.run(
         [sys.executable, "-c", program], env={"PYTHONHASHSEED": "7"}, capture_output=True, text=True, check=True
@@ -162,12 +162,12 @@ def test_long_strings_hash_alike_one_by_one_and_among_others() -> None:
         assert hash_keys(keys).tolist() == [hash_key(key) for key in keys]
 
 
-def test_long_key_hashes_as_the_definition_says() -> None:
+def test_long_key_hashes_according_to_the_definition() -> None:
     # The number that the plain word-by-word loop gives.
     assert hash_key("0123456789" * 20_000) == 475846714
 
 
-def test_rest_of_a_long_key_costs_no_passes_over_the_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_key_needs_no_passes_over_the_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     alone: list[int] = []
     fold_long = key_hash._fold_long
 

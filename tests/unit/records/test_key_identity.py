@@ -1,4 +1,4 @@
-"""When two keys are one, and what a user's function gets back of a key."""
+"""The identity of keys, and the keys that user functions see."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ SAME: list[tuple[Any, Any]] = [
 ]
 
 
-def test_keys_of_other_types_or_values_are_other_keys_to_dicts_and_to_the_database() -> None:
+def test_keys_with_other_types_or_values_differ_in_dicts_and_in_the_database() -> None:
     assert len({state_key(key) for key in DISTINCT}) == len(DISTINCT)
     assert len({encode(state_key(key)) for key in DISTINCT}) == len(DISTINCT)
 
 
 @pytest.mark.parametrize(("one", "other"), SAME, ids=repr)
-def test_equal_keys_are_one_to_dicts_to_the_database_and_to_the_hash(one: Any, other: Any) -> None:
+def test_equal_keys_are_the_same_key_in_dicts_the_database_and_the_hash(one: Any, other: Any) -> None:
     assert state_key(one) == state_key(other)
     assert hash(state_key(one)) == hash(state_key(other))
     assert encode(state_key(one)) == encode(state_key(other))
@@ -89,7 +89,7 @@ def test_equal_keys_are_one_to_dicts_to_the_database_and_to_the_hash(one: Any, o
 
 
 @pytest.mark.parametrize("key", DISTINCT, ids=repr)
-def test_a_key_comes_back_as_it_was(key: Any) -> None:
+def test_user_key_restores_the_key(key: Any) -> None:
     found = state_key(key)
     ways = [
         found,
@@ -112,13 +112,13 @@ def test_a_key_comes_back_as_it_was(key: Any) -> None:
     assert repr(list(user_keys([pane]))) == repr([(key, 1, 2)])
 
 
-def test_keys_that_are_int_or_str_stand_for_themselves() -> None:
+def test_int_and_str_keys_are_their_own_state_keys() -> None:
     for keys in ([1, 2, 2**70], ["a", "b"], [(1, "a"), (2, None)], [1, "a", None, b"x"]):
         assert state_keys(keys) is keys
     assert not any(type(key) is TypedKey for key in map(state_key, [3, "a", (1, ("b", 2))]))
 
 
-def test_a_list_of_floats_and_of_mixed_tuples_is_read_as_its_keys() -> None:
+def test_lists_of_floats_and_mixed_tuples_have_the_state_keys_of_their_elements() -> None:
     for keys in ([1.0, NAN, -0.0, 0.0], [(1, 2.0), (1, 2)], [(1,), (1, 2)], [True, 1, 1.0, Decimal(1)]):
         assert state_keys(keys) == [state_key(key) for key in keys]
         assert hash_keys(state_keys(keys)).tolist() == [hash_key(key) for key in keys]
@@ -138,7 +138,7 @@ def test_a_list_of_floats_and_of_mixed_tuples_is_read_as_its_keys() -> None:
     ids=["list", "dict", "set", "bytearray", "array", "object", "frozenset"],
 )
 @pytest.mark.parametrize("wrap", [lambda key: key, lambda key: (1, key), Row])
-def test_what_cannot_be_a_key_is_refused_everywhere_with_its_value(key: Any, advice: str, wrap: Any) -> None:
+def test_invalid_keys_are_rejected_everywhere_with_their_value(key: Any, advice: str, wrap: Any) -> None:
     for refuse in (state_key, hash_key, lambda one: state_keys([one]), lambda one: hash_keys([one])):
         with pytest.raises(TypeMismatchError) as raised:
             refuse(wrap(key))
@@ -146,7 +146,7 @@ def test_what_cannot_be_a_key_is_refused_everywhere_with_its_value(key: Any, adv
         assert repr(key)[:50] in str(raised.value)
 
 
-def test_a_declared_type_converts_what_fits() -> None:
+def test_declared_type_converts_keys_that_fit() -> None:
     assert as_declared([4, 4.5], Types.DOUBLE()) == [4.0, 4.5]
     assert [type(key) for key in as_declared([4, True], Types.DOUBLE())] == [float, float]
     assert [type(key) for key in as_declared([True, np.int64(3)], Types.LONG())] == [int, int]
@@ -158,7 +158,7 @@ def test_a_declared_type_converts_what_fits() -> None:
     assert math.isclose(as_declared([0.1], Types.FLOAT())[0], 0.1, rel_tol=1e-6)
 
 
-def test_keys_that_are_of_their_declared_type_are_not_looked_at_again() -> None:
+def test_keys_of_their_declared_type_are_not_converted() -> None:
     for keys, key_type in (
         ([1, 2, None], Types.INT()),
         (["a"], Types.STRING()),
@@ -181,7 +181,7 @@ def test_keys_that_are_of_their_declared_type_are_not_looked_at_again() -> None:
     ],
     ids=repr,
 )
-def test_a_declared_type_refuses_what_does_not_fit(key: Any, key_type: Any) -> None:
+def test_declared_type_rejects_keys_that_do_not_fit(key: Any, key_type: Any) -> None:
     with pytest.raises(TypeMismatchError, match="the declared type of the key") as raised:
         as_declared([key], key_type)
     assert repr(key) in str(raised.value)

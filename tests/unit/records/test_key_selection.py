@@ -1,4 +1,4 @@
-"""Selectors that only pick a field are recognised, and give what they would give if they were called."""
+"""Selectors that only pick a field are recognised and have the same results as a call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Bid(NamedTuple):
 
 class Picks:
     def get_key(self, value: Any) -> Any:
-        """Its documentation is a constant of the code, too."""
+        """A docstring, which is a constant of the code too."""
         return value[1]
 
     def get_name(self, value: Any) -> Any:
@@ -26,7 +26,7 @@ class Picks:
 
 
 def documented(value: Any) -> Any:
-    """As above."""
+    """A docstring."""
     return value["auction"]
 
 
@@ -49,7 +49,7 @@ ROWS: dict[str, list[Any]] = {
         (Picks().get_name, ROWS["item"], [2, 4]),
     ],
 )
-def test_functions_that_pick_are_recognised(get_key: Any, rows: list[Any], keys: list[Any]) -> None:
+def test_functions_that_pick_a_field_are_recognised(get_key: Any, rows: list[Any], keys: list[Any]) -> None:
     pick = picker_of(get_key)
     assert pick is not None
     assert select_keys(get_key, pick, rows) == [get_key(row) for row in rows] == keys

@@ -1,4 +1,4 @@
-"""Declared types are checked by class inside a chain as the border between tasks checks them."""
+"""Checks inside a chain accept the same records as the conversion to columns between tasks."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def accepts_in_generated_code(check: TypeCheck, value: Any) -> bool:
 
 
 @given(st.sampled_from(TYPES), st.lists(RECORDS, min_size=1, max_size=4))
-def test_check_accepts_what_the_border_accepts(type_info: TypeInformation, values: list[Any]) -> None:
+def test_check_accepts_every_record_that_columns_accept(type_info: TypeInformation, values: list[Any]) -> None:
     check = type_check(type_info)
     assert check is not None
     try:
@@ -104,7 +104,7 @@ def test_check_accepts_what_the_border_accepts(type_info: TypeInformation, value
         (Types.MAP(Types.STRING(), Types.LONG()), {"a": "b"}, "[0]"),
     ],
 )
-def test_misfit_is_found_with_its_place(type_info: TypeInformation, value: Any, path: str) -> None:
+def test_check_finds_the_place_of_a_misfit(type_info: TypeInformation, value: Any, path: str) -> None:
     check = type_check(type_info)
     assert check is not None
 
