@@ -63,7 +63,7 @@ def test_the_plan_says_what_runs_where_and_why(spark_cluster: RunningCluster) ->
     assert [(node["backend"], node["backend_reason"]) for node in nodes] == [
         ("spark", "execution.batch.backend is spark"),
         ("spark", "execution.batch.backend is spark"),
-        ("native", "what it writes belongs to the process of the task"),
+        ("native", "it writes to the process of the task"),
     ]
 
 

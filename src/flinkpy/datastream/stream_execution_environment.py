@@ -544,8 +544,8 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         """Returns the plan of the program built so far, as JSON. The program can still be executed afterwards."""
         from flinkpy.graph.batch_mode import runs_in_batch_mode, to_batch_mode
         from flinkpy.graph.column_optimizer import optimize_columns
-        from flinkpy.graph.execution_plan import execution_plan
         from flinkpy.graph.spark_regions import choose_backends
+        from flinkpy.graph.stream_graph import execution_plan
 
         graph = self._stream_graph(None)
         is_batch = runs_in_batch_mode(graph, self._configuration)
@@ -577,8 +577,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         The environment forgets these operators: the next execution does not contain them.
         """
         from flinkpy.configuration.key_notices import warn_of_keys
-        from flinkpy.graph.batch_mode import runs_in_batch_mode, to_batch_mode
-        from flinkpy.graph.batch_sinks import split_sinks
+        from flinkpy.graph.batch_mode import runs_in_batch_mode, split_sinks, to_batch_mode
         from flinkpy.graph.column_optimizer import optimize_columns
         from flinkpy.graph.job_graph_generator import generate_job_graph
         from flinkpy.graph.spark_regions import cut_spark_regions

@@ -13,11 +13,10 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.key_groups import default_max_parallelism
 from flinkpy.configuration.options import entries_of
 from flinkpy.graph import spark_choice
-from flinkpy.graph.batch_sinks import add_committer, commits
+from flinkpy.graph.batch_mode import add_committer, commits
 from flinkpy.graph.operator_hashes import hash_operators, hash_text
 from flinkpy.graph.operator_specs import SinkCommitterSpec, SinkSpec
 from flinkpy.graph.partitioning import FORWARD, REBALANCE, Partitioning
-from flinkpy.graph.record_types import type_of_records
 from flinkpy.graph.spark_choice import AUTO, NATIVE, SPARK
 from flinkpy.graph.spark_region import (
     SparkEdge,
@@ -28,7 +27,14 @@ from flinkpy.graph.spark_region import (
     SparkRegionSpec,
     output_tag,
 )
-from flinkpy.graph.stream_graph import DEFAULT_SLOT_SHARING_GROUP, BackendChoice, StreamEdge, StreamGraph, StreamNode
+from flinkpy.graph.stream_graph import (
+    DEFAULT_SLOT_SHARING_GROUP,
+    BackendChoice,
+    StreamEdge,
+    StreamGraph,
+    StreamNode,
+    type_of_records,
+)
 from flinkpy.graph.transformation import ChainingStrategy, OperatorTransformation
 
 _LOG = logging.getLogger(__name__)

@@ -5,13 +5,16 @@ Source: org.apache.flink.streaming.api.graph.{StreamGraph,StreamGraphGenerator}.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from flinkpy.common.errors import JobSubmissionError, UnsupportedOperationError
 from flinkpy.common.names import check_name
 from flinkpy.graph.operator_specs import OperatorSpec
 from flinkpy.graph.partitioning import BROADCAST, FORWARD, HASH, REBALANCE, Partitioning
+from flinkpy.graph.spark_region import SparkRegionSpec, output_number
 from flinkpy.graph.transformation import (
     ChainingStrategy,
     OperatorTransformation,
@@ -220,3 +223,58 @@ def _connect(origin: _Origin, target: StreamNode, input_index: int) -> None:
     edge = StreamEdge(source, target, partitioning, input_index, origin.side_output_tag)
     source.out_edges.append(edge)
     target.in_edges.append(edge)
+
+
+def type_of_records(edge: StreamEdge) -> Any:
+    """Returns the type of the edge's records: the output type of the producer, or the type of the side output."""
+    if isinstance(edge.source.spec, SparkRegionSpec):
+        return edge.source.spec.region.type_of_output(output_number(edge.side_output_tag))
+    if not edge.side_output_tag:
+        return edge.source.spec.output_type
+    pending = [edge.target.transformation.inputs[edge.input_index]]
+    while pending:
+        transformation = pending.pop()
+        if (
+            isinstance(transformation, SideOutputTransformation)
+            and transformation.tag_id == edge.side_output_tag
+            and transformation.inputs[0] is edge.source.transformation
+        ):
+            return transformation.output_type
+        if transformation is not edge.source.transformation:
+            pending.extend(transformation.inputs)
+    return None
+
+
+def execution_plan(graph: StreamGraph) -> str:
+    """Returns the plan as JSON, in the format of Flink's plan visualiser.
+
+    It is `{"nodes": [...]}`. Each node has an id, type, pact, contents, parallelism, and its predecessors with the ship
+    strategy.
+
+    Source: org.apache.flink.streaming.api.graph.JSONGenerator.
+    """
+    return json.dumps({"nodes": [_node(node) for node in graph.nodes]}, indent=2)
+
+
+def _node(node: StreamNode) -> dict[str, Any]:
+    plan: dict[str, Any] = {
+        "id": node.id,
+        "type": node.name,
+        "pact": _pact(node),
+        "contents": "; ".join([node.transformation.description or node.name, *node.notes]),
+        "parallelism": node.parallelism,
+    }
+    if node.backend_choice is not None:
+        plan["backend"] = node.backend_choice.backend
+        plan["backend_reason"] = node.backend_choice.reason
+    if node.in_edges:
+        plan["predecessors"] = [
+            {"id": edge.source.id, "ship_strategy": edge.partitioning.kind, "side": "second"} for edge in node.in_edges
+        ]
+    return plan
+
+
+def _pact(node: StreamNode) -> str:
+    if node.transformation.is_source:
+        return "Data Source"
+    return "Data Sink" if node.transformation.is_sink else "Operator"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import flinkpy
-from flinkpy.graph.python_path import user_python_path
+from flinkpy.graph.pickling import user_python_path
 from flinkpy.spark.settings import SparkSettings
 from flinkpy.spark.translation.program import JobFacts
 from flinkpy.spark.worker_files import SPARK_FILE, WorkerFiles

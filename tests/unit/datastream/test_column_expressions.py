@@ -161,7 +161,7 @@ def test_the_plan_says_what_was_optimised(env: StreamExecutionEnvironment, tmp_p
         "Source: lines": "Source: lines; columns: k, i, m; where: (i > 0)",
         "Filter": "Filter; columns: k, m",
         "Local Aggregation": "Local Aggregation",
-        "Keyed Aggregation": "Keyed Aggregation; merges what was aggregated before the exchange",
+        "Keyed Aggregation": "Keyed Aggregation; merges the results of the aggregation before the exchange",
     }
     # Building the plan changes nothing in the program, and the option turns it off.
     env.get_configuration().set_string("execution.columns.optimizer.enabled", "false")

@@ -1,4 +1,4 @@
-"""What the JobGraph of a batch says: exchanges that are kept, data sets of several readers, slots, committers."""
+"""The JobGraph in batch mode: blocking exchanges, shared data sets, slots and committers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def build(env: StreamExecutionEnvironment) -> job_pb2.JobGraph:
     return graph
 
 
-def test_exchanges_of_a_batch_are_kept_and_flushed_only_when_full() -> None:
+def test_batch_exchanges_are_blocking_and_flushed_only_when_full() -> None:
     env = environment()
     numbers(env).rebalance().map(lambda x: x).name("mapped").print()
     graph = build(env)
@@ -50,7 +50,7 @@ def test_exchanges_of_a_batch_are_kept_and_flushed_only_when_full() -> None:
     assert result.buffer_timeout_ms == -1
 
 
-def test_exchanges_are_as_in_a_stream_where_the_configuration_says_so() -> None:
+def test_configuration_can_make_batch_exchanges_pipelined() -> None:
     env = environment(**{SHUFFLE_MODE: "ALL_EXCHANGES_PIPELINED"})
     numbers(env).rebalance().map(lambda x: x).name("mapped").print()
     graph = build(env)
@@ -59,10 +59,10 @@ def test_exchanges_are_as_in_a_stream_where_the_configuration_says_so() -> None:
 
 
 @pytest.mark.parametrize("mode", ["ALL_EXCHANGES_HYBRID_FULL", "ALL_EXCHANGES_HYBRID_SELECTIVE"])
-def test_hybrid_exchanges_are_refused_with_the_modes_that_work(mode: str) -> None:
+def test_hybrid_exchanges_are_rejected_with_the_supported_modes(mode: str) -> None:
     env = environment(**{SHUFFLE_MODE: mode})
     numbers(env).print()
-    with pytest.raises(UnsupportedOperationError, match=r"ALL_EXCHANGES_BLOCKING and ALL_EXCHANGES_PIPELINED"):
+    with pytest.raises(UnsupportedOperationError, match=r"ALL_EXCHANGES_BLOCKING or ALL_EXCHANGES_PIPELINED"):
         env.generate_job_graph()
 
 
@@ -97,7 +97,7 @@ def other_partitioner(stream: DataStream) -> Any:
 
 
 @pytest.mark.parametrize("build_other", [other_parallelism, other_key, other_partitioner])
-def test_streams_that_are_partitioned_otherwise_are_written_for_themselves(build_other: Any) -> None:
+def test_streams_with_another_partitioning_have_their_own_data_set(build_other: Any) -> None:
     env = environment()
     build_other(numbers(env)).map(lambda x: x).print()
     graph = build(env)
@@ -105,7 +105,7 @@ def test_streams_that_are_partitioned_otherwise_are_written_for_themselves(build
     assert len(consumed) == len(set(consumed))
 
 
-def test_in_a_stream_every_edge_has_its_own_data_set() -> None:
+def test_every_edge_has_its_own_data_set_in_streaming_mode() -> None:
     env = environment()
     env.set_runtime_mode(RuntimeExecutionMode.STREAMING)
     keyed = numbers(env).key_by(lambda x: x)
@@ -116,7 +116,7 @@ def test_in_a_stream_every_edge_has_its_own_data_set() -> None:
     assert len(consumed) == len(set(consumed)) == 2
 
 
-def test_a_pipelined_data_set_with_two_readers_is_refused() -> None:
+def test_pipelined_data_set_with_two_readers_is_rejected() -> None:
     env = environment()
     keyed = numbers(env).key_by(lambda x: x)
     keyed.map(lambda x: x).print()
@@ -125,11 +125,11 @@ def test_a_pipelined_data_set_with_two_readers_is_refused() -> None:
     for one in graph.vertices:
         for result in one.results:
             result.type = job_pb2.PIPELINED_BOUNDED
-    with pytest.raises(JobSubmissionError, match="consumed more than once"):
+    with pytest.raises(JobSubmissionError, match="has several consumers, but is not blocking"):
         validate_job_graph(graph)
 
 
-def test_each_task_has_a_slot_for_itself_unless_the_program_says_otherwise() -> None:
+def test_batch_vertices_do_not_share_slots_by_default() -> None:
     env = environment()
     stream = numbers(env).rebalance().map(lambda x: x).name("mapped")
     stream.rebalance().map(lambda x: x).name("own").slot_sharing_group("mine").print()
@@ -139,13 +139,13 @@ def test_each_task_has_a_slot_for_itself_unless_the_program_says_otherwise() -> 
     assert vertex(graph, "own").slot_sharing_group == "mine"
 
 
-def test_the_embedded_cluster_is_as_large_as_the_widest_stage() -> None:
+def test_embedded_cluster_has_the_slots_of_the_widest_stage() -> None:
     env = environment()
     numbers(env).rebalance().map(lambda x: x).key_by(lambda x: x).map(lambda x: x).print()
     assert required_slots(env.generate_job_graph()) == 4
 
 
-def test_a_sink_that_commits_has_one_committer_behind_all_its_writers(tmp_path: Path) -> None:
+def test_committing_sink_has_one_committer_behind_all_writers(tmp_path: Path) -> None:
     env = environment()
     sink = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).build()
     numbers(env).rebalance().map(str, Types.STRING()).sink_to(sink).name("Files").uid("files")
@@ -159,7 +159,7 @@ def test_a_sink_that_commits_has_one_committer_behind_all_its_writers(tmp_path: 
     assert found == [specs.SinkWriterSpec, specs.SinkCommitterSpec]
 
 
-def test_what_sinks_commit_is_kept_also_where_nothing_else_is(tmp_path: Path) -> None:
+def test_exchange_of_committables_is_blocking_even_if_others_are_pipelined(tmp_path: Path) -> None:
     env = environment(**{SHUFFLE_MODE: "ALL_EXCHANGES_PIPELINED"})
     sink = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).build()
     numbers(env).map(str, Types.STRING()).sink_to(sink).name("Files")
@@ -168,7 +168,7 @@ def test_what_sinks_commit_is_kept_also_where_nothing_else_is(tmp_path: Path) ->
     assert result.type == job_pb2.BLOCKING
 
 
-def test_a_sink_without_a_committer_stays_as_it_is() -> None:
+def test_sink_without_a_committer_is_not_split() -> None:
     env = environment()
     numbers(env).print()
     graph = build(env)

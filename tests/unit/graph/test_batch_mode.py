@@ -1,4 +1,4 @@
-"""When a program runs in batch mode, and what of its operators and options is different then."""
+"""The choice of batch mode, and its changes to operators and options."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def test_bounded_program_runs_in_batch_mode(env: StreamExecutionEnvironment, mod
     assert env.get_checkpoint_interval() == 1000, "the environment itself stays as it is"
 
 
-def test_a_mode_that_is_none_is_refused(env: StreamExecutionEnvironment) -> None:
+def test_unknown_mode_is_rejected(env: StreamExecutionEnvironment) -> None:
     with pytest.raises(TypeError, match=r"such as RuntimeExecutionMode\.BATCH, not 'batch'"):
         env.set_runtime_mode("batch")  # type: ignore[arg-type]
 
 
-def test_operators_that_need_all_of_their_input_wait_for_it(env: StreamExecutionEnvironment) -> None:
+def test_operators_that_need_their_whole_input_wait_for_its_end(env: StreamExecutionEnvironment) -> None:
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     build(env)
     found = specs_of(env)
@@ -74,7 +74,7 @@ def test_operators_that_need_all_of_their_input_wait_for_it(env: StreamExecution
     assert [spec.emit for spec in found if isinstance(spec, specs.ColumnAggregateSpec)] == ["FINAL"]
 
 
-def test_time_does_not_advance_before_the_end(env: StreamExecutionEnvironment) -> None:
+def test_event_time_does_not_advance_before_the_end(env: StreamExecutionEnvironment) -> None:
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     build(env)
     strategies = [
@@ -86,7 +86,9 @@ def test_time_does_not_advance_before_the_end(env: StreamExecutionEnvironment) -
     assert isinstance(strategies[0].timestamp_assigner, SecondField)
 
 
-def test_disabled_checkpoints_are_said(env: StreamExecutionEnvironment, caplog: pytest.LogCaptureFixture) -> None:
+def test_disabled_checkpoints_cause_a_warning(
+    env: StreamExecutionEnvironment, caplog: pytest.LogCaptureFixture
+) -> None:
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     env.enable_checkpointing(1000)
     build(env)
@@ -103,7 +105,7 @@ def unbounded(env: StreamExecutionEnvironment, directory: str) -> None:
     env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "files").print()
 
 
-def test_unbounded_source_is_refused_in_batch_mode_with_flinks_words(
+def test_unbounded_source_is_rejected_in_batch_mode_with_the_message_of_flink(
     env: StreamExecutionEnvironment, tmp_path: Any
 ) -> None:
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
@@ -114,16 +116,16 @@ def test_unbounded_source_is_refused_in_batch_mode_with_flinks_words(
         env.generate_job_graph()
 
 
-def test_windows_of_processing_time_over_columns_are_refused(env: StreamExecutionEnvironment) -> None:
+def test_processing_time_windows_over_columns_are_rejected(env: StreamExecutionEnvironment) -> None:
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     stream = env.from_collection([(1, 2)], Types.TUPLE([Types.INT(), Types.LONG()]))
     stream.key_by(0).window(TumblingProcessingTimeWindows.of(Time.seconds(1))).aggregate(n=count()).print()
 
-    with pytest.raises(UnsupportedOperationError, match="windows of processing time over columns"):
+    with pytest.raises(UnsupportedOperationError, match="processing-time windows over columns"):
         env.generate_job_graph()
 
 
-def test_unbounded_program_runs_as_a_stream_where_the_mode_is_automatic(
+def test_unbounded_program_runs_in_streaming_mode_if_the_mode_is_automatic(
     env: StreamExecutionEnvironment, tmp_path: Any
 ) -> None:
     env.set_runtime_mode(RuntimeExecutionMode.AUTOMATIC)
@@ -132,7 +134,7 @@ def test_unbounded_program_runs_as_a_stream_where_the_mode_is_automatic(
     assert env.generate_job_graph().configuration.entries["execution.runtime-mode"] == "AUTOMATIC"
 
 
-def test_same_stream_may_be_executed_again_in_the_other_mode(env: StreamExecutionEnvironment) -> None:
+def test_same_stream_can_be_executed_again_in_the_other_mode(env: StreamExecutionEnvironment) -> None:
     stream = env.from_sequence(1, 3).key_by(lambda value: value % 2)
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     stream.sum(0).print()

@@ -216,7 +216,7 @@ def test_uid_hash_is_the_operators_id(env: StreamExecutionEnvironment) -> None:
         env.from_sequence(1, 2).set_uid_hash("xyz")
 
 
-def test_missing_uid_is_an_error_where_none_may_be_generated(env: StreamExecutionEnvironment) -> None:
+def test_missing_uid_is_an_error_if_ids_may_not_be_generated(env: StreamExecutionEnvironment) -> None:
     env.get_config().disable_auto_generated_uids()
     env.from_sequence(1, 2).uid("source").map(str)
 
@@ -238,7 +238,7 @@ def test_program_without_operators_cannot_be_executed(env: StreamExecutionEnviro
         env.generate_job_graph()
 
 
-def test_program_is_forgotten_once_it_was_generated(env: StreamExecutionEnvironment) -> None:
+def test_program_is_cleared_after_the_graph_is_generated(env: StreamExecutionEnvironment) -> None:
     env.from_sequence(1, 2).print()
     env.generate_job_graph()
 

@@ -1,4 +1,4 @@
-"""The execution plan as JSON: what PyFlink 2.3.0 gives for the same program, but for the helpers it puts in between."""
+"""The execution plan as JSON. It equals that of PyFlink 2.3.0 without PyFlink's helper operators."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_partitioning_has_its_ship_strategy(env: StreamExecutionEnvironmen
     }
 
 
-def test_operator_names_all_of_its_predecessors(env: StreamExecutionEnvironment) -> None:
+def test_operator_lists_all_its_predecessors(env: StreamExecutionEnvironment) -> None:
     class Both(CoMapFunction):
         def map1(self, value: Any) -> Any:
             return value
@@ -68,13 +68,13 @@ def test_operator_names_all_of_its_predecessors(env: StreamExecutionEnvironment)
     assert (co["type"], sink["type"], sink["contents"]) == ("co", "Sink: px", "Sink: px")
 
 
-def test_description_is_what_an_operator_contains(env: StreamExecutionEnvironment) -> None:
+def test_description_is_the_contents_of_an_operator(env: StreamExecutionEnvironment) -> None:
     env.from_sequence(1, 2).map(same).set_description("leaves them as they are").print()
 
     assert [(node["type"], node["contents"]) for node in plan(env)][1] == ("Map", "leaves them as they are")
 
 
-def test_asking_for_the_plan_does_not_forget_the_program(env: StreamExecutionEnvironment) -> None:
+def test_requesting_the_plan_does_not_clear_the_program(env: StreamExecutionEnvironment) -> None:
     env.from_sequence(1, 2).print()
 
     assert plan(env) == plan(env)

@@ -27,7 +27,7 @@ def keyed(numbers: DataStream) -> DataStream:
     return numbers.map(str).name("First").key_by(lambda x: x).map(str).name("Second")
 
 
-def test_the_same_program_has_the_same_ids() -> None:
+def test_same_program_has_the_same_ids() -> None:
     assert ids(job_graph(keyed)) == ids(job_graph(keyed))
     assert len(set(ids(job_graph(keyed)).values())) == 3
 
@@ -43,7 +43,7 @@ def test_ids_do_not_depend_on_parallelism_chaining_functions_and_settings() -> N
     assert ids(job_graph(keyed, **{"pipeline.operator-chaining.enabled": "false"})) == expected
 
 
-def test_ids_do_not_depend_on_what_is_added_behind() -> None:
+def test_ids_do_not_depend_on_operators_added_later() -> None:
     def longer(numbers: DataStream) -> None:
         keyed(numbers).print()
 
@@ -68,7 +68,7 @@ def test_uid_hash_is_the_id() -> None:
         job_graph(lambda numbers: numbers.map(str).set_uid_hash("xyz"))
 
 
-def test_uid_used_twice_is_refused_with_both_operators() -> None:
+def test_duplicate_uid_is_rejected_with_both_operators() -> None:
     def twice(numbers: DataStream) -> None:
         numbers.map(str).name("One").uid("same").map(str).name("Two").uid("same")
 
@@ -76,7 +76,7 @@ def test_uid_used_twice_is_refused_with_both_operators() -> None:
         job_graph(twice)
 
 
-def test_uid_hash_used_twice_is_refused() -> None:
+def test_duplicate_uid_hash_is_rejected() -> None:
     def twice(numbers: DataStream) -> None:
         numbers.map(str).name("One").set_uid_hash("ab" * 16).map(str).name("Two").uid("u").set_uid_hash("AB" * 16)
 
@@ -84,7 +84,7 @@ def test_uid_hash_used_twice_is_refused() -> None:
         job_graph(twice)
 
 
-def test_missing_uid_is_refused_where_none_may_be_made_up() -> None:
+def test_missing_uid_is_rejected_if_ids_may_not_be_generated() -> None:
     no_uids = {"pipeline.auto-generate-uids": "false"}
 
     with pytest.raises(JobSubmissionError, match="operator 'Source: Sequence Source' has no uid"):

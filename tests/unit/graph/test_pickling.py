@@ -12,8 +12,7 @@ import pytest
 from flinkpy.common import Configuration
 from flinkpy.common.errors import FunctionSerializationError
 from flinkpy.datastream import MapFunction, StreamExecutionEnvironment
-from flinkpy.graph.pickling import dumps_function, name_of_function
-from flinkpy.graph.python_path import user_python_path
+from flinkpy.graph.pickling import dumps_function, name_of_function, user_python_path
 
 A_LOCK = threading.Lock()
 
@@ -97,20 +96,20 @@ def test_object_of_a_bound_method_is_found() -> None:
     assert "the method's object -> attribute 'connection'" in str(failure(BadMap().map))
 
 
-def test_object_that_refuses_is_told_with_its_reason() -> None:
+def test_error_contains_the_reason_of_an_object_that_refuses_pickling() -> None:
     refuses = Refuses()
 
     assert "I stay here" in str(failure(lambda: refuses))
 
 
-def test_endless_structure_ends() -> None:
+def test_search_in_an_endless_structure_ends() -> None:
     loop: list[object] = [A_LOCK]
     loop.append(loop)
 
     assert "element 0" in str(failure(lambda: loop))
 
 
-def test_program_with_such_a_function_names_its_operator() -> None:
+def test_program_error_names_the_operator_of_the_function() -> None:
     env = StreamExecutionEnvironment(Configuration())
     lock = threading.Lock()
     env.from_sequence(1, 2).map(lambda x: (lock, x)).name("Locker")
@@ -119,13 +118,13 @@ def test_program_with_such_a_function_names_its_operator() -> None:
         env.generate_job_graph()
 
 
-def test_names_of_functions() -> None:
+def test_function_names_contain_module_and_qualified_name() -> None:
     assert name_of_function(len) == "builtins.len"
     assert name_of_function(BadMap()).endswith(".BadMap")
     assert name_of_function(functools.partial(len)) == "partial of builtins.len"
 
 
-def test_python_path_has_the_users_directories_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_path_contains_only_the_directories_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [str(tmp_path), "", *sys.path, str(tmp_path), "/no/such/directory"])
 
     found = user_python_path()

@@ -58,7 +58,7 @@ def test_good_graph_is_accepted() -> None:
     validate_job_graph(good())
 
 
-def test_cycle_is_told_by_its_vertices() -> None:
+def test_error_of_a_cycle_names_its_vertices() -> None:
     bad = graph(
         vertex(1, writes=("d1",)),
         vertex(2, reads=("d1", "d3"), writes=("d2",)),
@@ -76,7 +76,7 @@ def test_vertex_that_reads_itself_is_a_cycle() -> None:
     assert "'V1' -> 'V1'" in refused(graph(vertex(1, reads=("d1",), writes=("d1",))))
 
 
-def test_missing_data_set_is_named_with_its_reader() -> None:
+def test_error_of_a_missing_data_set_names_its_reader() -> None:
     bad = good()
     bad.vertices[2].inputs[0].source_data_set_id = "nowhere"
 
@@ -101,7 +101,7 @@ def test_parallelism_must_be_in_range(parallelism: int) -> None:
     assert f"'V2' (v2) has the parallelism {parallelism}" in refused(bad)
 
 
-def test_max_parallelism_must_hold_the_parallelism() -> None:
+def test_max_parallelism_must_not_be_below_the_parallelism() -> None:
     bad = good()
     bad.vertices[1].parallelism = 4
     bad.vertices[1].max_parallelism = 2
@@ -132,7 +132,7 @@ def test_duplicate_ids_are_named() -> None:
         assert text in message
 
 
-def test_output_must_lead_somewhere() -> None:
+def test_output_must_have_a_target() -> None:
     bad = good()
     bad.vertices[0].chain[0].outputs.append(job_pb2.OutputDescriptor())
     bad.vertices[0].chain[0].outputs.append(job_pb2.OutputDescriptor(chained_operator=5))
@@ -145,7 +145,7 @@ def test_output_must_lead_somewhere() -> None:
     assert "writes to data set number 9" in message
 
 
-def test_result_that_nothing_fills_is_named() -> None:
+def test_error_names_a_result_without_a_producer() -> None:
     bad = good()
     del bad.vertices[0].chain[0].outputs[:]
 
@@ -160,7 +160,7 @@ def test_forward_edge_needs_the_same_parallelism() -> None:
     assert "by a forward edge" in refused(bad)
 
 
-def test_inputs_are_numbered_without_a_gap() -> None:
+def test_inputs_must_be_numbered_without_a_gap() -> None:
     two = graph(vertex(1, writes=("d1",)), vertex(2, writes=("d2",)), vertex(3, reads=("d1", "d2")))
     validate_job_graph(two)  # a union
     two.vertices[2].inputs[1].input_index = 1
@@ -170,14 +170,14 @@ def test_inputs_are_numbered_without_a_gap() -> None:
     assert "vertex 'V3' (v3) has the inputs [0, 2]; they must be numbered from 0 without a gap" in refused(two)
 
 
-def test_empty_graph_is_refused() -> None:
+def test_empty_graph_is_rejected() -> None:
     message = refused(job_pb2.JobGraph())
 
     assert "no job id" in message
     assert "no vertices" in message
 
 
-def test_very_many_mistakes_are_cut() -> None:
+def test_list_of_mistakes_is_limited() -> None:
     message = refused(graph(*(vertex(number, reads=("gone",)) for number in range(100))))
 
     assert "more" in message

@@ -1,6 +1,6 @@
 """The two halves of a sink in batch mode: the writers, and the one task that commits what all of them have written.
 
-See `flinkpy.graph.batch_sinks` for why there are two.
+See `flinkpy.graph.batch_mode` for why there are two.
 
 Source: org.apache.flink.streaming.runtime.operators.sink.{SinkWriterOperator, CommitterOperator}.
 """
