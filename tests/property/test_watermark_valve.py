@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark, WatermarkStatus
-from flinkpy.streaming.io.watermark_valve import StatusWatermarkValve
+from flinkpy.streaming.io.combined_watermark import StatusWatermarkValve
 
 IDLE, ACTIVE = WatermarkStatus(is_idle=True), WatermarkStatus(is_idle=False)
 CHANNELS = 3

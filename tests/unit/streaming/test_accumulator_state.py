@@ -1,4 +1,4 @@
-"""Accumulators in checkpoints: nothing is lost or counted twice, whatever the parallelism becomes."""
+"""Restored accumulators lose nothing and count nothing twice at any parallelism."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streaming_fakes import FakeTaskEnvironment
 from flinkpy._proto import checkpoint_pb2, job_pb2
 from flinkpy.common.accumulators import IntCounter
 from flinkpy.state.operator_state import OperatorStateBackend
-from flinkpy.streaming.tasks.accumulator_state import keep_accumulators, restore_accumulators
+from flinkpy.streaming.tasks.operator_chain import keep_accumulators, restore_accumulators
 
 
 def environment(files: Any, **overrides: Any) -> FakeTaskEnvironment:
@@ -26,7 +26,7 @@ def files() -> Any:
 
 
 def checkpointed(files: Any, count: int, restored: checkpoint_pb2.OperatorSubtaskState | None = None) -> Any:
-    """The state of a subtask that has counted so many more."""
+    """Returns the state of a subtask that continued from `restored` and counted further records."""
     subtask = environment(files)
     restore_accumulators(subtask, restored)
     subtask.accumulators.get_or_add("n", IntCounter).add(count)
@@ -48,7 +48,7 @@ def counted(files: Any, restored: checkpoint_pb2.OperatorSubtaskState | None, **
     return value
 
 
-def test_a_restored_subtask_goes_on_where_it_was(files: Any) -> None:
+def test_restored_subtask_continues_its_accumulators(files: Any) -> None:
     first = checkpointed(files, 3)
     assert counted(files, first) == 3
     second = checkpointed(files, 4, first)
@@ -56,17 +56,17 @@ def test_a_restored_subtask_goes_on_where_it_was(files: Any) -> None:
     assert counted(files, checkpointed(files, 0, second)) == 7
 
 
-def test_one_subtask_takes_over_what_two_have_counted(files: Any) -> None:
+def test_subtask_merges_the_accumulators_of_two(files: Any) -> None:
     both = checkpoint_pb2.OperatorSubtaskState()
     for count in (3, 40):
         both.operator.extend(checkpointed(files, count).operator)
     assert counted(files, both) == 43
 
 
-def test_a_subtask_that_gets_nothing_counts_from_zero(files: Any) -> None:
+def test_subtask_without_restored_accumulators_starts_at_zero(files: Any) -> None:
     assert counted(files, None) == 0
     assert counted(files, checkpoint_pb2.OperatorSubtaskState()) == 0
 
 
-def test_another_job_that_starts_from_the_savepoint_counts_anew(files: Any) -> None:
+def test_another_job_ignores_the_accumulators_of_a_savepoint(files: Any) -> None:
     assert counted(files, checkpointed(files, 3), job_id="another") == 0

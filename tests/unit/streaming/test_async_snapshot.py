@@ -14,7 +14,7 @@ from flinkpy.streaming.checkpoint.async_snapshot import AsyncSnapshot, size_of
 
 
 class Reports:
-    """A snapshot with what it reports and how often its parts were released."""
+    """A snapshot that records its reports and how often its parts were released."""
 
     def __init__(self, num_parts: int = 1) -> None:
         self.streams = MemoryStreams()
@@ -55,7 +55,7 @@ def failing(streams):
     raise ValueError("broken")
 
 
-def test_the_last_part_reports_all_of_them():
+def test_last_part_reports_all_parts():
     reports = Reports(3)
     executor = DirectExecutor()
     reports.snapshot.run_part(executor, writing("a"), reports.release)
@@ -72,7 +72,7 @@ def test_the_last_part_reports_all_of_them():
     assert not reports.snapshot.is_running
 
 
-def test_the_first_failure_is_reported_once_and_leaves_no_file():
+def test_first_failure_is_reported_once_and_leaves_no_file():
     reports = Reports(2)
     executor = DirectExecutor()
     reports.snapshot.run_part(executor, failing, reports.release)
@@ -85,7 +85,7 @@ def test_the_first_failure_is_reported_once_and_leaves_no_file():
     assert reports.released == 2
 
 
-def test_what_is_cancelled_before_it_began_is_released_and_not_reported():
+def test_part_cancelled_before_it_starts_is_released_and_not_reported():
     reports = Reports()
     executor = DirectExecutor()
     executor.is_held = True
@@ -100,7 +100,7 @@ def test_what_is_cancelled_before_it_began_is_released_and_not_reported():
     assert not reports.snapshot.is_running
 
 
-def test_a_part_that_comes_after_the_end_is_only_released():
+def test_part_that_arrives_after_the_end_is_only_released():
     reports = Reports(2)
     reports.snapshot.cancel()
 
@@ -110,7 +110,7 @@ def test_a_part_that_comes_after_the_end_is_only_released():
     assert reports.streams.files == {}
 
 
-def test_a_write_under_way_stops_at_its_next_step_when_it_is_cancelled():
+def test_cancelled_write_stops_at_its_next_step():
     reports = Reports()
     began, go_on = threading.Event(), threading.Event()
 
@@ -136,7 +136,7 @@ def test_a_write_under_way_stops_at_its_next_step_when_it_is_cancelled():
     assert not reports.snapshot.is_running
 
 
-def test_an_executor_that_is_shut_down_declines():
+def test_snapshot_is_declined_if_the_executor_is_shut_down():
     reports = Reports()
     executor = DirectExecutor()
     executor.is_shut_down = True
@@ -147,7 +147,7 @@ def test_an_executor_that_is_shut_down_declines():
     assert reports.released == 1
 
 
-def test_a_report_that_cannot_be_made_is_a_failure():
+def test_failed_acknowledgement_declines_the_snapshot():
     reports = Reports()
 
     def refuse(metrics, states):
@@ -170,7 +170,7 @@ def test_parts_on_several_threads_report_once(round_number):
     assert reports.released == 8
 
 
-def test_a_file_that_several_channels_share_counts_once():
+def test_file_shared_by_several_channels_counts_once():
     file = checkpoint_pb2.StreamStateHandle(path="x", size_bytes=10)
     state = checkpoint_pb2.OperatorSubtaskState(
         channels=[checkpoint_pb2.ChannelStateHandle(channel_index=n, file=file) for n in range(3)]

@@ -5,11 +5,12 @@ import pytest
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
 from flinkpy.records.elements import CheckpointBarrier
-from flinkpy.streaming.io.checkpointing.barrier_handler import MAX_PENDING, CheckpointBarrierHandler
-from flinkpy.streaming.io.checkpointing.effects import (
+from flinkpy.streaming.io.checkpointing.barrier_handler import (
+    MAX_PENDING,
     AbortCapture,
     AbortCheckpoint,
     BlockChannel,
+    CheckpointBarrierHandler,
     ConvertQueuedBarriers,
     FinishCapture,
     SetAlignmentTimer,
@@ -42,7 +43,7 @@ def triggered(effects):
     ]
 
 
-def test_one_channel_triggers_at_its_barrier():
+def test_single_channel_triggers_at_its_barrier():
     handler = CheckpointBarrierHandler(1)
 
     effects = handler.on_barrier(0, barrier(1), 1_000)
@@ -59,7 +60,7 @@ def test_aligned_channels_are_blocked_until_the_last_barrier():
     assert handler.on_barrier(2, barrier(1), 1_000) == [TriggerCheckpoint(barrier(1)), UnblockChannels()]
 
 
-def test_at_least_once_counts_and_blocks_nothing():
+def test_at_least_once_counts_barriers_and_blocks_no_channel():
     handler = CheckpointBarrierHandler(2)
     first, second = barrier(1, AT_LEAST_ONCE), barrier(2, AT_LEAST_ONCE)
 
@@ -70,7 +71,7 @@ def test_at_least_once_counts_and_blocks_nothing():
     assert handler.on_barrier(1, second, 0) == [TriggerCheckpoint(second)]
 
 
-def test_a_counted_checkpoint_that_a_channel_skips_is_given_up():
+def test_counted_checkpoint_is_aborted_if_a_channel_skips_it():
     handler = CheckpointBarrierHandler(2)
     handler.on_barrier(0, barrier(1, AT_LEAST_ONCE), 0)
 
@@ -80,7 +81,7 @@ def test_a_counted_checkpoint_that_a_channel_skips_is_given_up():
     assert handler.pending == [2]
 
 
-def test_no_more_than_so_many_are_counted():
+def test_number_of_counted_checkpoints_is_limited():
     handler = CheckpointBarrierHandler(2)
 
     effects = [
@@ -94,7 +95,7 @@ def test_no_more_than_so_many_are_counted():
     assert len(handler.pending) == MAX_PENDING
 
 
-def test_an_unaligned_checkpoint_is_taken_at_the_first_barrier():
+def test_unaligned_checkpoint_is_taken_at_the_first_barrier():
     handler = CheckpointBarrierHandler(2)
 
     first = handler.on_barrier(0, barrier(1, UNALIGNED), 0)
@@ -105,13 +106,13 @@ def test_an_unaligned_checkpoint_is_taken_at_the_first_barrier():
     assert second == [FinishCapture(1)]
 
 
-def test_one_unaligned_channel_captures_what_its_barrier_overtook():
+def test_single_unaligned_channel_captures_the_overtaken_records():
     effects = CheckpointBarrierHandler(1).on_barrier(0, barrier(1, UNALIGNED), 0)
 
     assert kinds(effects)[1:] == ["StartCapture", "TriggerCheckpoint", "UnblockChannels", "FinishCapture"]
 
 
-def test_channels_that_stay_aligned_are_waited_for():
+def test_unaligned_checkpoint_waits_for_channels_that_stay_aligned():
     handler = CheckpointBarrierHandler(3, aligned_only={2})
 
     assert handler.on_barrier(0, barrier(1, UNALIGNED), 0) == [StartAlignment(1, 1_000), BlockChannel(0)]
@@ -121,7 +122,7 @@ def test_channels_that_stay_aligned_are_waited_for():
     assert handler.on_barrier(1, barrier(1, UNALIGNED), 0) == [FinishCapture(1)]
 
 
-def test_a_barrier_of_a_channel_that_stays_aligned_may_start_an_unaligned_checkpoint():
+def test_barrier_of_an_aligned_channel_may_start_an_unaligned_checkpoint():
     handler = CheckpointBarrierHandler(2, aligned_only={0})
 
     effects = handler.on_barrier(0, barrier(1, FORCED), 0)
@@ -130,7 +131,7 @@ def test_a_barrier_of_a_channel_that_stays_aligned_may_start_an_unaligned_checkp
     assert handler.on_barrier(1, barrier(1, UNALIGNED), 0) == [FinishCapture(1)]
 
 
-def test_where_all_channels_stay_aligned_the_checkpoint_goes_on_as_it_was():
+def test_checkpoint_keeps_its_alignment_if_all_channels_stay_aligned():
     handler = CheckpointBarrierHandler(2, aligned_only={0, 1})
 
     assert kinds(handler.on_barrier(0, barrier(1, FORCED), 0)) == ["StartAlignment", "BlockChannel"]
@@ -139,7 +140,7 @@ def test_where_all_channels_stay_aligned_the_checkpoint_goes_on_as_it_was():
     assert triggered(handler.on_barrier(1, barrier(2, FORCED, timeout_ms=10), 0)) == [(2, ALIGNED, False)]
 
 
-def test_an_alignment_that_takes_too_long_turns_unaligned():
+def test_alignment_turns_unaligned_after_the_timeout():
     handler = CheckpointBarrierHandler(3)
 
     first = handler.on_barrier(0, barrier(1, timeout_ms=300), 1_100)
@@ -152,7 +153,7 @@ def test_an_alignment_that_takes_too_long_turns_unaligned():
     assert handler.on_alignment_timeout(1) == []
 
 
-def test_an_alignment_that_began_too_late_turns_unaligned_at_once():
+def test_late_alignment_turns_unaligned_at_once():
     handler = CheckpointBarrierHandler(2)
 
     effects = handler.on_barrier(0, barrier(1, timeout_ms=300), 1_300)
@@ -167,13 +168,13 @@ def test_an_alignment_that_began_too_late_turns_unaligned_at_once():
     ]
 
 
-def test_a_barrier_of_a_host_whose_clock_is_ahead_is_not_waited_for_longer_than_the_timeout():
+def test_alignment_timeout_holds_if_the_sender_clock_is_ahead():
     handler = CheckpointBarrierHandler(3)
     effects = handler.on_barrier(0, barrier(1, timeout_ms=300, timestamp_ms=3_600_000), 1_000)
     assert [effect.delay_ms for effect in effects if isinstance(effect, SetAlignmentTimer)] == [300]
 
 
-def test_a_timeout_after_the_alignment_means_nothing():
+def test_timeout_after_the_alignment_is_ignored():
     handler = CheckpointBarrierHandler(2)
     handler.on_barrier(0, barrier(1, timeout_ms=300), 1_000)
     handler.on_barrier(1, barrier(1, timeout_ms=300), 1_000)
@@ -181,7 +182,7 @@ def test_a_timeout_after_the_alignment_means_nothing():
     assert handler.on_alignment_timeout(1) == []
 
 
-def test_a_barrier_that_turned_unaligned_upstream_turns_the_task():
+def test_barrier_that_turned_unaligned_upstream_turns_the_alignment_unaligned():
     handler = CheckpointBarrierHandler(3)
     handler.on_barrier(0, barrier(1, timeout_ms=300), 1_000)
 
@@ -191,7 +192,7 @@ def test_a_barrier_that_turned_unaligned_upstream_turns_the_task():
     assert handler.on_barrier(2, barrier(1, UNALIGNED), 1_100) == [FinishCapture(1)]
 
 
-def test_a_newer_barrier_on_a_channel_that_owes_an_older_one_gives_that_up():
+def test_newer_barrier_aborts_an_older_checkpoint_that_waits_for_the_channel():
     handler = CheckpointBarrierHandler(2)
     handler.on_barrier(0, barrier(1), 0)
 
@@ -206,7 +207,7 @@ def test_a_newer_barrier_on_a_channel_that_owes_an_older_one_gives_that_up():
     assert triggered(handler.on_barrier(0, barrier(2), 0)) == [(2, ALIGNED, False)]
 
 
-def test_a_newer_unaligned_barrier_ends_the_capture_of_an_older_one():
+def test_newer_unaligned_barrier_aborts_an_older_capture():
     handler = CheckpointBarrierHandler(2)
     handler.on_barrier(0, barrier(1, UNALIGNED), 0)
 
@@ -219,7 +220,7 @@ def test_a_newer_unaligned_barrier_ends_the_capture_of_an_older_one():
 
 
 @pytest.mark.parametrize("alignment", [ALIGNED, UNALIGNED, AT_LEAST_ONCE])
-def test_late_and_repeated_barriers_mean_nothing(alignment):
+def test_late_and_repeated_barriers_are_ignored(alignment):
     handler = CheckpointBarrierHandler(2)
     for channel in (0, 1):
         handler.on_barrier(channel, barrier(5, alignment), 0)
@@ -231,7 +232,7 @@ def test_late_and_repeated_barriers_mean_nothing(alignment):
 
 
 @pytest.mark.parametrize("alignment", [ALIGNED, UNALIGNED, AT_LEAST_ONCE])
-def test_a_channel_that_has_ended_counts_as_one_whose_barrier_came(alignment):
+def test_ended_channel_counts_as_a_channel_with_a_barrier(alignment):
     handler = CheckpointBarrierHandler(3)
     handler.on_end_of_partition(2)
     first = handler.on_barrier(0, barrier(1, alignment), 0)
@@ -244,7 +245,7 @@ def test_a_channel_that_has_ended_counts_as_one_whose_barrier_came(alignment):
 
 
 @pytest.mark.parametrize("alignment", [ALIGNED, UNALIGNED, AT_LEAST_ONCE])
-def test_a_cancelled_checkpoint_is_given_up_and_its_other_barriers_are_ignored(alignment):
+def test_cancelled_checkpoint_is_aborted_and_its_other_barriers_are_ignored(alignment):
     handler = CheckpointBarrierHandler(3)
     handler.on_barrier(0, barrier(1, alignment), 0)
 
@@ -257,7 +258,7 @@ def test_a_cancelled_checkpoint_is_given_up_and_its_other_barriers_are_ignored(a
     assert handler.on_cancel_marker(2, 1) == []
 
 
-def test_a_checkpoint_may_be_cancelled_before_its_first_barrier():
+def test_checkpoint_can_be_cancelled_before_its_first_barrier():
     handler = CheckpointBarrierHandler(2)
 
     effects = handler.on_cancel_marker(0, 3)
@@ -267,7 +268,7 @@ def test_a_checkpoint_may_be_cancelled_before_its_first_barrier():
     assert kinds(handler.on_barrier(1, barrier(4), 0)) == ["StartAlignment", "BlockChannel"]
 
 
-def test_a_cancel_marker_of_a_newer_checkpoint_gives_up_the_older_one_it_stands_for():
+def test_cancel_marker_of_a_newer_checkpoint_aborts_an_older_one():
     handler = CheckpointBarrierHandler(2)
     handler.on_barrier(0, barrier(1), 0)
 
@@ -276,7 +277,7 @@ def test_a_cancel_marker_of_a_newer_checkpoint_gives_up_the_older_one_it_stands_
     assert [effect.checkpoint_id for effect in effects if isinstance(effect, AbortCheckpoint)] == [1, 2]
 
 
-def test_an_abort_releases_the_channels_and_is_not_reported_back():
+def test_abort_releases_the_channels_and_is_not_reported_back():
     handler = CheckpointBarrierHandler(2)
     handler.on_barrier(0, barrier(1), 0)
 
@@ -285,7 +286,7 @@ def test_an_abort_releases_the_channels_and_is_not_reported_back():
     assert handler.on_aborted(1) == []
 
 
-def test_an_abort_may_come_before_the_barrier():
+def test_abort_may_arrive_before_the_barrier():
     handler = CheckpointBarrierHandler(2)
 
     assert handler.on_aborted(2) == [AbortCheckpoint(2, None)]
@@ -293,7 +294,7 @@ def test_an_abort_may_come_before_the_barrier():
     assert kinds(handler.on_barrier(0, barrier(1), 0)) == ["StartAlignment", "BlockChannel"]
 
 
-def test_where_all_producers_have_finished_the_end_of_the_channels_is_the_barrier():
+def test_ends_of_channels_replace_barriers_after_all_producers_finished():
     handler = CheckpointBarrierHandler(2)
     handler.on_end_of_partition(0)
 

@@ -1,4 +1,4 @@
-"""Whole tasks and their checkpoints: barriers in, barriers out, snapshots, restore, and how tasks end."""
+"""Checkpoints of whole tasks: barriers, snapshots, restores, and the end of tasks."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def barrier(checkpoint_id, alignment=ALIGNED, **more):
 
 
 class Summing(MapFunction, CheckpointedFunction, CheckpointListener):
-    """Emits running sums; the sum is a list state of its own."""
+    """Emits running sums. The sum is a list state."""
 
     def __init__(self, name: str = "sum", fails: str = "") -> None:
         self.name = name
@@ -123,7 +123,7 @@ class Parity(KeySelector):
 
 
 class CountAndRemind(KeyedProcessFunction):
-    """Counts per key; a record sets an event-time timer and, if it is 100 or more, one of processing time."""
+    """Counts per key. A record registers an event-time timer and, from 100 on, a processing-time timer."""
 
     def open(self, runtime_context):
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -149,7 +149,7 @@ def source(*batches):
 
 
 class Run:
-    """A task and what it meets. `restored`: (snapshot, files) of an earlier one."""
+    """A task with its environment. `restored` is the (snapshot, files) of an earlier task."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class Run:
 
     @property
     def stream(self):
-        """Rows and elements of the first channel in order, barriers by their id."""
+        """Returns the rows and elements of the first channel in order, and the ids of barriers."""
         out: list[Any] = []
         for item in self.partitions[0].items[0]:
             if isinstance(item, Batch):
@@ -222,7 +222,7 @@ class Run:
 
 
 def gate_of(*items, channels=1, ends=True):
-    """Items are (channel, item) or items of channel 0."""
+    """Returns a gate with the items: (channel, item), or an item of channel 0."""
     gate = FakeInputGate(channels)
     for item in items:
         gate.put(*item) if isinstance(item, tuple) else gate.put(0, item)
@@ -236,7 +236,7 @@ def gate_of(*items, channels=1, ends=True):
 # -- the road -----------------------------------------------------------------------------------------------------
 
 
-def test_a_source_task_takes_a_checkpoint_and_another_goes_on_from_it():
+def test_source_task_restores_the_checkpoint_of_another():
     run = Run([source([1, 2], Do("trigger"), [3, 4]), summing()], results=1)
     HOOKS["trigger"] = run.trigger(5)
     run.invoke()
@@ -255,7 +255,7 @@ def test_a_source_task_takes_a_checkpoint_and_another_goes_on_from_it():
     assert EVENTS[0] == ("sum", "restored", 1)
 
 
-def test_a_keyed_task_goes_on_with_its_state_and_timers():
+def test_keyed_task_restores_its_state_and_timers():
     first = gate_of(Batch([1, 2, 3]), (1, barrier(7)), (1, Batch([5])), barrier(7), Batch([7]), channels=2)
     run = Run([counting()], gates=[first], results=1).invoke()
 
@@ -270,7 +270,7 @@ def test_a_keyed_task_goes_on_with_its_state_and_timers():
     assert sorted(again.rows[2:]) == [("EVENT_TIME", 50, 0, 2), ("EVENT_TIME", 50, 1, 3)]
 
 
-def test_restored_processing_time_timers_fire_and_those_overdue_at_once():
+def test_restored_processing_time_timers_fire_and_overdue_ones_fire_at_once():
     run = Run([counting()], gates=[gate_of(Batch([2_000, 3_001]), barrier(1))], results=1).invoke()
     gate = gate_of(Do("later"), Batch([4]))
     again = Run([counting()], gates=[gate], results=1, restored=run.snapshot(1))
@@ -282,7 +282,7 @@ def test_restored_processing_time_timers_fire_and_those_overdue_at_once():
     assert ("PROCESSING_TIME", 3_001, 1, 1) in again.rows
 
 
-def test_the_task_goes_on_while_the_snapshot_is_written_and_the_snapshot_does_not_change():
+def test_task_processes_records_while_an_unchanged_snapshot_is_written():
     run = Run([counting()], gates=[gate_of(Batch([1]), barrier(1), Batch([1, 1]), Do("write"), Batch([1]))], results=1)
     run.state.io_executor.is_held = True
 
@@ -300,7 +300,7 @@ def test_the_task_goes_on_while_the_snapshot_is_written_and_the_snapshot_does_no
     assert again.rows == [(1, 2)]
 
 
-def test_functions_in_one_loop_have_their_states_apart():
+def test_fused_functions_have_separate_states():
     run = Run([source([1, 2], Do("trigger"), [3]), summing("a"), summing("b")], results=1)
     HOOKS["trigger"] = run.trigger(1)
     run.invoke()
@@ -311,7 +311,7 @@ def test_functions_in_one_loop_have_their_states_apart():
     assert Run([source(), summing("a"), summing("b")], results=1, restored=(snapshot, files)).invoke().rows == [10]
 
 
-def test_state_of_a_function_that_asks_for_none_any_more_stays_in_the_checkpoints():
+def test_checkpoints_keep_state_that_a_function_no_longer_uses():
     run = Run([source([1, 2], Do("trigger"), [3]), summing()], results=1)
     HOOKS["trigger"] = run.trigger(1)
     run.invoke()
@@ -325,7 +325,7 @@ def test_state_of_a_function_that_asks_for_none_any_more_stays_in_the_checkpoint
     assert third.rows == [6]
 
 
-def test_column_aggregates_are_state():
+def test_checkpoints_contain_column_aggregates():
     aggregates = (specs.ColumnAggregate("n", "COUNT"), specs.ColumnAggregate("total", "SUM", "v"))
 
     def chain(emit):
@@ -344,7 +344,7 @@ def test_column_aggregates_are_state():
         assert sorted(again.rows) == expected
 
 
-def test_results_that_were_emitted_at_the_end_are_not_emitted_again():
+def test_restored_task_does_not_emit_its_final_results_again():
     aggregates = (specs.ColumnAggregate("n", "COUNT"),)
     chain = [specs.ColumnAggregateSpec(specs.FieldKeySelector(("k",)), aggregates, "FINAL")]
     batch = Batch(pa.RecordBatch.from_pydict({"k": ["a"]}))
@@ -364,7 +364,7 @@ def test_results_that_were_emitted_at_the_end_are_not_emitted_again():
 # -- failures, aborts, notifications --------------------------------------------------------------------------------
 
 
-def test_a_failure_of_the_asynchronous_part_declines_and_the_task_lives_on():
+def test_failed_asynchronous_phase_declines_and_the_task_continues():
     run = Run([counting()], gates=[gate_of(Batch([1]), barrier(1), Batch([1]), barrier(2))], results=1)
     run.state.files.fails_after = 0
 
@@ -387,7 +387,7 @@ def test_a_failure_of_the_asynchronous_part_declines_and_the_task_lives_on():
 
 
 @pytest.mark.parametrize("fails", ["initialize_state", "snapshot_state", "complete"])
-def test_a_checkpoint_method_that_raises_fails_the_task_and_is_named(fails):
+def test_error_of_a_checkpoint_method_fails_the_task_and_names_the_method(fails):
     run = Run([source([1], Do("trigger"), Do("complete"), [2]), summing(fails=fails)], results=1)
     HOOKS["trigger"], HOOKS["complete"] = run.trigger(1), run.complete(1)
 
@@ -397,7 +397,7 @@ def test_a_checkpoint_method_that_raises_fails_the_task_and_is_named(fails):
     assert run.task.state is StreamTaskState.FAILED
 
 
-def test_an_abort_stops_the_writing_and_nothing_is_reported():
+def test_abort_stops_the_writing_and_prevents_the_report():
     gate = gate_of(Batch([1]), barrier(1), Do("abort"), Batch([1]), Do("write"), Batch([1]))
     run = Run([summing()], gates=[gate], results=1)
     run.state.io_executor.is_held = True
@@ -411,7 +411,7 @@ def test_an_abort_stops_the_writing_and_nothing_is_reported():
     assert run.stream == [1, "barrier 1", 2, 3]
 
 
-def test_an_abort_before_the_trigger_cancels_the_checkpoint_downstream():
+def test_abort_before_the_trigger_cancels_the_checkpoint_downstream():
     run = Run([source([1], Do("abort"), [2], Do("trigger"), [3], Do("next"), [4]), summing()], results=1)
     HOOKS["abort"], HOOKS["trigger"], HOOKS["next"] = run.abort(3), run.trigger(3), run.trigger(4)
     run.invoke()
@@ -421,7 +421,7 @@ def test_an_abort_before_the_trigger_cancels_the_checkpoint_downstream():
     assert run.state.declined == []
 
 
-def test_a_cancel_marker_is_declined_and_passed_on():
+def test_task_declines_and_forwards_a_cancel_marker():
     gate = gate_of(barrier(1), Batch([1]), (1, CancelCheckpointMarker(1)), (1, Batch([2])), channels=2)
     run = Run([summing()], gates=[gate], results=1).invoke()
 
@@ -434,7 +434,7 @@ def test_a_cancel_marker_is_declined_and_passed_on():
     assert sorted(run.stream[1:]) == [1, 3]
 
 
-def test_completion_is_told_once_though_the_message_comes_twice_late_or_not_at_all():
+def test_operators_learn_of_a_completion_once_even_if_messages_repeat_or_are_lost():
     run = Run([source([1], *map(Do, "abcde"), [2]), summing()], results=1)
     HOOKS["a"], HOOKS["b"], HOOKS["c"] = run.complete(4), run.complete(4), run.complete(3)
     HOOKS["d"] = run.abort(8, latest=7)
@@ -449,7 +449,7 @@ def test_completion_is_told_once_though_the_message_comes_twice_late_or_not_at_a
     assert run.state.completed == [4, 7]
 
 
-def test_a_trigger_after_the_end_is_declined():
+def test_ended_task_declines_a_trigger():
     run = Run([source([1])], results=1).invoke()
     run.task.trigger_checkpoint(9, 1_000, options())
 
@@ -458,8 +458,8 @@ def test_a_trigger_after_the_end_is_declined():
     assert failure_reason(error) is CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
 
 
-def test_a_trigger_that_the_end_of_the_task_leaves_in_its_mailbox_is_declined(monkeypatch):
-    """Nobody would answer it: the coordinator would wait for the task until it knows that it has ended, and longer."""
+def test_task_that_ends_declines_a_trigger_in_its_mailbox(monkeypatch):
+    """Without the decline, the coordinator would wait for the answer of a task that has ended."""
     run = Run([source([1])], results=1)
     close = TaskMailbox.close
 
@@ -476,7 +476,7 @@ def test_a_trigger_that_the_end_of_the_task_leaves_in_its_mailbox_is_declined(mo
     assert run.state.acknowledged == {}
 
 
-def test_a_cancelled_task_leaves_no_writer_at_work_on_its_state():
+def test_cancelled_task_waits_for_the_writers_of_its_state():
     run = Run([counting()], gates=[gate_of(Batch([1]), barrier(1), Do("cancel"), ends=False)], results=1)
     run.state.io_executor.is_held = True
     HOOKS["cancel"] = run.task.cancel
@@ -489,7 +489,7 @@ def test_a_cancelled_task_leaves_no_writer_at_work_on_its_state():
     assert run.state.declined == []
 
 
-def test_a_trigger_does_not_overtake_an_operator_event():
+def test_trigger_does_not_overtake_an_operator_event():
     from flinkpy.connector_api.source import AddSplits
 
     run = Run([source([1], Do("events"), [2]), summing()], results=1)
@@ -508,7 +508,7 @@ def test_a_trigger_does_not_overtake_an_operator_event():
 # -- the end of bounded inputs --------------------------------------------------------------------------------------
 
 
-def test_a_task_stays_until_a_checkpoint_contains_its_end():
+def test_task_waits_until_a_checkpoint_contains_its_end():
     run = Run([source([1], Do("early"), [2]), summing()], results=1, configuration=WITH_CHECKPOINTS)
     HOOKS["early"] = run.trigger(1)
 
@@ -529,7 +529,7 @@ def test_a_task_stays_until_a_checkpoint_contains_its_end():
     assert ("sum", "complete", 3) in EVENTS
 
 
-def test_a_finished_task_that_still_has_something_to_commit_is_not_restored_as_finished():
+def test_finished_task_with_committables_is_not_restored_as_finished():
     run = Run([source([1]), summing()], results=1, configuration=WITH_CHECKPOINTS)
 
     def on_end_of_data():
@@ -545,7 +545,7 @@ def test_a_finished_task_that_still_has_something_to_commit_is_not_restored_as_f
     assert snapshot.has_reached_end, "the JobMaster must know that it goes"
 
 
-def test_barriers_are_taken_while_the_task_waits_at_its_end():
+def test_task_handles_barriers_while_it_waits_at_its_end():
     first, second = FakeInputGate(1), FakeInputGate(1)
     for item in (Batch([1]), EndOfData(), barrier(4), Do("complete"), EndOfPartition()):
         first.put(0, item)
@@ -565,7 +565,7 @@ def test_barriers_are_taken_while_the_task_waits_at_its_end():
     assert run.stream == [1, 2, "barrier 4"]
 
 
-def test_no_checkpoint_is_waited_for_where_none_are_taken():
+def test_task_does_not_wait_if_checkpoints_are_disabled():
     run = Run([source([1]), summing()], results=1).invoke()
     off = {**WITH_CHECKPOINTS, "execution.checkpointing.checkpoints-after-tasks-finish": "false"}
     other = Run([source([1]), summing()], results=1, configuration=off).invoke()
@@ -574,7 +574,7 @@ def test_no_checkpoint_is_waited_for_where_none_are_taken():
     assert run.elements[-1] == other.elements[-1] == EndOfPartition()
 
 
-def test_a_task_restored_as_finished_only_passes_the_ends_on():
+def test_task_restored_as_finished_only_forwards_the_ends():
     finished = checkpoint_pb2.TaskStateSnapshot(is_finished=True)
     run = Run([source([1, 2]), summing()], results=1, restored=(finished, None), configuration=WITH_CHECKPOINTS)
     run.invoke()
@@ -589,7 +589,7 @@ def test_a_task_restored_as_finished_only_passes_the_ends_on():
 
 
 class Committing(ListSink):
-    """Its writer hands over what it wrote; its committer puts that into WRITTEN."""
+    """A sink whose writer returns its records as committables. Its committer adds them to WRITTEN."""
 
     def create_writer(self, context):
         return CommittingWriter()
@@ -618,7 +618,7 @@ class ListCommitter(Committer):
         self.log.extend(request.get_committable() for request in requests)
 
 
-def test_what_a_finished_task_had_to_commit_is_committed_though_nothing_is_opened():
+def test_task_restored_as_finished_commits_without_opening_operators():
     chain = [source([1, 2], Do("trigger")), specs.SinkSpec(Committing("out"))]
     run = Run(chain, configuration=WITH_CHECKPOINTS)
     run.state.on_acknowledge = lambda checkpoint_id: run.task.cancel()
@@ -637,13 +637,13 @@ def test_what_a_finished_task_had_to_commit_is_committed_though_nothing_is_opene
 
 
 def _moved(snapshot):
-    """The sink is one further down the chain now."""
+    """The sink is one position further down the chain than in the checkpoint."""
     moved = checkpoint_pb2.TaskStateSnapshot(is_finished=True)
     moved.operators["op2"].CopyFrom(snapshot.operators["op1"])
     return moved
 
 
-def test_inputs_that_end_without_drain_finish_nothing():
+def test_task_finishes_no_operators_if_its_inputs_end_without_drain():
     gate = gate_of(Batch([1]), EndOfData(drain=False), EndOfPartition(), ends=False)
     run = Run([counting(), specs.SinkSpec(ListSink("out"))], gates=[gate], configuration=WITH_CHECKPOINTS)
     run.invoke()
@@ -652,7 +652,7 @@ def test_inputs_that_end_without_drain_finish_nothing():
     assert run.env.ends_of_data == 0
 
 
-def test_a_task_is_triggered_itself_where_all_its_producers_have_finished():
+def test_task_takes_a_triggered_checkpoint_after_all_producers_finished():
     gate = gate_of(Do("trigger"), Batch([1]), Batch([2]))
     run = Run([summing()], gates=[gate], results=1)
     HOOKS["trigger"] = run.trigger(6)
@@ -668,7 +668,7 @@ SUSPEND = checkpoint_pb2.SYNC_SAVEPOINT_SUSPEND
 TERMINATE = checkpoint_pb2.SYNC_SAVEPOINT_TERMINATE
 
 
-def test_a_source_stopped_with_a_savepoint_emits_nothing_more():
+def test_source_stopped_with_a_savepoint_emits_no_more_records():
     run = Run([source([1], Do("stop"), [2, 3]), summing()], results=1)
     HOOKS["stop"] = run.trigger(1, kind=SUSPEND)
     run.state.on_acknowledge = lambda checkpoint_id: run.complete(checkpoint_id)()
@@ -681,7 +681,7 @@ def test_a_source_stopped_with_a_savepoint_emits_nothing_more():
     assert Run([source(), summing()], results=1, restored=run.snapshot(1)).invoke().rows == [3, 6]
 
 
-def test_a_task_stopped_with_a_savepoint_fires_no_timers_and_finishes_no_operators():
+def test_task_stopped_with_a_savepoint_fires_no_timers_and_finishes_no_operators():
     gate = gate_of(Batch([3]), barrier(1, kind=SUSPEND), EndOfData(drain=False), EndOfPartition(), ends=False)
     run = Run([counting(), specs.SinkSpec(ListSink("out"))], gates=[gate])
     run.state.on_acknowledge = lambda checkpoint_id: (run.clock.advance(10_000), run.complete(checkpoint_id)())
@@ -690,7 +690,7 @@ def test_a_task_stopped_with_a_savepoint_fires_no_timers_and_finishes_no_operato
     assert WRITTEN["out"] == [(1, 1), ("flush", False), "close"]
 
 
-def test_a_savepoint_with_drain_is_taken_after_the_end_of_time_and_data():
+def test_savepoint_with_drain_follows_the_end_of_time_and_data():
     run = Run([source([1], Do("stop"), [2, 3]), summing()], results=1)
     HOOKS["stop"] = run.trigger(1, kind=TERMINATE)
     run.state.on_acknowledge = lambda checkpoint_id: run.complete(checkpoint_id)()
@@ -702,7 +702,7 @@ def test_a_savepoint_with_drain_is_taken_after_the_end_of_time_and_data():
     assert run.rows == [1]
 
 
-def test_a_drained_task_stays_until_the_savepoint_is_complete():
+def test_drained_task_waits_until_the_savepoint_is_complete():
     gate = gate_of(
         Batch([1]),
         Watermark(MAX_WATERMARK),
@@ -720,12 +720,12 @@ def test_a_drained_task_stays_until_the_savepoint_is_complete():
 
 
 @pytest.mark.parametrize("kind", [SUSPEND, TERMINATE])
-def test_a_savepoint_that_was_to_stop_the_job_and_fails_fails_the_task(kind):
+def test_failed_savepoint_that_stops_the_job_fails_the_task(kind):
     run = Run([source([1], Do("stop"), [2, 3]), summing()], results=1)
     HOOKS["stop"] = run.trigger(1, kind=kind)
     run.state.on_acknowledge = lambda checkpoint_id: run.abort(checkpoint_id)()
 
-    with pytest.raises(CheckpointError, match="savepoint 1 that was to stop the job failed"):
+    with pytest.raises(CheckpointError, match="savepoint 1, which was to stop the job, failed"):
         run.invoke()
 
     assert run.task.state is StreamTaskState.FAILED
@@ -734,7 +734,7 @@ def test_a_savepoint_that_was_to_stop_the_job_and_fails_fails_the_task(kind):
 # -- unaligned ------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_in_flight_is_part_of_an_unaligned_checkpoint_and_processed_first_after_it():
+def test_restored_task_first_processes_the_in_flight_records_of_an_unaligned_checkpoint():
     # The first channel's barrier overtakes a batch; the second's comes when the task has gone on.
     gate = gate_of(Batch([1]), Do("barriers"), Batch([2]), (1, Batch([10])), Do("late"), channels=2)
     run = Run([summing()], gates=[gate], results=1, partitioners=["REBALANCE"])
@@ -760,7 +760,7 @@ def test_what_is_in_flight_is_part_of_an_unaligned_checkpoint_and_processed_firs
     assert [3, 13] in EVENTS
 
 
-def test_what_a_barrier_overtakes_in_the_outputs_is_part_of_the_checkpoint():
+def test_checkpoint_contains_the_output_records_that_a_barrier_overtakes():
     run = Run([source([1, 2], Do("trigger"), [3]), summing()], results=1, results_as=["HASH"])
     HOOKS["trigger"] = run.trigger(1, UNALIGNED)
     run.invoke()
@@ -771,7 +771,7 @@ def test_what_a_barrier_overtakes_in_the_outputs_is_part_of_the_checkpoint():
     assert len(handle.offsets) == 1
 
 
-def test_a_barrier_stays_in_order_on_an_edge_that_takes_no_part():
+def test_barrier_stays_in_order_on_an_edge_without_unaligned_support():
     run = Run([source([1, 2], Do("a"), Do("b")), summing()], results=1, results_as=["FORWARD"])
     HOOKS["a"], HOOKS["b"] = run.trigger(1, UNALIGNED), run.trigger(2, ALIGNED, timeout_ms=500)
     run.invoke()
@@ -782,7 +782,7 @@ def test_a_barrier_stays_in_order_on_an_edge_that_takes_no_part():
     assert not run.state.acknowledged[1][1].operators["op0"].channels
 
 
-def test_an_aligned_barrier_that_does_not_get_out_in_time_overtakes():
+def test_aligned_barrier_overtakes_output_records_after_its_timeout():
     run = Run([source([1, 2], Do("trigger"), Do("later"), [3]), summing()], results=1, results_as=["HASH"])
     run.partitions[0].queued_barrier = 1
     HOOKS["trigger"] = run.trigger(1, ALIGNED, timeout_ms=500)
@@ -799,7 +799,7 @@ def test_an_aligned_barrier_that_does_not_get_out_in_time_overtakes():
     assert snapshot.operators["op0"].channels[0].is_output
 
 
-def test_an_aligned_barrier_that_has_left_keeps_the_checkpoint_aligned():
+def test_checkpoint_stays_aligned_if_the_barrier_leaves_in_time():
     run = Run([source([1, 2], Do("trigger"), [3]), summing()], results=1, results_as=["HASH"])
     HOOKS["trigger"] = run.trigger(1, ALIGNED, timeout_ms=500)
     run.invoke()
@@ -809,7 +809,7 @@ def test_an_aligned_barrier_that_has_left_keeps_the_checkpoint_aligned():
     assert not snapshot.operators["op0"].channels
 
 
-def test_a_barrier_that_overtakes_is_taken_though_the_outputs_are_full():
+def test_task_handles_an_overtaking_barrier_while_its_outputs_are_full():
     gate = gate_of(Batch([1]), barrier(1, UNALIGNED))
     run = Run([summing()], gates=[gate], results=1, partitioners=["REBALANCE"], results_as=["HASH"])
     partition = run.partitions[0]
@@ -834,7 +834,7 @@ def in_flight(run_files, rows, edge_index=0):
     return state
 
 
-def test_after_rescaling_a_subtask_keeps_the_records_in_flight_of_its_own_keys():
+def test_rescaled_subtask_keeps_the_in_flight_records_of_its_own_keys():
     seen = []
     for subtask in (0, 1, 2):
         files = FakeTaskStateManager().files
@@ -855,13 +855,13 @@ def test_after_rescaling_a_subtask_keeps_the_records_in_flight_of_its_own_keys()
     assert sorted(seen) == list(range(40))
 
 
-def test_records_in_flight_by_a_key_the_operator_does_not_have_are_not_dealt_out_wrongly():
+def test_rescaling_rejects_in_flight_records_with_an_unknown_key():
     files = FakeTaskStateManager().files
     state = in_flight(files, [1])
     state.operators["op0"].filter_channels = True
     run = Run([summing()], gates=[gate_of()], results=1, restored=(state, files), partitioners=["HASH"])
 
-    with pytest.raises(StateRestoreError, match="restore with the parallelism of the checkpoint"):
+    with pytest.raises(StateRestoreError, match="Restore with the parallelism of the checkpoint"):
         run.invoke()
 
 

@@ -1,4 +1,4 @@
-"""Watermarks and idleness of several inputs, as the operator sees them; the reference is Flink's rule in words."""
+"""Combined watermarks and idleness of several inputs. The reference implements Flink's rule directly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flinkpy.streaming.io.combined_watermark import CombinedInputs, CombinedWate
 IDLE, ACTIVE = WatermarkStatus(is_idle=True), WatermarkStatus(is_idle=False)
 
 
-def test_the_combined_watermark_is_the_lowest_of_the_inputs():
+def test_combined_watermark_is_the_minimum_of_the_inputs():
     inputs = CombinedInputs(2)
 
     assert inputs.input_watermark(0, Watermark(10)) == []
@@ -21,7 +21,7 @@ def test_the_combined_watermark_is_the_lowest_of_the_inputs():
     assert inputs.input_watermark(0, Watermark(MAX_WATERMARK)) == [Watermark(MAX_WATERMARK)]
 
 
-def test_an_idle_input_is_not_waited_for():
+def test_idle_input_does_not_hold_back_the_watermark():
     inputs = CombinedInputs(2)
     inputs.input_watermark(0, Watermark(10))
 
@@ -29,7 +29,7 @@ def test_an_idle_input_is_not_waited_for():
     assert inputs.input_watermark(0, Watermark(12)) == [Watermark(12)]
 
 
-def test_an_input_that_comes_back_behind_the_others_holds_them_up_until_it_has_caught_up():
+def test_reactivated_input_holds_back_the_watermark_until_it_has_caught_up():
     inputs = CombinedInputs(2)
     inputs.input_status(1, IDLE)
     inputs.input_watermark(0, Watermark(100))
@@ -40,7 +40,7 @@ def test_an_input_that_comes_back_behind_the_others_holds_them_up_until_it_has_c
     assert inputs.input_watermark(1, Watermark(150)) == [Watermark(150)]
 
 
-def test_when_all_inputs_are_idle_the_furthest_counts_and_the_operator_is_idle_once():
+def test_highest_watermark_counts_and_idleness_is_emitted_once_if_all_inputs_are_idle():
     inputs = CombinedInputs(3)
     inputs.input_watermark(0, Watermark(10))
     inputs.input_watermark(1, Watermark(30))
@@ -54,7 +54,7 @@ def test_when_all_inputs_are_idle_the_furthest_counts_and_the_operator_is_idle_o
     assert inputs.input_watermark(0, Watermark(31)) == [Watermark(31)]
 
 
-def test_an_input_that_has_ended_is_waited_for_no_more():
+def test_ended_input_does_not_hold_back_the_watermark():
     inputs = CombinedInputs(2)
     inputs.input_watermark(1, Watermark(MAX_WATERMARK))
 

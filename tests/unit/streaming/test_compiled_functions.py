@@ -52,7 +52,7 @@ def test_map_columns_adds_and_replaces_columns_and_keeps_nulls_timestamps_and_th
     assert type_with_columns(ORDERS, functions) == Types.ROW_NAMED(
         ["item", "price", "n", "worth"], [Types.STRING(), Types.DOUBLE(), Types.LONG(), Types.DOUBLE()]
     )
-    with pytest.raises(FunctionError, match=r"compiled function worth: ValueError: nothing is sold backwards"):
+    with pytest.raises(FunctionError, match=r"compiled function worth raised ValueError: nothing is sold backwards"):
         harness.process(orders(item=["a"], price=[4.0], n=[-1]))
 
 

@@ -60,7 +60,7 @@ def processor_of(head: SlowHead, gate: FakeInputGate) -> StreamInputProcessor:
     return StreamInputProcessor([(0, 0, gate)], head, lambda: None, Inputs, head.clock)  # type: ignore[arg-type]
 
 
-def test_a_slow_operator_gets_batches_in_parts_of_some_milliseconds():
+def test_slow_operator_gets_parts_of_batches():
     head, gate = SlowHead(1), FakeInputGate()
     for start in range(0, 20_000, 5_000):
         gate.put(0, Batch(list(range(start, start + 5_000))))
@@ -72,7 +72,7 @@ def test_a_slow_operator_gets_batches_in_parts_of_some_milliseconds():
     assert processor.num_records == 20_000
 
 
-def test_a_fast_operator_gets_whole_batches():
+def test_fast_operator_gets_whole_batches():
     head, gate = SlowHead(0.0001), FakeInputGate()
     processor = processor_of(head, gate)
     for start in range(0, 500_000, 50_000):
@@ -94,7 +94,7 @@ def test_a_barrier_overtakes_the_rest_of_a_batch():
     assert 0 < len(head.rows) < 10_000
 
 
-def test_what_is_captured_is_not_taken_apart():
+def test_captured_batches_are_not_cut():
     head, gate = SlowHead(1), FakeInputGate()
     gate.put(0, Batch(list(range(10_000))))
     gate.start_capture(7)
@@ -109,7 +109,7 @@ def drained(head: SlowHead, gate: FakeInputGate) -> StreamInputProcessor:
     return processor
 
 
-def test_small_batches_that_have_accumulated_are_processed_as_one():
+def test_accumulated_small_batches_are_merged():
     head, gate = SlowHead(0.0001), FakeInputGate(2)
     for value in range(200):
         gate.put(value % 2, Batch([value]))
@@ -120,7 +120,7 @@ def test_small_batches_that_have_accumulated_are_processed_as_one():
     assert (processor.num_records, processor.num_batches) == (200, 1)
 
 
-def test_no_batch_is_moved_across_an_element():
+def test_batches_are_not_merged_across_an_element():
     head, gate = SlowHead(0.0001), FakeInputGate()
     for item in (Batch([1]), Batch([2]), Watermark(5), Batch([3]), Batch([4])):
         gate.put(0, item)
@@ -131,7 +131,7 @@ def test_no_batch_is_moved_across_an_element():
     assert head.elements == [(Watermark(5), 2)]
 
 
-def test_merged_batches_are_no_larger_than_the_batch_size_and_the_rest_follows():
+def test_merged_batches_are_limited_to_the_batch_size():
     head, gate = SlowHead(1), FakeInputGate(2)
     for start in range(0, 3_000, 30):
         gate.put((start // 30) % 2, Batch(list(range(start, start + 30))))
@@ -143,7 +143,7 @@ def test_merged_batches_are_no_larger_than_the_batch_size_and_the_rest_follows()
     assert max(len(batch) for batch in head.batches[-100:]) <= 20
 
 
-def test_batches_of_other_lanes_or_with_other_columns_stay_apart():
+def test_batches_with_other_lanes_or_columns_are_not_merged():
     head, gate = SlowHead(0.0001), FakeInputGate()
     ints = pa.array([1, 2])
     first = Batch(pa.record_batch({"a": ints}))
@@ -155,7 +155,7 @@ def test_batches_of_other_lanes_or_with_other_columns_stay_apart():
     assert [len(batch) for batch in head.batches] == [4, 2, 1, 1]
 
 
-def test_what_is_captured_is_not_merged():
+def test_captured_batches_are_not_merged():
     head, gate = SlowHead(0.0001), FakeInputGate()
     gate.put(0, Batch([1]))
     gate.put(0, Batch([2]))
@@ -166,7 +166,7 @@ def test_what_is_captured_is_not_merged():
     assert head.batches == [[1], [2]]
 
 
-def test_a_batch_size_that_has_become_small_grows_again():
+def test_small_batch_size_grows_again():
     """The first batch takes long, as it does where it imports what the program needs."""
     head, gate = SlowHead(50), FakeInputGate()
     processor = processor_of(head, gate)

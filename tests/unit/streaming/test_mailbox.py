@@ -18,7 +18,7 @@ def mail(name: str, log: list[str], priority: MailPriority = MailPriority.DEFAUL
 
 
 class SteppingMailbox(TaskMailbox):
-    """Waiting takes no time of ours: the script says how far the clock goes on."""
+    """A mailbox whose waits return at once. The script says how far they advance the clock."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class SteppingMailbox(TaskMailbox):
 
 
 class Loop:
-    """A processor whose default action plays a script of statuses."""
+    """A processor whose default action returns a script of statuses."""
 
     def __init__(self, script: list) -> None:
         self.clock = ManualClock()
@@ -73,7 +73,7 @@ def test_urgent_mail_overtakes_and_each_priority_keeps_its_order():
     assert not mailbox.has_mail
 
 
-def test_a_closed_mailbox_refuses_mail_and_hands_back_what_it_held():
+def test_closed_mailbox_refuses_mail_and_returns_its_mail():
     mailbox, log = TaskMailbox(), []
     assert mailbox.put(mail("held", log))
 
@@ -84,7 +84,7 @@ def test_a_closed_mailbox_refuses_mail_and_hands_back_what_it_held():
     assert mailbox.take() is None
 
 
-def test_a_full_mailbox_names_the_mail_it_refuses(monkeypatch):
+def test_full_mailbox_names_the_refused_mail(monkeypatch):
     monkeypatch.setattr(task_mailbox, "MAX_MAILS", 2)
     mailbox, log = TaskMailbox(), []
     mailbox.put(mail("a", log))
@@ -94,7 +94,7 @@ def test_a_full_mailbox_names_the_mail_it_refuses(monkeypatch):
         mailbox.put(mail("one too many", log))
 
 
-def test_waiting_ends_at_once_where_mail_or_a_wake_up_came_before():
+def test_wait_returns_at_once_after_mail_or_a_wake_up():
     mailbox, log = TaskMailbox(), []
     mailbox.wake()
     mailbox.wake()
@@ -115,7 +115,7 @@ def test_mail_runs_before_the_next_batch():
     assert loop.log == ["action", "mail", "action"]
 
 
-def test_an_idle_task_flushes_before_it_sleeps_and_the_time_asleep_is_idle_time():
+def test_idle_task_flushes_and_its_sleep_counts_as_idle_time():
     loop = Loop([ActionStatus.NOTHING_AVAILABLE, ActionStatus.END])
     loop.times.start()
     loop.mailbox.passes_ms = 70
@@ -127,7 +127,7 @@ def test_an_idle_task_flushes_before_it_sleeps_and_the_time_asleep_is_idle_time(
     assert loop.times.read_ms() == (70, 30, 0)
 
 
-def test_time_without_output_credit_is_back_pressured_time_and_nothing_is_flushed():
+def test_blocked_task_does_not_flush_and_counts_back_pressured_time():
     loop = Loop([ActionStatus.BLOCKED, ActionStatus.END])
     loop.times.start()
     loop.mailbox.passes_ms = 40
@@ -138,7 +138,7 @@ def test_time_without_output_credit_is_back_pressured_time_and_nothing_is_flushe
     assert loop.times.read_ms() == (0, 0, 40)
 
 
-def test_a_wait_in_progress_counts_already():
+def test_times_include_a_wait_in_progress():
     clock = ManualClock()
     times = TaskTimes(clock)
     times.start()
@@ -149,7 +149,7 @@ def test_a_wait_in_progress_counts_already():
     assert times.read_ms() == (0, 5, 15)
 
 
-def test_the_task_sleeps_no_longer_than_to_the_next_deadline():
+def test_task_sleeps_at_most_until_the_next_deadline():
     loop = Loop([ActionStatus.NOTHING_AVAILABLE, ActionStatus.END])
     loop.clock.advance(100)
     loop.deadline_ns = 125_000_000
@@ -161,7 +161,7 @@ def test_the_task_sleeps_no_longer_than_to_the_next_deadline():
     assert loop.log == ["action", "idle", "deadline", "action"]
 
 
-def test_deadlines_are_kept_while_the_task_is_busy():
+def test_busy_task_meets_its_deadlines():
     loop = Loop([])
     loop.script = [lambda: loop.clock.advance(30) or ActionStatus.MORE, ActionStatus.END]
     loop.deadline_ns = 10_000_000
@@ -190,7 +190,7 @@ def test_a_task_that_has_input_does_not_sleep():
     assert loop.log == ["action"] * 3
 
 
-def test_run_until_fires_timers_and_sleeps_no_longer_than_to_the_next_one():
+def test_run_until_fires_timers_and_sleeps_at_most_until_the_next_one():
     loop = Loop([])
     loop.times.start()
     loop.deadline_ns = 25_000_000
@@ -203,7 +203,7 @@ def test_run_until_fires_timers_and_sleeps_no_longer_than_to_the_next_one():
     assert loop.times.read_ms() == (0, 0, 25), "whoever waits to end does not want input: it is held up"
 
 
-def test_run_until_processes_mail_that_comes_while_it_sleeps():
+def test_run_until_processes_mail_that_arrives_while_it_sleeps():
     loop = Loop([])
     done: list[bool] = []
     loop.mailbox.wait = lambda timeout_s: loop.mailbox.put(Mail("finish", lambda: done.append(True)))
@@ -222,7 +222,7 @@ def test_without_a_deadline_the_task_sleeps_until_it_is_woken(status):
     assert loop.mailbox.waited_s == [task_mailbox.MAX_WAIT_S]
 
 
-def test_a_stopped_loop_takes_no_more_input_but_processes_the_mail_it_has():
+def test_stopped_loop_takes_no_input_but_processes_its_mail():
     loop = Loop([])
 
     def stop() -> ActionStatus:
@@ -237,7 +237,7 @@ def test_a_stopped_loop_takes_no_more_input_but_processes_the_mail_it_has():
     assert loop.log == ["action", "mail"]
 
 
-def test_mail_may_stop_the_loop_before_any_input():
+def test_mail_can_stop_the_loop_before_any_input():
     loop = Loop([])
     loop.mailbox.put(Mail("stop", loop.processor.stop))
 
@@ -246,7 +246,7 @@ def test_mail_may_stop_the_loop_before_any_input():
     assert loop.log == []
 
 
-def test_a_task_has_spent_no_time_before_it_starts_and_none_after_it_stopped():
+def test_times_do_not_change_before_the_start_and_after_the_stop():
     clock = ManualClock()
     times = TaskTimes(clock)
     clock.advance(10)
@@ -259,7 +259,7 @@ def test_a_task_has_spent_no_time_before_it_starts_and_none_after_it_stopped():
     assert times.read_ms() == (0, 30, 0)
 
 
-def test_several_waits_add_up_each_under_its_reason():
+def test_waits_add_up_per_status():
     loop = Loop([])
     wait_ms = {ActionStatus.NOTHING_AVAILABLE: 10, ActionStatus.BLOCKED: 100}
 
@@ -277,7 +277,7 @@ def test_several_waits_add_up_each_under_its_reason():
     assert loop.times.read_ms() == (20, 4, 200)
 
 
-def test_a_wait_that_ends_with_an_error_is_over():
+def test_wait_that_raises_has_ended():
     loop = Loop([ActionStatus.BLOCKED])
     loop.times.start()
 
@@ -293,7 +293,7 @@ def test_a_wait_that_ends_with_an_error_is_over():
     assert loop.times.read_ms() == (0, 5, 40)
 
 
-def test_a_wait_for_input_in_progress_is_idle_time_already():
+def test_idle_time_includes_a_wait_in_progress():
     clock = ManualClock()
     times = TaskTimes(clock)
     times.start()
@@ -309,21 +309,21 @@ LONG_S, SOON_S = 40.0, 20.0
 
 
 def slept_s(mailbox: TaskMailbox, timeout_s: float) -> float:
-    """How long a `wait` took."""
+    """Returns how long a `wait` took."""
     start_s = time.monotonic()
     mailbox.wait(timeout_s)
     return time.monotonic() - start_s
 
 
-def test_waiting_sleeps_until_the_time_is_over():
+def test_wait_sleeps_until_the_timeout():
     mailbox = TaskMailbox()
     assert slept_s(mailbox, 0.02) >= 0.015
     assert slept_s(mailbox, 0.0) < SOON_S
     assert slept_s(mailbox, -1.0) < SOON_S
 
 
-def test_mail_that_was_put_and_taken_has_woken_the_task():
-    """The task looks for what it waits for before it sleeps: a signal must not be lost between the two."""
+def test_mail_wakes_the_task_even_if_it_is_taken_first():
+    """A task checks its condition before it sleeps. A signal between the two must not be lost."""
     mailbox, log = TaskMailbox(), []
     mailbox.put(mail("a", log))
     mailbox.take()
@@ -332,7 +332,7 @@ def test_mail_that_was_put_and_taken_has_woken_the_task():
     assert slept_s(mailbox, 0.02) >= 0.015, "one signal ends one wait"
 
 
-def test_another_thread_wakes_a_task_that_sleeps():
+def test_another_thread_wakes_a_sleeping_task():
     mailbox = TaskMailbox()
     slept: list[float] = []
     task = threading.Thread(target=lambda: slept.append(slept_s(mailbox, LONG_S)))
@@ -352,7 +352,7 @@ def test_urgent_mail_can_be_taken_alone():
     assert mailbox.take() is ordinary
 
 
-def test_a_closed_mailbox_is_empty_and_says_that_it_is_closed():
+def test_closed_mailbox_is_empty():
     mailbox, log = TaskMailbox(), []
     assert not mailbox.is_closed
     for priority in MailPriority:
@@ -364,8 +364,8 @@ def test_a_closed_mailbox_is_empty_and_says_that_it_is_closed():
 
 
 @pytest.mark.parametrize("priority", MailPriority)
-def test_mail_that_comes_while_the_task_finds_none_is_not_overlooked(priority):
-    """Another thread puts it after the task has looked, and before the task notes that there is nothing."""
+def test_mail_put_during_an_empty_take_is_not_lost(priority):
+    """Another thread puts the mail after the task has found none and before the task clears `has_mail`."""
     mailbox, log = TaskMailbox(), []
     late = mail("late", log, priority)
 

@@ -1,4 +1,4 @@
-"""Spill files: what is written comes back, in order, and nothing stays on the disk."""
+"""Spill files return what was written, in order, and leave nothing on the disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def columns(start: int, count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(numbers), pa.array([f"text {n}" for n in numbers])], schema=SCHEMA)
 
 
-def test_columns_come_back_as_they_were_any_number_of_times(tmp_path: Path) -> None:
+def test_columns_can_be_read_repeatedly(tmp_path: Path) -> None:
     directory = SpillDirectory(tmp_path, "test")
     file = directory.column_file(SCHEMA)
     batches = [columns(0, 10), columns(10, 1_000).slice(100, 50), columns(5, 0)]
@@ -39,7 +39,7 @@ def test_columns_come_back_as_they_were_any_number_of_times(tmp_path: Path) -> N
     assert list(directory.path.iterdir()) == []
 
 
-def test_objects_come_back_as_they_were(tmp_path: Path) -> None:
+def test_objects_are_read_unchanged(tmp_path: Path) -> None:
     @dataclass
     class Mine:
         name: str
@@ -55,7 +55,7 @@ def test_objects_come_back_as_they_were(tmp_path: Path) -> None:
     directory.close()
 
 
-def test_a_directory_is_made_for_the_first_file_and_goes_with_the_operator(tmp_path: Path) -> None:
+def test_directory_is_created_with_the_first_file_and_removed_with_the_operator(tmp_path: Path) -> None:
     directory = SpillDirectory(tmp_path / "op", "test")
     directory.close()
     assert not (tmp_path / "op").exists()
@@ -69,7 +69,7 @@ def test_a_directory_is_made_for_the_first_file_and_goes_with_the_operator(tmp_p
     neighbour.close()
 
 
-def test_a_full_disk_is_an_error_that_says_where_and_what_to_do(tmp_path: Path) -> None:
+def test_error_of_a_full_disk_names_the_directory_and_the_remedy(tmp_path: Path) -> None:
     for make in (SpillDirectory.row_file, lambda directory: directory.column_file(SCHEMA)):
         directory = SpillDirectory(tmp_path, "Map (1/2)")
         make(directory)
@@ -77,7 +77,7 @@ def test_a_full_disk_is_an_error_that_says_where_and_what_to_do(tmp_path: Path) 
         (directory.path / "000002.spill").symlink_to("/dev/full")
         file = make(directory)
         with pytest.raises(
-            SpillError, match=r"Map \(1/2\) cannot keep .*No space left on device.*io\.tmp\.dirs"
+            SpillError, match=r"Map \(1/2\) cannot spill .*No space left on device.*io\.tmp\.dirs"
         ) as raised:
             for number in range(100):
                 file.write(columns(number, 1_000) if hasattr(file, "schema") else [object.__doc__, number] * 1_000)
@@ -87,7 +87,7 @@ def test_a_full_disk_is_an_error_that_says_where_and_what_to_do(tmp_path: Path) 
         assert not directory.path.exists()
 
 
-def test_batches_wait_in_memory_and_then_in_a_file(tmp_path: Path) -> None:
+def test_batch_queue_spills_after_its_memory_is_full(tmp_path: Path) -> None:
     directory = SpillDirectory(tmp_path, "test")
     queue = BatchQueue(directory, 2_000)
     batches = [
@@ -130,11 +130,11 @@ class Plain:
 @pytest.mark.parametrize(
     "wrap", [lambda d: (d,), lambda d: [d], lambda d: {"k": d}, Slotted, Plain, Row, lambda d: {d}]
 )
-def test_the_size_of_a_record_counts_what_it_refers_to(wrap: Any) -> None:
+def test_size_of_a_record_includes_referenced_objects(wrap: Any) -> None:
     assert 100_000 < size_of(wrap(bytes(100_000))) < 101_000
 
 
-def test_sizes_are_right_where_one_record_in_many_is_huge() -> None:
+def test_estimate_is_right_if_one_record_in_many_is_huge() -> None:
     sizes = RowSizes()
     rows: list[Any] = [(bytes(100_000) if n % 50 == 49 else b"", n) for n in range(1_000)]
     true_size = sum(map(size_of, rows))

@@ -45,7 +45,7 @@ EVENTS: list[str] = []
 
 
 class Recorded(MapFunction):
-    """Writes down its life."""
+    """Records the calls of its life cycle."""
 
     def __init__(self, name: str, fails: str = "") -> None:
         self.name = name
@@ -93,7 +93,7 @@ def run(chain, *, gates=(), results=0, links=None, **environment) -> tuple[Strea
 
 
 def ending(*items, channels=1) -> FakeInputGate:
-    """A gate that gives the items on channel 0 and then ends every channel."""
+    """Returns a gate that has the items on channel 0 and then ends every channel."""
     gate = FakeInputGate(channels)
     for item in items:
         gate.put(0, item)
@@ -104,7 +104,7 @@ def ending(*items, channels=1) -> FakeInputGate:
     return gate
 
 
-def test_a_whole_job_in_one_task():
+def test_single_task_runs_a_whole_job():
     task, env = run(
         [
             source([1, 2, 3], [4, 5, 6]),
@@ -123,7 +123,7 @@ def test_a_whole_job_in_one_task():
     assert task.metrics()["num_records_out"] == 6
 
 
-def test_a_task_between_gates_and_partitions():
+def test_task_reads_gates_and_writes_partitions():
     gate = ending(Batch([1, 2]), LatencyMarker(1, "op", 0), Batch([3]))
 
     task, env = run([mapped(lambda v: v + 1)], gates=[gate], results=1)
@@ -138,7 +138,7 @@ def test_a_task_between_gates_and_partitions():
     assert metrics["num_batches_in"] == 2
 
 
-def test_the_watermark_is_the_lowest_of_all_channels_of_all_edges():
+def test_watermark_is_the_minimum_over_the_channels_of_all_edges():
     first, second = FakeInputGate(2), FakeInputGate(1)
     first.put(0, Watermark(10))
     first.put(1, Watermark(30))
@@ -154,7 +154,7 @@ def test_the_watermark_is_the_lowest_of_all_channels_of_all_edges():
     assert [e.timestamp for e in env.result_partitions[0].elements() if isinstance(e, Watermark)] == [10, 20]
 
 
-def test_gates_take_turns():
+def test_task_reads_its_gates_in_turn():
     between = Watermark(1)  # else the batches of one gate would be one
     first, second = ending(Batch([1]), between, Batch([2])), ending(Batch([10]), between, Batch([20]))
 
@@ -163,14 +163,14 @@ def test_gates_take_turns():
     assert env.result_partitions[0].rows() == [1, 10, 2, 20]
 
 
-def test_operators_are_opened_downstream_first_and_closed_upstream_first():
+def test_operators_are_opened_last_to_first_and_closed_first_to_last():
     run([source([1]), specs.MapSpec(Recorded("a")), sink("x"), specs.MapSpec(Recorded("b")), sink("y")],
         links={0: [1], 1: [2, 3], 3: [4], 2: [], 4: []})  # fmt: skip
 
     assert EVENTS == ["open b", "open a", "close a", "close b"]
 
 
-def test_a_stream_may_have_several_consumers_in_a_chain():
+def test_stream_can_have_several_consumers_in_a_chain():
     run([source([1, 2]), sink("x"), mapped(lambda v: -v), sink("y")], links={0: [1, 2], 1: [], 2: [3], 3: []})
 
     assert WRITTEN["x"][:2] == [1, 2]
@@ -178,7 +178,7 @@ def test_a_stream_may_have_several_consumers_in_a_chain():
 
 
 @pytest.mark.parametrize("fails", ["open", "map", "close"])
-def test_a_failing_function_is_named_and_everything_is_closed_once(fails):
+def test_failing_function_is_named_and_operators_are_closed_once(fails):
     chain = [source([1]), specs.MapSpec(Recorded("a")), specs.MapSpec(Recorded("b", fails)), sink()]
 
     with pytest.raises(FunctionError) as raised:
@@ -194,7 +194,7 @@ def test_a_failing_function_is_named_and_everything_is_closed_once(fails):
     assert WRITTEN["out"].count("close") == 1
 
 
-def test_the_task_of_a_failing_function_has_failed():
+def test_failing_function_fails_its_task():
     vertex = make_vertex([source([1]), mapped(lambda v: 1 / 0), sink()])
     task = create_stream_task(FakeTaskEnvironment(vertex))
 
@@ -205,7 +205,7 @@ def test_the_task_of_a_failing_function_has_failed():
     assert task.mailbox.is_closed
 
 
-def test_the_function_that_raised_is_named_though_it_runs_in_one_loop_with_others():
+def test_error_names_the_failing_function_among_fused_functions():
     with pytest.raises(FunctionError, match="operator FlatMapSpec-3: KeyError"):
         run(
             [
@@ -218,7 +218,7 @@ def test_the_function_that_raised_is_named_though_it_runs_in_one_loop_with_other
         )
 
 
-def test_a_lazy_generator_that_raises_is_attributed_to_its_operator():
+def test_error_of_a_lazy_generator_names_its_operator():
     def generate(value):
         yield value
         raise ValueError("late")
@@ -227,7 +227,7 @@ def test_a_lazy_generator_that_raises_is_attributed_to_its_operator():
         run([source([1]), specs.FlatMapSpec(FlatMapFunctionWrapper(generate)), mapped(lambda v: v), sink()])
 
 
-def test_cancel_before_the_start_opens_nothing():
+def test_cancel_before_the_start_opens_no_operators():
     task = create_stream_task(FakeTaskEnvironment(make_vertex([source([1]), specs.MapSpec(Recorded("a")), sink()])))
     task.cancel()
 
@@ -264,7 +264,7 @@ class Interrupt(BaseException):
     pass
 
 
-def test_whatever_shows_up_after_cancel_counts_as_cancelled():
+def test_errors_after_a_cancellation_count_as_cancelled():
     vertex = make_vertex([source([1]), specs.MapSpec(SelfInterrupting()), sink()])
     task = create_stream_task(FakeTaskEnvironment(vertex))
     SelfInterrupting.holder = [task]
@@ -310,7 +310,7 @@ def test_operator_events_reach_the_reader():
     assert not task.dispatch_operator_event("op0", AddSplits(([9],)))
 
 
-def test_no_input_is_taken_while_a_result_partition_is_full(monkeypatch):
+def test_task_takes_no_input_while_a_result_partition_is_full(monkeypatch):
     gate = ending(Batch([1]))
     vertex = make_vertex([mapped(lambda v: v)], results=1, inputs=1)
     partition = FakeResultPartition()
@@ -359,7 +359,7 @@ class UnfetchedWriter(ListWriter):
         return self.is_done
 
 
-def test_a_sink_that_is_not_done_keeps_the_task_until_it_is():
+def test_task_waits_for_a_sink_that_has_not_finished():
     vertex = make_vertex([source([1]), specs.SinkSpec(Unfetched("slow"))])
     env = FakeTaskEnvironment(vertex)
     task = create_stream_task(env)
@@ -376,7 +376,7 @@ def test_a_sink_that_is_not_done_keeps_the_task_until_it_is():
     assert WRITTEN["slow"] == [1, ("watermark", MAX_WATERMARK), ("flush", True), "fetched", "close"]
 
 
-def test_a_batch_of_the_reader_is_cut_to_what_the_chain_takes_in_good_time():
+def test_source_batches_are_limited_to_the_time_budget_of_the_chain():
     task, _ = run([source(list(range(10_000))), sink()])
 
     assert WRITTEN["out"][:10_000] == list(range(10_000))

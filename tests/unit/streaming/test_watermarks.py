@@ -8,7 +8,7 @@ from flinkpy.common.time import Duration
 from flinkpy.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from flinkpy.graph import operator_specs as specs
 from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Watermark, WatermarkStatus
-from flinkpy.streaming.io.watermark_valve import StatusWatermarkValve
+from flinkpy.streaming.io.combined_watermark import StatusWatermarkValve
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.tasks.source_stream_task import SourceStreamTask
 
@@ -30,7 +30,7 @@ def assigning(strategy: WatermarkStrategy, interval: str = "200 ms") -> Operator
     )
 
 
-def test_watermarks_come_per_interval_and_only_when_time_has_advanced():
+def test_watermarks_are_periodic_and_emitted_only_if_time_advanced():
     harness = assigning(bounded(5))
 
     harness.process([100, 90])
@@ -45,7 +45,7 @@ def test_watermarks_come_per_interval_and_only_when_time_has_advanced():
     assert harness.output.elements == [Watermark(94), Watermark(114)]
 
 
-def test_an_interval_of_zero_gives_no_periodic_watermarks_but_the_last_one():
+def test_interval_of_zero_emits_only_the_last_watermark():
     harness = assigning(bounded(0), "0 ms")
     harness.process([7])
     harness.advance(10_000)
@@ -58,7 +58,7 @@ def test_an_interval_of_zero_gives_no_periodic_watermarks_but_the_last_one():
     assert harness.output.elements == [Watermark(MAX_WATERMARK)]
 
 
-def test_a_silent_stream_is_idle_until_its_next_watermark():
+def test_stream_without_records_is_idle_until_its_next_watermark():
     harness = assigning(bounded(0).with_idleness(Duration.of_millis(300)))
     harness.process([7])
     # One interval with the record, one that begins to count, and then more than the timeout.
@@ -73,7 +73,7 @@ def test_a_silent_stream_is_idle_until_its_next_watermark():
     assert harness.output.elements == [Watermark(6), IDLE, ACTIVE, Watermark(7)]
 
 
-def test_a_record_that_does_not_advance_event_time_leaves_the_stream_idle():
+def test_stream_stays_idle_if_a_record_does_not_advance_event_time():
     harness = assigning(bounded(0).with_idleness(Duration.of_millis(300)))
     harness.process([7])
     for _ in range(4):
@@ -85,7 +85,7 @@ def test_a_record_that_does_not_advance_event_time_leaves_the_stream_idle():
     assert harness.output.elements == [Watermark(6), IDLE]
 
 
-def test_idleness_needs_no_watermarks_and_a_stream_that_never_had_a_record_becomes_idle():
+def test_stream_without_watermarks_or_records_becomes_idle():
     harness = assigning(WatermarkStrategy.no_watermarks().with_idleness(Duration.of_millis(300)))
     for _ in range(4):
         harness.advance(201)
@@ -93,7 +93,7 @@ def test_idleness_needs_no_watermarks_and_a_stream_that_never_had_a_record_becom
     assert harness.output.elements == [IDLE]
 
 
-def test_time_under_back_pressure_does_not_count_as_silence():
+def test_back_pressured_time_does_not_count_as_idle():
     harness = assigning(bounded(0).with_idleness(Duration.of_millis(300)))
     harness.process([7])
     harness.advance(201)
@@ -108,7 +108,7 @@ def test_time_under_back_pressure_does_not_count_as_silence():
     assert harness.output.elements == [Watermark(6), IDLE]
 
 
-def test_the_clock_of_a_task_stands_still_while_it_is_back_pressured():
+def test_active_time_stops_during_back_pressure():
     task = SourceStreamTask(FakeTaskEnvironment(make_vertex([])))
     before = task.processing_time_service.active_time_ns()
     task.times.begin_wait(ActionStatus.BLOCKED, task.environment.clock.monotonic_ns())
@@ -122,7 +122,7 @@ def test_the_clock_of_a_task_stands_still_while_it_is_back_pressured():
     assert task.processing_time_service.active_time_ns() == before + 30_000_000
 
 
-def test_the_end_of_event_time_reaches_those_who_do_not_wait_for_an_idle_stream():
+def test_end_of_event_time_is_emitted_on_an_idle_stream():
     harness = assigning(bounded(0).with_idleness(Duration.of_millis(300)))
     for _ in range(4):
         harness.advance(201)
@@ -150,7 +150,7 @@ def test_watermarks_of_extreme_timestamps_stay_in_64_bits(bound_ms, timestamps, 
     assert harness.output.elements == [Watermark(timestamp) for timestamp in watermarks]
 
 
-def test_watermarks_without_timestamps_are_warned_of_once(caplog):
+def test_watermarks_without_timestamps_cause_one_warning(caplog):
     harness = assigning(WatermarkStrategy.for_monotonous_timestamps())
     harness.process([1])
     harness.process([2])
@@ -164,7 +164,7 @@ def test_watermarks_without_timestamps_are_warned_of_once(caplog):
     assert harness.output.elements == [Watermark(99)]
 
 
-def test_alignment_in_the_middle_of_a_job_is_warned_of(caplog):
+def test_alignment_behind_a_source_causes_a_warning(caplog):
     assigning(bounded(0).with_watermark_alignment("group", Duration.of_millis(1)))
 
     assert "watermark alignment has no effect here" in caplog.text
@@ -178,7 +178,7 @@ def test_no_watermarks_still_assigns_timestamps():
     assert (harness.output.timestamps, harness.output.elements) == ([7], [])
 
 
-def test_a_timestamp_that_is_no_number_and_an_assigner_that_raises_are_named():
+def test_errors_name_invalid_timestamps_and_failing_assigners():
     with pytest.raises(TypeMismatchError, match="milliseconds as an int, not 'soon'"):
         assigning(bounded(0)).process(["soon"])
 
@@ -190,7 +190,7 @@ def test_a_timestamp_that_is_no_number_and_an_assigner_that_raises_are_named():
         assigning(WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Fails())).process([1])
 
 
-def test_the_valve_gives_the_minimum_and_never_goes_back():
+def test_valve_emits_the_minimum_and_never_decreases():
     valve = StatusWatermarkValve(2)
 
     assert valve.input_watermark(0, Watermark(10)) == []
@@ -199,7 +199,7 @@ def test_the_valve_gives_the_minimum_and_never_goes_back():
     assert valve.input_watermark(1, Watermark(20)) == [Watermark(10)]
 
 
-def test_an_idle_channel_does_not_hold_the_others_back():
+def test_idle_channel_does_not_hold_back_the_watermark():
     valve = StatusWatermarkValve(2)
     valve.input_watermark(0, Watermark(10))
 
@@ -214,7 +214,7 @@ def test_an_idle_channel_does_not_hold_the_others_back():
     assert valve.input_watermark(1, Watermark(45)) == [Watermark(45)]
 
 
-def test_when_all_channels_are_idle_so_is_the_stream():
+def test_stream_is_idle_if_all_channels_are_idle():
     valve = StatusWatermarkValve(2)
     valve.input_watermark(0, Watermark(10))
     valve.input_watermark(1, Watermark(20))

@@ -27,8 +27,7 @@ from flinkpy.streaming.operators.stream_operator import OperatorSnapshot
 
 if TYPE_CHECKING:
     from flinkpy.streaming.tasks.environment import TaskEnvironment
-    from flinkpy.streaming.tasks.finished_operator_chain import FinishedOperatorChain
-    from flinkpy.streaming.tasks.operator_chain import CapturedOutput, OperatorChain
+    from flinkpy.streaming.tasks.operator_chain import CapturedOutput, FinishedOperatorChain, OperatorChain
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from flinkpy.streaming.io.checkpointing.barrier_handler import aligned_timeout_m
 if TYPE_CHECKING:
     from flinkpy.network.record_writer import RecordWriter
     from flinkpy.network.result_partition import ResultPartition
+    from flinkpy.streaming.tasks.environment import TaskEnvironment
 
 
 class RecordWriterOutput:
@@ -75,3 +76,32 @@ def _forced(barrier: CheckpointBarrier, timeout_ms: int) -> CheckpointBarrier:
     forced = with_alignment(barrier, checkpoint_pb2.FORCED_ALIGNED)
     forced.options.aligned_timeout_ms = timeout_ms
     return forced
+
+
+#: Partitionings on which a barrier may overtake records. After a restore, any subtask that receives the overtaken
+#: records could also have received them before. Others are excluded: forward and rescale connect fixed subtasks,
+#: broadcast copies records, and a custom partitioner knows no key groups.
+UNALIGNED_PARTITIONERS = frozenset({"HASH", "REBALANCE", "SHUFFLE", "GLOBAL"})
+
+
+def create_record_writers(environment: TaskEnvironment) -> list[RecordWriterOutput]:
+    """Returns the writers, by position in `vertex.results`."""
+    if not environment.result_partitions:
+        return []
+    from flinkpy.network.record_writer import RecordWriter
+
+    outputs = []
+    for data_set, partition in zip(environment.vertex.results, environment.result_partitions, strict=True):
+        writer = RecordWriter(
+            partition,
+            environment.load_pickle(data_set.partitioner_pickle),
+            environment.load_pickle(data_set.type_pickle) if data_set.type_pickle else None,
+            subtask_index=environment.subtask_index,
+            max_parallelism=data_set.consumer_max_parallelism or environment.max_parallelism,
+            buffer_timeout_ms=data_set.buffer_timeout_ms,
+            clock=environment.clock,
+            owner=environment.task_name,
+        )
+        supports_unaligned = data_set.partitioner_name in UNALIGNED_PARTITIONERS
+        outputs.append(RecordWriterOutput(writer, partition, supports_unaligned=supports_unaligned))
+    return outputs

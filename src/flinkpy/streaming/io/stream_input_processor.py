@@ -30,8 +30,7 @@ from flinkpy.records.elements import (
     WatermarkStatus,
 )
 from flinkpy.streaming.io.checkpointing.checkpointed_inputs import CheckpointedInputs
-from flinkpy.streaming.io.combined_watermark import CombinedInputs
-from flinkpy.streaming.io.watermark_valve import StatusWatermarkValve
+from flinkpy.streaming.io.combined_watermark import CombinedInputs, StatusWatermarkValve
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.operators.batch_size import AdaptiveBatchSize
 from flinkpy.streaming.operators.stream_operator import StreamOperator

@@ -119,4 +119,3 @@ class TaskEnvironment(Protocol):
     def notify_end_of_data(self) -> None:
         """Reports that the task has processed its input and waits for its final checkpoint. Task thread."""
         ...
-

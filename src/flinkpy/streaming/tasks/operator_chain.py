@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flinkpy._proto import job_pb2
+from flinkpy._proto import checkpoint_pb2, job_pb2
 from flinkpy.common.errors import InternalError
+from flinkpy.common.typeinfo import Types
+from flinkpy.datastream.state import ListStateDescriptor
 from flinkpy.graph.operator_specs import declared_type
-from flinkpy.records.elements import CheckpointBarrier, Element
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import MAX_WATERMARK, CheckpointBarrier, Element, Watermark
 from flinkpy.records.type_check import type_check
 from flinkpy.streaming.io.record_writer_output import RecordWriterOutput
 from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
@@ -25,9 +28,11 @@ from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
 from flinkpy.streaming.operators.output import ChainingOutput, CheckedOutput, Output, combine
 from flinkpy.streaming.operators.sink_operator import SinkOperator
 from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, StreamOperator
-from flinkpy.streaming.tasks.accumulator_state import keep_accumulators, restore_accumulators
 from flinkpy.streaming.tasks.environment import TaskEnvironment
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
+
+if TYPE_CHECKING:
+    from flinkpy.state.operator_state import OperatorStateBackend
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,6 +53,36 @@ def raise_recursion_limit(num_operators: int) -> None:
     needed = _OWN_FRAMES + num_operators * _FRAMES_PER_OPERATOR
     if sys.getrecursionlimit() < needed:
         sys.setrecursionlimit(needed)
+
+
+#: Each element is (job id, accumulators of one subtask).
+_DESCRIPTOR = ListStateDescriptor("flinkpy-accumulators", Types.PICKLED_BYTE_ARRAY())
+
+
+def restore_accumulators(environment: TaskEnvironment, head: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+    """Restores the accumulators of the task, which are list state of the head operator.
+
+    Called before the operators are opened and register their accumulators.
+
+    Ignores the accumulators of another job, whose savepoint this job was started from.
+
+    Raises: StateRestoreError.
+    """
+    if head is None or not head.operator:
+        return
+    from flinkpy.state.operator_state import OperatorStateBackend
+
+    # The head operator has not created its own backend yet.
+    backend = OperatorStateBackend(tuple(head.operator), environment.state.files, environment.task_name)
+    kept = backend.get_list_state(_DESCRIPTOR).get()
+    environment.accumulators.restore(snapshot for job_id, snapshot in kept if job_id == environment.job_id)
+
+
+def keep_accumulators(environment: TaskEnvironment, state: OperatorStateBackend) -> None:
+    """Writes the accumulators into the operator state that is about to be snapshotted."""
+    registry = environment.accumulators
+    registry.take_snapshot()
+    state.get_list_state(_DESCRIPTOR).update([(environment.job_id, registry.snapshot)])
 
 
 class OperatorChain:
@@ -307,3 +342,105 @@ class OperatorChain:
                 _LOG.warning("closing operator %s failed", operator.context.name, exc_info=error)
                 failures.append(error)
         return failures
+
+
+class _FinishedHead(StreamOperator):
+    """Forwards the end of event time. Other input would be a bug, because the producers had finished too."""
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        raise InternalError(f"{self.context.environment.task_name} had finished, but received {batch!r}")
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        if watermark.timestamp == MAX_WATERMARK:
+            self.emit_to_all(watermark)
+
+    def handle_operator_event(self, event: Any) -> None:
+        """Ignores the event. A coordinator may not know that the task has finished."""
+        return
+
+
+class FinishedOperatorChain:
+    """Replaces the OperatorChain of a task that had finished in the checkpoint it is restored from.
+
+    It opens no user code. Its input consists of the end of event time and the end of data, which it forwards. Its
+    checkpoints contain no state and report the task as finished. Only a commit may be left to do: the checkpoint may
+    contain committables of a sink, and it is unknown whether they were committed after the checkpoint.
+
+    Thread: task thread.
+
+    Source: org.apache.flink.streaming.runtime.tasks.FinishedOperatorChain.
+    """
+
+    is_restored_as_finished = True
+    is_writable = True
+    is_drained = True
+    max_batch_rows = None
+    has_finished = True
+
+    def __init__(
+        self,
+        environment: TaskEnvironment,
+        mailbox: TaskMailbox,
+        processing_time_service: ProcessingTimeService,
+        writers: list[RecordWriterOutput],
+    ) -> None:
+        self._environment = environment
+        self._mailbox = mailbox
+        self._processing_time_service = processing_time_service
+        self.writers = writers
+        self.sinks: list[SinkOperator] = []
+        self.head_operator_id = environment.vertex.chain[0].operator_id
+        context = OperatorContext(
+            operator_id=self.head_operator_id,
+            name=environment.vertex.chain[0].name,
+            environment=environment,
+            mailbox=mailbox,
+            processing_time_service=processing_time_service,
+            metrics=environment.metric_group.add_operator(self.head_operator_id, environment.vertex.chain[0].name),
+        )
+        self.head: StreamOperator = _FinishedHead(context, combine(list(writers)), {})
+
+    def open(self) -> None:
+        state = self._environment.state
+        if all(state.restored_state(descriptor.operator_id) is None for descriptor in self._environment.vertex.chain):
+            return
+        chain = OperatorChain(self._environment, self._mailbox, self._processing_time_service, self.writers)
+        chain.commit_restored()
+
+    def emit_max_watermark(self) -> None:
+        self.emit_to_results(Watermark(MAX_WATERMARK))
+
+    def operator(self, operator_id: str) -> StreamOperator | None:
+        return self.head
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
+        return
+
+    def emit_barrier(self, barrier: CheckpointBarrier) -> list[CapturedOutput]:
+        captured: list[CapturedOutput] = []
+        for position, writer in enumerate(self.writers):
+            captured.extend((position, subpartition, batches) for subpartition, batches in writer.emit_barrier(barrier))
+        return captured
+
+    def snapshot_state(self, barrier: CheckpointBarrier) -> dict[str, OperatorSnapshot]:
+        return {}
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        return
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        return
+
+    def finish(self) -> None:
+        return
+
+    def emit_to_results(self, element: Element) -> None:
+        for writer in self.writers:
+            writer.emit_element(element)
+
+    def flush(self) -> None:
+        for writer in self.writers:
+            writer.writer.flush()
+
+    def close(self) -> list[BaseException]:
+        return []

@@ -11,9 +11,8 @@ from flinkpy.records.elements import CheckpointBarrier
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.operators.source_operator import SourceOperator
 from flinkpy.streaming.tasks.environment import TaskEnvironment
-from flinkpy.streaming.tasks.finished_operator_chain import FinishedOperatorChain
-from flinkpy.streaming.tasks.stream_task import StreamTask
-from flinkpy.streaming.tasks.stream_task_state import StreamTaskState
+from flinkpy.streaming.tasks.operator_chain import FinishedOperatorChain
+from flinkpy.streaming.tasks.stream_task import StreamTask, StreamTaskState
 
 
 class SourceStreamTask(StreamTask):

@@ -13,8 +13,20 @@ from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason
 from flinkpy.common.clock import Clock
 from flinkpy.common.errors import InternalError
 from flinkpy.records.elements import CheckpointBarrier
-from flinkpy.streaming.io.checkpointing import effects as fx
-from flinkpy.streaming.io.checkpointing.barrier_handler import CheckpointBarrierHandler
+from flinkpy.streaming.io.checkpointing.barrier_handler import (
+    AbortCapture,
+    AbortCheckpoint,
+    BlockChannel,
+    CheckpointBarrierHandler,
+    ConvertQueuedBarriers,
+    Effect,
+    FinishCapture,
+    SetAlignmentTimer,
+    StartAlignment,
+    StartCapture,
+    TriggerCheckpoint,
+    UnblockChannels,
+)
 
 #: (position in `vertex.inputs`, channel, the in-flight batches that the gate has kept).
 InFlight = tuple[int, int, list[Any]]
@@ -110,45 +122,45 @@ class CheckpointedInputs:
 
     # -- effects -------------------------------------------------------------------------------------------------
 
-    def _run(self, effects: list[fx.Effect]) -> None:
+    def _run(self, effects: list[Effect]) -> None:
         for effect in effects:
             self._apply(effect)
 
-    def _apply(self, effect: fx.Effect) -> None:
-        if isinstance(effect, fx.BlockChannel):
+    def _apply(self, effect: Effect) -> None:
+        if isinstance(effect, BlockChannel):
             gate, index = self._locate(effect.channel)
             gate.block_channel(index)
-        elif isinstance(effect, fx.UnblockChannels):
+        elif isinstance(effect, UnblockChannels):
             for _, gate in self._gates:
                 gate.unblock_channels()
-        elif isinstance(effect, fx.StartAlignment):
+        elif isinstance(effect, StartAlignment):
             started_ns = self._clock.monotonic_ns()
             self._alignments[effect.checkpoint_id] = _Alignment(started_ns, effect.timestamp_ms, self._bytes_in())
-        elif isinstance(effect, fx.TriggerCheckpoint):
+        elif isinstance(effect, TriggerCheckpoint):
             self._trigger(effect)
-        elif isinstance(effect, fx.SetAlignmentTimer):
+        elif isinstance(effect, SetAlignmentTimer):
             checkpoint_id = effect.checkpoint_id
             self._schedule_after(
                 effect.delay_ms, lambda _: self._run(self._handler.on_alignment_timeout(checkpoint_id))
             )
-        elif isinstance(effect, fx.ConvertQueuedBarriers):
+        elif isinstance(effect, ConvertQueuedBarriers):
             for _, gate in self._gates:
                 gate.convert_to_unaligned(effect.checkpoint_id)
-        elif isinstance(effect, fx.StartCapture):
+        elif isinstance(effect, StartCapture):
             for _, gate in self._gates:
                 gate.start_capture(effect.checkpoint_id)
-        elif isinstance(effect, fx.FinishCapture):
+        elif isinstance(effect, FinishCapture):
             self._finish_capture(effect.checkpoint_id)
-        elif isinstance(effect, fx.AbortCapture):
+        elif isinstance(effect, AbortCapture):
             for _, gate in self._gates:
                 gate.abort_capture(effect.checkpoint_id)
-        elif isinstance(effect, fx.AbortCheckpoint):
+        elif isinstance(effect, AbortCheckpoint):
             self._alignments.pop(effect.checkpoint_id, None)
             self._listener.on_checkpoint_aborted(effect.checkpoint_id, effect.reason)
         else:
             raise InternalError(f"unknown effect {effect!r}")
 
-    def _trigger(self, effect: fx.TriggerCheckpoint) -> None:
+    def _trigger(self, effect: TriggerCheckpoint) -> None:
         barrier = effect.barrier
         checkpoint_id = barrier.checkpoint_id
         alignment = self._alignments[checkpoint_id]

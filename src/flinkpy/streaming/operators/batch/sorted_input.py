@@ -19,8 +19,7 @@ import pyarrow as pa
 from flinkpy.records.batch import Batch
 from flinkpy.records.key_hash import hash_words, key_words
 from flinkpy.records.lanes import arrow_schema, has_exact_columns
-from flinkpy.streaming.sort.blocks import Block, ColumnBlock, Order, RowBlock
-from flinkpy.streaming.sort.external_sorter import ExternalSorter
+from flinkpy.streaming.sort.external_sorter import Block, ColumnBlock, ExternalSorter, Order, RowBlock
 from flinkpy.streaming.sort.row_sizes import RowSizes, size_of
 from flinkpy.streaming.sort.spill_file import SpillDirectory
 
