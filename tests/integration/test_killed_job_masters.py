@@ -125,6 +125,7 @@ def test_a_job_without_checkpoints_begins_again_and_frees_the_slots_of_its_first
     states: list[JobState] = []
     watch = threading.Thread(target=lambda: states.extend(cluster.client.watch_job_status(job_id)))
     watch.start()
+    wait_until(lambda: states, "the watch has begun")
     kill_leader(cluster, job_id)
     gate.wait_for_arrival(2)
     gate.open()

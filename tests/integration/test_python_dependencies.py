@@ -150,7 +150,7 @@ def test_another_version_of_what_flinkpy_itself_uses_is_refused(
     requirements.write_text("pyarrow==0.0.1\n")
     env = environment(cluster, 1)
     env.set_python_requirements(str(requirements), str(directory))
-    with pytest.raises(JobExecutionError, match=r"(?s)cannot be installed: pip .*pyarrow"):
+    with pytest.raises(JobExecutionError, match=r"cannot be installed: flinkpy itself uses pyarrow=="):
         collected(env, greet)
 
 
