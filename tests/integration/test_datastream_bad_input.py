@@ -123,17 +123,17 @@ def failure_of(cluster: RunningCluster, env: StreamExecutionEnvironment, stream:
 @pytest.mark.parametrize(
     ("program", "told"),
     [
-        (lambda env: pairs(env).process(Five()), "operator Process.* has to yield them or return an iterable"),
+        (lambda env: pairs(env).process(Five()), "operator Process.* must yield them or return an iterable"),
         (
             lambda env: pairs(env).flat_map(lambda pair: 5),
-            "Flat Map.* has to yield them or return an iterable",
+            "Flat Map.* must yield them or return an iterable",
         ),
-        (lambda env: windows(env).process(FiveOfAWindow()), "has to yield them or return an iterable"),
+        (lambda env: windows(env).process(FiveOfAWindow()), "must yield them or return an iterable"),
         (
             lambda env: pairs(env).key_by(lambda pair: {"k": 1}).reduce(lambda a, b: a),
             "cannot be a key, because it can change",
         ),
-        (lambda env: windows(env).trigger(Undecided()).process(FiveOfAWindow()), "have to return a TriggerResult"),
+        (lambda env: windows(env).trigger(Undecided()).process(FiveOfAWindow()), "must return a TriggerResult"),
     ],
 )
 def test_a_function_that_gives_what_it_should_not_is_told_what_to_give(

@@ -89,7 +89,7 @@ def test_a_call_that_takes_too_long_times_out_for_each_of_its_records(opened: An
 @pytest.mark.parametrize(
     ("results", "message"),
     [
-        ([[1]], "async_invoke_batch gave 1 lists for 2 records"),
+        ([[1]], "async_invoke_batch must return one list per record: it returned 1 lists for 2 records"),
         ([[1], None], "The result of AsyncFunction cannot be none"),
         ([[1], 2], "The result of AsyncFunction should be of list type"),
         (None, "TypeError"),

@@ -113,8 +113,8 @@ def test_timers_that_are_ignored_are_said_once(caplog: pytest.LogCaptureFixture)
     with caplog.at_level(logging.WARNING):
         end(harness)
 
-    assert [message for message in caplog.messages if "is ignored" in message] == [
-        "the timer for 102 is ignored: a timer at the end of its key has set it"
+    assert [message for message in caplog.messages if "ignoring the timer" in message] == [
+        "ignoring the timer for 102: it was set by a timer that fired at the end of its key"
     ]
 
 

@@ -336,7 +336,7 @@ def test_what_cannot_be_is_refused_with_the_name_of_the_operator():
     with pytest.raises(TypeMismatchError, match="no column 'z'"):
         OperatorHarness(window_spec(("z",), **TUMBLING)).process(columns, [1])
     harness = OperatorHarness(window_spec(**TUMBLING))
-    with pytest.raises(UnsupportedOperationError, match="takes no updates"):
+    with pytest.raises(UnsupportedOperationError, match="accepts only inserts"):
         harness.operator.process_batch(Batch(columns, np.array([1]), np.array([1], np.int8)))
 
 

@@ -176,7 +176,7 @@ def test_flat_map_batches_gives_any_number_of_batches():
     assert harness.output.timestamps == [None] * 3
     nothing = OperatorHarness(specs.FlatMapBatchesSpec(lambda batch: None))
     assert nothing.process(pa.RecordBatch.from_pydict({"x": [1]})) == []
-    with pytest.raises(TypeMismatchError, match=r"gives pyarrow\.RecordBatches, not int"):
+    with pytest.raises(TypeMismatchError, match=r"must return pyarrow\.RecordBatches, not int"):
         OperatorHarness(specs.FlatMapBatchesSpec(lambda batch: [1])).process(pa.RecordBatch.from_pydict({"x": [1]}))
     with pytest.raises(FunctionError, match="FlatMapBatchesSpec: ZeroDivisionError"):
         broken = specs.FlatMapBatchesSpec(lambda batch: (1 // 0 for _ in "x"))

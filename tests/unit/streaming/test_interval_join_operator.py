@@ -137,7 +137,7 @@ def test_late_records_without_a_side_output_are_counted() -> None:
 
 def test_records_without_a_timestamp_are_refused() -> None:
     run = joined(0, 0)
-    with pytest.raises(FunctionError, match="need to have timestamps: call assign_timestamps_and_watermarks"):
+    with pytest.raises(FunctionError, match="need timestamps: call assign_timestamps_and_watermarks"):
         run.process(0, [("a", "l")], None)
     run.close()
 

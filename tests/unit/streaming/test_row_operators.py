@@ -314,7 +314,7 @@ def test_a_rolling_sum_of_bare_values_and_a_field_they_do_not_have():
     same_key = KeySelectorFunctionWrapper(lambda v: 0)
 
     assert OperatorHarness(specs.RollingAggregateSpec(same_key, K.SUM, 0)).process([1, 2, 3]) == [1, 3, 6]
-    with pytest.raises(TypeMismatchError, match="bare value has only field 0"):
+    with pytest.raises(TypeMismatchError, match="single value has only field 0"):
         OperatorHarness(specs.RollingAggregateSpec(same_key, K.SUM, 1)).process([1, 2])
 
 

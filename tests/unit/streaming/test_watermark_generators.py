@@ -175,7 +175,7 @@ def test_an_error_of_the_generator_names_the_operator_and_what_it_must_give():
         def on_event(self, event, timestamp, output):
             output.emit_watermark(timestamp)
 
-    with pytest.raises(FunctionError, match="emits a Watermark, not 1"):
+    with pytest.raises(FunctionError, match="must emit a Watermark, not 1"):
         generated(NoWatermark).process([(1, "")])
 
     class FailsPeriodically(Punctuated):
@@ -184,7 +184,7 @@ def test_an_error_of_the_generator_names_the_operator_and_what_it_must_give():
 
     with pytest.raises(FunctionError, match="operator TimestampsAndWatermarksSpec: KeyError"):
         generated(FailsPeriodically).advance(201)
-    with pytest.raises(FunctionError, match="gave 7, no WatermarkGenerator"):
+    with pytest.raises(FunctionError, match="must return a WatermarkGenerator, not 7"):
         generated(lambda: 7)
 
 

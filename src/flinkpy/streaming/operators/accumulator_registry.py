@@ -1,13 +1,13 @@
-"""AccumulatorRegistry: the accumulators that the functions of one task have made, and their snapshots.
+"""AccumulatorRegistry: the accumulators of one task, and their snapshots.
 
-The functions add to them on the task thread, and only there are they pickled: between two batches, so that a snapshot
-shows one moment, and the user's own code runs on no other thread.
+Functions add to accumulators on the task thread. Accumulators are pickled on the same thread, between two batches. So a
+snapshot is consistent, and the user's code runs on no other thread.
 
-They are part of checkpoints: a task that is restored goes on with what had been added by then, so that the totals of a
-job count every record once. A job that is started from the savepoint of another one counts anew.
+Accumulators are part of checkpoints. A restored task continues with the values of the checkpoint, so the totals of a
+job count every record once. A job that starts from the savepoint of another job counts from zero.
 
-Source: org.apache.flink.runtime.accumulators.AccumulatorRegistry. Differs: there accumulators are in no checkpoint, and
-what was added before a failure is lost.
+Source: org.apache.flink.runtime.accumulators.AccumulatorRegistry. Differs: in Flink accumulators are not part of
+checkpoints, and values added before a failure are lost.
 """
 
 from __future__ import annotations
@@ -24,37 +24,41 @@ from flinkpy.common.errors import StateRestoreError, UnsupportedOperationError
 from flinkpy.common.names import check_name
 from flinkpy.state import pickling
 
-#: A snapshot is not taken more often than this.
+#: The minimum time between two snapshots.
 MIN_INTERVAL_NS = 1_000_000_000
-#: Nor so often that snapshots take more than 1/50 of the task's time.
+#: Snapshots take at most this fraction (1/50) of the task's time.
 MAX_SHARE = 50
-#: Of all accumulators of one task, pickled: they travel in one message with what else the task reports.
+#: The maximum pickled size of all accumulators of one task. They share one message with the task's other reports.
 MAX_BYTES = 4 * 1024 * 1024
 
 A = TypeVar("A", bound=Accumulator)
 
 
 class AccumulatorRegistry:
-    """Thread: task thread, but for `snapshot` and `wants_snapshot`."""
+    """Holds the accumulators of one task. Thread: task thread, except for `snapshot` and `wants_snapshot`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._accumulators: dict[str, Accumulator] = {}
-        #: By name, pickled, as of the last `take_snapshot`; replaced, never changed. Any thread.
+        #: The pickled accumulators by name, from the last `take_snapshot`. Replaced, never changed. Any thread.
         self.snapshot: dict[str, bytes] = {}
-        #: From the checkpoint, until a function registers one of that name.
+        #: Accumulators of the checkpoint that no function has registered yet.
         self._restored: dict[str, Accumulator | AccumulatorFailure] = {}
         self._next_ns = 0
         self._is_asked_for = False
 
     def add(self, name: str, accumulator: Accumulator) -> None:
-        """Raises: UnsupportedOperationError where a function of this task has one of that name, UserError where the
-        name cannot be sent."""
+        """Registers an accumulator.
+
+        Raises:
+            UnsupportedOperationError: the task already has an accumulator of this name.
+            UserError: the name is not allowed.
+        """
         if not isinstance(accumulator, Accumulator):
             raise TypeError(f"accumulator {name!r} must be an Accumulator, not a {type(accumulator).__name__}")
         check_name(name, "the name of an accumulator")
         if name in self._accumulators:
-            raise UnsupportedOperationError(f"the accumulator {name!r} already exists and cannot be added")
+            raise UnsupportedOperationError(f"accumulator {name!r} already exists: choose another name")
         restored = self._restored.get(name)
         if isinstance(restored, Accumulator):
             accumulator.merge(restored)
@@ -65,15 +69,17 @@ class AccumulatorRegistry:
         return self._accumulators.get(name)
 
     def get_or_add(self, name: str, kind: type[A]) -> A:
-        """The accumulator of that name, made where there is none yet. Raises: UnsupportedOperationError where it is of
-        another kind."""
+        """Returns the accumulator of this name, and creates it if needed.
+
+        Raises: UnsupportedOperationError if the accumulator has another class than `kind`.
+        """
         accumulator = self._accumulators.get(name)
         if accumulator is None:
             accumulator = kind()
             self.add(name, accumulator)
         if type(accumulator) is not kind:
             raise UnsupportedOperationError(
-                f"the accumulator {name!r} is a {type(accumulator).__name__}, not a {kind.__name__}"
+                f"accumulator {name!r} is a {type(accumulator).__name__}, not a {kind.__name__}"
             )
         return accumulator
 
@@ -82,9 +88,9 @@ class AccumulatorRegistry:
         return not self._accumulators and not self._restored
 
     def restore(self, snapshots: Iterable[Mapping[str, bytes]]) -> None:
-        """Go on from these snapshots, of one or several subtasks. Before any function registers an accumulator.
+        """Restores accumulators from the snapshots of one or several subtasks. Must come before any `add`.
 
-        Raises: StateRestoreError where one cannot be loaded or merged.
+        Raises: StateRestoreError if an accumulator cannot be loaded or merged.
         """
         for snapshot in snapshots:
             for name, data in snapshot.items():
@@ -101,23 +107,23 @@ class AccumulatorRegistry:
                     ) from error
 
     def wants_snapshot(self) -> bool:
-        """Whether it is time for the next one; True once until that has been taken. Any thread."""
+        """True if a snapshot is due. Returns True only once until that snapshot has been taken. Any thread."""
         if self.is_empty or self._is_asked_for or self._clock.monotonic_ns() < self._next_ns:
             return False
         self._is_asked_for = True
         return True
 
     def take_snapshot(self) -> None:
-        """One that cannot be pickled, or is too large, is replaced by an AccumulatorFailure; the task goes on."""
+        """Takes a snapshot. Replaces an accumulator that cannot be pickled or is too large by an AccumulatorFailure."""
         began_ns = self._clock.monotonic_ns()
         taken: dict[str, bytes] = {}
         total = 0
-        # A failure that was restored stays one.
+        # Restored failures stay in the snapshot.
         for name, accumulator in {**self._accumulators, **self._restored}.items():
             try:
                 data, reason = pickling.dumps(accumulator), ""
                 if total + len(data) > MAX_BYTES:
-                    reason = f"has {len(data)} bytes; all of a task may have {MAX_BYTES}"
+                    reason = f"has {len(data)} bytes, but all accumulators of a task may only have {MAX_BYTES}"
             except USER_ERRORS as error:  # the user's own class
                 data, reason = b"", f"cannot be pickled: {describe(error)}"
             if reason:

@@ -1,4 +1,4 @@
-"""ActivityClock: measures how long an input has been silent, without the time in which nobody could listen.
+"""ActivityClock: measures how long an input has been silent, without the time in which it could not be read.
 
 Source: org.apache.flink.streaming.api.operators.util.PausableRelativeClock.
 """
@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 
 class ActivityClock:
-    """Runs as the clock below it does, and stands still while it is paused. Thread: task thread.
+    """A clock that follows another clock and can be paused. Thread: task thread.
 
     Args:
-        below_ns: a clock that never goes back.
+        below_ns: the clock to follow, which never goes back.
     """
 
     __slots__ = ("_below_ns", "_paused_at_ns", "_paused_total_ns")
@@ -27,12 +27,12 @@ class ActivityClock:
         return at_ns - self._paused_total_ns
 
     def pause(self) -> None:
-        """Idempotent."""
+        """Stops the clock. Idempotent."""
         if self._paused_at_ns is None:
             self._paused_at_ns = self._below_ns()
 
     def resume(self) -> None:
-        """Idempotent."""
+        """Lets the clock run again. Idempotent."""
         if self._paused_at_ns is not None:
             self._paused_total_ns += self._below_ns() - self._paused_at_ns
             self._paused_at_ns = None

@@ -1,4 +1,4 @@
-"""AggregateInputs: which columns of a stream are the keys and values of aggregates."""
+"""AggregateInputs: finds the key and value columns of aggregates."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ if TYPE_CHECKING:
 
 
 def require_key_of_columns(selector: Any, context: OperatorContext) -> None:
-    """Raises: UnsupportedOperationError where the key is not some of the columns."""
+    """Raises: UnsupportedOperationError if the key is not made of columns."""
     if not isinstance(selector, FieldKeySelector):
         raise UnsupportedOperationError(
-            f"operator {context.name}: aggregating columns needs a key that is a column: a position or a name"
+            f"operator {context.name}: aggregates over columns need a key that is a column: key_by a position or a name"
         )
 
 
 class AggregateInputs:
-    """Attributes:
-    key_names: of the result. aggregates: what the state is to hold.
-    value_positions: of each aggregate's column, or columns; None for a COUNT of rows.
+    """The key and value columns of the aggregates over one stream.
 
-    Raises: TypeMismatchError: a column is not there, or not one of numbers where it has to be.
+    Attributes:
+        key_names: the names of the key columns in the result.
+        aggregates: the aggregates for the state.
+        value_positions: for each aggregate, the position of its column or columns; None for a COUNT of rows.
+
+    Raises: TypeMismatchError if a column does not exist, or is not numeric although the aggregate needs numbers.
     """
 
     def __init__(
@@ -46,7 +49,7 @@ class AggregateInputs:
 
     @property
     def key_types(self) -> list[pa.DataType]:
-        """Without keys all records have the same one."""
+        """The types of the key columns. A stream without keys has one constant key column."""
         return [self._schema.types[position] for position in self._key_positions] or [pa.int8()]
 
     def key_columns(self, columns: pa.RecordBatch) -> list[pa.Array]:
@@ -54,7 +57,7 @@ class AggregateInputs:
         return keys or [pa.array(np.zeros(columns.num_rows, dtype=np.int8))]
 
     def value_columns(self, columns: pa.RecordBatch) -> list[pa.Array | None]:
-        """Of each aggregate; a struct where it has several, None for a COUNT of rows."""
+        """Returns the value column of each aggregate: a struct for several columns, None for a COUNT of rows."""
         return [
             None
             if position is None
@@ -74,7 +77,7 @@ class AggregateInputs:
             if not is_number(self._schema.types[position]):
                 raise TypeMismatchError(
                     f"operator {self._operator_name}: column {self._schema.names[position]!r} is "
-                    f"{self._schema.types[position]}, and the compiled aggregate {aggregate.name!r} takes numbers"
+                    f"{self._schema.types[position]}, but the compiled aggregate {aggregate.name!r} needs numbers"
                 )
         self.value_positions.append(positions)
         return AggregateColumn(
@@ -88,7 +91,7 @@ class AggregateInputs:
         names = self._schema.names
         position = field if isinstance(field, int) else self._schema.get_field_index(field)
         if not 0 <= position < len(names):
-            raise TypeMismatchError(f"operator {self._operator_name}: no column {field!r} among {names}")
+            raise TypeMismatchError(f"operator {self._operator_name}: there is no column {field!r} among {names}")
         return position
 
 

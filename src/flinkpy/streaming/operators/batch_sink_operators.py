@@ -1,6 +1,6 @@
-"""The two halves of a sink in batch mode: the writers, and the one task that commits what all of them have written.
+"""The two operators of a sink in batch mode: parallel writers, and one committer for all of them.
 
-See `flinkpy.graph.batch_mode` for why there are two.
+`flinkpy.graph.batch_mode` explains why there are two.
 
 Source: org.apache.flink.streaming.runtime.operators.sink.{SinkWriterOperator, CommitterOperator}.
 """
@@ -21,12 +21,12 @@ from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.sink_operator import SinkOperator
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 
-#: Committables that go in one batch: each may be large.
+#: The maximum number of committables per batch. Each may be large.
 _COMMITTABLES_PER_BATCH = 1_000
 
 
 class BatchSinkWriterOperator(SinkOperator):
-    """Gives the committables to its output when it ends, each as its serializer writes it. Thread: task thread."""
+    """Writes records, and emits the serialized committables when it ends. Thread: task thread."""
 
     def finish(self) -> None:
         writer = self.writer
@@ -40,14 +40,15 @@ class BatchSinkWriterOperator(SinkOperator):
 
 
 def committable_batches(committables: Sequence[bytes]) -> Iterator[Batch]:
-    """Yields batches for the committer, of committables that the sink's serializer has written."""
+    """Yields batches of serialized committables for the committer."""
     for start in range(0, len(committables), _COMMITTABLES_PER_BATCH):
         yield Batch(list(committables[start : start + _COMMITTABLES_PER_BATCH]))
 
 
 class BatchSinkCommitterOperator(StreamOperator):
-    """Commits everything when its input has ended. What it had committed before it failed it commits again, which the
-    Committer makes the same as once. Thread: task thread.
+    """Commits all committables at the end of its input. Thread: task thread.
+
+    After a failure it commits everything again. Committers make repeated commits idempotent.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class BatchSinkCommitterOperator(StreamOperator):
             return
         try:
             committer = self._sink.create_committer()
-            assert committer is not None, "the writers had one"
+            assert committer is not None, "the sink had a committer in the writers"
             try:
                 self._committables.commit_up_to(END_OF_INPUT_ID, committer, self._retries)
             finally:

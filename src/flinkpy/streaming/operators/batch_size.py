@@ -1,17 +1,18 @@
-"""AdaptiveBatchSize: how many records go through the operator chain at once.
+"""AdaptiveBatchSize: sets the number of records that go through the operator chain at once.
 
-The task thread does not look at its mailbox while it processes a batch. So the size follows what a batch costs: slow
-user code gets small batches, a column chain gets large ones. Readers are told the size and give no more. What a reader
-gives beyond it waits in the source operator. The rest of a batch that came from another task waits in its channel,
-where a barrier can overtake it.
+The task thread does not read its mailbox while it processes a batch. So the batch size follows the cost of a batch:
+slow user code gets small batches, and a column chain gets large ones. Readers know the size and should not return more
+records. Extra records wait in the source operator. The rest of a batch from another task waits in its channel, where a
+barrier can overtake it.
 
-Two costs count. They are kept apart, because only one of them says what smaller batches would save:
+There are two costs. They are measured separately, because only one of them shows what smaller batches would save:
 
-* CPU time of the task thread. It does not depend on what else the machine runs.
-* Waiting: time that passed without the thread running. It is either in the records (user code that sleeps or asks
-  another service), and then smaller batches wait less. Or it is not (the thread was preempted, a CPU quota stopped it,
-  other threads had the interpreter lock, a function makes one remote call per batch), and then smaller batches only add
-  costs. Nobody tells the two apart, so the size is reduced on trial, and what did not help is undone.
+* CPU time of the task thread. It does not depend on the load of the machine.
+* Waiting: time in which the thread did not run. The records may cause it (user code that sleeps or calls another
+  service), and then smaller batches wait less. Or something else causes it (the thread was preempted, a CPU quota
+  stopped it, other threads held the interpreter lock, a function makes one remote call per batch), and then smaller
+  batches only add costs. The two cannot be told apart by measuring. So a smaller size is tried, and undone if it did
+  not help.
 
 See decision 0024.
 """
@@ -20,39 +21,40 @@ from __future__ import annotations
 
 from flinkpy.common.clock import Clock
 
-#: Enough for fixed costs to vanish in column operators; an int64 column of this is 512 KiB, which fits a level-2 cache.
+#: Large enough to hide fixed costs in column operators. An int64 column of this size is 512 KiB and fits an L2 cache.
 MAX_BATCH_ROWS = 65_536
 MIN_BATCH_ROWS = 1
-#: First batch: small, so that the first result is early, and the first barrier where a record takes milliseconds.
+#: The first batch is small, so that the first result comes early, and so does the first barrier if records are slow.
 INITIAL_BATCH_ROWS = 256
 #: The size grows while a batch takes less CPU time than this ...
 ENOUGH_CPU_NS = 8_000_000
-#: ... or less than this many times its fixed cost, so that fixed costs are a tenth at most ...
+#: ... or less than this many times its fixed cost, so that fixed costs are at most a tenth ...
 FIXED_COSTS = 10
-#: ... but no longer than to this.
+#: ... but not beyond this CPU time.
 MAX_ENOUGH_CPU_NS = 40_000_000
-#: The size shrinks beyond this many times that: 20 ms of CPU time, or up to 100 ms where the fixed cost is high. A mail
-#: (a cancellation, a barrier) waits for one batch. More than twice, so that a size that has doubled is not too large.
+#: The size shrinks if a batch takes this many times as long: 20 ms of CPU time, or up to 100 ms if the fixed cost is
+#: high. A mail (a cancellation, a barrier) waits for one batch. The factor is above 2, so that a size that was just
+#: doubled is not too large.
 TOO_MUCH = 2.5
-#: Growth of one step. One slow batch (an import, a compilation, a table that grows) may reduce the size by any factor;
-#: a handful of steps makes up for it.
+#: The maximum growth in one step. One slow batch (an import, a compilation, a table that grows) may reduce the size by
+#: any factor. A few steps make up for it.
 MAX_GROWTH = 8
-#: The size grows while a batch waits less than this, and shrinks when one waits TOO_MUCH times that: 100 ms, the period
-#: of CPU quotas, for most of which a thread may be stopped.
+#: The size grows while a batch waits less than this, and shrinks if it waits TOO_MUCH times that. 100 ms is the period
+#: of CPU quotas, and a quota may stop a thread for most of it.
 ENOUGH_WAIT_NS = 40_000_000
-#: A smaller batch that waits longer than this many times its share of the waiting has not helped.
+#: A smaller batch has not helped if it waits longer than this many times its share of the former waiting.
 HELPS_BELOW = 1.5
-#: After so many single records that wait too long, two are tried, to see whether the waiting is in the records. Each
-#: time it is, twice as many records pass until the next try.
+#: After this many single records that wait too long, a batch of two is tried, to see if the records cause the waiting.
+#: If they do, the number of records until the next try doubles.
 FIRST_PROBE = 8
 MAX_PROBE = 1_024
 
 
 class AdaptiveBatchSize:
-    """Thread: task thread.
+    """Measures batches and adapts their size. Thread: task thread.
 
     Attributes:
-        rows: how many records the next batch should have at most.
+        rows: the maximum number of records of the next batch.
     """
 
     __slots__ = (
@@ -77,22 +79,22 @@ class AdaptiveBatchSize:
         self._clock = clock
         self._started_ns = 0
         self._started_cpu_ns = 0
-        #: Estimate of the CPU time that a batch costs whatever its size.
+        #: Estimate of the CPU time that a batch costs independent of its size.
         self._fixed_cpu_ns = 0
-        #: The batch that the estimate was last made from.
+        #: The size and CPU time of the batch that the last estimate was made from.
         self._seen_rows = 0
         self._seen_cpu_ns = 0
-        #: Waiting that a smaller batch does not shorten, as the last trial has shown; 0 where none has.
+        #: The waiting that smaller batches do not shorten, from the last trial; 0 if there is none.
         self._fixed_wait_ns = 0
-        #: The batch that waited too long, while a smaller one is on trial; 0 where none is.
+        #: The size and waiting of the batch that waited too long, while a smaller one is tried; 0 if none is tried.
         self._trial_rows = 0
         self._trial_wait_ns = 0
-        #: Single records that waited too long since the last probe, and how many make the next one.
+        #: The number of single records that waited too long since the last probe, and the number that starts the next.
         self._single_records = 0
         self._probe_after = FIRST_PROBE
 
     def limit(self, max_rows: int) -> None:
-        """Have no batch with more rows, whatever it costs: an operator keeps them."""
+        """Limits the size, for an operator that keeps the records of a batch."""
         self._max_rows = min(self._max_rows, max_rows)
         self.rows = min(self.rows, self._max_rows)
 
@@ -101,7 +103,7 @@ class AdaptiveBatchSize:
         self._started_cpu_ns = self._clock.thread_time_ns()
 
     def end(self, rows: int) -> None:
-        """Take note that a batch of `rows` has passed through the chain since `begin`."""
+        """Adapts the size after a batch of `rows` records has passed through the chain since `begin`."""
         cpu_ns = self._clock.thread_time_ns() - self._started_cpu_ns
         wait_ns = self._clock.monotonic_ns() - self._started_ns - cpu_ns
         if self._seen_rows >= 2 * rows or rows >= 2 * self._seen_rows:
@@ -120,20 +122,20 @@ class AdaptiveBatchSize:
                     self._probe()
                     return
                 self._trial_rows, self._trial_wait_ns = rows, wait_ns
-            # At least by half; at once by as much as it took too long, where records are very slow.
+            # Shrink at least by half. If records are very slow, shrink at once by the factor of the excess.
             self.rows = max(MIN_BATCH_ROWS, min(self.rows // 2, rows // 2, int(rows * TOO_MUCH / load)))
         elif rows >= self.rows:
             self._grow(load)
 
     def _grow(self, load: float) -> None:
-        """Twice, four or eight times as many rows, as long as that is not too much if all the cost is in the rows."""
+        """Grows the size by 2, 4 or 8, as far as the load stays acceptable if the whole cost grows with the rows."""
         factor = 1
         while factor < MAX_GROWTH and factor * load < 1:
             factor *= 2
         self.rows = min(self._max_rows, self.rows * factor)
 
     def _probe(self) -> None:
-        """No smaller batch can be tried, so a larger one is, now and then. If it waits too long, a trial follows."""
+        """Tries a larger batch now and then, because no smaller one exists. If it waits too long, a trial follows."""
         self._single_records += 1
         if self._single_records >= self._probe_after:
             self._single_records = 0
@@ -141,7 +143,7 @@ class AdaptiveBatchSize:
             self.rows = min(self._max_rows, 2 * MIN_BATCH_ROWS)
 
     def _end_trial(self, rows: int, wait_ns: int) -> None:
-        """Keep the smaller size where it waits about as much less as it has fewer rows, else go back."""
+        """Keeps the smaller size if the waiting shrank about in proportion to the rows, else restores the old size."""
         trial_rows, trial_wait_ns = self._trial_rows, self._trial_wait_ns
         self._trial_rows = 0
         is_too_long = wait_ns > TOO_MUCH * ENOUGH_WAIT_NS
@@ -151,7 +153,7 @@ class AdaptiveBatchSize:
             self.rows = min(self._max_rows, trial_rows)
 
     def _estimate_fixed_cpu(self, rows: int, cpu_ns: int) -> None:
-        """Where the line through this batch and the one seen before crosses zero rows; averaged, for both are noisy."""
+        """Updates the estimate: the line through this batch and the former one, at zero rows. Averages out noise."""
         if self._seen_rows:
             crossing_ns = (self._seen_cpu_ns * rows - cpu_ns * self._seen_rows) // (rows - self._seen_rows)
             fixed_ns = max(0, min(crossing_ns, cpu_ns, self._seen_cpu_ns))

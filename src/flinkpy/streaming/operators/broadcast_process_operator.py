@@ -1,7 +1,8 @@
-"""BroadcastProcessOperator and KeyedBroadcastProcessOperator: a stream, and one that every subtask gets all of.
+"""BroadcastProcessOperator and KeyedBroadcastProcessOperator: process a stream together with a broadcast stream.
 
-Input 0 is the stream, input 1 the broadcast stream. Broadcast state is operator state in mode BROADCAST: the broadcast
-side writes it, the other side reads it. That it is the same in every subtask is up to the function.
+Input 0 is the stream. Input 1 is the broadcast stream, which every subtask gets completely. Broadcast state is operator
+state in mode BROADCAST: the broadcast side writes it, and the other side reads it. The function must make sure that it
+is the same in every subtask.
 
 Source: org.apache.flink.streaming.api.operators.co.{CoBroadcastWithNonKeyedOperator,CoBroadcastWithKeyedOperator}.
 """
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class ReadOnlyBroadcastState:
-    """What the side that is not broadcast sees of a broadcast state."""
+    """A read-only view of a broadcast state, for the side that is not broadcast."""
 
     __slots__ = ("_name", "contains", "get", "is_empty", "items", "keys", "values")
 
@@ -52,7 +53,7 @@ class ReadOnlyBroadcastState:
 
     def _refuse(self, *_: Any) -> None:
         raise UnsupportedOperationError(
-            f"broadcast state {self._name!r} is read-only here: only process_broadcast_element may change it"
+            f"broadcast state {self._name!r} is read-only here: change it in process_broadcast_element"
         )
 
     put = put_all = remove = clear = __setitem__ = __delitem__ = _refuse
@@ -86,14 +87,14 @@ class _BroadcastStates:
         state = states.get(descriptor.get_name())
         if state is None:
             raise UnsupportedOperationError(
-                f"operator {self._name}: broadcast state {descriptor.get_name()!r} is none of those that the stream "
-                f"was broadcast with: {', '.join(sorted(states))}"
+                f"operator {self._name}: there is no broadcast state {descriptor.get_name()!r}: the stream was "
+                f"broadcast with {', '.join(sorted(states))}"
             )
         return state
 
 
 class _SideContext:
-    """What either side of a function without keys is given; one object per side."""
+    """The context that a function without keys gets. There is one object per side."""
 
     __slots__ = ("_clock", "get_broadcast_state", "timestamp_ms", "watermark")
 
@@ -151,7 +152,7 @@ class BroadcastProcessOperator(UserFunctionOperator):
 
 
 class _KeyedSideContext(KeyedProcessContext):
-    """What the keyed side and timers are given."""
+    """The context that the keyed side and timers get."""
 
     __slots__ = ("get_broadcast_state",)
 
@@ -165,7 +166,10 @@ class _KeyedSideContext(KeyedProcessContext):
 
 
 class KeyedBroadcastProcessOperator(KeyedTimerOperator):
-    """The keyed side has state and timers of its key; the broadcast side has no key. Thread: task thread."""
+    """Runs a KeyedBroadcastProcessFunction. The keyed side has keyed state and timers; the broadcast side has no key.
+
+    Thread: task thread.
+    """
 
     def __init__(
         self,
@@ -210,7 +214,7 @@ class KeyedBroadcastProcessOperator(KeyedTimerOperator):
         side = self._broadcast_side
         assert side is not None
         keyed = self._keyed_side
-        # Without a key, so that keyed state raises instead of answering for the last record's key.
+        # Remove the key, so that keyed state raises instead of using the key of the last record.
         if hasattr(keyed, "key"):
             del keyed.key
         try:
@@ -235,7 +239,7 @@ def _process_side(
     side: _SideContext,
     keyless: Any = None,
 ) -> tuple[list[Any], np.ndarray | None]:
-    """`keyless`: the key context that has no key meanwhile."""
+    """Processes the records of one side. `keyless` is the key context whose key has been removed, if any."""
     rows = as_rows(batch, input_type)
     try:
         return process_rows(process, rows, batch.timestamps, side)
@@ -243,8 +247,8 @@ def _process_side(
         if isinstance(error, AttributeError) and keyless is not None and error.obj is keyless and error.name == "key":
             raise context.function_error(
                 UnsupportedOperationError(
-                    f"operator {context.name}: the broadcast side has no key, so it can neither read nor write keyed "
-                    "state"
+                    f"operator {context.name}: process_broadcast_element has no key, so it can neither read nor write "
+                    "keyed state"
                 )
             ) from error
         raise context.function_error(error) from error

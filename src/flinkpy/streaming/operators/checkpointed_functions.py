@@ -1,4 +1,4 @@
-"""Calls the checkpoint methods of user functions: by what they have, not by what they inherit.
+"""Calls the checkpoint methods of user functions. A function takes part if it has the method; it inherits nothing.
 
 Source: org.apache.flink.streaming.util.functions.StreamingFunctionUtils.
 """
@@ -14,12 +14,12 @@ from flinkpy.common.errors import FlinkError, FunctionError, UnsupportedOperatio
 if TYPE_CHECKING:
     from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 
-#: As in `stream_operator`, which imports this module.
+#: The same as in `flinkpy.common.error_text`.
 _USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
 
 
 class StateInitializationContext:
-    """What `initialize_state` of a function is given."""
+    """The context that a function's `initialize_state` gets."""
 
     def __init__(self, operator: StreamOperator, keyed_state_store: Any = None) -> None:
         self._operator = operator
@@ -37,13 +37,13 @@ class StateInitializationContext:
     def get_keyed_state_store(self) -> Any:
         if self._keyed is None:
             raise UnsupportedOperationError(
-                f"operator {self._operator.context.name}: keyed state needs a keyed stream: key_by first"
+                f"operator {self._operator.context.name}: keyed state needs a keyed stream: call key_by first"
             )
         return self._keyed
 
 
 class StateSnapshotContext:
-    """What `snapshot_state` of a function is given."""
+    """The context that a function's `snapshot_state` gets."""
 
     __slots__ = ("_checkpoint_id", "_timestamp_ms")
 
@@ -66,7 +66,7 @@ def has_checkpoint_methods(function: Any) -> bool:
 
 
 def call_functions(functions: Iterable[Any], method: str, argument: Any, context: OperatorContext) -> None:
-    """Call `method` of each function that has it. Raises: FunctionError naming operator and method."""
+    """Calls `method` of each function that has it. Raises: FunctionError, which names the operator and the method."""
     for function in functions:
         call = getattr(function, method, None)
         if call is None:

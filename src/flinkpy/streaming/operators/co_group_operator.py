@@ -1,8 +1,10 @@
-"""CoGroupOperator: a window operator with two inputs, whose function gets the records of a window of both of them.
+"""CoGroupOperator: a window operator with two inputs. Its function gets the records of both inputs in a window.
 
-It is a WindowOperator over pairs (input, record), which are made here: each input comes over the network as it is.
+It is a WindowOperator over pairs (input index, record). The operator makes the pairs itself, so each input travels over
+the network unchanged.
 
-Source: org.apache.flink.streaming.api.datastream.CoGroupedStreams, JoinedStreams. Differs: no map and union in front.
+Source: org.apache.flink.streaming.api.datastream.CoGroupedStreams, JoinedStreams. Differs: there is no map and union
+before the operator.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class CoGroupOperator(WindowOperator):
-    """Thread: task thread."""
+    """Runs a co_group or join of two keyed streams. Thread: task thread."""
 
     def __init__(
         self,
@@ -40,7 +42,7 @@ class CoGroupOperator(WindowOperator):
         self.key_selectors = tuple(spec.key_selectors)
         self.key_type = spec.key_type
         self._input_types = input_types
-        #: All records of a batch are of one input; `process_batch` says which.
+        #: The key readers of the two inputs. All records of a batch belong to one input.
         self._key_readers = [KeyReader(selector, spec.key_type) for selector in spec.key_selectors]
         self.read_keys = self._read_keys
 
@@ -51,7 +53,7 @@ class CoGroupOperator(WindowOperator):
         return self.key_selectors[input_index], self.key_type, self._input_types[input_index]
 
     def _read_keys(self, tagged: list[Any]) -> list[Any]:
-        """The keys of (input, record) pairs, all of one input."""
+        """Returns the keys of (input index, record) pairs, which all have the same input index."""
         return self._key_readers[tagged[0][0]]([value for _, value in tagged]) if tagged else []
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
@@ -60,12 +62,12 @@ class CoGroupOperator(WindowOperator):
 
 
 class _CoGroupWindowFunction(WindowFunction[Any, Any, Any, Any]):
-    """Calls the user's function with the records of either input."""
+    """Calls the user function with the records of both inputs."""
 
     def __init__(self, function: Any, kind: str) -> None:
         call = {"CO_GROUP": _co_group, "JOIN": _join, "FLAT_JOIN": _flat_join}.get(kind)
         if call is None:
-            raise UnsupportedOperationError(f"unknown kind of join {kind!r}")
+            raise UnsupportedOperationError(f"unknown join kind {kind!r}")
         self.function = function
         self._call: Callable[[Any, list[Any], list[Any]], Any] = call
 

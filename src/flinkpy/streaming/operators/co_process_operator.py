@@ -1,4 +1,4 @@
-"""CoProcessOperator and KeyedCoProcessOperator: functions of two streams.
+"""CoProcessOperator and KeyedCoProcessOperator: run functions of two connected streams.
 
 Source: org.apache.flink.streaming.api.operators.co.{CoProcessOperator,KeyedCoProcessOperator,CoStreamMap,
 CoStreamFlatMap}.
@@ -59,7 +59,7 @@ class CoProcessOperator(UserFunctionOperator):
 
 
 class KeyedCoProcessOperator(KeyedTimerOperator):
-    """Both inputs share the keys, the state and the timers. Thread: task thread."""
+    """Runs a function of two keyed streams, which share keys, state and timers. Thread: task thread."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """ColumnAggregateOperator: keyed COUNT, SUM, MIN, MAX and MEAN over columns, without a Python object per row.
 
-Emits key columns and then one column per aggregate: after each batch, in UPDATES, the new row of every key the batch
-touched (as Flink's mini-batch does); in FINAL, one row per key when the input ends.
+It emits the key columns, then one column per aggregate. In mode UPDATES it emits, after each batch, the new row of
+every key of the batch (as Flink's mini-batch does). In mode FINAL it emits one row per key at the end of the input.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TABLE_NAME = "aggregates"
 
 @dataclass(frozen=True, slots=True)
 class _SchemaDescriptor:
-    """The columns of the input, which the first batch tells: a restored table may be asked for results before one."""
+    """Describes the state of the input schema. A restored table may emit results before the first batch arrives."""
 
     type_info: None = None
     ttl_config: None = None
@@ -45,7 +45,7 @@ class _SchemaDescriptor:
 
 
 class ColumnAggregateOperator(KeyedStateOperator):
-    """Thread: task thread. The state is an AggregateTable of the backend."""
+    """Aggregates into an AggregateTable of the state backend. Thread: task thread."""
 
     def __init__(
         self,
@@ -57,7 +57,9 @@ class ColumnAggregateOperator(KeyedStateOperator):
     ) -> None:
         require_key_of_columns(spec.key_selector, context)
         if spec.emit not in ("UPDATES", "FINAL"):
-            raise UnsupportedOperationError(f"operator {context.name}: emit is UPDATES or FINAL, not {spec.emit!r}")
+            raise UnsupportedOperationError(
+                f"operator {context.name}: emit must be UPDATES or FINAL, not {spec.emit!r}"
+            )
         super().__init__(None, (spec.key_selector,), spec.key_type, context, output, side_outputs, KeyContext())
         self._spec = spec
         self._input_type = input_type
@@ -65,7 +67,7 @@ class ColumnAggregateOperator(KeyedStateOperator):
         self._has_emitted_final = False
         self._table: AggregateTable | None = None
         self._inputs: AggregateInputs | None = None
-        #: Row of the batch that last touched each slot.
+        #: For each slot, the last row of the batch that changed it.
         self._last_row = np.empty(0, dtype=np.int64)
 
     def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
@@ -77,13 +79,13 @@ class ColumnAggregateOperator(KeyedStateOperator):
         super().initialize_state(restored)
         if restored is not None:
             for stored in self.operator_state.get_union_list_state(_SchemaDescriptor()).get():
-                # The program may have its columns in another order now.
+                # Prefer the declared schema: the program may have another column order now.
                 self._set_up(arrow_schema(self._input_type) or pa.ipc.read_schema(pa.py_buffer(stored)))
                 break
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
         if self._has_emitted_final:
-            # What has been emitted must not be emitted again after a recovery.
+            # The results have been emitted. They must not be emitted again after a recovery.
             return OperatorSnapshot()
         return super().snapshot_state(checkpoint_id, options)
 
@@ -91,7 +93,7 @@ class ColumnAggregateOperator(KeyedStateOperator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if batch.kinds is not None and batch.kinds.any():
-            raise UnsupportedOperationError(f"operator {self.context.name} takes no updates or deletes, only inserts")
+            raise UnsupportedOperationError(f"operator {self.context.name} accepts only inserts, no updates or deletes")
         batch = as_columnar(batch, self._input_type)
         columns = batch.values
         assert isinstance(columns, pa.RecordBatch)
@@ -106,7 +108,7 @@ class ColumnAggregateOperator(KeyedStateOperator):
             self._emit_touched(batch, slots, key_columns, table.size)
 
     def _set_up(self, schema: pa.Schema) -> AggregateTable:
-        """Now the columns are known: at the first batch, or from what is restored."""
+        """Creates the table when the schema is known: at the first batch or at a restore."""
         selector = self._spec.key_selector
         assert isinstance(selector, FieldKeySelector)
         inputs = AggregateInputs(schema, selector, self._spec.aggregates, self.context.name)
@@ -116,11 +118,11 @@ class ColumnAggregateOperator(KeyedStateOperator):
         return self._table
 
     def _emit_touched(self, batch: Batch, slots: np.ndarray, key_columns: list[pa.Array], size: int) -> None:
-        """The new row of each key in the batch, in the order of the keys' last records."""
+        """Emits the new row of each key in the batch, in the order of the keys' last records."""
         if len(self._last_row) < size:
             self._last_row = np.empty(max(size, 2 * len(self._last_row)), dtype=np.int64)
         rows = np.arange(len(slots))
-        # The last row written stays; so a row that finds itself there is the last of its key.
+        # The last write to a slot stays, so a row that reads its own number there is the last row of its key.
         self._last_row[slots] = rows
         last = rows[self._last_row.take(slots) == rows]
         indices = pa.array(last)

@@ -1,8 +1,8 @@
-"""ColumnCondition: the records of a batch for which a condition over columns holds.
+"""ColumnCondition: filters a batch by a condition over its columns.
 
-The parts of a conjunction are computed one after the other. Where few records are left, only these go on to the next
-part, and only with the columns that somebody needs from there on: a first part that most records fail makes the others
-nearly free.
+The parts of a conjunction are computed one after the other. If few records are left, only these go to the next part,
+with only the columns that are still needed. So if most records fail the first part, the other parts cost almost
+nothing.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from flinkpy.expressions.arrow import Evaluator
 from flinkpy.expressions.nodes import Call, Expression, columns_in, conjunction, conjuncts, walk
 from flinkpy.records.batch import Batch
 
-#: Records are taken out of the batch where at most one in so many is left; to copy more costs more than it saves.
+#: The remaining records are copied if at most one in this many is left. Copying more costs more than it saves.
 _LEFT_OUT_FROM = 2
 
 
 class _Step(NamedTuple):
     condition: Evaluator
-    #: What is needed behind it; None: all columns.
+    #: The columns needed after this step; None for all.
     needed: list[str] | None
 
 
 class ColumnCondition:
-    """Thread: task thread.
+    """A compiled condition. Thread: task thread.
 
     Args:
-        columns: types of the columns of the batches.
-        needed: columns that the records which are left must have; None: all of them.
+        columns: the types of the columns of the batches, by name.
+        needed: the columns that the remaining records must have; None for all.
 
-    Raises: UserError: see `flinkpy.expressions.types.result_type`.
+    Raises: UserError, see `flinkpy.expressions.types.result_type`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ColumnCondition:
         self._steps = steps[::-1]
 
     def holding(self, batch: Batch) -> Batch:
-        """The records for which the condition is true, in their order."""
+        """Returns the records for which the condition is true, in their order."""
         so_far: pa.BooleanArray | None = None
         last = self._steps[-1]
         for step in self._steps:
@@ -88,7 +88,7 @@ def _filtered(batch: Batch, condition: pa.BooleanArray, num_true: int) -> Batch:
 
 
 def _independent_parts(condition: Expression) -> list[Expression]:
-    """The conditions that must all hold, in their order; those that share something to compute are one."""
+    """Returns the parts of a conjunction, in their order. Parts that share a computation form one part."""
     groups: list[tuple[set[object], list[Expression]]] = []
     for part in conjuncts(condition):
         calls: set[object] = {node.key() for node in walk(part) if isinstance(node, Call)}

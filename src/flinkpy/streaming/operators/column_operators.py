@@ -1,4 +1,4 @@
-"""Operators of the column lane: vectorised map and filter, and projection. No Python object per record."""
+"""Operators of the column lane: vectorised map, flat_map, filter and projection, without Python objects per record."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from flinkpy.streaming.operators.stream_operator import (
 
 
 class MapBatchesOperator(UserFunctionOperator):
-    """`function(RecordBatch) -> RecordBatch` of any length.
+    """Runs `function(RecordBatch) -> RecordBatch`. The result may have another length.
 
-    Where the length stays the same, record i of the result keeps the timestamp and row kind of record i. Where it does
-    not, the records of a result have no timestamp, and an input with row kinds is refused.
+    If the length stays the same, record i of the result keeps the timestamp and row kind of record i. Otherwise the
+    results have no timestamps, and an input with row kinds is an error.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class MapBatchesOperator(UserFunctionOperator):
                 columns = _one_batch(columns)
             if not isinstance(columns, pa.RecordBatch):
                 raise TypeMismatchError(
-                    f"operator {self.context.name}: a map_batches function gives a pyarrow.RecordBatch, "
+                    f"operator {self.context.name}: a map_batches function must return a pyarrow.RecordBatch, "
                     f"not {type(columns).__name__}"
                 )
         except USER_ERRORS as error:
@@ -53,15 +53,15 @@ class MapBatchesOperator(UserFunctionOperator):
             self.output.emit(batch.with_values(columns))
         elif batch.kinds is not None:
             raise TypeMismatchError(
-                f"operator {self.context.name}: a changelog's batch of {batch.num_rows} records became "
-                f"{columns.num_rows}: whose row kinds are they?"
+                f"operator {self.context.name}: a map_batches function on a changelog must return as many records as "
+                f"it got: it got {batch.num_rows} and returned {columns.num_rows}, so their row kinds are unknown"
             )
         elif columns.num_rows:
             self.output.emit(Batch(columns))
 
 
 class FlatMapBatchesOperator(UserFunctionOperator):
-    """`function(RecordBatch)` gives RecordBatches or Tables, any number; their records have no timestamps."""
+    """Runs a function that returns any number of RecordBatches or Tables. The results have no timestamps."""
 
     def __init__(
         self, function: Any, input_type: Any, context: OperatorContext, output: Output, side: dict[str, Output]
@@ -73,15 +73,15 @@ class FlatMapBatchesOperator(UserFunctionOperator):
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if batch.kinds is not None and batch.kinds.any():
             raise TypeMismatchError(
-                f"operator {self.context.name}: a flat_map_batches function takes no changelog: whose row kinds would "
-                "its results have?"
+                f"operator {self.context.name}: flat_map_batches cannot be used on a changelog, because the row kinds "
+                "of its results are unknown: use map_batches"
             )
         batch = as_columnar(batch, self._input_type)
         try:
             results = iter(self._call(batch.values) or ())
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
-        # One after the other: all that it gives may be too much at once.
+        # Read the results one by one: all of them may be too large for the memory.
         while (columns := self._next(results)) is not None:
             if columns.num_rows:
                 self.output.emit(Batch(columns))
@@ -95,14 +95,14 @@ class FlatMapBatchesOperator(UserFunctionOperator):
             return _one_batch(columns)
         if columns is not None and not isinstance(columns, pa.RecordBatch):
             raise TypeMismatchError(
-                f"operator {self.context.name}: a flat_map_batches function gives pyarrow.RecordBatches, not "
+                f"operator {self.context.name}: a flat_map_batches function must return pyarrow.RecordBatches, not "
                 f"{type(columns).__name__}"
             )
         return columns
 
 
 class FilterBatchesOperator(UserFunctionOperator):
-    """`function(RecordBatch)` gives a boolean per record (Arrow or NumPy), or an Arrow expression over the columns."""
+    """Runs a filter function that returns one boolean per record (Arrow or NumPy) or an Arrow expression."""
 
     def __init__(
         self, function: Any, input_type: Any, context: OperatorContext, output: Output, side: dict[str, Output]
@@ -145,7 +145,7 @@ class FilterBatchesOperator(UserFunctionOperator):
         )
 
     def _mask(self, decision: Any, columns: pa.RecordBatch) -> pa.BooleanArray:
-        """A null decides against the record, as in SQL."""
+        """Returns one boolean per record. A null drops the record, as in SQL."""
         if isinstance(decision, pc.Expression):
             numbered = columns.append_column("_row", pa.array(np.arange(columns.num_rows)))
             kept = numbered.filter(decision).column(columns.num_columns).to_numpy()
@@ -160,12 +160,12 @@ class FilterBatchesOperator(UserFunctionOperator):
             return decision
         shape = f"{decision.type}[{len(decision)}]" if isinstance(decision, pa.Array) else type(decision).__name__
         raise TypeMismatchError(
-            f"operator {self.context.name}: a filter_batches function gives bool[{columns.num_rows}], not {shape}"
+            f"operator {self.context.name}: a filter_batches function must return bool[{columns.num_rows}], not {shape}"
         )
 
 
 class ProjectOperator(StreamOperator):
-    """Keeps some fields of tuples or rows, in either lane."""
+    """Keeps some fields of tuples or rows, in both lanes."""
 
     def __init__(
         self, fields: tuple[int, ...], context: OperatorContext, output: Output, side: dict[str, Output]
@@ -200,12 +200,12 @@ class ProjectOperator(StreamOperator):
 
 
 def _is_tuple(columns: pa.RecordBatch) -> bool:
-    """Whether the columns are those of a TUPLE: f0, f1, ... by position."""
+    """True if the columns are those of a TUPLE: f0, f1, ..., by position."""
     return columns.schema.names == [f"f{i}" for i in range(columns.num_columns)]
 
 
 def _callable(function: Any, method: str) -> Any:
-    """A function object's method, or the callable itself."""
+    """Returns the method of a function object, or the function itself if it is a plain callable."""
     bound = getattr(function, method, None)
     return function if bound is None else bound
 

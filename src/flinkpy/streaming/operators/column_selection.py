@@ -1,4 +1,4 @@
-"""SelectOperator and ExpressionFilterOperator: expressions over columns, computed with Arrow."""
+"""SelectOperator and ExpressionFilterOperator: compute expressions over columns with Arrow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamO
 
 
 class ExpressionFilterOperator(StreamOperator):
-    """Keeps the records for which a condition holds; where it is null it does not. Thread: task thread."""
+    """Keeps the records for which a condition is true. A null counts as false. Thread: task thread."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class ExpressionFilterOperator(StreamOperator):
 
 
 class SelectOperator(StreamOperator):
-    """A column per expression, of the records for which the predicate holds. Thread: task thread.
+    """Computes one column per expression, for the records that fulfil the predicate. Thread: task thread.
 
-    The predicate sees all columns; what is filtered is only what the expressions need.
+    The predicate sees all columns. Only the columns that the expressions need are filtered.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class SelectOperator(StreamOperator):
 
 
 def column_types(input_type: Any, context: OperatorContext) -> dict[str, TypeInformation]:
-    """Names and types of the columns of an input."""
+    """Returns the types of the columns of an input, by name."""
     schema = arrow_schema(input_type)
     if schema is None:
         raise UnsupportedOperationError(
-            f"operator {context.name} computes expressions over columns: its input must be of a declared ROW or TUPLE "
+            f"operator {context.name} computes expressions over columns, so its input needs a declared ROW or TUPLE "
             "type"
         )
     return dict(zip(schema.names, _types(input_type, schema)))

@@ -1,4 +1,4 @@
-"""Committables: what a sink's writer has handed over and its committer has not made visible yet, by checkpoint.
+"""Committables: the output of a sink's writer that its committer has not made visible yet, by checkpoint.
 
 Source: org.apache.flink.streaming.runtime.operators.sink.committables.CommittableCollector.
 """
@@ -14,7 +14,7 @@ from flinkpy.connector_api.sink import Committer
 
 _LOG = logging.getLogger(__name__)
 
-#: Stands for the end of the input in a job without checkpoints: after every checkpoint.
+#: The checkpoint id of the end of the input in a job without checkpoints. It is larger than every other id.
 END_OF_INPUT_ID = (1 << 63) - 1
 
 
@@ -26,7 +26,7 @@ class _Signal(enum.Enum):
 
 
 class _Request:
-    """Implements CommitRequest."""
+    """One committable and the result of the last attempt to commit it. Implements CommitRequest."""
 
     __slots__ = ("committable", "error", "retries", "signal")
 
@@ -43,7 +43,7 @@ class _Request:
         return self.retries
 
     def signal_failed_with_known_reason(self, error: BaseException) -> None:
-        _LOG.error("committable %r is dropped, because it cannot be committed", self.committable, exc_info=error)
+        _LOG.error("dropping committable %r, which cannot be committed", self.committable, exc_info=error)
         self.signal = _Signal.DONE
 
     def signal_failed_with_unknown_reason(self, error: BaseException) -> None:
@@ -62,7 +62,7 @@ class _Request:
 
 
 class Committables:
-    """Thread: task thread."""
+    """Collects committables and commits them. Thread: task thread."""
 
     def __init__(self) -> None:
         self._by_checkpoint: dict[int, list[_Request]] = {}
@@ -71,12 +71,12 @@ class Committables:
         return sum(map(len, self._by_checkpoint.values()))
 
     def add(self, checkpoint_id: int, committables: list[Any]) -> None:
-        """`checkpoint_id`: the first checkpoint that has them."""
+        """Adds committables. `checkpoint_id` is the first checkpoint that contains them."""
         if committables:
             self._by_checkpoint.setdefault(checkpoint_id, []).extend(map(_Request, committables))
 
     def items(self) -> list[tuple[int, Any]]:
-        """(checkpoint id, committable) in the order in which they are to be committed."""
+        """Returns (checkpoint id, committable) in the order in which they must be committed."""
         return [
             (checkpoint_id, request.committable)
             for checkpoint_id in sorted(self._by_checkpoint)
@@ -84,11 +84,11 @@ class Committables:
         ]
 
     def commit_up_to(self, checkpoint_id: int, committer: Committer, max_retries: int) -> int:
-        """Commit all of that checkpoint and those before it, the oldest checkpoint first; returns how many.
+        """Commits everything up to this checkpoint, the oldest checkpoint first. Returns the number of committables.
 
         Raises:
-            CommitError: some could not be committed. They are kept.
-            CommittablesLostError: the records of some are lost.
+            CommitError: some committables could not be committed. They are kept.
+            CommittablesLostError: the records of some committables are lost.
         """
         count = 0
         for due in sorted(known for known in self._by_checkpoint if known <= checkpoint_id):
@@ -117,7 +117,7 @@ def _commit(checkpoint_id: int, requests: list[_Request], committer: Committer, 
 
 
 def _commit_once(requests: list[_Request], committer: Committer) -> Exception | None:
-    """One call; afterwards every request has a signal. Returns what was raised, if it is worth trying again."""
+    """Calls the committer once, so that every request has a signal. Returns the error if a retry may help."""
     for request in requests:
         request.signal = _Signal.NONE
     raised: Exception | None = None
@@ -127,10 +127,10 @@ def _commit_once(requests: list[_Request], committer: Committer) -> Exception | 
         if error.retry is ErrorRetry.NEVER:
             raise
         raised = error
-    except Exception as error:  # noqa: BLE001 - the connector's; what it means is decided by the caller
+    except Exception as error:  # noqa: BLE001 - any error of the connector; the caller decides about a retry
         raised = error
     if raised is not None:
-        _LOG.warning("a commit failed", exc_info=raised)
+        _LOG.warning("committing %d committables failed", len(requests), exc_info=raised)
     for request in requests:
         if request.signal is _Signal.NONE:
             request.signal = _Signal.DONE if raised is None else _Signal.RETRY

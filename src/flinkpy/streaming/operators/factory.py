@@ -1,4 +1,4 @@
-"""Which operator runs which spec."""
+"""create_operator: creates the operator that runs a spec of the job graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamO
 _Side = dict[str, Output]
 _Factory = Callable[[Any, OperatorContext, Output, _Side], StreamOperator]
 
-#: Specs that are fused with their neighbours into one loop.
+#: Specs that FusedRowOperator runs together with their neighbours in one loop.
 ROW_STEPS: dict[type, RowStep] = {
     specs.MapSpec: RowStep.MAP,
     specs.FilterSpec: RowStep.FILTER,
@@ -24,14 +24,14 @@ ROW_STEPS: dict[type, RowStep] = {
 
 
 def register_operator(spec_type: type, factory: _Factory) -> None:
-    """What runs operators of a package that this one does not know."""
+    """Registers the operator of a spec type that another package defines."""
     _FACTORIES[spec_type] = factory
 
 
 def create_operator(
     spec: specs.OperatorSpec, context: OperatorContext, output: Output, side_outputs: _Side
 ) -> StreamOperator:
-    """The operator that does what `spec` says."""
+    """Creates the operator for `spec`. Raises: UnsupportedOperationError if this release does not know the spec."""
     factory = _FACTORIES.get(type(spec))
     if factory is None:
         raise UnsupportedOperationError(
@@ -276,7 +276,7 @@ def _two_input_types(spec: specs.OperatorSpec) -> tuple[Any, Any]:
 
 
 def input_type(spec: specs.OperatorSpec, index: int = 0) -> Any:
-    """TypeInformation of that input, or None."""
+    """Returns the TypeInformation of an input, or None if it is not declared."""
     return spec.input_types[index] if index < len(spec.input_types) else None
 
 

@@ -1,4 +1,4 @@
-"""Tells with which arguments a user's function was called when it raised: most often that is the record to blame."""
+"""Describes the call of a user function that raised, with its arguments. They usually contain the bad record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import CodeType, FrameType
 
 from flinkpy.common.error_text import safe_repr
 
-#: Characters of each argument, and the arguments, that are shown: a record should be recognised, not archived.
+#: The maximum length of an argument in characters, and the maximum number of arguments. Enough to recognise a record.
 MAX_ARGUMENT_CHARS = 200
 MAX_ARGUMENTS = 3
 
@@ -17,11 +17,11 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def failed_call(error: BaseException) -> str:
-    """`parse(line='a,b')` for the first function of the user's on the traceback; empty where that cannot be told.
+    """Returns the first call of a user function on the traceback, such as `parse(line='a,b')`; '' if it is unknown.
 
-    The arguments are read from the function's frame, so this costs nothing as long as nothing fails. An argument that
-    the function assigns to has lost the value it was called with and is shown as `...`. What flinkpy passes itself
-    (`self` of its classes, a context, a collector) is left out.
+    The arguments are read from the function's frame, so calls that do not fail cost nothing. An argument that the
+    function assigns to is shown as `...`, because its original value is lost. Arguments that flinkpy passes itself
+    (`self` of its classes, a context, a collector) are left out.
     """
     frame = _first_user_frame(error)
     if frame is None or frame.f_code.co_name == "<module>":
@@ -43,7 +43,7 @@ def failed_call(error: BaseException) -> str:
 
 
 def _first_user_frame(error: BaseException) -> FrameType | None:
-    """The frame that flinkpy called; None where the error did not come up in a function that it called."""
+    """Returns the first frame that flinkpy called; None if the error was not raised in such a function."""
     has_runtime = False
     for frame, _ in traceback.walk_tb(error.__traceback__):
         is_runtime = _is_runtime(frame)
@@ -59,16 +59,16 @@ def _is_runtime(frame: FrameType) -> bool:
 
 
 def _assigned_names(code: CodeType) -> set[str]:
-    """Local variables that the code assigns to or deletes."""
+    """Returns the names of local variables that the code assigns to or deletes."""
     names: set[str] = set()
     for instruction in dis.get_instructions(code):
         if instruction.opname.startswith(("STORE_FAST", "DELETE_FAST", "STORE_DEREF", "DELETE_DEREF")):
-            # Python 3.13 has instructions for two variables at once.
+            # Python 3.13 has instructions that store two variables.
             both = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
             names.update(map(str, both))
     return names
 
 
 def _is_record(value: object) -> bool:
-    """True for a class of flinkpy that records are made of."""
+    """True if the value is an instance of a flinkpy class that is used in records."""
     return not inspect.isclass(value) and type(value).__module__ == f"{_PACKAGE}.common.types"

@@ -1,4 +1,4 @@
-"""Operators of a SourceFunction and of a SinkFunction: they open the function, and keep its state.
+"""SourceFunctionOperator and SinkFunctionOperator: open a SourceFunction or SinkFunction and keep its state.
 
 Source: org.apache.flink.streaming.api.operators.{StreamSource,StreamSink}.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LockedReader(Protocol):
-    """What the reader of a SourceFunction has beside what every reader has."""
+    """Additional methods of the reader of a SourceFunction."""
 
     def take_lock(self) -> Iterator[Batch]: ...
 
@@ -38,8 +38,10 @@ class LockedReader(Protocol):
 
 
 class SourceFunctionOperator(SourceOperator):
-    """From before a barrier until the state is taken, the function's thread is kept from making records; where the task
-    ends with that savepoint, for good.
+    """Runs a SourceFunction.
+
+    The function's thread cannot emit records from the moment before a barrier until the state has been taken. If the
+    task ends with that savepoint, it cannot emit records again at all.
     """
 
     _is_suspended = False
@@ -66,7 +68,7 @@ class SourceFunctionOperator(SourceOperator):
         self._emit(self._locked_reader.take_lock())
 
     def rests_to_store(self) -> list[tuple[Batch, str | None]]:
-        """The function has made what is queued: to it, that is emitted."""
+        """Adds the queued records. The function has emitted them, so its state is already behind them."""
         return [*super().rests_to_store(), *((batch, None) for batch in self._locked_reader.queued())]
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> Any:
@@ -78,7 +80,7 @@ class SourceFunctionOperator(SourceOperator):
             self._release_lock()
 
     def emit_max_watermark(self) -> None:
-        """The function may not have ended: it is stopped by a savepoint that follows the end of data."""
+        """Stops the function first, which may still run if a savepoint stops the job with the end of data."""
         self._emit(self._locked_reader.stop())
         super().emit_max_watermark()
 
@@ -116,7 +118,7 @@ class SourceFunctionOperator(SourceOperator):
 
 
 class SinkFunctionOperator(SinkOperator):
-    """The writer calls the function; everything else that a function has is this operator's."""
+    """Runs a SinkFunction. The writer calls it for records; this operator calls its other methods."""
 
     @property
     def function(self) -> Any:

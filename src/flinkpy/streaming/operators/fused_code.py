@@ -1,13 +1,13 @@
 """Generates Python functions for a chain of map, filter and flat_map functions.
 
-Two forms. Where only values matter it is a list comprehension; `for x in [expr]` inside one is an assignment, which the
-compiler recognises. Where timestamps or row kinds travel along it is a loop that also tells which input record each
-output came from. Every step stands on a line of its own, so that the line number in a traceback tells which operator's
+The code has two forms. If records have only values, it is a list comprehension, in which `for x in [expr]` is an
+assignment that the compiler recognises. If records have timestamps or row kinds, it is a loop that also returns the
+input position of each output. Every step has its own line, so the line number in a traceback shows which operator's
 function raised. The result of a step with a declared type is checked on the same line.
 
-Python nests at most 20 loops, so a long chain is cut into segments. Each but the last is a generator that feeds the
-next one, so records still go through the whole chain one by one. A chain of usual length is one segment and pays
-nothing.
+Python nests at most 20 loops, so a long chain is cut into segments. Each segment except the last is a generator that
+feeds the next one, so records still go through the whole chain one by one. A chain of usual length is one segment and
+has no extra cost.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Any
 
 from flinkpy.records.type_check import TypeCheck
 
-#: flat_maps of one segment: each is a loop in the one before it, and Python nests 20.
+#: The maximum number of flat_maps per segment. Each is a nested loop, and Python nests at most 20.
 MAX_NESTED_LOOPS = 16
-#: Steps of one segment: the compiler works through them by recursion.
+#: The maximum number of steps per segment. The compiler processes them by recursion.
 MAX_SEGMENT_STEPS = 256
-#: Generators that feed one another; behind so many the values are gathered in a list, since each resumes the one before
-#: it on the stack.
+#: The maximum number of generators that feed each other. Each resumes the one before it on the stack, so after this
+#: many the values are collected in a list.
 MAX_NESTED_GENERATORS = 32
 
 
@@ -40,8 +40,8 @@ class Step:
     """One function of the chain.
 
     Attributes:
-        check: of the type that was declared for its results.
-        on_misfit: raises for a result that does not fit, or accepts it by returning True; where there is a `check`.
+        check: checks results against their declared type, if there is one.
+        on_misfit: called with a result that fails the check. Raises, or returns True to accept the result.
     """
 
     kind: RowStep
@@ -52,28 +52,28 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class FusedFunctions:
-    """What `compile_steps` made.
+    """The compiled functions of a chain.
 
     Attributes:
-        values_only: rows -> rows.
-        with_indices: rows -> (rows, list of the input position of each), ascending.
-        keeps_positions: only maps: output i belongs to input i, and `with_indices` is not needed.
+        values_only: takes rows and returns rows.
+        with_indices: takes rows and returns (rows, input position of each row). The positions ascend.
+        keeps_positions: True if the chain has only maps. Output i belongs to input i then.
     """
 
     values_only: Callable[[list[Any]], list[Any]]
     with_indices: Callable[[list[Any]], tuple[list[Any], list[int]]]
     keeps_positions: bool
     file_name: str
-    #: Step by line of the generated file.
+    #: The step of each line of the generated file.
     _steps_of_lines: dict[int, int]
 
     def step_of_line(self, line: int) -> int | None:
-        """The step whose code stands on `line` of the generated file."""
+        """Returns the step whose code is on `line` of the generated file."""
         return self._steps_of_lines.get(line)
 
 
 def compile_steps(steps: Sequence[Step], name: str) -> FusedFunctions:
-    """Compile the chain; the functions are bound as local variables of the generated code."""
+    """Compiles the chain. The functions are local variables of the generated code."""
     code = _Code()
     segments = _segments(steps)
     for number, segment in enumerate(segments):
@@ -126,7 +126,7 @@ def _fed(values: Iterable[Any], generators: list[Callable[[Any], Any]]) -> Itera
 
 
 class _Code:
-    """The lines of the generated file, and the objects that it uses."""
+    """Collects the lines of the generated file and the objects that it uses."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -141,10 +141,10 @@ class _Code:
         self._add_with_indices(number, steps, segment, is_last)
 
     def compile(self, file_name: str) -> tuple[list[Callable[[Any], Any]], list[Callable[[Any], Any]]]:
-        """The functions of all segments, of the one form and of the other."""
+        """Returns the functions of all segments: those for values only, and those with indices."""
         numbers = range(self._num_segments)
         made = ", ".join(f"values_{n}, indexed_{n}" for n in numbers)
-        # The names come first, on one line: the numbers of the lines below are known before the names are.
+        # All names are on the first line, so that the line numbers below do not depend on the number of names.
         source = "\n".join([f"def make({', '.join(self._bound)}):", *self._lines, f"    return [{made}]"]) + "\n"
         namespace: dict[str, Any] = {}
         exec(compile(source, file_name, "exec"), namespace)

@@ -1,7 +1,7 @@
-"""FusedRowOperator: a chain of map, filter and flat_map on Python objects, run as one loop over the batch.
+"""FusedRowOperator: runs a chain of map, filter and flat_map on Python objects as one loop over the batch.
 
-Differs: in Flink each is an operator that calls the next per record. What the user observes is the same, since nothing
-can come between two records of a batch.
+Differs: in Flink each function has an operator, which calls the next one per record. Users see no difference, because
+nothing can happen between two records of a batch.
 """
 
 from __future__ import annotations
@@ -39,14 +39,16 @@ _METHODS = {RowStep.MAP: "map", RowStep.FILTER: "filter", RowStep.FLAT_MAP: "fla
 
 @dataclass(frozen=True, slots=True)
 class FusedStep:
+    """One function of the chain and its operator."""
+
     kind: RowStep
     function: Any
     context: OperatorContext
-    #: The declared type of its results, if no other operator checks it.
+    #: The declared type of the results, if no other operator checks it.
     declared_type: Any = None
 
     def compilable(self) -> Step:
-        """The step in the form that code is generated from."""
+        """Returns the step in the form that the code generator takes."""
         check = type_check(self.declared_type)
         context = self.context
 
@@ -60,13 +62,13 @@ class FusedStep:
 
 
 class _StepState(UserFunctionOperator):
-    """The state of one step; it never processes anything."""
+    """Holds the state of one step. It never processes records."""
 
     def __init__(self, step: FusedStep) -> None:
         super().__init__(step.context, DiscardingOutput(), {}, step.function)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        raise InternalError(f"operator {self.context.name} runs as part of another")
+        raise InternalError(f"operator {self.context.name} runs as part of another operator")
 
 
 class FusedRowOperator(StreamOperator):
@@ -83,7 +85,7 @@ class FusedRowOperator(StreamOperator):
             " -> ".join(step.context.name for step in steps),
         )
 
-    # -- state: that of each step under the id of its own operator ----------------------------------------------------
+    # -- state: each step has its own, under the id of its operator ----------------------------------------------------
 
     def restore(self, states: RestoredStates) -> None:
         for step in reversed(self._steps):
@@ -91,7 +93,7 @@ class FusedRowOperator(StreamOperator):
                 owner = self._owners[step.context.operator_id] = _StepState(step)
                 owner.restore(states)
             elif (restored := states(step.context.operator_id)) is not None:
-                # Nobody asks for it, but it must not get lost.
+                # The function does not use its state, but later checkpoints must still contain it.
                 owner = self._owners[step.context.operator_id] = _StepState(step)
                 owner.initialize_state(restored)
 
@@ -155,7 +157,7 @@ class FusedRowOperator(StreamOperator):
             self.output.emit(result)
 
     def _filter_columns(self, batch: Batch) -> None:
-        """Rows are made for the functions to look at; what they keep stays columns."""
+        """Filters a columnar batch. The functions get rows, but the records that they keep stay in columns."""
         rows = as_rows(batch, self._input_type)
         try:
             _, kept = self._fused.with_indices(rows)
@@ -167,14 +169,14 @@ class FusedRowOperator(StreamOperator):
             self.output.emit(batch.take(np.array(kept, dtype=np.int64)))
 
     def _attribute(self, error: BaseException) -> FlinkError:
-        """Name the operator whose step was running, found by the line of the generated code."""
+        """Returns the error with the name of the operator that was running, found by the line of the generated code."""
         step = self._steps[0]
         traceback = error.__traceback__
         while traceback is not None:
             if traceback.tb_frame.f_code.co_filename == self._fused.file_name:
                 index = self._fused.step_of_line(traceback.tb_lineno)
                 if index is not None:
-                    step = self._steps[index]  # the innermost counts: segments of a long chain feed one another
+                    step = self._steps[index]  # the innermost frame counts: segments of a long chain call each other
             traceback = traceback.tb_next
         return step.context.function_error(error)
 

@@ -1,4 +1,4 @@
-"""GlobalAggregateOperator: aggregates of all records of a subtask, over columns."""
+"""GlobalAggregateOperator: aggregates all records of a subtask, over columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SLOT = np.zeros(1, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class _AccumulatorsDescriptor:
-    """One element: the accumulators as an Arrow batch of one row."""
+    """Describes the state of the accumulators: one element, an Arrow batch with one row."""
 
     type_info: None = None
     ttl_config: None = None
@@ -37,7 +37,7 @@ class _AccumulatorsDescriptor:
 
 
 class GlobalAggregateOperator(StreamOperator):
-    """One row at the end of the input, also where there was no record. Thread: task thread."""
+    """Emits one row at the end of the input, even if there were no records. Thread: task thread."""
 
     def __init__(
         self,
@@ -50,7 +50,9 @@ class GlobalAggregateOperator(StreamOperator):
         super().__init__(context, output, side_outputs)
         schema, result = arrow_schema(input_type), arrow_schema(spec.output_type)
         if schema is None or result is None:
-            raise UnsupportedOperationError(f"operator {context.name} aggregates columns of a declared type")
+            raise UnsupportedOperationError(
+                f"operator {context.name} aggregates columns, so its input and output need declared types"
+            )
         self._input_type = input_type
         self._result_schema = result
         self._inputs = AggregateInputs(schema, FieldKeySelector(()), spec.aggregates, context.name)
@@ -61,7 +63,7 @@ class GlobalAggregateOperator(StreamOperator):
         super().initialize_state(restored)
         if restored is None:
             return
-        # Fewer subtasks than before: one gets the accumulators of several.
+        # After a restore with fewer subtasks, one subtask gets the accumulators of several.
         for stored in self.operator_state.get_list_state(_AccumulatorsDescriptor()).get():
             columns = pa.ipc.open_stream(stored).read_next_batch().columns
             for accumulator, other in zip(self._accumulators, self._new_accumulators(), strict=True):
@@ -71,7 +73,7 @@ class GlobalAggregateOperator(StreamOperator):
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
         if self._has_emitted:
-            # What has been emitted must not be emitted again after a recovery.
+            # The results have been emitted. They must not be emitted again after a recovery.
             return OperatorSnapshot()
         columns = [column for accumulator in self._accumulators for column in accumulator.freeze(1)()]
         batch = pa.RecordBatch.from_arrays(columns, names=[f"a{i}" for i in range(len(columns))])
@@ -83,13 +85,13 @@ class GlobalAggregateOperator(StreamOperator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if batch.kinds is not None and batch.kinds.any():
-            raise UnsupportedOperationError(f"operator {self.context.name} takes no updates or deletes, only inserts")
+            raise UnsupportedOperationError(f"operator {self.context.name} accepts only inserts, no updates or deletes")
         columns = as_columnar(batch, self._input_type).values
         assert isinstance(columns, pa.RecordBatch)
         slots = np.zeros(columns.num_rows, dtype=np.int64)
         for accumulator, values in zip(self._accumulators, self._inputs.value_columns(columns), strict=True):
             if isinstance(accumulator, DecimalSumAccumulator) and values is not None:
-                # There is one slot only: no need to group.
+                # There is only one slot, so one sum replaces the grouping.
                 accumulator.add(_SLOT, pa.array([pc.sum(values).as_py()], pa.decimal128(38, values.type.scale)))
             else:
                 accumulator.add(slots, values)

@@ -1,11 +1,11 @@
-"""IntervalJoinOperator: pairs of records of one key whose times are near each other.
+"""IntervalJoinOperator: joins records of one key whose times are near each other.
 
-Each side keeps its records as long as a record of the other side may come that they can be paired with. A record that
-comes after the watermark has passed it is late and paired with nothing.
+Each side keeps its records while a matching record of the other side may still come. A record whose time the watermark
+has already passed is late and joins with nothing.
 
-Source: org.apache.flink.streaming.api.operators.co.IntervalJoinOperator. Differs: records are kept by stretches of time
-instead of times, so that a record looks at those near it only, however many a lagging watermark keeps; and its pairs
-come in the order of the other side's times, so that they are the same after a restore.
+Source: org.apache.flink.streaming.api.operators.co.IntervalJoinOperator. Differs: records are kept per bucket of time
+instead of per timestamp, so a record searches only the buckets near it, even if a slow watermark keeps many records.
+The pairs of a record come in the order of the other side's times, so they are the same after a restore.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
     from flinkpy.graph.operator_specs import IntervalJoinSpec
 
-#: Into so many stretches of time the interval is cut: few to look into, and none so long that adding to it costs much.
-STRETCHES = 4
+#: The number of buckets of time per join interval. A record searches few buckets, and adding to one stays cheap.
+BUCKETS = 4
 _TIME = itemgetter(0)
-#: As of windows.
+#: The same name as for windows.
 LATE_ELEMENTS_DROPPED_METRIC_NAME = "numLateRecordsDropped"
 
 
 class JoinContext:
-    """What `process_element` is given; one object for all pairs."""
+    """The context that `process_element` gets. One object serves all pairs."""
 
     __slots__ = ("left_ms", "right_ms")
 
@@ -63,10 +63,10 @@ class _Side:
     """One of the two inputs.
 
     Attributes:
-        lower_ms, upper_ms: where the times of its partners are, relative to a record's own.
+        lower_ms, upper_ms: the bounds of the partners' times, relative to the time of a record.
         kept_ms: how long after its own time a record may still find a partner.
-        buffer: map state: number of a stretch of time -> (time, record) of each record of the key in it.
-        expiry: when the stretches of a key are to be removed: `kept_ms` after their end.
+        buffer: map state from the number of a bucket to its records of the key, as (time, record).
+        expiry: timers that remove the buckets of a key, `kept_ms` after their end.
     """
 
     def __init__(self, name: str, lower_ms: int, upper_ms: int, late_tag: str | None) -> None:
@@ -77,24 +77,24 @@ class _Side:
         self.late_tag = late_tag
         self.buffer: Any = None
         self.expiry: TimerQueue
-        self._stretch_ms = max(1, (upper_ms - lower_ms) // STRETCHES)
+        self._bucket_ms = max(1, (upper_ms - lower_ms) // BUCKETS)
 
     def keep(self, time: int, value: Any, key: Any) -> None:
-        """A record of `key`, which is the current key."""
-        number = time // self._stretch_ms
+        """Keeps a record of `key`, which is the current key."""
+        number = time // self._bucket_ms
         records = self.buffer.get(number)
         if records is None:
             records = []
-            self.expiry.add((number + 1) * self._stretch_ms - 1 + self.kept_ms, key)
+            self.expiry.add((number + 1) * self._bucket_ms - 1 + self.kept_ms, key)
         records.append((time, value))
         self.buffer.put(number, records)
 
     def between(self, first_ms: int, last_ms: int, watermark: int) -> list[tuple[int, Any]]:
-        """(time, record) of the current key, in the order of their times; without those that have expired."""
-        # As if each record had been removed in its own time.
+        """Returns the (time, record) pairs of the current key in the order of their times, without expired records."""
+        # A bucket expires as a whole, so hide the records in it that have expired.
         first_ms = max(first_ms, watermark - self.kept_ms + 1)
         found: list[tuple[int, Any]] = []
-        for number in range(first_ms // self._stretch_ms, last_ms // self._stretch_ms + 1):
+        for number in range(first_ms // self._bucket_ms, last_ms // self._bucket_ms + 1):
             records = self.buffer.get(number)
             if records is not None:
                 found.extend(record for record in records if first_ms <= record[0] <= last_ms)
@@ -105,11 +105,11 @@ class _Side:
     def remove_expired(self, watermark: int, key_context: KeyContext) -> None:
         for expiry, key in self.expiry.pop_due(watermark):
             key_context.key = key
-            self.buffer.remove((expiry - self.kept_ms) // self._stretch_ms)
+            self.buffer.remove((expiry - self.kept_ms) // self._bucket_ms)
 
 
 class IntervalJoinOperator(KeyedStateOperator):
-    """Thread: task thread."""
+    """Runs a ProcessJoinFunction on pairs of records. Thread: task thread."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class IntervalJoinOperator(KeyedStateOperator):
         if batch.timestamps is None:
             raise FunctionError(
                 f"{self.context.environment.task_name}, operator {self.context.name}: elements used in interval stream "
-                "joins need to have timestamps: call assign_timestamps_and_watermarks before the join"
+                "joins need timestamps: call assign_timestamps_and_watermarks before the join"
             )
         try:
             self._process(rows, batch.timestamps, input_index)
@@ -154,7 +154,7 @@ class IntervalJoinOperator(KeyedStateOperator):
             raise self.context.function_error(error) from error
 
     def _process(self, rows: list[Any], timestamps: np.ndarray, input_index: int) -> None:
-        mine, other = self._sides[input_index], self._sides[1 - input_index]
+        own, other = self._sides[input_index], self._sides[1 - input_index]
         key_context, join_context = self.key_context, self._join_context
         keys = self._key_readers[input_index](rows)
         process = self.function.process_element
@@ -168,8 +168,8 @@ class IntervalJoinOperator(KeyedStateOperator):
                 late.append(index)
                 continue
             key_context.key = key
-            mine.keep(time, value, key)
-            for other_time, other_value in other.between(time + mine.lower_ms, time + mine.upper_ms, watermark):
+            own.keep(time, value, key)
+            for other_time, other_value in other.between(time + own.lower_ms, time + own.upper_ms, watermark):
                 if is_left:
                     join_context.left_ms, join_context.right_ms = time, other_time
                     results = process(value, other_value, join_context)
@@ -181,7 +181,7 @@ class IntervalJoinOperator(KeyedStateOperator):
                     times.extend([max(time, other_time)] * (len(out) - len(times)))
         self._emitter.emit(out, np.array(times, dtype=np.int64))
         if late:
-            self._emit_late(mine, [rows[index] for index in late], timestamps[late])
+            self._emit_late(own, [rows[index] for index in late], timestamps[late])
 
     def _emit_late(self, side: _Side, rows: list[Any], timestamps: np.ndarray) -> None:
         if side.late_tag is None:

@@ -1,4 +1,4 @@
-"""KeyReader: the keys of records, as state, timers and windows know them."""
+"""KeyReader: reads the keys of records in the form that state, timers and windows use."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from flinkpy.records.key_selection import picker_of, select_keys
 
 
 class KeyReader:
-    """Calling it with records gives the state key of each (`records.key_identity`).
+    """Returns the state key of each record (`records.key_identity`) when it is called with records.
 
-    All keys of a batch are read before its first record is processed: a look at the types of a whole batch costs less
-    than a call per record, so keys that are `int` or `str` pay nothing.
+    It reads all keys of a batch before the first record is processed. One check of the types of a whole batch costs
+    less than a call per record, so keys that are `int` or `str` cost nothing extra.
 
     Args:
-        key_type: TypeInformation that was declared for the key; None: any key.
+        key_type: the declared TypeInformation of the key; None allows any key.
 
     Raises:
-        TypeMismatchError: a key is of a type that cannot be one, or does not fit `key_type`. Other errors are those of
-            the key selector.
+        TypeMismatchError: the type of a key is not allowed for keys, or does not fit `key_type`. Errors of the key
+            selector are raised as they are.
     """
 
     __slots__ = ("_get_key", "_key_type", "_pick", "_plain_type")
@@ -37,7 +37,7 @@ class KeyReader:
 
     def __call__(self, rows: list[Any]) -> list[Any]:
         keys = select_keys(self._get_key, self._pick, rows)
-        # One look at the types says both that the keys are as declared and that they stand for themselves.
+        # One check of the types shows that the keys have the declared type and are their own state keys.
         if self._plain_type is not None and one_type(keys) is self._plain_type:
             return keys
         return state_keys(as_declared(keys, self._key_type))

@@ -1,4 +1,4 @@
-"""KeyedMapOperator: map, flat_map and filter on a keyed stream, whose functions may use keyed state."""
+"""KeyedMapOperator: runs map, flat_map and filter on a keyed stream. The functions may use keyed state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KeyedOperator: what all operators on a keyed stream share: the key and the keyed state."""
+"""KeyedStateOperator and KeyedOperator: the base classes of operators with keyed state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def create_backend(
     key_type: Any,
     restored: checkpoint_pb2.OperatorSubtaskState | None,
 ) -> KeyedStateBackend:
-    """The keyed state of one operator, with what is restored in it."""
+    """Returns the keyed state of one operator, with its restored state."""
     environment = context.environment
     directory = safe_join(environment.state.directory, f"op-{context.operator_id}")
     directory.mkdir(parents=True, exist_ok=True)
@@ -57,18 +57,18 @@ def create_backend(
 
 def _own_key_groups(environment: TaskEnvironment) -> KeyGroupRange:
     if read_option(environment.configuration, RUNTIME_MODE) == "BATCH":
-        # Which ones it gets is decided when the data is there, and not by the formula; there is nothing to restore.
+        # In batch mode the key groups of a subtask are chosen when its data is there. There is no state to restore.
         return KeyGroupRange(0, environment.max_parallelism - 1)
     return key_group_range(environment.max_parallelism, environment.parallelism, environment.subtask_index)
 
 
 class KeyedStateOperator(UserFunctionOperator):
-    """An operator with keyed state, however many inputs it has. Thread: task thread.
+    """An operator with keyed state and any number of inputs. Thread: task thread.
 
     Attributes:
-        key_context: holds the current key; set before user code runs.
-        backend: this operator's keyed state; from `initialize_state` on.
-        key_selectors: of the keyed inputs.
+        key_context: holds the current key, which is set before user code runs.
+        backend: the keyed state of this operator. Set by `initialize_state`.
+        key_selectors: the key selectors of the keyed inputs.
     """
 
     backend: KeyedStateBackend
@@ -114,7 +114,7 @@ class KeyedStateOperator(UserFunctionOperator):
             raise
 
     def after_batch(self, num_records: int) -> None:
-        # A keyed operator is the head of its chain, behind the exchange that brought each key to its subtask.
+        # A keyed operator is always the head of its chain, because the exchange before it partitions by key.
         self.backend.clean_up_expired(num_records)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -145,10 +145,10 @@ class KeyedStateOperator(UserFunctionOperator):
 
 
 class KeyedOperator(KeyedStateOperator):
-    """One keyed input.
+    """An operator with one keyed input.
 
     Attributes:
-        read_keys: records -> the state key of each.
+        read_keys: returns the state key of each record.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""KeyedProcessOperator: a KeyedProcessFunction with state and timers.
+"""KeyedProcessOperator: runs a KeyedProcessFunction, with state and timers.
 
 Source: org.apache.flink.streaming.api.operators.KeyedProcessOperator.
 """
@@ -56,10 +56,11 @@ def process_keyed(
     """Calls `process(value, context)` with `context.key` and `context.timestamp_ms` set.
 
     Args:
-        keys: of the rows, one each.
+        keys: the key of each row.
 
     Returns:
-        All results, and their timestamps, which are those of the records: int64, or None where those have none.
+        All results, and their timestamps (int64, in milliseconds): each result has the timestamp of its input row.
+        None if the rows have no timestamps.
     """
     if timestamps is not None:
         return _process_with_timestamps(process, rows, timestamps, keys, context)

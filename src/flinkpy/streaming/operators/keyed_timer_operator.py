@@ -1,4 +1,4 @@
-"""KeyedTimerOperator: what all keyed operators with timers share: the timer service and the firing of timers."""
+"""KeyedTimerOperator: the base class of keyed operators with timers. Owns the timer service and fires timers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_TIMER_BATCH_ROWS = 65_536
 
 
 class KeyedProcessContext(KeyContext):
-    """What `process_element` and `on_timer` are given, and at once where the state looks for the key."""
+    """The context that `process_element` and `on_timer` get. It also holds the current key for the state."""
 
     __slots__ = ("domain", "service", "timestamp_ms")
 
@@ -48,16 +48,17 @@ class KeyedProcessContext(KeyContext):
         return self.timestamp_ms
 
     def time_domain(self) -> TimeDomain | None:
-        """Of the timer that fires; None outside `on_timer`."""
+        """Returns the time domain of the timer that fires; None outside `on_timer`."""
         return self.domain
 
 
 class KeyedTimerOperator(KeyedStateOperator):
-    """Thread: task thread.
+    """A keyed operator whose function may set timers.
+
+    Thread: task thread.
 
     Attributes:
-        process_context: what the function is given with records; also the key context.
-        timer_context: what it is given with timers; the same object unless a subclass has another.
+        process_context: the context that the function gets with records and timers. It is also the key context.
     """
 
     def __init__(
@@ -108,11 +109,11 @@ class KeyedTimerOperator(KeyedStateOperator):
         self._fire(self.timers.processing_time, now_ms, TimeDomain.PROCESSING_TIME)
 
     def _fire(self, queue: TimerQueue, up_to: int, domain: TimeDomain) -> None:
-        """Call `on_timer` for all that are due; results of event-time timers carry the timer's time."""
+        """Calls `on_timer` for all due timers. The results of event-time timers get the timer's timestamp."""
         context = self.process_context
         on_timer = getattr(self.function, "on_timer", None)
         if on_timer is None:
-            # A function of an interface without timers; those of an earlier version of it just go.
+            # The function cannot have timers. Timers that an earlier version of the program has set are dropped.
             for _ in queue.pop_due(up_to):
                 continue
             return

@@ -1,4 +1,4 @@
-"""The border between the lanes, for operators that need one of them."""
+"""Converts batches between the row lane and the column lane, for operators that work in one of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flinkpy.records.batch import Batch
 
 
 def as_rows(batch: Batch, type_info: Any) -> list[Any]:
-    """The records as Python objects of `type_info`; no work where they are already."""
+    """Returns the records as Python objects of `type_info`. Does no work if they already are Python objects."""
     values = batch.values
     if isinstance(values, list):
         return values
@@ -19,10 +19,12 @@ def as_rows(batch: Batch, type_info: Any) -> list[Any]:
 
 
 def as_columnar(batch: Batch, type_info: Any) -> Batch:
-    """The batch with the columns of `type_info`; no work where it has them, or where it is columnar and untyped.
+    """Returns the batch with the columns of `type_info`.
+
+    Does no work if the batch already has these columns, or if it is columnar and `type_info` is None.
 
     Raises:
-        TypeMismatchError: a record is not of that type.
+        TypeMismatchError: a record does not have the type `type_info`.
         UnsupportedOperationError: the records are Python objects and `type_info` has no Arrow form.
     """
     if type_info is None and batch.is_columnar:
@@ -35,7 +37,7 @@ def as_columnar(batch: Batch, type_info: Any) -> Batch:
 
 
 def has_exact_columns(type_info: Any) -> bool:
-    """True if records of that type travel as columns; False: as pickled Python objects."""
+    """True if records of this type travel as columns, False if they travel as pickled Python objects."""
     from flinkpy.records import lanes
 
     return lanes.has_exact_columns(type_info)

@@ -1,10 +1,10 @@
-"""Latency markers: sources send the time along with their records, and every operator notes how old it is by then.
+"""Latency markers: sources emit the current time among their records, and every operator measures how old it is.
 
-A marker waits where records wait, in queues and behind them, but is no record: windows and functions do not hold it
-back. Where a stream is partitioned it goes to one channel, each time another one, so markers do not multiply.
+A marker waits in queues behind records, as records do. Windows and functions do not hold it back. At a partitioned
+exchange a marker goes to one channel, and the channels take turns, so markers do not multiply.
 
 Source: org.apache.flink.streaming.runtime.operators.LatencyMarkerEmitter, org.apache.flink.streaming.util.LatencyStats.
-Differs: channels take turns, where Flink draws one; what a network buffer has gathered goes out with the marker.
+Differs: channels take turns; Flink picks one at random. A marker flushes the network buffer that it is written to.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LatencyMarkerEmitter:
-    """Has a source emit a marker every `metrics.latency.interval`, at once for the first time. Thread: task thread."""
+    """Makes a source emit a marker at once and then every `metrics.latency.interval`. Thread: task thread."""
 
     def __init__(self, source: StreamOperator) -> None:
         self._source = source
@@ -37,15 +37,17 @@ class LatencyMarkerEmitter:
     def _emit(self, _: int) -> None:
         context = self._source.context
         times = context.processing_time_service
-        # Before the marker leaves: an output that is slow must not make markers come late for ever.
+        # Schedule before emitting, so that a slow output does not delay all later markers.
         times.schedule_after(self._interval_ms, self._emit)
         marker = LatencyMarker(times.current_time_ms(), context.operator_id, context.environment.subtask_index)
         self._source.emit_to_all(marker)
 
 
 class LatencyStats:
-    """The histograms of one operator, `latency`, in milliseconds: one in all, per source or per subtask of a source, as
-    `metrics.latency.granularity` says. Thread: task thread.
+    """The `latency` histograms of one operator, in milliseconds. Thread: task thread.
+
+    There is one histogram in all, one per source, or one per source subtask, depending on
+    `metrics.latency.granularity`.
     """
 
     def __init__(self, context: OperatorContext) -> None:

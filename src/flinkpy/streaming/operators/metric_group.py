@@ -1,7 +1,7 @@
-"""The metric groups of a task and of its operators, which user functions get from their RuntimeContext.
+"""The metric groups of a task and of its operators. User functions get them from their RuntimeContext.
 
 Source: org.apache.flink.runtime.metrics.groups.{TaskMetricGroup,InternalOperatorMetricGroup}, ScopeFormat.
-Differs: metrics live in the task process itself, so no gauge or counter crosses a process per record.
+Differs: metrics live in the task process, so updating one never crosses a process boundary.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ MAX_OPERATOR_NAME_CHARS = 80
 
 
 class OperatorMetricGroup(NamedMetricGroup):
-    """Metrics of one operator of one subtask."""
+    """The metrics of one operator in one subtask."""
 
 
 class TaskMetricGroup(NamedMetricGroup):
-    """Metrics of one subtask; makes the groups of its operators. Registered until `close`.
+    """The metrics of one subtask. Creates the groups of its operators. Registered until `close`.
 
     Args:
-        variables: `<host>`, `<tm_id>` and the other variables of a task.
-        registry: None: nobody will ask for these metrics.
+        variables: the values of `<host>`, `<tm_id>` and the other scope variables of a task.
+        registry: None if these metrics are not reported.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class TaskMetricGroup(NamedMetricGroup):
         self._register(scope, self)
 
     def add_operator(self, operator_id: str, name: str) -> OperatorMetricGroup:
-        """The group of one of the task's operators."""
+        """Creates and registers the group of one of the task's operators."""
         name = name[:MAX_OPERATOR_NAME_CHARS]
         variables = {**self._variables, "<operator_id>": operator_id, "<operator_name>": name}
         group = OperatorMetricGroup(self._components(SCOPE_OPERATOR, variables), variables, self._delimiter)
@@ -61,7 +61,7 @@ class TaskMetricGroup(NamedMetricGroup):
         return group
 
     def close(self) -> None:
-        """The task has ended. Idempotent."""
+        """Unregisters all groups when the task has ended. Idempotent."""
         while self._registered:
             self._registry.unregister(*self._registered.pop())
 
@@ -70,7 +70,7 @@ class TaskMetricGroup(NamedMetricGroup):
         self._registered.append((scope, group))
 
     def _components(self, option: ConfigOption[str], variables: dict[str, str]) -> tuple[str, ...]:
-        """The parts of the scope format, each with its variables filled in."""
+        """Returns the parts of the scope format, with all variables replaced by their values."""
         parts = []
         for part in str(read_option(self._configuration, option)).split("."):
             for name, value in variables.items():

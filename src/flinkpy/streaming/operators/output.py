@@ -1,7 +1,7 @@
-"""Outputs: where an operator puts what it has made.
+"""Outputs: take the records that an operator emits.
 
-An operator has one main output and one per side-output tag. Each leads to operators of the same chain, to record
-writers, or to nothing.
+An operator has one main output and one output per side-output tag. Each leads to operators of the same chain, to
+record writers, or to nothing.
 
 Source: org.apache.flink.streaming.api.operators.Output.
 """
@@ -22,16 +22,16 @@ class Output(Protocol):
     """Thread: task thread."""
 
     def emit(self, batch: Batch) -> None:
-        """Hand the batch on. It must not be empty, and must not be changed afterwards."""
+        """Passes the batch on. It must not be empty, and must not be changed afterwards."""
         ...
 
     def emit_element(self, element: Element) -> None:
-        """Hand on a watermark, status or marker; it stays behind every batch emitted before."""
+        """Passes on a watermark, status or marker. It stays behind every batch emitted before it."""
         ...
 
 
 class DiscardingOutput:
-    """Nobody consumes it."""
+    """Drops everything. Used for a stream without consumers."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class DiscardingOutput:
 
 
 class ChainingOutput:
-    """Calls the next operator of the chain directly; counts what it is given. The count is read by any thread."""
+    """Calls the next operator of the chain directly and counts the records. Any thread may read the count."""
 
     __slots__ = ("_process_batch", "emit_element", "num_records")
 
@@ -58,7 +58,7 @@ class ChainingOutput:
 
 
 class CheckedOutput:
-    """Checks Python records against the type that their operator declared before it hands them on."""
+    """Checks Python records against the declared type of their operator before it passes them on."""
 
     __slots__ = ("_check", "_context", "_output", "emit_element")
 
@@ -69,7 +69,7 @@ class CheckedOutput:
         self.emit_element = output.emit_element
 
     def emit(self, batch: Batch) -> None:
-        """Raises: TypeMismatchError naming the operator, the value and the declared type."""
+        """Raises: TypeMismatchError, which names the operator, the value and the declared type."""
         values = batch.values
         if isinstance(values, list) and (mismatch := self._check.misfit(values)) is not None:
             raise self._context.type_error(mismatch, values[mismatch.index])
@@ -77,7 +77,7 @@ class CheckedOutput:
 
 
 class BroadcastingOutput:
-    """Several consumers of the same stream: batches are immutable, so all of them get the same one."""
+    """Emits to several consumers of one stream. All of them get the same batch, because batches are immutable."""
 
     __slots__ = ("_outputs",)
 
@@ -94,7 +94,7 @@ class BroadcastingOutput:
 
 
 def combine(outputs: list[Output]) -> Output:
-    """One output that reaches all of them."""
+    """Returns one output that emits to all of `outputs`."""
     if not outputs:
         return DiscardingOutput()
     return outputs[0] if len(outputs) == 1 else BroadcastingOutput(outputs)

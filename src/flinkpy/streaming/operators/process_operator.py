@@ -1,4 +1,4 @@
-"""ProcessOperator: a ProcessFunction on a stream without keys.
+"""ProcessOperator: runs a ProcessFunction on a stream without keys.
 
 Source: org.apache.flink.streaming.api.operators.ProcessOperator.
 """
@@ -22,7 +22,7 @@ from flinkpy.streaming.operators.timer_service import UnkeyedTimerService
 
 
 class ProcessContext:
-    """What `process_element` is given; one object for all records."""
+    """The context that `process_element` gets. One object serves all records."""
 
     __slots__ = ("_timer_service", "timestamp_ms")
 
@@ -63,9 +63,14 @@ class ProcessOperator(UserFunctionOperator):
 def process_rows(
     process: Callable[..., Any], rows: list[Any], timestamps: np.ndarray | None, context: Any
 ) -> tuple[list[Any], np.ndarray | None]:
-    """All that `process(value, context)` gives for the rows, and their timestamps: each has that of its record.
+    """Calls `process(value, context)` for each row, with `context.timestamp_ms` set to the row's timestamp or None.
 
-    It may be a generator, an iterable or None; `context.timestamp_ms` is the record's, or None.
+    Args:
+        process: a generator function, or a function that returns an iterable or None.
+        timestamps: int64[n] in milliseconds, or None if the rows have no timestamps.
+
+    Returns:
+        All results, and their timestamps: each result has the timestamp of its input row.
     """
     if timestamps is None:
         context.timestamp_ms = None
@@ -100,7 +105,7 @@ def _collect_with_timestamps(
 
 
 def repeat_timestamps(timestamps: np.ndarray, ends: list[int]) -> np.ndarray:
-    """The timestamp of each result: `ends[i]` is the number of results after input record i."""
+    """Returns one timestamp per result: that of its input record. `ends[i]` is the number of results after record i."""
     ends_after = np.array(ends, dtype=np.int64)
     counts = ends_after.copy()
     counts[1:] -= ends_after[:-1]

@@ -1,4 +1,4 @@
-"""ReduceOperator: a rolling reduce on a keyed stream, one result per record.
+"""ReduceOperator: runs a rolling reduce on a keyed stream. It emits one result per record.
 
 Source: org.apache.flink.streaming.api.operators.StreamGroupedReduceOperator.
 """
@@ -27,7 +27,7 @@ _STATE_NAME = "_op_state"
 
 @dataclass(frozen=True, slots=True)
 class ReduceStateDescriptor:
-    """The operator's own state; user functions cannot reach it by a descriptor of theirs, names being per operator."""
+    """Describes the operator's own state. State names are per operator, so user functions cannot access it."""
 
     type_info: Any
     ttl_config: None = None
@@ -37,7 +37,7 @@ class ReduceStateDescriptor:
 
 
 class ReduceOperator(KeyedOperator):
-    """`reduce(accumulated, value)` gives the new accumulated value, which is kept and emitted."""
+    """Keeps and emits the result of `reduce(accumulated, value)` for each record."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ReduceOperator(KeyedOperator):
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         rows = as_rows(batch, self.input_type)
         try:
-            # While a snapshot holds the values, a function must not get at one that it might change: a user's could.
+            # While a snapshot shares the values, user functions must not get them directly: they could change them.
             state = self._state
             if isinstance(state, HeapValueState) and (not state.is_shared or isinstance(self._reduce, RollingReduce)):
                 out = self._reduce_in_table(rows, state.table)
@@ -70,14 +70,14 @@ class ReduceOperator(KeyedOperator):
         self.output.emit(batch.with_values(out))
 
     def _reduce_in_table(self, rows: list[Any], table: dict[Any, Any]) -> list[Any]:
-        """Without a state object in between; the key context is set for functions that use state of their own."""
+        """Reduces directly in the table of a heap state. Sets the key context for functions that have own state."""
         reduce, context = self._reduce, self.key_context
         if isinstance(reduce, RollingReduce):
             reduce = reduce.for_batch(rows)
         out = []
         for key, value in zip(self.read_keys(rows), rows):
             context.key = key
-            # Two probes without a call cost less than one call of `get`.
+            # `in` and `[]` together cost less than one call of `get`.
             if key in table:
                 value = reduce(table[key], value)
             table[key] = value
@@ -85,7 +85,7 @@ class ReduceOperator(KeyedOperator):
         return out
 
     def _reduce_in_state(self, rows: list[Any]) -> list[Any]:
-        """One probe and one write of the state for the batch."""
+        """Reduces with one read and one write of the state for the whole batch."""
         reduce, context = self._reduce, self.key_context
         if isinstance(reduce, RollingReduce):
             reduce = reduce.for_batch(rows)

@@ -1,9 +1,9 @@
 """The reduce functions behind KeyedStream.sum, min, max, min_by and max_by.
 
-`sum`, `min` and `max` replace the one field of the first record of the key; `min_by` and `max_by` keep the whole record
-that has the extreme, the earlier one where two are equal.
+`sum`, `min` and `max` replace one field in the first record of the key. `min_by` and `max_by` keep the whole record
+with the extreme value, and the earlier one of two equal records.
 
-Source: pyflink.datastream.KeyedStream. Differs: a Row is never changed in place, so earlier results keep their values.
+Source: pyflink.datastream.KeyedStream. Differs: rows are never changed in place, so earlier results keep their values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Reduce = Callable[[Any, Any], Any]
 
 
 class RollingReduce:
-    """The reduce function; whether records are tuples, rows or bare values is seen at each."""
+    """A reduce function for tuples, rows, lists and bare values. It picks the implementation by the class of each."""
 
     def __init__(self, kind: RollingKind, position: int | str) -> None:
         self._kind = kind
@@ -28,7 +28,7 @@ class RollingReduce:
         self._by_length: dict[int, _Reduce] = {}
 
     def for_batch(self, rows: list[Any]) -> _Reduce:
-        """The function for records like these: the specialised one where they are tuples of one length."""
+        """Returns the function for these records. Tuples of one length get a specialised one."""
         position, first = self._position, rows[0]
         if not isinstance(first, tuple) or not isinstance(position, int) or not 0 <= position < len(first):
             return self
@@ -57,7 +57,7 @@ class RollingReduce:
         if isinstance(value, list):
             return _list_reduce(self._kind, position)
         if position != 0:
-            raise TypeMismatchError(f"field {position!r} of a {type(value).__name__}: a bare value has only field 0")
+            raise TypeMismatchError(f"field {position!r} of a {type(value).__name__}: a single value has only field 0")
         return _value_reduce(self._kind)
 
 
@@ -87,7 +87,7 @@ def _tuple_reduce(kind: RollingKind, at: int) -> _Reduce:
 
 
 def _generated_tuple_reduce(kind: RollingKind, at: int, length: int) -> _Reduce:
-    """The same for tuples of that length, written out: no slices."""
+    """Returns the same function for tuples of one length. The generated code lists all fields, without slices."""
     if kind in (RollingKind.MIN_BY, RollingKind.MAX_BY):
         return _by_reduce(kind, at)
     new = f"a[{at}] + b[{at}]" if kind is RollingKind.SUM else f"b[{at}]"
@@ -97,7 +97,7 @@ def _generated_tuple_reduce(kind: RollingKind, at: int, length: int) -> _Reduce:
         source += f" if b[{at}] < a[{at}] else a"
     elif kind is RollingKind.MAX:
         source += f" if b[{at}] > a[{at}] else a"
-    # Made of two ints alone: nothing of the user's is in it.
+    # The source contains only two integers and no user input.
     reduce: _Reduce = eval(compile(source, "<flinkpy rolling>", "eval"), {})
     return reduce
 

@@ -1,4 +1,4 @@
-"""StreamingRuntimeContext: what a user function's `open` is given.
+"""StreamingRuntimeContext: the RuntimeContext that a user function gets in `open`.
 
 Source: org.apache.flink.streaming.api.operators.StreamingRuntimeContext, pyflink RuntimeContext.
 """
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 
 class StreamingRuntimeContext(RuntimeContext):
-    """Thread: task thread. `keyed_state` is None in operators that are not keyed."""
+    """Gives a user function access to its task. Thread: task thread.
+
+    Args:
+        keyed_state: the keyed state of the operator; None if it is not keyed.
+    """
 
     def __init__(self, context: OperatorContext, keyed_state: KeyedStateBackend | None = None) -> None:
         self._context = context
@@ -50,7 +54,7 @@ class StreamingRuntimeContext(RuntimeContext):
         return self.get_task_info().get_task_name_with_subtasks()
 
     def get_job_parameter(self, key: str, default_value: str | None = None) -> str | None:
-        """A global job parameter (`pipeline.global-job-parameters`)."""
+        """Returns a global job parameter (`pipeline.global-job-parameters`)."""
         return self.get_global_job_parameters().get(key, default_value)
 
     def get_global_job_parameters(self) -> dict[str, str]:
@@ -116,6 +120,7 @@ class StreamingRuntimeContext(RuntimeContext):
     def _backend(self, descriptor: Any) -> KeyedStateBackend:
         if self._keyed_state is None:
             raise UnsupportedOperationError(
-                f"operator {self._context.name}: state {descriptor.get_name()!r} needs a keyed stream: key_by first"
+                f"operator {self._context.name}: state {descriptor.get_name()!r} needs a keyed stream: call key_by "
+                "first"
             )
         return self._keyed_state

@@ -1,12 +1,12 @@
-"""SinkOperator: feeds a SinkWriter, and lets the sink's Committer make visible what completed checkpoints have.
+"""SinkOperator: writes records with a SinkWriter, and commits the output of completed checkpoints with a Committer.
 
-State: the pieces of the writer (`writer_state`) and, with the checkpoint each of them came with, the committables that
-have not been committed (`committables`). Both are redistributed when the parallelism changes. The committables of a
-restored checkpoint are committed when the operator opens: the checkpoint was completed, and nobody knows how far its
-commit had come. A notification that gets lost is made up for by the next, which covers all checkpoints before it.
+State: the writer's state (`writer_state`), and the committables that are not committed yet, each with its checkpoint
+(`committables`). Both are redistributed when the parallelism changes. The operator commits the committables of a
+restored checkpoint when it opens: the checkpoint was completed, but its commit may have been interrupted. A lost
+notification does no harm, because the next one covers all earlier checkpoints.
 
 Source: org.apache.flink.streaming.runtime.operators.sink.{SinkWriterOperator, CommitterOperator}. Differs: one operator
-is both (docs/decisions/0008).
+does both (docs/decisions/0008).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: Each element: a piece of the writer's state, as its serializer wrote it.
+#: Elements: the serialized parts of the writer's state.
 _WRITER_STATE = "writer_state"
-#: Each element: (checkpoint id, a committable as its serializer wrote it).
+#: Elements: (checkpoint id, serialized committable).
 _COMMITTABLES = "committables"
 
 
 class _WriterContext:
-    """The writer's view of its task."""
+    """Implements WriterContext: the writer's access to its task."""
 
     def __init__(self, context: OperatorContext, input_type: Any) -> None:
         self._context = context
@@ -91,10 +91,10 @@ class _WriterContext:
 
 
 class SinkOperator(StreamOperator):
-    """Thread: task thread.
+    """Runs a SinkWriter and a Committer. Thread: task thread.
 
-    Rows are checked against and converted to the declared type here, so a writer gets columns wherever the type has an
-    Arrow form, and Python objects only where it has none.
+    It converts rows to columns and checks them against the declared type. So a writer gets columns if the type has an
+    Arrow form, and Python objects only if it has none.
     """
 
     def __init__(
@@ -132,8 +132,8 @@ class SinkOperator(StreamOperator):
             for data in self._list_state(_WRITER_STATE).get()
         ]
         for checkpoint_id, data in self._list_state(_COMMITTABLES).get():
-            what = f"operator {name}, a committable of checkpoint {checkpoint_id}"
-            committable = read_versioned(self._sink.committable_serializer, data, what)
+            where = f"operator {name}, a committable of checkpoint {checkpoint_id}"
+            committable = read_versioned(self._sink.committable_serializer, data, where)
             self._committables.add(checkpoint_id, [committable])
 
     def open(self) -> None:
@@ -149,8 +149,10 @@ class SinkOperator(StreamOperator):
         )
 
     def commit_restored(self) -> None:
-        """Commit what the restored checkpoint has. Called by `open`; on its own, between `initialize_state` and
-        `close`, for a task that had finished in that checkpoint and so is not opened.
+        """Commits the committables of the restored checkpoint.
+
+        `open` calls it. A task that had finished before the checkpoint is not opened. For such a task it is called
+        directly, between `initialize_state` and `close`.
         """
         if self._committer is None:
             self._committer = self._guarded(self._sink.create_committer)
@@ -233,7 +235,7 @@ class SinkOperator(StreamOperator):
         self._commit(checkpoint_id)
         self._guarded(lambda: self.writer.notify_checkpoint_complete(checkpoint_id))
 
-    # -- inside --------------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------------
 
     def _take_committables(self, checkpoint_id: int) -> None:
         if self._committer is not None:

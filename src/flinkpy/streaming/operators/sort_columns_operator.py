@@ -1,4 +1,4 @@
-"""SortColumnsOperator: the records of a subtask in order, or the first of them, at the end of its input."""
+"""SortColumnsOperator: sorts the records of a subtask and emits them, or the first of them, at the end of its input."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
 
 _MAX_RESULT_ROWS = 65_536
-#: With a limit, what cannot be among the first is dropped when so many rows more have come.
+#: With a limit, the operator keeps up to this many rows more than the limit before it drops the ones that are too far.
 _SPARE_ROWS = 131_072
 
 
 @dataclass(frozen=True, slots=True)
 class _RowsDescriptor:
-    """Elements: batches of rows in Arrow's form."""
+    """Describes the state of the kept rows: each element is an Arrow batch."""
 
     type_info: None = None
     ttl_config: None = None
@@ -37,9 +37,9 @@ class _RowsDescriptor:
 
 
 class SortColumnsOperator(StreamOperator):
-    """Keeps all records in memory, or with a limit not many more than that. Thread: task thread.
+    """Keeps all records in memory, or a bounded number if there is a limit. Thread: task thread.
 
-    Records of equal keys come in the order in which they arrived. They lose their timestamps.
+    Records with equal sort keys keep their order of arrival. The results have no timestamps.
     """
 
     def __init__(
@@ -53,7 +53,9 @@ class SortColumnsOperator(StreamOperator):
         super().__init__(context, output, side_outputs)
         schema = arrow_schema(input_type)
         if schema is None:
-            raise UnsupportedOperationError(f"operator {context.name} sorts columns of a declared type")
+            raise UnsupportedOperationError(
+                f"operator {context.name} sorts columns, so its input needs a declared type"
+            )
         self._input_type = input_type
         self._schema = schema
         self._keys = spec.keys
@@ -70,7 +72,7 @@ class SortColumnsOperator(StreamOperator):
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
         if self._has_emitted:
-            # What has been emitted must not be emitted again after a recovery.
+            # The results have been emitted. They must not be emitted again after a recovery.
             return OperatorSnapshot()
         stored = []
         for rows in self._rows:
@@ -83,7 +85,7 @@ class SortColumnsOperator(StreamOperator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if batch.kinds is not None and batch.kinds.any():
-            raise UnsupportedOperationError(f"operator {self.context.name} takes no updates or deletes, only inserts")
+            raise UnsupportedOperationError(f"operator {self.context.name} accepts only inserts, no updates or deletes")
         columns = as_columnar(batch, self._input_type).values
         assert isinstance(columns, pa.RecordBatch)
         self._add(columns)
@@ -102,12 +104,12 @@ class SortColumnsOperator(StreamOperator):
         for position, (name, order) in enumerate(self._keys):
             column = table.column(name)
             if column.null_count:
-                # False before true: nulls come first where ascending, last where descending.
+                # False sorts before true, so nulls come first in ascending and last in descending order.
                 columns[f"v{position}"] = column.is_valid()
                 keys.append((f"v{position}", order))
             columns[f"k{position}"] = _sortable(column)
             keys.append((f"k{position}", order))
-        # Arrow's sort is not stable where there are several keys.
+        # Arrow's sort is not stable with several keys.
         columns["arrival"] = pa.array(np.arange(table.num_rows))
         indices = pc.sort_indices(pa.table(columns), sort_keys=[*keys, ("arrival", "ascending")])
         return table.take(indices if self._limit is None else indices[: self._limit])
@@ -121,7 +123,7 @@ class SortColumnsOperator(StreamOperator):
 
 
 def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """NaN is larger than every number, as in Java; Arrow puts it with the nulls."""
+    """Returns a column that sorts NaN after every number, as Java does. Arrow sorts NaN with the nulls."""
     if not pa.types.is_floating(column.type):
         return column
     numbers = column.cast(pa.float64()).combine_chunks().to_numpy(zero_copy_only=False)

@@ -1,14 +1,14 @@
-"""SourceAlignment: keeps a source from running ahead of the others of its group.
+"""SourceAlignment: keeps a source from running ahead of the other sources of its group.
 
 ```
    watermark of the source --(every update interval)--> SourceCoordinator --> lowest of the group + drift
-   waiting <-- the source's watermark is beyond <------------------------------- most that is allowed
+   waiting <-- the source's watermark is beyond <------------------------------- maximum allowed watermark
    paused  <-- a split's watermark is beyond  <---------------------------------
 ```
 
-What is compared with the allowed watermark is not the newest watermark but the one of some intervals ago
-(`pipeline.watermark-alignment.buffer-size`): an announcement is as old when it arrives, and a source must not stop for
-what the others have done since.
+The allowed watermark is compared with the source's watermark of some intervals ago
+(`pipeline.watermark-alignment.buffer-size`). An announcement is about that old when it arrives, and a source should not
+stop because of progress that the others have made since then.
 
 Source: org.apache.flink.streaming.api.operators.SourceOperator (its part of FLIP-182 and FLIP-217),
 org.apache.flink.streaming.api.operators.source.WatermarkSampler.
@@ -26,7 +26,7 @@ PauseOrResume = Callable[[list[str], list[str]], None]
 
 
 class _SampledWatermark:
-    """The newest watermark, and what it was `size` samples ago; with no samples, the newest."""
+    """The newest watermark, and the one of `size` samples ago. If `size` is 0, both are the newest."""
 
     __slots__ = ("_samples", "newest")
 
@@ -43,12 +43,14 @@ class _SampledWatermark:
 
 
 class SourceAlignment:
-    """A WatermarkListener. Thread: task thread; no clock of its own.
+    """Decides when a source waits and which of its splits pause. Implements WatermarkListener.
+
+    Thread: task thread. It has no clock.
 
     Args:
-        buffer_size: how many intervals ago a watermark counts.
-        pause_or_resume: of splits.
-        on_waiting: told when the source has to wait, and when not any more.
+        buffer_size: the age in intervals of the watermarks that are compared.
+        pause_or_resume: pauses and resumes splits.
+        on_waiting: called with True when the source must wait, and with False when it may continue.
     """
 
     def __init__(self, buffer_size: int, pause_or_resume: PauseOrResume, on_waiting: Callable[[bool], None]) -> None:
@@ -61,18 +63,18 @@ class SourceAlignment:
         self._splits: dict[str, _SampledWatermark] = {}
         self._idle_splits: set[str] = set()
         self._paused_splits: set[str] = set()
-        #: True: nothing more may be read for now.
+        #: True while the source must not read.
         self.is_waiting = False
 
     @property
     def watermark_to_report(self) -> int | None:
-        """None: there is none yet, and nobody needs to wait. One that is idle holds nobody back."""
+        """The watermark to report; None before the first one. An idle source reports MAX_WATERMARK."""
         if self._source.newest == MIN_WATERMARK:
             return None
         return MAX_WATERMARK if self._is_idle else self._source.newest
 
     def on_interval(self) -> None:
-        """Time passes for what is compared."""
+        """Takes a sample of all watermarks, then checks which of them are allowed."""
         self._source.sample()
         for split in self._splits.values():
             split.sample()
@@ -80,7 +82,7 @@ class SourceAlignment:
         self._check_splits()
 
     def on_announcement(self, max_allowed: int) -> None:
-        """Watermarks up to this one are allowed from now on."""
+        """Sets the maximum allowed watermark."""
         self._max_allowed = max_allowed
         self._check_source()
         self._check_splits()
@@ -113,7 +115,7 @@ class SourceAlignment:
         self._idle_splits.discard(split_id)
         self._paused_splits.discard(split_id)
 
-    # -- inside --------------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------------
 
     def _check_source(self) -> None:
         waits = self._source.compared > self._max_allowed

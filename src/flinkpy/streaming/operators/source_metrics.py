@@ -1,4 +1,4 @@
-"""SourceMetrics: how far event time is behind at a source, as a whole and of each of its splits.
+"""SourceMetrics: the event-time lag of a source, in total and per split.
 
 Source: org.apache.flink.runtime.metrics.groups.{InternalSourceReaderMetricGroup,InternalSourceSplitMetricGroup}.
 """
@@ -20,9 +20,10 @@ _SPLIT, _WATERMARK = "split", "watermark"
 
 
 class SourceMetrics:
-    """A WatermarkListener in front of another. Thread: task thread; gauges are read by any.
+    """Registers the metrics of a source. Passes all events on to another WatermarkListener.
 
-    Metrics of event time exist only once there is some: a source without watermarks has none.
+    The event-time metrics appear with the first timestamp or watermark. A source without watermarks has none.
+    Thread: task thread. Any thread may read the gauges.
     """
 
     def __init__(self, group: NamedMetricGroup, clock: Clock, inner: WatermarkListener) -> None:
@@ -35,14 +36,14 @@ class SourceMetrics:
         self._splits: dict[str, _SplitMetrics] = {}
 
     def on_batch(self, batch: Batch) -> None:
-        """It is emitted."""
+        """Records that the source has emitted the batch."""
         if batch.timestamps is not None:
             if self._last_batch is None:
                 self._group.gauge("currentEmitEventTimeLag", self._emit_lag_ms)
             self._last_batch = batch
 
     def on_allowed(self, max_watermark: int) -> None:
-        """What watermark alignment allows; the drift is positive where the source is further."""
+        """Sets the maximum watermark that alignment allows. The drift is positive if the source is ahead of it."""
         if self._max_allowed is None:
             self._group.gauge("watermarkAlignmentDrift", lambda: self._watermark - (self._max_allowed or 0))
         self._max_allowed = max_watermark
@@ -89,7 +90,7 @@ class SourceMetrics:
 
 
 class _SplitMetrics:
-    """Of one split."""
+    """The metrics of one split."""
 
     def __init__(self, group: NamedMetricGroup, clock: Clock) -> None:
         self.watermark = MIN_WATERMARK
@@ -113,7 +114,7 @@ class _SplitMetrics:
 
 
 class _Stopwatch:
-    """How long something was so, altogether."""
+    """Measures the total time between calls of `run` and `stop`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,9 +1,9 @@
 """SourceOperator: runs a SourceReader and talks to the SourceCoordinator in the JobMaster.
 
 State: the splits that the reader has not finished, one list element each (`SourceReaderState`), so that they can be
-dealt out anew when the parallelism changes. A reader that gives more rows than it was asked for leaves a rest in the
-operator, which the positions of its splits are behind already: then all splits and the rest are one element, because
-the rest has to be emitted before any of them goes on.
+redistributed when the parallelism changes. If a reader returns more rows than requested, the operator keeps the rest.
+The positions of the splits are already behind these rows. In this case all splits and the rest form one element,
+because the rest must be emitted before any of these splits is read further.
 
 Source: org.apache.flink.streaming.api.operators.SourceOperator. Differs: readers hand over batches.
 """
@@ -51,12 +51,12 @@ if TYPE_CHECKING:
     from flinkpy.common.watermark_strategy import WatermarkStrategy
 
 
-#: Each element: (splits as their serializer wrote them, batches to be emitted before, as pickled arguments of Batch).
+#: Elements: (serialized splits, batches to emit before they are read, as pickled arguments of Batch).
 READER_STATE = ListStateDescriptor("SourceReaderState", Types.PICKLED_BYTE_ARRAY())
 
 
 class _ReaderContext:
-    """The reader's view of its task."""
+    """Implements SourceReaderContext: the reader's access to its task."""
 
     def __init__(self, operator: SourceOperator) -> None:
         self._operator = operator
@@ -120,11 +120,13 @@ class _ReaderContext:
 
 
 class SourceOperator(StreamOperator):
-    """Thread: task thread; the reader may have threads of its own.
+    """Runs a SourceReader.
+
+    Thread: task thread. The reader may have its own threads.
 
     Attributes:
-        num_records: records emitted so far.
-        stream_output: where watermarks and idleness of the source as a whole go.
+        num_records: the number of records emitted so far.
+        stream_output: takes watermarks and idleness of the source as a whole.
     """
 
     def __init__(
@@ -158,8 +160,8 @@ class SourceOperator(StreamOperator):
         else:
             self.stream_output = StreamOutput(self.emit_to_all, lambda: None, NoListener())
         self._reader: SourceReader | None = None
-        #: (batch that was too long, its split): to be emitted before the reader is polled again. More than one only
-        #: where a restored operator took over several; the first is emitted up to `_rest_offset`.
+        #: (batch, split id) of batches that were too long. They are emitted before the next poll of the reader. There
+        #: is more than one only after a restore with another parallelism. The first is emitted up to `_rest_offset`.
         self._rests: deque[tuple[Batch, str | None]] = deque()
         self._rest_offset = 0
         configuration = context.environment.configuration
@@ -168,7 +170,7 @@ class SourceOperator(StreamOperator):
         )
         self._restored_checkpoint_id: int | None = None
         self._restored_splits: list[Any] = []
-        #: Splits that are finished when everything read so far has been emitted.
+        #: Splits whose last record has been read but perhaps not emitted yet.
         self._finished_splits: list[str] = []
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
@@ -176,9 +178,9 @@ class SourceOperator(StreamOperator):
         self._restored_checkpoint_id = self.context.environment.state.restored_checkpoint_id
         if restored is None:
             return
-        what = f"operator {self.context.name}, a split"
+        where = f"operator {self.context.name}, a split"
         for splits, rests in self.operator_state.get_list_state(READER_STATE).get():
-            self._restored_splits += [read_versioned(self._source.split_serializer, split, what) for split in splits]
+            self._restored_splits += [read_versioned(self._source.split_serializer, split, where) for split in splits]
             self._rests.extend(_unpickled(rest) for rest in rests)
 
     def open(self) -> None:
@@ -222,7 +224,7 @@ class SourceOperator(StreamOperator):
         return super().snapshot_state(checkpoint_id, options)
 
     def rests_to_store(self) -> list[tuple[Batch, str | None]]:
-        """Batches that are behind the position of the reader and have not been emitted, with their splits."""
+        """Returns (batch, split id) of the rows that the reader has passed but that are not emitted yet."""
         if not self._rests:
             return []
         first, split_id = self._rests[0]
@@ -244,10 +246,10 @@ class SourceOperator(StreamOperator):
             raise self.context.function_error(error) from error
 
     def emit_next(self) -> ActionStatus:
-        """Emit the next batch: what is left of an earlier one, or one the reader gives now."""
+        """Emits the next batch: a part of an earlier one that was too long, or a new one from the reader."""
         reader = self.reader
         if self._waits_for_checkpoint or (self._alignment is not None and self._alignment.is_waiting):
-            # Woken by the checkpoint, or the event that allows more.
+            # The checkpoint wakes the mailbox, or the event that allows a later watermark.
             return ActionStatus.NOTHING_AVAILABLE
         if self._rests:
             self._emit_rest()
@@ -263,7 +265,7 @@ class SourceOperator(StreamOperator):
         if batch is ReaderStatus.END_OF_INPUT:
             return ActionStatus.END
         if not isinstance(batch, Batch):
-            raise InternalError(f"operator {self.context.name}: {type(reader).__name__}.poll_batch gave {batch!r}")
+            raise InternalError(f"operator {self.context.name}: {type(reader).__name__}.poll_batch returned {batch!r}")
         split_id = reader.current_split_id
         if batch.num_rows > self.batch_size.rows:
             self._rests.append((batch, split_id))
@@ -274,7 +276,7 @@ class SourceOperator(StreamOperator):
         return ActionStatus.MORE
 
     def _emit_rest(self) -> None:
-        """No more of the first rest than the chain takes in good time."""
+        """Emits a part of the first rest, at most as long as the current batch size."""
         (batch, split_id), offset = self._rests[0], self._rest_offset
         rows = min(batch.num_rows - offset, self.batch_size.rows)
         if offset + rows == batch.num_rows:
@@ -285,7 +287,7 @@ class SourceOperator(StreamOperator):
         self.emit_batch(batch if rows == batch.num_rows else batch.slice(offset, rows), split_id)
 
     def emit_rests(self) -> None:
-        """All of them."""
+        """Emits all rests."""
         while self._rests:
             self._emit_rest()
 
@@ -310,7 +312,7 @@ class SourceOperator(StreamOperator):
         raise InternalError("a source has no input")
 
     def emit_max_watermark(self) -> None:
-        """Event time is over: every timer and window that is left fires. What has been read comes before."""
+        """Ends event time, so that all remaining timers and windows fire. Emits the rests first."""
         self.emit_rests()
         self.stream_output.emit_timestamp(MAX_WATERMARK)
         if self._alignment is not None:
@@ -346,14 +348,14 @@ class SourceOperator(StreamOperator):
         reader.add_splits(splits)
 
     def _finish_splits_of_rests(self, splits: list[Any]) -> None:
-        """Those that were finished when the checkpoint was taken, but for the rest: nobody says so again."""
+        """Marks splits that had finished before the checkpoint. Their readers will not report them again."""
         known = {getattr(split, "split_id", None) for split in splits}
         for split_id in {split_id for _, split_id in self._rests}:
             if split_id is not None and split_id not in known:
                 self.on_split_finished(split_id)
 
     def on_split_finished(self, split_id: str) -> None:
-        """The reader has returned, or is about to return, its last record."""
+        """Called by the reader when it has returned, or is about to return, the last record of the split."""
         if self._assigner is not None:
             self._finished_splits.append(split_id)
 
@@ -383,7 +385,7 @@ class SourceOperator(StreamOperator):
         self._metrics.on_splits_paused(to_pause, to_resume)
 
     def _on_waiting(self, is_waiting: bool) -> None:
-        """Waiting is no silence of the source."""
+        """Pauses the activity clock while the source waits, so that waiting does not count as idleness."""
         assert self._assigner is not None
         if is_waiting:
             self._assigner.activity_clock.pause()

@@ -1,8 +1,8 @@
-"""StreamOperator: the life cycle and inputs every operator has.
+"""StreamOperator: the base class of all operators, with their life cycle.
 
 ```
    created -> initialize_state -> open -> process_batch / process_element ... -> end_input -> finish -> close
-                                                                 (failure, cancel) ------------> close
+                                                               (failed, canceled) ------------> close
    between two batches, and after finish:  prepare_snapshot_pre_barrier -> snapshot_state
                                            notify_checkpoint_complete, notify_checkpoint_aborted
 ```
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
-    """What an operator may use of its task."""
+    """The parts of the task that an operator may use."""
 
     operator_id: str
     name: str
@@ -69,7 +69,10 @@ class OperatorContext:
     metrics: OperatorMetricGroup
 
     def function_error(self, error: BaseException, name: str | None = None) -> FlinkError:
-        """`error` as it leaves the task: a typed error is passed on as it is, any other names the operator."""
+        """Returns the error that leaves the task.
+
+        A FlinkError is returned as it is. Any other error is wrapped in a FunctionError that names the operator.
+        """
         details = {"task": self.environment.task_name, "operator": name or self.name}
         if isinstance(error, FlinkError):
             if _needs_operator(error):
@@ -88,13 +91,13 @@ class OperatorContext:
         )
 
     def type_error(self, mismatch: ValueMismatch, record: Any) -> TypeMismatchError:
-        """The error of a result that does not fit the type that was declared for the operator's results."""
+        """Returns the error for a result that does not fit the declared type of the operator's results."""
         value, record_text = safe_repr(mismatch.value), safe_repr(record)
         place = f"field {mismatch.path} of {record_text}, {value}" if mismatch.path else value
         reason = f" ({mismatch.reason})" if mismatch.reason else ""
         return TypeMismatchError(
             f"{self.environment.task_name}, operator {self.name}: {place} ({type(mismatch.value).__name__}) "
-            f"is not a {mismatch.type_info!r}, the declared type of what its function gives{reason}",
+            f"is not a {mismatch.type_info!r}, the declared type of the function's results{reason}",
             details={
                 "task": self.environment.task_name,
                 "operator": self.name,
@@ -107,16 +110,16 @@ class OperatorContext:
 
 
 def _needs_operator(error: FlinkError) -> bool:
-    """True for errors about a key or a value of state, which are raised where the operator is not known."""
+    """True for errors about a key or a state value. The code that raises them does not know the operator."""
     is_about_key = isinstance(error, TypeMismatchError) and "key" in error.details
     return (is_about_key or isinstance(error, StateSerializationError)) and "operator" not in error.details
 
 
-#: What the runtime stumbles over where a function gave something else than it should, and what to tell its author.
+#: (part of an error text, hint). The runtime raises these errors when a user function returned a wrong kind of value.
 _HINTS = (
-    ("object is not iterable", "a function that gives any number of records has to yield them or return an iterable"),
-    ("unhashable type", "a key of a map has to be hashable, such as a tuple in place of a list or dict"),
-    ("has no attribute 'is_fire'", "the methods of a Trigger have to return a TriggerResult"),
+    ("object is not iterable", "a function with any number of results must yield them or return an iterable"),
+    ("unhashable type", "a map key must be hashable: use a tuple instead of a list or dict"),
+    ("has no attribute 'is_fire'", "the methods of a Trigger must return a TriggerResult"),
 )
 
 
@@ -129,7 +132,7 @@ def _is_in_user_code(error: BaseException) -> bool:
 
 
 def _hint(error: BaseException) -> str:
-    """For errors that come up in flinkpy itself because of what a function has returned."""
+    """Returns a hint for an error that flinkpy's own code raised because of a function's return value, else ''."""
     if not isinstance(error, (TypeError, AttributeError)):
         return ""
     frames = list(traceback.walk_tb(error.__traceback__))
@@ -153,17 +156,19 @@ class OperatorSnapshot:
             self.operator.release()
 
 
-#: Operator id -> what is restored of it; None where there is nothing.
+#: Returns the state to restore for an operator id, or None if there is none.
 RestoredStates = Callable[[str], "checkpoint_pb2.OperatorSubtaskState | None"]
 
 
 class StreamOperator(ABC):
-    """Thread: task thread.
+    """Processes batches of records and control elements.
+
+    Thread: task thread.
 
     Attributes:
         output: the main output.
-        side_outputs: by tag id; only tags that somebody consumes.
-        checkpoint_timestamp_ms: when the checkpoint was triggered whose snapshot is being taken.
+        side_outputs: the side outputs by tag id. Tags without consumers are missing.
+        checkpoint_timestamp_ms: the trigger time of the checkpoint whose snapshot is being taken.
     """
 
     checkpoint_timestamp_ms = 0
@@ -175,25 +180,25 @@ class StreamOperator(ABC):
         self.context = context
         self.output = output
         self.side_outputs = side_outputs
-        #: Watermark of the input, after combining channels and inputs.
+        #: The watermark of the input, combined over all channels and inputs.
         self.current_watermark = -(1 << 63)
 
     # -- state ---------------------------------------------------------------------------------------------------
 
     def restore(self, states: RestoredStates) -> None:
-        """`initialize_state` with what is restored, of this operator or of each one it runs in its stead."""
+        """Calls `initialize_state` with the restored state of this operator, or of each operator that it runs."""
         self.initialize_state(states(self.context.operator_id))
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
-        """Make the state, from `restored` where that is given. Called once, before `open`.
+        """Creates the state, from `restored` if it is given. Called once, before `open`.
 
-        Raises: StateRestoreError, StateMigrationError, CorruptStateError, FunctionError (a user function raised).
+        Raises: StateRestoreError, StateMigrationError, CorruptStateError; FunctionError if a user function raised.
         """
         self._restored = restored
 
     @property
     def operator_state(self) -> OperatorStateBackend:
-        """State of this subtask; made when it is first asked for, with what was restored in it."""
+        """The operator state of this subtask. Created on first use, from the restored state."""
         backend = self._operator_state
         if backend is None:
             from flinkpy.state.operator_state import OperatorStateBackend
@@ -205,55 +210,55 @@ class StreamOperator(ABC):
 
     @property
     def task_state(self) -> OperatorStateBackend:
-        """For what the task itself keeps; used on the head of a chain only."""
+        """The state of the task itself. Only used on the head of a chain."""
         return self.operator_state
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
-        """The last moment to emit something before the barrier does."""
+        """Emits everything that must leave before the barrier of this checkpoint."""
         return
 
     def snapshots(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> dict[str, OperatorSnapshot]:
-        """`snapshot_state` by operator id. Where it raises, everything it had frozen is released."""
+        """Returns the snapshot of each operator by its id. If it raises, it releases the snapshots taken so far."""
         return {self.context.operator_id: self.snapshot_state(checkpoint_id, options)}
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
-        """Freeze the state as it is now. A subclass puts what it keeps elsewhere into `operator_state` first."""
+        """Freezes the current state. Subclasses first write what they keep elsewhere to `operator_state`."""
         return OperatorSnapshot(operator=self.snapshot_operator_state(checkpoint_id, options))
 
     def snapshot_operator_state(
         self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions
     ) -> StateSnapshot[checkpoint_pb2.OperatorStateHandle] | None:
-        """Restored state that nobody has asked for stays part of it."""
+        """Freezes the operator state. Restored state that was never read stays part of the snapshot."""
         if self._operator_state is None and (self._restored is None or not self._restored.operator):
             return None
         return self.operator_state.snapshot(checkpoint_id, options)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """It will be restored from if a failure comes now. An error fails the task."""
+        """Handles a completed checkpoint: a recovery now would restore it. An error fails the task."""
         return
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         return
 
     def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
-        """(key selector, type of the key, type of the records); no selector where that input has no keys."""
+        """Returns (key selector, key type, record type) of an input. The selector is None if the input has no keys."""
         return None, None, None
 
     # -- data ----------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Before the first batch. Operators further down the chain are open already."""
+        """Prepares for the first batch. Operators further down the chain are already open."""
         return
 
     @abstractmethod
     def process_batch(self, batch: Batch, input_index: int = 0) -> None: ...
 
     def after_batch(self, num_records: int) -> None:
-        """A batch of the input has been processed. Only the head of a chain is told."""
+        """Called after each batch of the input. Only the head of a chain is called."""
         return
 
     def process_element(self, element: Element) -> None:
-        """A control element, already combined over channels and inputs."""
+        """Processes a control element, which is already combined over all channels and inputs."""
         if isinstance(element, Watermark):
             self.current_watermark = element.timestamp
             self.process_watermark(element)
@@ -276,54 +281,54 @@ class StreamOperator(ABC):
         return stats
 
     def process_watermark(self, watermark: Watermark) -> None:
-        """Fire what the watermark makes due, then hand it on."""
+        """Fires timers and windows that the watermark makes due, then emits the watermark."""
         self.emit_to_all(watermark)
 
     def emit_to_all(self, element: Element) -> None:
-        """To the main and all side outputs."""
+        """Emits the element to the main output and all side outputs."""
         self.output.emit_element(element)
         for output in self.side_outputs.values():
             output.emit_element(element)
 
     def end_input(self, input_index: int) -> None:
-        """That input is at its end; more may come from others."""
+        """Handles the end of one input. Other inputs may still have records."""
         return
 
     def finish(self) -> None:
-        """All inputs are at their end: emit what is still held back. Not called after a failure."""
+        """Emits all records still held back, after the end of all inputs. Not called after a failure."""
         return
 
     def close(self) -> None:
-        """Release everything; called exactly once, also after a failure in `open`."""
+        """Releases all resources. Called exactly once, also after a failure in `open`."""
         return
 
     def handle_operator_event(self, event: Any) -> None:
-        """An event of this operator's coordinator."""
+        """Handles an event from this operator's coordinator."""
         raise UnsupportedOperationError(f"operator {self.context.name} takes no operator events, got {event!r}")
 
     @property
     def is_writable(self) -> bool:
-        """False: the task must give this operator no more batches now (it is full)."""
+        """False if the operator is full, so that the task must not pass it more batches now."""
         return True
 
     @property
     def max_batch_rows(self) -> int | None:
-        """The most records it wants at once, as it keeps them; None: it does not matter."""
+        """The maximum number of records per batch, for operators that keep the records; None if there is no limit."""
         return None
 
     @property
     def is_drained(self) -> bool:
-        """False: results of records it was given are still to come, by mail; `finish` comes after them."""
+        """False while results of processed records are still to come by mail. The task calls `finish` after them."""
         return True
 
     @property
     def has_finished(self) -> bool:
-        """False after `finish`: something is still under way; the mailbox is woken when it is done."""
+        """False if work is still running after `finish`. The mailbox is woken when it is done."""
         return True
 
 
 class UserFunctionOperator(StreamOperator):
-    """An operator around a user function object: opens it with a RuntimeContext and closes it once."""
+    """An operator that runs a user function. Opens it with a RuntimeContext and closes it once."""
 
     def __init__(
         self, context: OperatorContext, output: Output, side_outputs: dict[str, Output], function: Any
@@ -337,11 +342,11 @@ class UserFunctionOperator(StreamOperator):
         return StreamingRuntimeContext(self.context)
 
     def checkpointed_functions(self) -> list[Any]:
-        """The user's objects in this operator that may take part in checkpoints."""
+        """Returns the user objects of this operator that may take part in checkpoints."""
         return [self.function]
 
     def keyed_state_store(self) -> Any:
-        """What functions get keyed state from; None without keys."""
+        """Returns the object that functions get keyed state from, or None if the operator is not keyed."""
         return None
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
@@ -378,7 +383,7 @@ def snapshot_functions(operator: StreamOperator, functions: list[Any], checkpoin
 
 
 def open_function(function: Any, runtime_context: Any, context: OperatorContext, name: str) -> None:
-    """Call `function.open` where it has one; a failure names the operator."""
+    """Calls `function.open` if it exists. Raises: the error that `context.function_error` makes of a failure."""
     opener = getattr(function, "open", None)
     if opener is None:
         return

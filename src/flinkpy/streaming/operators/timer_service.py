@@ -1,7 +1,7 @@
 """InternalTimerService: the timers of one keyed operator.
 
-Event-time timers fire when the watermark passes them; for processing time one timer of the task stands for the
-earliest. The queues belong to the operator's state backend, which snapshots and restores them.
+Event-time timers fire when the watermark passes them. For processing time, the task has one timer for the earliest of
+the queue. The queues belong to the operator's state backend, which snapshots and restores them.
 
 Source: org.apache.flink.streaming.api.operators.InternalTimerServiceImpl.
 """
@@ -19,13 +19,19 @@ from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeServic
 
 _LOG = logging.getLogger(__name__)
 
-#: Names of the queues in the backend, and so in every checkpoint.
+#: The names of the queues in the backend. They are part of every checkpoint.
 EVENT_TIME_TIMERS = "event-time"
 PROCESSING_TIME_TIMERS = "processing-time"
 
 
 class InternalTimerService:
-    """Also what `ctx.timer_service()` gives: PyFlink's TimerService for the current key. Thread: task thread."""
+    """Owns the timers of one keyed operator. Functions get it from `ctx.timer_service()`, for the current key.
+
+    Thread: task thread.
+
+    Args:
+        on_processing_time: called with the current time when processing-time timers up to that time are due.
+    """
 
     def __init__(
         self,
@@ -34,7 +40,6 @@ class InternalTimerService:
         processing_time_service: ProcessingTimeService,
         on_processing_time: Callable[[int], None],
     ) -> None:
-        """`on_processing_time(time)` is told that processing-time timers up to `time` are due."""
         self._context = key_context
         self._clock = processing_time_service
         self._on_processing_time = on_processing_time
@@ -46,20 +51,20 @@ class InternalTimerService:
         self._has_warned = False
 
     def fire_at_end_of_keys(self) -> None:
-        """Batch mode: keys come one after the other, and `end_key` is called between them.
+        """Switches to batch mode: keys come one after the other, and the operator calls `end_key` between them.
 
         Source: org.apache.flink.streaming.api.operators.sorted.state.BatchExecutionInternalTimeService.
         """
         self._is_batch = True
 
     def end_key(self) -> None:
-        """The event-time timers of the key have fired, at the largest watermark; now those of processing time do."""
+        """Fires the processing-time timers of the key. Its event-time timers have fired at the maximum watermark."""
         if self.processing_time.next_timestamp() is not None:
             self._on_processing_time(MAX_WATERMARK)
         self.watermark = MIN_WATERMARK
 
     def start(self) -> None:
-        """The operator is open: restored processing-time timers fire from now on, those overdue at once."""
+        """Starts firing restored processing-time timers, when the operator is open. Overdue timers fire at once."""
         self._schedule()
 
     def current_processing_time(self) -> int:
@@ -89,12 +94,12 @@ class InternalTimerService:
         self.processing_time.remove(timestamp, self._context.key)
 
     def _is_over(self, timestamp: int) -> bool:
-        """In batch mode, while timers fire: there would be no end of those that they set."""
+        """True while timers fire at the end of a key in batch mode. New timers are ignored then: they may never end."""
         if self.watermark != MAX_WATERMARK:
             return False
         if not self._has_warned:
             self._has_warned = True
-            _LOG.warning("the timer for %d is ignored: a timer at the end of its key has set it", timestamp)
+            _LOG.warning("ignoring the timer for %d: it was set by a timer that fired at the end of its key", timestamp)
         return True
 
     def _schedule(self) -> None:
@@ -112,7 +117,7 @@ class InternalTimerService:
 
 
 class UnkeyedTimerService:
-    """TimerService of a process function on a stream without keys: it can tell the time, and has no timers."""
+    """The TimerService of a process function on a stream without keys. It tells the time but has no timers."""
 
     def __init__(self, processing_time_service: ProcessingTimeService) -> None:
         self._clock = processing_time_service
@@ -125,7 +130,7 @@ class UnkeyedTimerService:
         return self.watermark
 
     def _refuse(self, timestamp: int) -> None:
-        raise UnsupportedOperationError("timers need a keyed stream; call key_by first")
+        raise UnsupportedOperationError("timers need a keyed stream: call key_by first")
 
     register_event_time_timer = _refuse
     register_processing_time_timer = _refuse

@@ -1,4 +1,4 @@
-"""The event time of the records of a batch: kept, read from a column, or asked of the program's TimestampAssigner.
+"""Sets the event time of the records of a batch: from a column, or with the program's TimestampAssigner.
 
 Source: org.apache.flink.api.common.eventtime.TimestampAssigner. Differs: a column is read as a whole.
 """
@@ -25,7 +25,7 @@ from flinkpy.streaming.operators.stream_operator import OperatorContext
 if TYPE_CHECKING:
     from flinkpy.common.watermark_strategy import WatermarkStrategy
 
-#: The batch with its timestamps.
+#: Returns the batch with timestamps.
 Stamp = Callable[[Batch], Batch]
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -34,7 +34,7 @@ _UNITS_PER_MS = {"us": 1_000, "ns": 1_000_000}
 
 
 def create_stamp(strategy: WatermarkStrategy, value_type: Any, context: OperatorContext) -> Stamp | None:
-    """What gives batches their timestamps; None: they keep those they have."""
+    """Returns the function that sets the timestamps of batches, or None if batches keep the timestamps they have."""
     if strategy.timestamp_column is not None:
         return _ColumnStamp(strategy.timestamp_column, value_type, context)
     if strategy.timestamp_assigner is not None:
@@ -43,7 +43,7 @@ def create_stamp(strategy: WatermarkStrategy, value_type: Any, context: Operator
 
 
 class _AssignerStamp:
-    """Calls the program's assigner for every record."""
+    """Calls the program's TimestampAssigner for every record."""
 
     def __init__(self, extract: Callable[[Any, int], int], value_type: Any, context: OperatorContext) -> None:
         self._extract = extract
@@ -62,13 +62,13 @@ class _AssignerStamp:
         except (TypeError, ValueError, OverflowError) as error:
             wrong = next((value for value in extracted if not isinstance(value, int)), extracted)
             raise TypeMismatchError(
-                f"operator {self._context.name}: extract_timestamp gives milliseconds as an int, not {wrong!r}"
+                f"operator {self._context.name}: extract_timestamp must return milliseconds as an int, not {wrong!r}"
             ) from error
         return Batch(batch.values, timestamps, batch.kinds)
 
 
 class _ColumnStamp:
-    """Reads one column, or in the row lane one field of every record."""
+    """Reads the timestamps from one column, or in the row lane from one field of every record."""
 
     def __init__(self, column: str | int, value_type: Any, context: OperatorContext) -> None:
         self._column = column
@@ -76,9 +76,9 @@ class _ColumnStamp:
         if isinstance(value_type, ExternalTypeInfo):
             value_type = value_type.wrapped_type
         has_fields = isinstance(value_type, (RowTypeInfo, TupleTypeInfo))
-        #: Whether records are their own only field.
+        #: True if a record is a single value without fields.
         self._is_scalar = not has_fields and has_columns(value_type)
-        #: What a record or its columns are asked for: a position where the type has fields.
+        #: The index into a record or its columns: a position if the type has fields.
         self._key = self._position(column, value_type) if has_fields else column
 
     def __call__(self, batch: Batch) -> Batch:
@@ -93,7 +93,7 @@ class _ColumnStamp:
             raise self._error(f"the records have only the columns {values.schema.names}")
         array = values.column(index)
         if array.null_count:
-            raise self._error(f"record {array.is_null().index(True).as_py()} of the batch has no value there")
+            raise self._error(f"it is null in record {array.is_null().index(True).as_py()} of the batch")
         kind = array.type
         if pa.types.is_timestamp(kind):
             numbers = array.view(pa.int64()).to_numpy(zero_copy_only=False)
@@ -101,7 +101,7 @@ class _ColumnStamp:
                 return numbers
             return numbers * 1_000 if kind.unit == "s" else numbers // _UNITS_PER_MS[kind.unit]
         if not pa.types.is_integer(kind):
-            raise self._error(f"it is {kind}, and event time is milliseconds as int64, or a timestamp")
+            raise self._error(f"its type is {kind}, but event time must be an int64 in milliseconds, or a timestamp")
         try:
             return (array if kind == pa.int64() else array.cast(pa.int64())).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid as error:
@@ -130,10 +130,10 @@ class _ColumnStamp:
         if isinstance(value, Instant):
             return value.to_epoch_milli()
         if value is None:
-            raise self._error(f"record {index} of the batch has no value there")
+            raise self._error(f"it is null in record {index} of the batch")
         raise self._error(
-            f"record {index} of the batch has {value!r} ({type(value).__name__}) there, and event time is milliseconds "
-            "as an int of 64 bits, or a timestamp"
+            f"it is {value!r} ({type(value).__name__}) in record {index} of the batch, but event time must be an int "
+            "of 64 bits in milliseconds, or a timestamp"
         )
 
     def _position(self, column: str | int, value_type: RowTypeInfo | TupleTypeInfo) -> int:
@@ -147,6 +147,6 @@ class _ColumnStamp:
 
     def _error(self, reason: str) -> TypeMismatchError:
         return TypeMismatchError(
-            f"operator {self._context.name}: no event time from column {self._column!r}: {reason}",
+            f"operator {self._context.name}: cannot read the event time from column {self._column!r}: {reason}",
             details={"operator": self._context.name, "field": str(self._column)},
         )

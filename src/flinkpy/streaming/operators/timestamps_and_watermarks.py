@@ -1,4 +1,4 @@
-"""TimestampsAndWatermarksOperator: assign_timestamps_and_watermarks in the middle of a job.
+"""TimestampsAndWatermarksOperator: runs assign_timestamps_and_watermarks in the middle of a job.
 
 Source: org.apache.flink.streaming.runtime.operators.TimestampsAndWatermarksOperator.
 """
@@ -21,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class TimestampsAndWatermarksOperator(StreamOperator):
-    """Watermarks and idleness from before are replaced, but for the watermark that ends event time."""
+    """Replaces the watermarks and idleness of its input, except the watermark that ends event time."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class TimestampsAndWatermarksOperator(StreamOperator):
         super().__init__(context, output, side)
         if strategy.alignment is not None:
             _LOG.warning(
-                "operator %s: watermark alignment has no effect here, only in a strategy that from_source is given",
+                "operator %s: watermark alignment has no effect here. Set it in the watermark strategy of from_source",
                 context.name,
             )
         self._assigner = WatermarkAssigner(strategy, input_type, context, output.emit, self.emit_to_all)

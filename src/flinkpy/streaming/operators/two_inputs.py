@@ -1,4 +1,4 @@
-"""What operators with two inputs share: which functions take the records of which input."""
+"""process_methods: returns the methods of a function of two streams."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.streaming.operators.stream_operator import OperatorContext
 
-#: (method of input 0, method of input 1) by the `kind` of a spec.
+#: The method names for input 0 and input 1, by the `kind` of a spec.
 METHODS = {
     "PROCESS": ("process_element1", "process_element2"),
     "MAP": ("map1", "map2"),
     "FLAT_MAP": ("flat_map1", "flat_map2"),
 }
 
-#: (value, context) -> results, or None.
+#: Takes (value, context), and returns an iterable of results or None.
 Process = Callable[[Any, Any], Any]
 
 
 def process_methods(function: Any, kind: str, context: OperatorContext) -> tuple[Process, Process]:
-    """Of either input, as if the function were a process function.
+    """Returns the method for each input, in the form of a process function.
 
-    Source: pyflink.datastream.data_stream.ConnectedStreams.{map,flat_map}: a result of `map` that is None is dropped.
+    Source: pyflink.datastream.data_stream.ConnectedStreams.{map,flat_map}. As there, a None result of `map` is dropped.
     """
     methods = METHODS.get(kind)
     if methods is None:

@@ -1,16 +1,15 @@
-"""WatermarkAssigner: gives records their event time and says how far event time has come.
+"""WatermarkAssigner: assigns timestamps to records and emits watermarks.
 
-flinkpy's own generators see batches, and speak at intervals only: between batches, where a record-at-a-time engine
-may look at its clock at any record. A program's generator is called for every record, as if it had just been emitted:
-where it says something, the batch is cut behind that record. So what comes out does not depend on how the records were
-cut into batches before.
+The built-in generators see whole batches and emit at intervals only, between two batches. A generator of the program is
+called for every record, as if the record had just been emitted. If it emits a watermark, the batch is cut after that
+record. So the output does not depend on how the input was cut into batches.
 
 A source has one generator for each of its splits, and one for records without a split.
 
 Source: org.apache.flink.streaming.api.operators.source.{ProgressiveTimestampsAndWatermarks,SourceOutputWithWatermarks,
 ActivityClockPausingDataOutput}.
-Differs: a source with idleness whose splits are all finished becomes idle after the timeout; Flink's would hold back
-its consumers until the end of the job.
+Differs: a source with an idle timeout whose splits have all finished becomes idle after the timeout. In Flink it would
+hold back its consumers until the end of the job.
 """
 
 from __future__ import annotations
@@ -45,11 +44,13 @@ _LOG = logging.getLogger(__name__)
 
 
 class WatermarkAssigner:
-    """Thread: task thread.
+    """Runs the watermark strategy of one operator.
+
+    Thread: task thread.
 
     Args:
-        emit_batch: where records go.
-        emit_element: where watermarks and idleness go.
+        emit_batch: emits records.
+        emit_element: emits watermarks and idleness.
     """
 
     def __init__(
@@ -68,17 +69,17 @@ class WatermarkAssigner:
         self._interval_ms = read_option(context.environment.configuration, AUTO_WATERMARK_INTERVAL)
         self._stamp = create_stamp(strategy, value_type, context)
         self._needs_timestamps = strategy.out_of_orderness_ms is not None and self._stamp is None
-        #: Stands still while those downstream work: meanwhile nothing can be read, of any split.
+        #: Paused while downstream operators work, because no split can be read meanwhile.
         self._reading_clock = ActivityClock(self._clock.active_time_ns)
         self._emit_batch = emit_batch
         has_idleness = strategy.idle_timeout_ms is not None
         self._records = _Records(self._emit_off_the_clock if has_idleness else emit_batch, value_type, context)
-        #: For what is said of the stream as a whole.
+        #: Takes watermarks and idleness of the stream as a whole.
         self.stream = StreamOutput(emit_element, self._records.emit_up_to_here, listener)
         self._main_output, self._splits_output = two_ways(self.stream)
         self._splits = WatermarkMultiplexer(self._splits_output, listener)
         self._outputs: dict[str, _GeneratedOutput] = {}
-        #: Stands still while the task cannot read although there is something to be read.
+        #: Paused while the task cannot read although there may be records to read.
         self.activity_clock = ActivityClock(self._reading_clock.now_ns)
         self._main: _GeneratedOutput | None = None
         self._without_splits: IdlenessTimer | None = None
@@ -92,9 +93,10 @@ class WatermarkAssigner:
             self._clock.schedule_after(self._interval_ms, self._on_interval)
 
     def emit(self, batch: Batch, split_id: str | None = None) -> None:
-        """The batch with its timestamps, and the watermarks that belong between its records.
+        """Emits the batch with its timestamps, and the watermarks that belong between its records.
 
-        `split_id`: the split that all its records are from.
+        Args:
+            split_id: the split that all records of the batch come from; None if they have no split.
         """
         if self._stamp is not None:
             batch = self._stamp(batch)
@@ -108,7 +110,7 @@ class WatermarkAssigner:
         output.emit(batch)
 
     def emit_periodic(self) -> None:
-        """Ask all generators for their watermark now."""
+        """Asks all generators for their watermarks now."""
         for output in self._outputs.values():
             output.emit_periodic()
         self._splits.on_periodic_emit()
@@ -121,13 +123,13 @@ class WatermarkAssigner:
                 self._splits_output.mark_idle()
 
     def end_event_time(self, watermark: Watermark) -> None:
-        """Emit the watermark that ends event time, however idle or paused anything is."""
+        """Emits the watermark that ends event time, even if the stream or its splits are idle or paused."""
         self.stream.emit_timestamp(watermark.timestamp)
 
     # -- splits of a source --------------------------------------------------------------------------------------
 
     def add_split(self, split_id: str) -> _GeneratedOutput:
-        """The split holds watermarks back from now on, until it has one of its own, is idle or is removed."""
+        """Adds a split. It holds watermarks back until it has its own watermark, is idle, or is removed."""
         output = self._outputs.get(split_id)
         if output is None:
             immediate, deferred = self._splits.register(split_id)
@@ -136,18 +138,18 @@ class WatermarkAssigner:
         return output
 
     def remove_split(self, split_id: str) -> None:
-        """Nothing more comes from that split."""
+        """Removes a split that has no more records."""
         if self._outputs.pop(split_id, None) is not None:
             self._splits.unregister(split_id)
 
     def pause_or_resume_splits(self, to_pause: Iterable[str], to_resume: Iterable[str]) -> None:
-        """A split that may not be read does not become idle by that."""
+        """Pauses or resumes the activity clocks of splits, so that a paused split does not become idle."""
         for split_id in to_pause:
             self._outputs[split_id].clock.pause()
         for split_id in to_resume:
             self._outputs[split_id].clock.resume()
 
-    # -- inside --------------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------------
 
     def _generated_output(
         self, immediate: WatermarkOutput, deferred: WatermarkOutput, clock: ActivityClock
@@ -167,18 +169,18 @@ class WatermarkAssigner:
         self._clock.schedule_after(self._interval_ms, self._on_interval)
 
     def _check_timestamps(self, batch: Batch) -> None:
-        """Said once: a program that forgets this sees no output, and no error either."""
+        """Warns once about records without timestamps. Without the warning, such a program just has no output."""
         if batch.timestamps is None:
             self._needs_timestamps = False
             _LOG.warning(
-                "operator %s: its watermark strategy makes watermarks from timestamps, and its records have none, so "
-                "event time does not advance; add with_timestamp_assigner or with_timestamp_column to the strategy",
+                "operator %s: its watermark strategy makes watermarks from timestamps, but its records have none, so "
+                "event time does not advance. Add with_timestamp_assigner or with_timestamp_column to the strategy",
                 self._context.name,
             )
 
 
 class _Records:
-    """The batch that is being emitted, and how much of it has been."""
+    """The batch that is being emitted, and the number of its records that have been emitted."""
 
     def __init__(self, emit_batch: Callable[[Batch], None], value_type: Any, context: OperatorContext) -> None:
         self.emit_batch = emit_batch
@@ -186,13 +188,13 @@ class _Records:
         self._context = context
         self._batch: Batch | None = None
         self._num_emitted = 0
-        #: Records up to here have been shown to the generator.
+        #: The number of records that the generator has seen.
         self._num_seen = 0
 
     def emit_with_events(
         self, batch: Batch, on_event: Callable[[Any, int, WatermarkOutput], None], output: WatermarkOutput
     ) -> None:
-        """Show the generator every record; emit the batch in as many parts as what it says asks for."""
+        """Calls `on_event` for every record. Cuts the batch after each record for which the generator emits."""
         rows = as_rows(batch, self._value_type)
         times = [MIN_WATERMARK] * len(rows) if batch.timestamps is None else batch.timestamps.tolist()
         self._batch, self._num_emitted = batch, 0
@@ -205,16 +207,16 @@ class _Records:
         self._batch = None
 
     def emit_up_to_here(self) -> None:
-        """Emit the records shown so far that have not been emitted."""
+        """Emits the records that the generator has seen and that are not emitted yet."""
         batch, start = self._batch, self._num_emitted
         if batch is not None and self._num_seen > start:
             self._num_emitted = self._num_seen
-            whole = self._num_seen - start == batch.num_rows
-            self.emit_batch(batch if whole else batch.slice(start, self._num_seen - start))
+            is_whole = self._num_seen - start == batch.num_rows
+            self.emit_batch(batch if is_whole else batch.slice(start, self._num_seen - start))
 
 
 class _GeneratedOutput:
-    """Records with one generator: those of a split, or those that have none."""
+    """Emits the records of one split, or those without a split. They share one watermark generator."""
 
     __slots__ = ("_context", "_deferred", "_generator", "_immediate", "_records", "clock")
 

@@ -1,4 +1,4 @@
-"""Generators of watermarks: those of flinkpy look at a batch as a whole, a program's own at each of its records.
+"""Watermark generators. The built-in ones see whole batches; a generator of the program sees every record.
 
 Source: org.apache.flink.api.common.eventtime.{BoundedOutOfOrdernessWatermarks,NoWatermarksGenerator,
 WatermarksWithIdleness}.
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from flinkpy.streaming.operators.stream_operator import OperatorContext
 
 
-#: (record, timestamp in ms, where watermarks go).
+#: Takes (record, timestamp in ms, output for watermarks).
 OnEvent = Callable[[Any, int, WatermarkOutput], None]
 
 
 class BatchGenerator(Protocol):
-    """A generator in the runtime. Thread: task thread."""
+    """A watermark generator of the runtime. Thread: task thread."""
 
-    #: The program's own method for every record; None: a batch is enough.
+    #: The program's method for every record; None if the generator only needs batches.
     on_event: OnEvent | None
 
     def on_batch(self, batch: Batch) -> None:
-        """These records have been emitted. Where there is `on_event`, it was called for each of them before."""
+        """Called after the records have been emitted. `on_event`, if it exists, has been called for each of them."""
         ...
 
     def on_periodic_emit(self, output: WatermarkOutput) -> None: ...
@@ -39,7 +39,11 @@ class BatchGenerator(Protocol):
 def create_generator(
     strategy: WatermarkStrategy, context: OperatorContext, active_time_ns: Callable[[], int]
 ) -> BatchGenerator:
-    """A new one. `active_time_ns`: a clock that stands still while records that wait cannot be read."""
+    """Creates a generator.
+
+    Args:
+        active_time_ns: a clock that is paused while waiting records cannot be read.
+    """
     generator: BatchGenerator
     if strategy.generator_supplier is not None:
         generator = _UserGenerator(_supplied(strategy.generator_supplier, context))
@@ -59,7 +63,9 @@ def _supplied(supplier: Callable[[], WatermarkGenerator], context: OperatorConte
     except USER_ERRORS as error:
         raise context.function_error(error) from error
     if not isinstance(generator, WatermarkGenerator):
-        raise context.function_error(TypeError(f"for_generator's supplier gave {generator!r}, no WatermarkGenerator"))
+        raise context.function_error(
+            TypeError(f"the supplier of for_generator must return a WatermarkGenerator, not {generator!r}")
+        )
     return generator
 
 
@@ -74,13 +80,13 @@ class _NoWatermarks:
 
 
 class _BoundedOutOfOrderness:
-    """Behind the newest timestamp by the bound, and by one more: another record with that timestamp may come."""
+    """Stays behind the newest timestamp by the bound plus 1 ms, because another record with that timestamp may come."""
 
     on_event: OnEvent | None = None
 
     def __init__(self, out_of_orderness_ms: int) -> None:
         self._behind_ms = out_of_orderness_ms + 1
-        #: So that the first watermark is not below the smallest there is.
+        #: The start value keeps the first watermark from underflowing.
         self._max_timestamp = MIN_WATERMARK + self._behind_ms
 
     def on_batch(self, batch: Batch) -> None:
@@ -102,20 +108,20 @@ class _UserGenerator:
 
 
 class IdlenessTimer:
-    """Counts from the first interval without activity; silent is what that has been for longer than the timeout."""
+    """Detects silence: no activity for longer than the timeout, counted from the first interval without activity."""
 
     def __init__(self, timeout_ms: int, active_time_ns: Callable[[], int]) -> None:
         self._timeout_ns = timeout_ms * 1_000_000
         self._active_time_ns = active_time_ns
         self._was_active = False
-        #: When an interval without activity was first seen; None: there has been none since.
+        #: The time of the first interval without activity; None if there was activity in the last interval.
         self._silent_since_ns: int | None = None
 
     def activity(self) -> None:
         self._was_active = True
 
     def is_silent(self) -> bool:
-        """To be asked once per interval."""
+        """True if there was no activity for longer than the timeout. Must be called once per interval."""
         if self._was_active:
             self._was_active = False
             self._silent_since_ns = None
@@ -128,10 +134,10 @@ class IdlenessTimer:
 
 
 class _WithIdleness:
-    """Says that the stream is idle when nothing has come for the timeout.
+    """Marks the stream idle if no records came for the timeout.
 
-    It is active again with the next watermark that the generator inside makes, not with the next record: a record that
-    does not advance event time is nothing to wait for.
+    The stream becomes active again with the next watermark of the inner generator, not with the next record. Consumers
+    need not wait for a record that does not advance event time.
     """
 
     def __init__(self, inner: BatchGenerator, timer: IdlenessTimer) -> None:

@@ -1,12 +1,12 @@
-"""Where generators put their watermarks: straight into the stream, or as one of several splits whose minimum counts.
+"""The outputs of watermark generators: directly into the stream, or as the minimum over several splits.
 
 ```
    generator of a split --> SplitOutput (at once | at the interval) --> minimum over splits --\
                                                                                               +--> StreamOutput
-   generator of everything that has no split ------------------------------------------------/
+   generator of records without a split -----------------------------------------------------/
 ```
 
-The stream is idle when both ways are: a reader uses one of the two, and the generator of the other is silent.
+The stream is idle if both paths are idle. A reader uses one of them, and the generator of the other one is silent.
 
 Source: org.apache.flink.api.common.eventtime.WatermarkOutputMultiplexer,
 org.apache.flink.streaming.api.operators.source.{WatermarkToDataOutput,ProgressiveTimestampsAndWatermarks}.
@@ -24,7 +24,7 @@ from flinkpy.streaming.io.combined_watermark import CombinedWatermark, PartialWa
 
 
 class WatermarkListener(Protocol):
-    """Is told what becomes of watermarks before they are emitted; a source aligns itself by that."""
+    """Observes watermarks before they are emitted. Source alignment and metrics implement it."""
 
     def on_watermark(self, timestamp: int) -> None: ...
 
@@ -36,7 +36,7 @@ class WatermarkListener(Protocol):
 
 
 class NoListener:
-    """Wants to know nothing."""
+    """Ignores all events."""
 
     def on_watermark(self, timestamp: int) -> None:
         return
@@ -52,17 +52,17 @@ class NoListener:
 
 
 def timestamp_of(watermark: Watermark) -> int:
-    """Raises: TypeError: a generator emitted something else."""
+    """Returns the timestamp of a watermark. Raises: TypeError if a generator emitted something else."""
     if not isinstance(watermark, Watermark):
-        raise TypeError(f"a WatermarkGenerator emits a Watermark, not {watermark!r}")
+        raise TypeError(f"a WatermarkGenerator must emit a Watermark, not {watermark!r}")
     return watermark.timestamp
 
 
 class StreamOutput(WatermarkOutput):
-    """Into the stream: only what is ahead, and a change of idleness once.
+    """Emits into the stream: only watermarks that advance, and each change of idleness once.
 
     Args:
-        before_emit: called before anything is emitted, so that the records before it are.
+        before_emit: called before each element, to emit the records before it.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class StreamOutput(WatermarkOutput):
 
 
 class OneWay(WatermarkOutput):
-    """One of the two ways to the stream; idle until something comes along it."""
+    """One of the two paths into the stream. Idle until the first watermark comes through it."""
 
     def __init__(self, stream: StreamOutput) -> None:
         self._stream = stream
@@ -127,14 +127,14 @@ class OneWay(WatermarkOutput):
 
 
 def two_ways(stream: StreamOutput) -> tuple[OneWay, OneWay]:
-    """(for what has no split, for all splits)."""
+    """Returns the path for records without a split, and the path for all splits."""
     main, splits = OneWay(stream), OneWay(stream)
     main.other, splits.other = splits, main
     return main, splits
 
 
 class WatermarkMultiplexer:
-    """Several splits, of which the one that is furthest behind counts."""
+    """Combines the watermarks of several splits to their minimum."""
 
     def __init__(self, output: WatermarkOutput, listener: WatermarkListener) -> None:
         self._output = output
@@ -143,7 +143,7 @@ class WatermarkMultiplexer:
         self._combined = CombinedWatermark()
 
     def register(self, split_id: str) -> tuple[WatermarkOutput, WatermarkOutput]:
-        """(what counts at once, what counts at the next `on_periodic_emit`) of a split that is new."""
+        """Adds a split. Returns its outputs: one that counts at once, and one that counts at `on_periodic_emit`."""
         assert split_id not in self._splits, split_id
         part = self._splits[split_id] = PartialWatermark()
         return (
@@ -152,11 +152,11 @@ class WatermarkMultiplexer:
         )
 
     def unregister(self, split_id: str) -> None:
-        """It counts no more; those left are looked at with the next watermark of any, or at the next interval."""
+        """Removes a split. The others are combined at the next watermark of any split, or at the next interval."""
         self._splits.pop(split_id, None)
 
     def on_periodic_emit(self) -> None:
-        """Combine what the splits have said."""
+        """Combines the watermarks and idleness of the splits, and emits the result."""
         if self._combined.update(self._splits.values()):
             self._output.emit_watermark(Watermark(self._combined.watermark))
         if self._combined.is_idle:
@@ -164,7 +164,7 @@ class WatermarkMultiplexer:
 
 
 class _SplitOutput(WatermarkOutput):
-    """Of one split. `on_change`: combines at once; None: later."""
+    """The output of one split. `on_change` combines the splits at once; if it is None, they are combined later."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""AsyncWaitOperator: functions that wait for something outside, many records at a time."""
+"""AsyncWaitOperator: runs AsyncFunctions, which wait for external services, for many records at a time."""

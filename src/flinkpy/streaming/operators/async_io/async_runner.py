@@ -1,4 +1,4 @@
-"""AsyncRunner: the asyncio loop of one operator, on a thread of its own.
+"""AsyncRunner: the asyncio loop of one operator, on its own thread.
 
 ```
    task thread:  put(chunk | element) -> inbox                                   out -> take()
@@ -6,16 +6,16 @@
    loop thread:                          backlog -> workers -> ElementQueue -----+
 ```
 
-Workers are coroutines, at most `capacity`, which take records from the backlog and await the user's function for each.
-They come into being as there is work and end when there is none. A record counts towards the capacity until its results
-are released, so that one slow record lets the results behind it grow only so far.
+Workers are coroutines, at most `capacity` of them. They take records from the backlog and await the user's function for
+each. Workers start when there is work and end when there is none. A record counts towards the capacity until its
+results are released, so the results behind one slow record stay bounded.
 
-Most of the time of a call that waits for nothing would be spent on keeping account of it. So a worker whose calls
-follow one another without waiting keeps none: it *runs* through the records of a chunk and collects their results.
-Where it has to wait after all, whoever gets the loop next settles the account: the iterator that all workers share says
-which record it waits for, and it is through with those before. Until a call waits for nothing it goes one by one.
+Bookkeeping would cost more than a call that never suspends. So a worker whose calls do not suspend keeps no books: it
+*runs* through the records of a chunk and collects their results. If a call does suspend, the next code on the loop
+*settles* the run: the position of the iterator that all workers share shows the record that the worker waits for, and
+all records before it are completed. After that the worker takes records one by one, until a call does not suspend.
 
-There is one timer for all time-outs: it looks again and again at what every worker is doing.
+One timer serves all timeouts. It checks again and again what every worker is doing.
 
 Source: org.apache.flink.streaming.api.operators.async.AsyncWaitOperator.
 """
@@ -40,26 +40,26 @@ from flinkpy.streaming.operators.async_io.retries import FAILED, Retries
 
 _LOG = logging.getLogger(__name__)
 
-#: How often a call is looked at in its time: it times out late by at most twice this part of it.
+#: The number of checks of a call during its timeout. A timeout is late by at most two of these intervals.
 TIMEOUT_PRECISION = 50
-#: The shortest time between two looks.
+#: The minimum time between two checks.
 MIN_TICK_S = 0.001
-#: Looking at many calls takes at most this part of the loop's time, whatever that does to precision.
+#: Checking many calls takes at most this fraction of the loop's time, even if the timeouts become less precise.
 MAX_TICK_LOAD = 0.05
-#: How long the end of an operator waits for user code that does not end when it is cancelled.
+#: How long the operator waits at its end for user code that ignores its cancellation.
 CANCEL_TIMEOUT_S = 5.0
-#: A thread that waits for the loop looks so often whether there is one.
-LOOK_AGAIN_S = 0.5
+#: How often a thread that waits for the loop checks that the loop's thread is alive.
+ALIVE_CHECK_S = 0.5
 
 
 class _Slot:
-    """What one worker is doing.
+    """The current work of one worker.
 
     Attributes:
-        item: what it awaits the results of, one record or a list. None when that was given up: it must let go of it.
-            Of the worker that runs it says nothing until the run is settled.
-        seen, seen_s: what it had when it was last looked at, and since when. A worker does not note when it begins with
-            a record: that would cost more than all else it does.
+        item: the record, or the list of records, whose results the worker awaits. None if the call was given up; the
+            worker must then drop its results. Not valid for a worker that runs, until the run is settled.
+        seen, seen_s: the item at the last check, and the time when it was first seen. Workers do not note when they
+            start a record, because that would cost more than the rest of their work.
     """
 
     __slots__ = ("item", "seen", "seen_s", "task")
@@ -72,13 +72,18 @@ class _Slot:
 
 
 class AsyncRunner:
-    """Thread: `start`, `call`, `put`, `take`, `wait` and `stop` are for the task thread, all else is the loop thread's.
+    """Calls an AsyncFunction for records.
+
+    Thread: `start`, `call`, `put`, `take`, `wait` and `stop` run on the task thread, all else on the loop thread.
 
     Args:
-        retries: of what is called for a record; with `max_batch_size` for a list of them, giving a list of lists.
-        time_out: value -> results, for a record that took longer than `timeout_s`; 0: they may take any time.
-        on_released: `take` will give something. Called on the loop thread, once until `take` was called.
-        on_error: the operator has failed, of that record where it is known. Called on the loop thread, once.
+        retries: calls the function for a record, and retries. With `max_batch_size` the function gets a list of records
+            and returns a list of lists.
+        time_out: returns the results of a record that took longer than `timeout_s`.
+        timeout_s: the timeout of a call; 0 for none.
+        on_released: called when `take` has something to return. Runs on the loop thread, once per `take`.
+        on_error: called with the error, and with the record if it is known, when the operator has failed. Runs on the
+            loop thread, once.
     """
 
     _loop: asyncio.AbstractEventLoop
@@ -101,7 +106,7 @@ class AsyncRunner:
         self._retries = retries
         self._time_out = time_out
         self._queue = queue
-        #: Records that a worker has.
+        #: The number of records that a worker takes at once.
         self._load = max(1, max_batch_size)
         self._take = self._take_batches if max_batch_size else self._take_items
         self._capacity = max(capacity, self._load)
@@ -114,24 +119,25 @@ class AsyncRunner:
         self._is_stopping = False
         self._closer: Callable[[], Awaitable[None]] | None = None
         self._close_error: BaseException | None = None
-        # Between the threads.
+        # Shared by both threads.
         self._inbox: deque[Chunk | Element] = deque()
         self._is_wake_scheduled = False
         self._out: deque[list[Released]] = deque()
         self._is_release_announced = False
         self._has_released = threading.Event()
-        # The loop thread's.
+        # Only for the loop thread.
         self._backlog: deque[Chunk | Element] = deque()
-        #: What the workers take records from, as far as `_values` has come: up to before `_next`, where no one runs.
+        #: The chunk that the workers take records from. All records before `_next` are taken if no worker runs. If one
+        #: runs, `_values` shows how far it has come.
         self._chunk: Chunk | None = None
         self._values: Iterator[Any] = iter(())
         self._next = 0
         self._items = self._next_items()
-        #: The worker that runs, from `_next` on, and what it has collected.
+        #: The worker that runs, from `_next` on, and the results that it has collected.
         self._running: _Slot | None = None
         self._run_results: list[Any] = []
         self._run_counts: list[int] | None = None
-        #: The worker that has taken the last record, where none runs.
+        #: The worker that took the last record, if no worker runs.
         self._latest: _Slot | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots: set[_Slot] = set()
@@ -149,22 +155,22 @@ class AsyncRunner:
         self._thread.start()
 
     def call(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a coroutine function on the loop and wait until it ends; raises what it raises."""
+        """Runs a coroutine function on the loop and waits for its end. Raises its error."""
         future = asyncio.run_coroutine_threadsafe(function(), self._loop)
-        while not concurrent.futures.wait([future], LOOK_AGAIN_S).done:
+        while not concurrent.futures.wait([future], ALIVE_CHECK_S).done:
             if not self._thread.is_alive():
                 raise RuntimeError("an asynchronous function has stopped the loop that it runs on")
         future.result()
 
     def put(self, entry: Chunk | Element) -> None:
-        """Start these records when their turn comes."""
+        """Adds records or a control element to the backlog."""
         self._inbox.append(entry)
         if not self._is_wake_scheduled:
             self._is_wake_scheduled = True
             self._loop.call_soon_threadsafe(self._wake)
 
     def take(self) -> Iterator[Released]:
-        """What has been released, in order."""
+        """Yields everything released so far, in order."""
         self._is_release_announced = False
         self._has_released.clear()
         out = self._out
@@ -172,11 +178,11 @@ class AsyncRunner:
             yield from out.popleft()
 
     def wait(self, timeout_s: float) -> None:
-        """Until `take` gives something, or the time is over."""
+        """Waits until `take` has something to return, or until the timeout."""
         self._has_released.wait(timeout_s)
 
     def stop(self, closer: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Cancel what is under way, then await `closer()`, and end the thread. Raises what `closer` raises."""
+        """Cancels all calls, awaits `closer()`, and ends the thread. Raises the error of `closer`."""
         self._is_stopping = True
         if not self._thread.is_alive():
             return
@@ -184,7 +190,7 @@ class AsyncRunner:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(2 * CANCEL_TIMEOUT_S)
         if self._thread.is_alive():
-            _LOG.warning("%s does not end: a function blocks its loop", self._thread.name)
+            _LOG.warning("thread '%s' does not end: a function blocks its event loop", self._thread.name)
         if self._close_error is not None:
             raise self._close_error
 
@@ -207,10 +213,10 @@ class AsyncRunner:
             loop.close()
 
     def _run_loop(self) -> None:
-        """Until `stop`. Where user code ends the loop instead, the operator has failed."""
+        """Runs the loop until `stop`. If user code ends the loop, the operator fails."""
         try:
             self._loop.run_forever()
-        except BaseException as error:  # noqa: BLE001 - e.g. SystemExit in a task that a function has started
+        except BaseException as error:  # noqa: BLE001 - e.g. SystemExit in a task that a function started
             if not self._is_stopping:
                 self._fail(error, None)
         else:
@@ -225,7 +231,7 @@ class AsyncRunner:
             task.cancel()
         _, pending = self._loop.run_until_complete(asyncio.wait(tasks, timeout=CANCEL_TIMEOUT_S))
         for task in pending:
-            _LOG.warning("%s: %r does not end although it was cancelled", self._thread.name, task)
+            _LOG.warning("thread '%s': %r does not end although it was canceled", self._thread.name, task)
 
     def _wake(self) -> None:
         self._is_wake_scheduled = False
@@ -239,7 +245,7 @@ class AsyncRunner:
         self._spawn()
 
     def _spawn(self) -> None:
-        """One more worker, where there is work and room for it; it sees to it that more come."""
+        """Starts one more worker, if there is work and free capacity. The worker starts further ones."""
         chunk = self._chunk
         if (chunk is None or self._next == len(chunk.rows)) and not self._backlog:
             return
@@ -251,7 +257,7 @@ class AsyncRunner:
         task.add_done_callback(self._tasks.discard)
 
     def _take_chunk(self) -> Chunk | None:
-        """What there are records of; control elements of the backlog are dealt with as they come up."""
+        """Returns the chunk with the next record, or None. Passes control elements of the backlog to the queue."""
         chunk = self._chunk
         if chunk is not None and self._next < len(chunk.rows):
             return chunk
@@ -269,7 +275,7 @@ class AsyncRunner:
         return None
 
     def _next_items(self) -> Iterator[Item]:
-        """All records there are, one by one; for all workers, until it is exhausted."""
+        """Yields all available records. All workers share the iterator, which is replaced when it is exhausted."""
         while (chunk := self._take_chunk()) is not None:
             for position, value in enumerate(chunk.rows):
                 self._next = position + 1
@@ -288,7 +294,10 @@ class AsyncRunner:
             self._slots.discard(slot)
 
     async def _take_items(self, slot: _Slot) -> bool:
-        """False where the worker was given up, or everything was."""
+        """Processes records one by one until none are left.
+
+        Returns: False if this worker was given up or the operator has failed or stops.
+        """
         invoke, queue, retries, capacity = self._invoke, self._queue, self._retries, self._capacity
         is_bad, is_first, is_running = retries.is_bad, True, True
         item: Any = None
@@ -358,14 +367,14 @@ class AsyncRunner:
             else:
                 if is_running:
                     self._end_run(len(chunk.rows))
-                    # A function that never suspends would keep the loop to itself.
+                    # Let other tasks run: a function that never suspends would block the loop.
                     slot.item = None
                     await asyncio.sleep(0)
                     if self._is_stopping:
                         return False
 
     def _begin_run(self, slot: _Slot, chunk: Chunk) -> list[Any]:
-        """It runs from now on. Returns what takes the results."""
+        """Starts a run of the worker. Returns the list that collects the results."""
         self._running = slot
         self._run_counts = None if chunk.timestamps is None else []
         if not self._is_flush_scheduled:
@@ -373,7 +382,7 @@ class AsyncRunner:
         return self._run_results
 
     def _settle(self) -> None:
-        """Where a worker runs it does so no longer: it is through with the records before the one taken last."""
+        """Ends the run, if a worker runs. The records before the one it took last are completed."""
         slot, chunk = self._running, self._chunk
         if slot is not None:
             assert chunk is not None
@@ -383,7 +392,7 @@ class AsyncRunner:
             self._next = position + 1
 
     def _end_run(self, end: int) -> None:
-        """The records up to there are completed."""
+        """Ends the run and completes its records up to `end`."""
         chunk = self._chunk
         assert chunk is not None
         self._running = None
@@ -395,7 +404,7 @@ class AsyncRunner:
                 self._schedule_flush()
 
     async def _take_batches(self, slot: _Slot) -> bool:
-        """As `_take_items`, many records a call. Nothing waits for a batch to fill: what there is is taken."""
+        """Processes lists of records, like `_take_items`. Does not wait until a list is full."""
         queue, size = self._queue, self._load
         is_first = True
         while batch := list(itertools.islice(self._items, size)):
@@ -409,16 +418,19 @@ class AsyncRunner:
                 results = await self._invoke([value for _, _, value in batch])
                 if slot.item is not batch:
                     return False
-                checked = [self._check_results(of_one) for of_one in results]
+                checked = [self._check_results(item_results) for item_results in results]
                 if len(checked) != len(batch):
-                    raise RuntimeError(f"async_invoke_batch gave {len(checked)} lists for {len(batch)} records")
+                    raise RuntimeError(
+                        f"async_invoke_batch must return one list per record: it returned {len(checked)} lists for "
+                        f"{len(batch)} records"
+                    )
             except (*USER_ERRORS, asyncio.CancelledError) as error:
                 if slot.item is batch and not self._is_stopping:
                     self._fail(error, batch[0])
                 return False
             slot.item = None
-            for item, of_one in zip(batch, checked):
-                queue.complete(item, of_one)
+            for item, item_results in zip(batch, checked):
+                queue.complete(item, item_results)
             if not self._is_flush_scheduled:
                 self._schedule_flush()
             if self._active * size + queue.held > self._capacity:
@@ -434,7 +446,7 @@ class AsyncRunner:
         self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        """Hand over what this round of the loop has released."""
+        """Passes on everything that this round of the loop has released."""
         self._is_flush_scheduled = False
         self._settle()
         parts = self._queue.take()
@@ -451,7 +463,7 @@ class AsyncRunner:
             self._timer = self._loop.call_later(self._tick_s, self._look_for_timeouts)
 
     def _look_for_timeouts(self) -> None:
-        """Give up the calls that have been seen for too long."""
+        """Gives up the calls that have taken too long."""
         self._timer = None
         self._settle()
         timeout_s, now_s = self._timeout_s, time.monotonic()
@@ -471,7 +483,7 @@ class AsyncRunner:
             self._timer = self._loop.call_later(delay_s, self._look_for_timeouts)
 
     def _give_up(self, slot: _Slot, items: list[Item]) -> None:
-        """The records have timed out: their call is cancelled, and their results are those of `time_out`."""
+        """Cancels a call that has timed out. The results of its records are those of `time_out`."""
         slot.item = None
         self._slots.discard(slot)
         self._active -= 1
@@ -492,7 +504,7 @@ class AsyncRunner:
             self._on_error(error, item)
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An error in a callback of ours would leave the operator waiting for ever; others are only logged."""
+        """Fails the operator if one of its own callbacks raised, else it would wait forever. Logs other errors."""
         callback = getattr(context.get("handle"), "_callback", None)
         if getattr(callback, "__self__", None) is self and (error := context.get("exception")) is not None:
             self._fail(error, None)

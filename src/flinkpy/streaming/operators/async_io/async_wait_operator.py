@@ -1,13 +1,14 @@
-"""AsyncWaitOperator: results of an AsyncFunction, for many records at a time.
+"""AsyncWaitOperator: calls an AsyncFunction for many records at a time.
 
-The task thread never waits for a call: batches go to the AsyncRunner, results come back by mail. A batch goes in as a
-whole, whatever the capacity; while that much is waiting the operator takes no more, and the task takes barriers and
-mail. What a checkpoint holds is every record whose results have not been emitted, started or not; a restore starts them
-again, in their order.
+The task thread never waits for a call. It passes batches to the AsyncRunner, and results come back by mail. A batch
+goes in as a whole, even if it exceeds the capacity. While the capacity is exceeded, the operator takes no more batches,
+and the task handles barriers and mail. A checkpoint contains every record whose results have not been emitted, whether
+its call has started or not. A restore calls the function for these records again, in their order.
 
-Source: org.apache.flink.streaming.api.operators.async.AsyncWaitOperator. Differs: records wait in the operator in front
-of the capacity, so that threads meet per batch and not per record: about MIN_WAITING_ROWS of them, and more where the
-calls are so fast that these do not last until the task has the next ones; a call that has timed out is cancelled.
+Source: org.apache.flink.streaming.api.operators.async.AsyncWaitOperator. Differs: records beyond the capacity wait in
+the operator, so that the threads synchronise per batch and not per record. About MIN_WAITING_ROWS records wait there,
+and more if the calls are so fast that they finish before the task has the next batch. A call that times out is
+canceled.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
     from flinkpy.graph.operator_specs import AsyncWaitSpec
 
-#: Each element: (values, their timestamps or None), of records that must be started again.
+#: Elements: (values, their timestamps or None) of the records to call the function for again.
 _STATE = "_async_wait_operator_state_"
-#: Records per element of the state: what a restore deals out at a time.
+#: The number of records per element of the state. A restore redistributes whole elements.
 _STATE_CHUNK_ROWS = 64
-#: Records of a batch, and those that wait in front of the capacity: at first, and at most.
+#: The number of records that may wait beyond the capacity: at first and at most. Also the maximum size of a chunk.
 MIN_WAITING_ROWS = 1024
 MAX_WAITING_ROWS = 8 * MIN_WAITING_ROWS
 
 
 class AsyncWaitOperator(UserFunctionOperator):
-    """Thread: task thread; the user's function is called on the loop's."""
+    """Thread: task thread. The user's function runs on the loop thread."""
 
     def __init__(
         self, spec: AsyncWaitSpec, input_type: Any, context: OperatorContext, output: Output, side: dict[str, Output]
@@ -63,9 +64,9 @@ class AsyncWaitOperator(UserFunctionOperator):
         self._spec = spec
         self._runner: AsyncRunner | None = None
         self._chunks: deque[Chunk] = deque()
-        #: Records whose results have not been emitted.
+        #: The number of records whose results have not been emitted.
         self._unfinished = 0
-        #: Of how many records it takes no more, beside those of the capacity.
+        #: The number of records that may wait beyond the capacity.
         self._max_waiting = MIN_WAITING_ROWS
         #: The last control element that waits behind records.
         self._last_element: Element | None = None
@@ -163,8 +164,8 @@ class AsyncWaitOperator(UserFunctionOperator):
         return not self._unfinished and self._last_element is None
 
     def finish(self) -> None:
-        # The task has waited for all that came from its input; this is for what an operator before this one has
-        # emitted when it was finished. No checkpoint may be taken between the ends of two operators.
+        # The task has waited for all records of its input. These records come from the `finish` of an operator before
+        # this one. No checkpoint may be taken between the ends of two operators, so only urgent mail is handled.
         mailbox = self.context.mailbox
         while not self.is_drained:
             while (mail := mailbox.take_urgent()) is not None:
@@ -206,11 +207,11 @@ class AsyncWaitOperator(UserFunctionOperator):
         while chunks and 1 not in chunks[0].waiting:
             chunks.popleft()
         if was_full and not self._unfinished:
-            # The loop has run out of records while the task held some back.
+            # The loop ran out of records while the task held records back.
             self._max_waiting = min(2 * self._max_waiting, MAX_WAITING_ROWS)
 
     def _emit(self, parts: list[Part]) -> None:
-        """Parts with timestamps and parts without, where streams of both kinds are united, are batches of their own."""
+        """Emits parts with timestamps and parts without in separate batches. A union of streams may contain both."""
         for has_times, group in groupby(parts, key=_has_timestamps):
             same = list(group)
             self._unfinished -= sum(part.finish() for part in same)
@@ -254,7 +255,7 @@ def _has_timestamps(part: Part) -> bool:
 
 
 def _timestamps(parts: list[Part]) -> np.ndarray:
-    """Of each result that of its record."""
+    """Returns one timestamp per result: that of its record."""
     times: list[int] = []
     counts: list[int] = []
     for part in parts:
@@ -264,10 +265,7 @@ def _timestamps(parts: list[Part]) -> np.ndarray:
 
 
 def checked_results(results: Any, function: Any) -> list[Any]:
-    """The results as a list.
-
-    Raises: RuntimeError where they are none.
-    """
+    """Returns the results as a list. Raises: RuntimeError if they are not iterable."""
     if isinstance(results, Iterable):
         return list(results)
     fault = "cannot be none" if results is None else "should be of list type"

@@ -1,9 +1,9 @@
-"""Element queues: in which order the results of asynchronous calls leave the operator. Pure.
+"""Element queues: decide the order in which the results of asynchronous calls leave the operator. Pure.
 
-Records come in chunks and are started in order; control elements (watermarks above all) stand between chunks. What is
-completed is *released*, or *held* until something before it is completed: in the ordered queue every record before it,
-in the unordered queue the records before the last control element. A control element is released when all before it is,
-so no result ever crosses one.
+Records come in chunks and are started in order. Control elements (mostly watermarks) stand between chunks. A completed
+record is *released* if everything that it must wait for has been released, and *held* until then. In the ordered queue
+it waits for every record before it, in the unordered queue only for the records before the last control element. A
+control element is released when everything before it is, so no result ever overtakes or falls behind one.
 
 Source: org.apache.flink.streaming.api.operators.async.queue.{OrderedStreamElementQueue,UnorderedStreamElementQueue}.
 """
@@ -18,14 +18,14 @@ from flinkpy.records.elements import Element, Watermark
 
 
 class Chunk:
-    """Some consecutive records of the input.
+    """Consecutive records of the input.
 
     Attributes:
-        timestamps: of the records, in ms; None where they have none.
-        waiting: a byte per record: 1 until its results have been emitted. Belongs to the task thread.
-        completed: records whose results are held, with these; in the ordered queue.
-        next: the first record that has not been released; in the ordered queue.
-        segment: where it is in the unordered queue.
+        timestamps: the timestamps of the records in ms; None if they have none.
+        waiting: one byte per record: 1 until its results have been emitted. Only for the task thread.
+        completed: the held results by position. Only in the ordered queue.
+        next: the position of the first record that is not released. Only in the ordered queue.
+        segment: the segment of the chunk. Only in the unordered queue.
     """
 
     __slots__ = ("completed", "next", "rows", "segment", "timestamps", "waiting")
@@ -40,7 +40,7 @@ class Chunk:
         self.next = 0
 
 
-#: A record: (its chunk, its position there, its value).
+#: A record: (chunk, position in the chunk, value).
 Item = tuple[Chunk, int, Any]
 
 
@@ -48,9 +48,9 @@ class Part:
     """Records of one chunk that were released together, and their results.
 
     Attributes:
-        begin, end: the last run of them: their positions, from the first up to one after the last.
-        runs: the runs before that one, in the order of the results; none in the ordered queue.
-        counts: how many results each of them has; only where they have timestamps.
+        begin, end: the positions of the last run of records: from `begin` up to, but not including, `end`.
+        runs: the earlier runs, in the order of the results. Always empty in the ordered queue.
+        counts: the number of results of each record; None if the records have no timestamps.
     """
 
     __slots__ = ("begin", "chunk", "counts", "end", "results", "runs")
@@ -73,7 +73,7 @@ class Part:
             self.counts.extend(counts)
 
     def finish(self) -> int:
-        """Its results are emitted; returns how many records it has."""
+        """Marks the records as emitted, and returns their number."""
         waiting = self.chunk.waiting
         size = 0
         for begin, end in (*self.runs, (self.begin, self.end)):
@@ -83,55 +83,57 @@ class Part:
 
     @property
     def timestamps(self) -> list[int]:
-        """Of the records, which have some."""
-        of_chunk = self.chunk.timestamps
-        assert of_chunk is not None
+        """The timestamps of the records, in the order of the results. The chunk must have timestamps."""
+        chunk_timestamps = self.chunk.timestamps
+        assert chunk_timestamps is not None
         if not self.runs:
-            return of_chunk[self.begin : self.end]
+            return chunk_timestamps[self.begin : self.end]
         runs = (*self.runs, (self.begin, self.end))
-        return [timestamp for begin, end in runs for timestamp in of_chunk[begin:end]]
+        return [timestamp for begin, end in runs for timestamp in chunk_timestamps[begin:end]]
 
 
 Released = Part | Element
 
 
 class ElementQueue(ABC):
-    """Attributes:
-    held: records that are completed and not released.
+    """The base class of both queues.
+
+    Attributes:
+        held: the number of records that are completed but not released.
     """
 
     def __init__(self) -> None:
         self.held = 0
         self._released: list[Released] = []
-        #: The last of these, where it is a part.
+        #: The last released entry, if it is a part.
         self._last: Part | None = None
 
     @abstractmethod
     def add_chunk(self, chunk: Chunk) -> None:
-        """Its records are about to be started, in their order."""
+        """Adds a chunk whose records are about to be started, in their order."""
 
     @abstractmethod
     def add_element(self, element: Element) -> None: ...
 
     @abstractmethod
     def is_next(self, chunk: Chunk, position: int) -> bool:
-        """Whether records from this one on would be released as soon as they are completed, one after the other."""
+        """True if records from this position on would be released at once when they are completed in order."""
 
     @abstractmethod
     def complete_run(self, chunk: Chunk, begin: int, end: int, results: list[Any], counts: list[int] | None) -> None:
-        """As `complete` for each of the records from `begin` up to `end`, where `is_next(chunk, begin)`.
+        """Completes the records from `begin` up to `end`. `is_next(chunk, begin)` must be true.
 
         Args:
-            results: of all of them, in order. Becomes the queue's.
-            counts: how many each of them has; None where the chunk has no timestamps. Becomes the queue's.
+            results: the results of all these records, in order. The queue takes the list over.
+            counts: the number of results of each record; None if the chunk has no timestamps. The queue takes it over.
         """
 
     @abstractmethod
     def complete(self, item: Item, results: list[Any]) -> None:
-        """Exactly once per record."""
+        """Completes one record. Called exactly once per record."""
 
     def take(self) -> list[Released]:
-        """What has been released since the last call, in order."""
+        """Returns everything released since the last call, in order."""
         released, self._released = self._released, []
         self._last = None
         return released
@@ -145,7 +147,7 @@ class ElementQueue(ABC):
         self._last = None
 
     def _release(self, chunk: Chunk, begin: int, end: int, results: list[Any], counts: list[int] | None) -> None:
-        """To the last part, where it is of that chunk."""
+        """Releases records. Extends the last part if it belongs to the same chunk."""
         last = self._last
         if last is not None and last.chunk is chunk:
             last.add(begin, end, results, counts)
@@ -156,19 +158,19 @@ class ElementQueue(ABC):
     def _release_one(self, chunk: Chunk, position: int, results: list[Any]) -> None:
         last = self._last
         if last is not None and last.chunk is chunk and last.end == position:
-            # As `_release` does, for what most calls come to.
+            # A shortcut of `_release` for the most frequent case.
             last.end = position + 1
             last.results += results
             if last.counts is not None:
                 last.counts.append(len(results))
         else:
             counts = None if chunk.timestamps is None else [len(results)]
-            # A list of our own: the part's grows.
+            # Copy the list, because the part extends it later.
             self._release(chunk, position, position + 1, results.copy(), counts)
 
 
 class OrderedElementQueue(ElementQueue):
-    """Results leave in the order of the records."""
+    """Releases results in the order of the records."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -226,9 +228,9 @@ class _Segment:
     """The records between two control elements.
 
     Attributes:
-        element: the one at its end; None while more records may come.
-        left: records that are not completed.
-        held: those that are, with their results; not of the first segment, whose results are released at once.
+        element: the control element at the end; None while more records may come.
+        left: the number of records that are not completed.
+        held: the completed records with their results. Empty in the first segment, whose results are released at once.
     """
 
     __slots__ = ("element", "held", "left")
@@ -240,7 +242,7 @@ class _Segment:
 
 
 class UnorderedElementQueue(ElementQueue):
-    """Results leave as they come, but never cross a control element."""
+    """Releases results as soon as they are completed, but never across a control element."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Retries: which asynchronous calls are tried again, and when.
+"""Retries: decides which asynchronous calls are retried, and when.
 
 Source: org.apache.flink.streaming.api.operators.async.AsyncWaitOperator, RetryableResultHandlerDelegator.
 """
@@ -9,22 +9,22 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-#: value -> results; whatever the user's function gives.
+#: Takes a value and returns the results of the user's function.
 Invoke = Callable[[Any], Awaitable[Any]]
 
-#: In place of the results of a call that raised something after which it is tried again.
+#: Stands for the results of a call that raised an error and must be retried.
 FAILED = object()
 
 
 class Retries:
-    """What the user's strategy says of the calls of `invoke`. Thread: the loop's.
+    """Applies the user's retry strategy to calls of `invoke`. Thread: loop thread.
 
-    The first attempt is the caller's own, so that a call that needs no other costs no more than without retries.
+    The caller makes the first attempt itself, so a call that needs no retry has no extra cost.
 
     Attributes:
-        invoke: one attempt.
-        is_bad: whether results, which are not None, ask for another attempt; None: none do.
-        can_retry: whether there may be another one after so many.
+        invoke: makes one attempt.
+        is_bad: returns True if results (not None) require a retry; None if no results do.
+        can_retry: returns True if another attempt is allowed after this number of attempts.
     """
 
     def __init__(self, invoke: Invoke, strategy: Any) -> None:
@@ -44,7 +44,7 @@ class Retries:
         return is_retried is not None and is_retried(error) and self.can_retry(attempt)
 
     async def invoke_again(self, value: Any) -> Any:
-        """After a first attempt that was not good enough. A delay keeps the record's place and nothing else."""
+        """Retries after a first attempt that failed. During a delay the record only occupies its capacity."""
         attempt = 1
         while True:
             await asyncio.sleep(self._strategy.get_backoff_time_millis(attempt) / 1000)

@@ -1,5 +1,5 @@
-"""Operators in batch mode: their input is bounded, and is complete before they begin.
+"""Operators for batch mode, in which inputs are bounded.
 
-What makes them different is kept in this folder; sorting what does not fit in memory is `streaming/sort/`. See
-docs/batch.md.
+This package has only the operators that differ from streaming mode. The package `streaming/sort/` sorts data that does
+not fit in memory. See docs/batch.md.
 """

@@ -1,4 +1,7 @@
-"""BatchOperator: what operators in batch mode share: they wait for the end of their inputs, and take no checkpoints."""
+"""BatchOperator: the base class of batch-mode operators, which wait for the end of their inputs.
+
+Batch mode has no checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def no_checkpoints(context: OperatorContext) -> UnsupportedOperationError:
-    """What an operator that runs in batch mode only says to a checkpoint."""
+    """Returns the error of a batch-mode operator for a checkpoint."""
     return UnsupportedOperationError(
-        f"operator {context.name} runs in batch mode, which has no checkpoints and no savepoints"
+        f"operator {context.name} runs in batch mode, which does not support checkpoints or savepoints"
     )
 
 
 class BatchOperator(StreamOperator):
-    """Runs `operator`, which does the work. The watermark that ends event time is held back behind the results.
+    """Runs `operator` on bounded inputs. Emits the watermark that ends event time after all results.
 
     Thread: task thread.
     """
@@ -64,9 +67,9 @@ class BatchOperator(StreamOperator):
             self.emit_to_all(self._last_watermark)
 
     def on_end_of_input(self, input_index: int) -> None:
-        """That input is complete."""
+        """Called when one input is complete."""
         return
 
     @abstractmethod
     def on_end_of_inputs(self) -> None:
-        """Everything has come: emit all results."""
+        """Emits all results. Called when all inputs are complete."""

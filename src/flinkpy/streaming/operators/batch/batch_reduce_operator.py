@@ -1,4 +1,4 @@
-"""BatchReduceOperator: reduce, sum, min, max, ... in batch mode: one result per key, when the input is complete.
+"""BatchReduceOperator: reduce, sum, min, max, ... in batch mode. Emits one result per key at the end of the input.
 
 Source: org.apache.flink.streaming.api.operators.BatchGroupedReduceOperator.
 """
@@ -26,22 +26,24 @@ from flinkpy.streaming.sort.memory import sorted_inputs_bytes, spill_directory
 from flinkpy.streaming.sort.row_sizes import size_of
 
 _MAX_RESULT_ROWS = 65_536
-#: A key and its place in the table of results, beside the key itself.
+#: The estimated size of an entry in the table of results, without the key and the result.
 _BYTES_PER_KEY = 100
-#: So many results of a batch's keys tell how large results are.
+#: The number of results per batch that are measured to estimate the size of all results.
 _SAMPLE = 8
 
 
 class _Reduced(KeyedOperator):
-    """The function, its key selector and the state that it may have of its own."""
+    """Holds the function, its key selector and its keyed state. It never processes records."""
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        raise NotImplementedError("the records go to the BatchReduceOperator")
+        raise NotImplementedError("the BatchReduceOperator processes the records")
 
 
 class BatchReduceOperator(BatchOperator):
-    """Records without timestamps are reduced as they come, while the results fit in memory. Others are sorted by key
-    and time, with what had been reduced of their keys before them, and reduced then. Thread: task thread.
+    """Reduces a bounded stream. Thread: task thread.
+
+    Records without timestamps are reduced at once, while the results fit in memory. All other records are sorted by key
+    and time and reduced at the end. The results of their keys so far come before them.
     """
 
     operator: _Reduced
@@ -109,7 +111,7 @@ class BatchReduceOperator(BatchOperator):
     def _emit(self, results: list[Any]) -> None:
         for start in range(0, len(results), _MAX_RESULT_ROWS):
             rows = results[start : start + _MAX_RESULT_ROWS]
-            # As those of a timer at the end of time.
+            # The results have the maximum timestamp, like those of a timer at the end of event time.
             self.output.emit(Batch(rows, np.full(len(rows), MAX_WATERMARK, dtype=np.int64)))
 
     def _add(self, rows: list[Any]) -> None:
@@ -122,14 +124,14 @@ class BatchReduceOperator(BatchOperator):
             reduced[key] = function(reduced[key], value) if key in reduced else value
 
     def _reduced_bytes(self, rows: list[Any]) -> int:
-        """About what the results take so far, by those of some of these records' keys."""
+        """Estimates the size of all results in bytes, from the results of some of these records' keys."""
         reduced = self._reduced
-        some = self.operator.read_keys(rows[:: max(1, len(rows) // _SAMPLE)])
-        size = sum(size_of(key) + size_of(reduced[key]) for key in some)
-        return len(reduced) * (_BYTES_PER_KEY + size // max(1, len(some)))
+        sample = self.operator.read_keys(rows[:: max(1, len(rows) // _SAMPLE)])
+        sample_bytes = sum(size_of(key) + size_of(reduced[key]) for key in sample)
+        return len(reduced) * (_BYTES_PER_KEY + sample_bytes // max(1, len(sample)))
 
     def _sort_reduced(self) -> None:
-        """Before the records that come from now on: they have no timestamp, and are in front of those that have."""
+        """Moves the results to the sorted input. They have no timestamps, so they come before records that have."""
         reduced, self._reduced = self._reduced, {}
         keys, values = list(reduced), list(reduced.values())
         del reduced

@@ -1,4 +1,4 @@
-"""BroadcastFirstOperator: a BroadcastProcessFunction in batch mode sees the whole broadcast stream first.
+"""BroadcastFirstOperator: runs a BroadcastProcessFunction in batch mode, on the whole broadcast stream first.
 
 Source: org.apache.flink.streaming.api.operators.co.BatchCoBroadcastWithNonKeyedOperator.
 """
@@ -16,7 +16,7 @@ _BROADCAST = 1
 
 
 class BroadcastFirstOperator(BatchOperator):
-    """Input 0 waits until input 1 is complete, in a file where it is large. Thread: task thread."""
+    """Holds input 0 back until input 1 is complete, in a file if it is large. Thread: task thread."""
 
     def __init__(
         self, operator: StreamOperator, context: OperatorContext, output: Output, side: dict[str, Output]

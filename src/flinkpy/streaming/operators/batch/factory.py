@@ -1,4 +1,4 @@
-"""Which operator runs which spec in batch mode."""
+"""create_batch_operator: creates the operator that runs a spec in batch mode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamO
 def create_batch_operator(
     spec: specs.OperatorSpec, context: OperatorContext, output: Output, side: dict[str, Output]
 ) -> StreamOperator:
-    """The operator that does what `spec` says, with inputs that end."""
+    """Creates the operator for `spec` on bounded inputs."""
     from flinkpy.streaming.operators.factory import create_operator, input_type
 
     if isinstance(spec, (specs.ReduceSpec, specs.RollingAggregateSpec)):

@@ -1,4 +1,4 @@
-"""GatheringOutput: makes batches of a good size from what many keys give. Watermarks are not passed on."""
+"""GatheringOutput: combines the small batches of many keys into larger ones. Drops watermarks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class GatheringOutput:
             self.flush()
 
     def emit_element(self, element: Element) -> None:
-        """Dropped: the end of a key is nothing that those behind it know."""
+        """Drops the element. Downstream operators must not see the watermarks at the end of each key."""
         return
 
     def flush(self) -> None:

@@ -1,7 +1,7 @@
-"""KeyedBatchOperator: a keyed operator in batch mode. Its function sees one key after the other.
+"""KeyedBatchOperator: runs a keyed operator in batch mode. Its function sees one key after the other.
 
-While the records of a key come, sorted by their timestamps, the watermark is the smallest; then it is the largest, and
-the key's timers fire: those of event time, then those of processing time, however far in the future they are.
+The records of a key come sorted by timestamp, and the watermark is the minimum meanwhile. Then the watermark jumps to
+the maximum, and all timers of the key fire: first the event-time timers, then the processing-time timers.
 
 Source: org.apache.flink.streaming.api.operators.sort.SortingDataInput,
 org.apache.flink.streaming.api.operators.sorted.state.BatchExecutionInternalTimeServiceManager.
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 class KeyedBatchOperator(BatchOperator):
-    """Inputs without a key selector (a broadcast stream) are processed as they come, before those with keys.
+    """Sorts the keyed inputs. Inputs without a key selector (a broadcast stream) are processed at once, before them.
 
     Args:
-        create: makes the operator with these outputs.
+        create: creates the operator with these outputs.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class KeyedBatchOperator(BatchOperator):
         self._spills = spill_directory(context)
         memory_bytes = sorted_inputs_bytes(context)
         self._inputs = SortedInput(self._spills, memory_bytes)
-        #: In place of `_inputs` where the records are columns, the key's among them.
+        #: Used instead of `_inputs` if the records and their keys are columns.
         self._columns: SortedColumns | None = None
         selector, _, type_info = keyed[0]
         if num_inputs == 1 and isinstance(selector, FieldKeySelector) and can_sort_columns(selector.fields, type_info):
@@ -83,11 +83,11 @@ class KeyedBatchOperator(BatchOperator):
         try:
             self._inputs.add(read_keys(rows), rows, batch, input_index)
         except USER_ERRORS as error:
-            # A key selector that fails, or a key that has no hash.
+            # The key selector failed, or the key is not hashable.
             raise self.context.function_error(error) from error
 
     def _finish_key(self) -> None:
-        """What has come of a key was all of it."""
+        """Fires the timers of the current key and drops its state, after its last record."""
         if self._has_key:
             self._has_key = False
             self._end_key()

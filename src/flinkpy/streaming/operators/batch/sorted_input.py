@@ -1,11 +1,11 @@
-"""SortedInput: the records of bounded inputs, key by key, and of a key by their timestamps.
+"""SortedInput: sorts the records of bounded inputs by key, and by timestamp within a key.
 
-What does not fit in memory is in files meanwhile. Records of the same timestamp come in the order they arrived; those
-without a timestamp come first, and those of the first input before those of the second. In which order keys come is not
-defined. A key's records come in any number of batches: one key may have more of them than fit in memory.
+Records that do not fit in memory are written to files. Records with the same timestamp keep their order of arrival.
+Records without a timestamp come first, and records of the first input come before those of the second. The order of the
+keys is undefined. The records of a key come in several batches if they do not fit in memory.
 
 Source: org.apache.flink.streaming.api.operators.sort.{SortingDataInput,MultiInputSortingDataInput}. Differs: Flink
-sorts keys by their bytes, we by their hash.
+sorts keys by their bytes, flinkpy by their hash.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from flinkpy.streaming.sort.external_sorter import Block, ColumnBlock, ExternalS
 from flinkpy.streaming.sort.row_sizes import RowSizes, size_of
 from flinkpy.streaming.sort.spill_file import SpillDirectory
 
-#: (whether a key begins with it, input, records of one key, all with timestamps or all without).
+#: Yields (True if a new key begins, input index, records of one key). All records of a batch have timestamps, or none.
 SortedRecords = Iterator[tuple[bool, int, Batch]]
 
-#: So many records at a time become Python objects.
+#: The maximum number of records that are converted to Python objects at a time.
 _MAX_ROWS = 4_096
-#: A distinct key and its number, beside the key itself; and what a record is sorted by.
+#: The estimated size of a distinct key's entry without the key, and of the sort order of a record.
 _BYTES_PER_KEY = 100
 _BYTES_PER_ROW = 32
 
 
 class SortedInput:
-    """Records that are Python objects. Thread: task thread."""
+    """Sorts records that are Python objects. Thread: task thread."""
 
     def __init__(self, spills: SpillDirectory, memory_bytes: int) -> None:
         self._sorter = ExternalSorter(spills, memory_bytes)
         self._memory_bytes = memory_bytes
         self._sizes = RowSizes()
-        #: Key -> number of the key, of what is in memory.
+        #: The number of each key in memory.
         self._numbers: dict[Any, int] = {}
         self._rows: list[Any] = []
         self._order: list[Order] = []
@@ -51,14 +51,14 @@ class SortedInput:
         return not self._rows and not self._sorter.num_runs
 
     def add(self, keys: list[Any], rows: list[Any], batch: Batch, input_index: int) -> None:
-        """`rows` are the batch's records and `keys` their state keys (`records.key_identity`)."""
+        """Adds records. `rows` are the records of the batch, and `keys` their state keys (`records.key_identity`)."""
         if not rows:
             return
         numbers = self._numbers
         known, number_of, count = len(numbers), numbers.setdefault, len(rows)
         own = np.fromiter((number_of(key, len(numbers)) for key in keys), dtype=np.uint64, count=count)
         self._rows.extend(rows)
-        # Until they go to a file the numbers stand for the words: keys come in the order they appeared.
+        # In memory, key numbers replace hash words, so keys come in the order of their first records.
         self._order.append(Order.of_batch(batch, own, input_index))
         self._num_bytes += self._sizes.bytes_of(rows) + count * _BYTES_PER_ROW
         if len(numbers) > known:
@@ -69,7 +69,7 @@ class SortedInput:
             self._spill()
 
     def records(self) -> SortedRecords:
-        """All records, once. Nothing is added any more."""
+        """Yields all records once. Nothing may be added afterwards."""
         if self._sorter.num_runs:
             self._spill()
             return by_key(self._sorter.sorted())
@@ -114,9 +114,9 @@ class SortedInput:
 
 
 def can_sort_columns(fields: tuple[int | str, ...], type_info: Any) -> bool:
-    """Whether records of that type are columns, and those of the key tell which keys are equal.
+    """True if records of this type are columns, and equal keys have equal key columns.
 
-    A nested column does not, nor does one of bytes: they may be pickled objects.
+    Nested columns and columns of bytes do not qualify, because they may contain pickled objects.
     """
     if not has_exact_columns(type_info):
         return False
@@ -129,10 +129,11 @@ def can_sort_columns(fields: tuple[int | str, ...], type_info: Any) -> bool:
 
 
 class SortedColumns:
-    """Records that are columns, of one input, with a key that is some of them: sorted as they are. Thread: task thread.
+    """Sorts the records of one input as columns. The key consists of some of the columns. Thread: task thread.
 
     Args:
-        type_info: of the records.
+        fields: the key columns.
+        type_info: the type of the records.
     """
 
     def __init__(
@@ -154,16 +155,16 @@ class SortedColumns:
         self._sorter.add(block, columns.nbytes + columns.num_rows * _BYTES_PER_ROW)
 
     def records(self) -> SortedRecords:
-        """All records, once, as Python objects. Nothing is added any more."""
+        """Yields all records once, as Python objects. Nothing may be added afterwards."""
         return by_key(self._sorter.sorted())
 
 
 def by_key(blocks: Iterable[Block]) -> SortedRecords:
-    """Sorted blocks, cut where the key, the input, or having a timestamp changes."""
+    """Cuts sorted blocks where the key or the input changes, or where timestamps begin or end."""
     word: int | None = None
-    #: Where the key of the records that are given away is to be found: it is seldom asked for.
+    #: The position of the current key. The key itself is only read if another row has the same hash word.
     place: tuple[Block, int] | None = None
-    #: Records of other keys that have the word of the present one: they wait until it is done.
+    #: Records of other keys with the same hash word. They come after all records of the current key.
     strays: list[tuple[Any, list[tuple[int, Batch]]]] = []
     for block in blocks:
         for row, input_index, batch in _parts(block):
@@ -182,7 +183,7 @@ def by_key(blocks: Iterable[Block]) -> SortedRecords:
 
 
 def _parts(block: Block) -> Iterator[tuple[int, int, Batch]]:
-    """(row where it begins, input, records)."""
+    """Yields (first row, input index, records) of each part."""
     order = block.order
     words, inputs, has_time, times, kinds = order.words, order.inputs, order.has_time, order.times, order.kinds
     is_first = (np.diff(words) != 0) | (np.diff(block.key_ids()) != 0)

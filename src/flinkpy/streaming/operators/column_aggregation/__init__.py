@@ -1,8 +1,8 @@
-"""Aggregates over columns in batch mode: hash aggregation by Arrow, with memory that is bounded.
+"""Aggregates over columns in batch mode: hash aggregation with Arrow, in bounded memory.
 
 ```
-rows -> PartialAggregates.group (a big chunk at a time) -> partial results -> merged when they have doubled
-                                                              | more than the memory: by the key's hash to 16 files,
-                                                              v each of which is merged by itself at the end
+rows -> PartialAggregates.group (a large chunk at a time) -> partial results -> merged when they have doubled
+                                                              | if they exceed the memory: to 16 files by key hash;
+                                                              v each file is merged by itself at the end
 ```
 """

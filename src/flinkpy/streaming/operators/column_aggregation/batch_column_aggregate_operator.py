@@ -1,4 +1,4 @@
-"""BatchColumnAggregateOperator: keyed aggregates over columns in batch mode: one row per key when the input ends."""
+"""BatchColumnAggregateOperator: keyed aggregates over columns in batch mode. Emits one row per key at the end."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class BatchColumnAggregateOperator(StreamOperator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if batch.kinds is not None and batch.kinds.any():
-            raise UnsupportedOperationError(f"operator {self.context.name} takes no updates or deletes, only inserts")
+            raise UnsupportedOperationError(f"operator {self.context.name} accepts only inserts, no updates or deletes")
         columns = as_columnar(batch, self._input_type).values
         assert isinstance(columns, pa.RecordBatch)
         inputs = self._inputs

@@ -1,4 +1,4 @@
-"""GroupedAggregation: partial results in memory up to a bound, and then in files, one for each part of the keys."""
+"""GroupedAggregation: groups rows into partial results, in memory up to a limit, then in files partitioned by key."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from flinkpy.streaming.sort.spill_file import ColumnSpillFile, SpillDirectory
 
 _PARTITION_BITS = 4
 NUM_PARTITIONS = 1 << _PARTITION_BITS
-#: By then the bits of the hash are used up: keys that are still together are taken as they are.
+#: At this level most bits of the hash are used. Partitions are not divided further.
 MAX_LEVEL = 7
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-#: Results come in batches of this many rows.
+#: The maximum number of rows per batch of results.
 MAX_RESULT_ROWS = 65_536
 
-# What of the memory is for what: merging needs its input, its output and a hash table at once, which has twice the size
-# when it grows; and a quarter of the memory is for what the allocator keeps of what has been given back.
+# The parts of the memory: 1/N of it. Merging needs its input, its output and a hash table at once, and the hash table
+# doubles when it grows. A quarter of the memory is reserved for freed memory that the allocator keeps.
 _FEWEST_ROWS_SHARE = 40
 _MOST_ROWS_SHARE = 20
 _PARTIALS_SHARE = 16
-#: Where grouping makes of so many rows one or fewer, it is better to have more of them at once.
+#: If grouping reduces the rows by less than this factor, more rows are grouped at once.
 _GOOD_REDUCTION = 4
-#: Divided among the files at once.
+#: The number of rows that are partitioned at once.
 _SPILL_ROWS = 1 << 18
-#: Small ones cost more than their bytes.
+#: The maximum number of partial tables. Many small tables cost more than their bytes.
 _MAX_TABLES = 64
 
 
 class GroupedAggregation:
-    """Thread: task thread.
+    """Aggregates rows in bounded memory. Thread: task thread.
 
     Args:
-        memory_bytes: for everything it holds, and needs to work on it.
-        level: how often the keys have been divided.
+        memory_bytes: the limit for the data and for the work on it.
+        level: how often the keys have been partitioned.
     """
 
     def __init__(self, partials: PartialAggregates, spills: SpillDirectory, memory_bytes: int, level: int = 0) -> None:
@@ -58,7 +58,7 @@ class GroupedAggregation:
         return self._files is not None
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Rows, as `PartialAggregates.rows` gives them."""
+        """Adds rows in the form of `PartialAggregates.rows`."""
         if not rows.num_rows:
             return
         self._rows.append(rows)
@@ -69,12 +69,12 @@ class GroupedAggregation:
     def add_partials(self, table: pa.Table) -> None:
         self._tables.append(table)
         self._tables_bytes += table.nbytes
-        # Merged when they have doubled: what merging costs in all is in proportion to what comes.
+        # Merge when the tables have doubled, so that the total cost of merging is proportional to the input.
         has_doubled = self._tables_bytes >= 2 * self._merged_bytes
         is_large = self._tables_bytes * _PARTIALS_SHARE >= self._memory_bytes
         if not has_doubled or not (is_large or len(self._tables) >= _MAX_TABLES):
             if len(self._tables) >= _MAX_TABLES:
-                # The first one is what has been merged, which is large.
+                # The first table is the merged one, which is large.
                 self._tables[1:] = [pa.concat_tables(self._tables[1:]).combine_chunks()]
             return
         self._merge()
@@ -82,7 +82,7 @@ class GroupedAggregation:
             self._spill()
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """Every key once, merged. Nothing is added any more."""
+        """Yields each key once, merged. Nothing may be added afterwards."""
         self._group_rows()
         files = self._files
         if files is None:
@@ -132,14 +132,14 @@ class GroupedAggregation:
 
 
 def partitions_of(keys: list[pa.ChunkedArray], level: int) -> np.ndarray:
-    """int64[n]: which of the NUM_PARTITIONS each key is in; on every level other bits of its hash decide."""
+    """Returns the partition of each key as int64[n]. Each level uses other bits of the hash."""
     hashes = hash_columns([_hashable(key) for key in keys]).astype(np.uint64) * _MULTIPLIER
     shift = np.uint64(64 - _PARTITION_BITS * (level + 1))
     return ((hashes >> shift) & np.uint64(NUM_PARTITIONS - 1)).astype(np.int64)
 
 
 def write_partitioned(table: pa.Table, partitions: np.ndarray, files: list[ColumnSpillFile]) -> None:
-    """Every row to the file of its partition, in order."""
+    """Writes each row to the file of its partition, in order."""
     order = np.argsort(partitions.astype(np.uint8), kind="stable")
     ends = np.cumsum(np.bincount(partitions, minlength=len(files))).tolist()
     ordered = table.combine_chunks().take(pa.array(order))
@@ -151,7 +151,7 @@ def write_partitioned(table: pa.Table, partitions: np.ndarray, files: list[Colum
 
 
 def _hashable(column: pa.ChunkedArray) -> pa.Array:
-    """A hash of decimals as the keys of streams have it goes through a Python object for each."""
+    """Returns the column in a form that is cheap to hash: decimals as integers instead of Python objects."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)

@@ -1,9 +1,9 @@
-"""PartialAggregates: how aggregates over columns are made of partial results, which Arrow groups and merges.
+"""PartialAggregates: computes aggregates over columns from partial results, which Arrow groups and merges.
 
-A partial result of a key is a row: the key columns `k0, k1, ...` and the columns `p0, p1, ...`, which several
-aggregates may share: MEAN is a sum and a count. Results are those of the accumulators of `flinkpy.state`: nulls are
-left out, sums of integers wrap around in 64 bits, MIN and MAX give NaN only where there is nothing else. Sums of
-decimals are exact; sums of floats depend on the order in which Arrow adds them up.
+The partial result of a key is a row: the key columns `k0, k1, ...` and the columns `p0, p1, ...`. Aggregates may share
+columns: MEAN is a sum and a count. The results equal those of the accumulators of `flinkpy.state`: nulls are ignored,
+sums of integers wrap around at 64 bits, and MIN and MAX are NaN only if all values are. Sums of decimals are exact.
+Sums of floats depend on the order in which Arrow adds them.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ _MERGED_BY = {"sum": "sum", "count": "sum", "min": "min", "max": "max", "first":
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One column of partial results. `source`: index of the value column; None: rows are counted."""
+    """One column of partial results. `source` is the index of the value column; None if it counts rows."""
 
     source: int | None
     function: str
 
 
 class PartialAggregates:
-    """Args:
-    key_types: of the key columns.
-    aggregates: none of them COMPILED.
-    positions: of each aggregate's value column among those of the input; None: it counts rows.
+    """Groups rows into partial results, merges them, and computes the final results.
+
+    Args:
+        key_types: the types of the key columns.
+        aggregates: the aggregates. COMPILED ones are not supported.
+        positions: the position of each aggregate's value column in the input; None if it counts rows.
     """
 
     def __init__(
@@ -41,11 +43,11 @@ class PartialAggregates:
     ) -> None:
         self.key_names = [f"k{i}" for i in range(len(key_types))]
         self._aggregates = list(aggregates)
-        #: (position of the input's column, type it is cast to or None) of each value column.
+        #: For each value column: (position in the input, type to cast to or None).
         self._sources: list[tuple[int, pa.DataType | None]] = []
         self._source_types: list[pa.DataType] = []
         self._parts: list[_Part] = []
-        #: Of each aggregate, its columns.
+        #: For each aggregate, the indexes of its columns.
         self._parts_of = [
             [self._part(function, aggregate.value_type, position) for function in _functions_of(aggregate)]
             for aggregate, position in zip(aggregates, positions, strict=True)
@@ -54,13 +56,13 @@ class PartialAggregates:
 
     @staticmethod
     def can_group(key_types: Sequence[pa.DataType], aggregates: Sequence[AggregateColumn]) -> bool:
-        """Whether Arrow groups by such keys and knows the aggregates."""
+        """True if Arrow can group by these keys and compute these aggregates."""
         return all(map(_can_be_key, key_types)) and all(map(_can_aggregate, aggregates))
 
     # -- partial results ---------------------------------------------------------------------------------------------
 
     def rows(self, keys: Sequence[pa.Array], columns: pa.RecordBatch) -> pa.RecordBatch:
-        """Keys and values of a batch as `group` wants them: no copy but where a type has to change."""
+        """Returns the keys and values of a batch in the form that `group` takes. Copies only columns that are cast."""
         values = [
             columns.column(position) if wanted is None else columns.column(position).cast(wanted, safe=False)
             for position, wanted in self._sources
@@ -69,7 +71,7 @@ class PartialAggregates:
         return pa.RecordBatch.from_arrays([*map(canonical_key, keys), *values], names=names)
 
     def group(self, rows: pa.Table) -> pa.Table:
-        """One row per key, in the order in which they first came."""
+        """Returns one partial result per key, in the order of the keys' first rows."""
         wanted: list[Any] = [
             ([], "count_all") if part.source is None else (f"s{part.source}", part.function) for part in self._parts
         ]
@@ -81,7 +83,7 @@ class PartialAggregates:
         return self._table([grouped.column(name) for name in self.key_names], made)
 
     def each(self, rows: pa.Table) -> pa.Table:
-        """A partial result per row: where grouping would make hardly less of them."""
+        """Returns one partial result per row. Used if grouping would hardly reduce the rows."""
         made: list[Any] = []
         for part, wanted in zip(self._parts, self.schema.types[len(self.key_names) :]):
             if part.source is None:
@@ -92,7 +94,7 @@ class PartialAggregates:
         return self._table([rows.column(name) for name in self.key_names], made)
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """One row per key. Of FIRST and LAST, earlier tables come before later ones."""
+        """Merges partial results to one row per key. For FIRST and LAST the tables must be in order."""
         table = pa.concat_tables(tables)
         names = [f"p{i}" for i in range(len(self._parts))]
         functions = [_MERGED_BY[part.function] for part in self._parts]
@@ -103,7 +105,7 @@ class PartialAggregates:
     # -- results -----------------------------------------------------------------------------------------------------
 
     def results(self, merged: pa.RecordBatch) -> list[pa.Array]:
-        """The column of each aggregate."""
+        """Returns the result column of each aggregate."""
         width = len(self.key_names)
         return [
             _result(aggregate, [merged.column(width + part) for part in parts])
@@ -125,7 +127,7 @@ class PartialAggregates:
         return self._parts.index(part)
 
     def _empty(self, key_types: Sequence[pa.DataType]) -> pa.Table:
-        """Tells the types of partial results."""
+        """Returns an empty table of partial results, which has their types."""
         fields = [pa.field(name, _plain(kind)) for name, kind in zip(self.key_names, key_types)]
         fields += [pa.field(f"s{i}", kind) for i, kind in enumerate(self._source_types)]
         return self.group(pa.schema(fields).empty_table())
@@ -184,7 +186,7 @@ def _functions_of(aggregate: AggregateColumn) -> tuple[str, ...]:
 
 
 def _summable_type(kind: pa.DataType) -> pa.DataType | None:
-    """What values are cast to before they are added up; None: they are as they should be."""
+    """Returns the type that values are cast to before they are summed; None if no cast is needed."""
     if pa.types.is_unsigned_integer(kind) or pa.types.is_boolean(kind):
         return pa.int64()
     if pa.types.is_decimal(kind) and not pa.types.is_decimal128(kind):

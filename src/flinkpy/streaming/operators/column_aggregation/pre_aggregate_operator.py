@@ -1,6 +1,6 @@
-"""PreAggregateOperator: aggregates over columns before their exchange: fewer rows go over it.
+"""PreAggregateOperator: aggregates columns before their exchange, so that fewer rows cross it.
 
-It holds a bounded number of partial results, and gives up where they are hardly fewer than the rows they are made of.
+It holds a bounded number of partial results. It stops grouping if that hardly reduces the number of rows.
 
 Source: org.apache.flink.table.runtime.operators.aggregate.LocalHashAggCodeGenerator (adaptive local aggregation).
 """
@@ -25,12 +25,12 @@ from flinkpy.streaming.sort.memory import column_operator_bytes
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
 
-#: Rows that are grouped at once, at the most.
+#: The maximum number of rows that are grouped at once.
 _CHUNK_ROWS = 1 << 18
 _MAX_RESULT_ROWS = 65_536
-#: Grouping goes on while it makes of so many rows one.
+#: Grouping continues while it reduces the rows by at least this factor.
 _LEAST_REDUCTION = 2
-#: What of the memory is for rows, and for partial results.
+#: 1/N of the memory is for rows, and the same for partial results.
 _SHARE = 8
 
 
@@ -63,7 +63,7 @@ class PreAggregateOperator(StreamOperator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if batch.kinds is not None and batch.kinds.any():
-            raise UnsupportedOperationError(f"operator {self.context.name} takes no updates or deletes, only inserts")
+            raise UnsupportedOperationError(f"operator {self.context.name} accepts only inserts, no updates or deletes")
         columns = as_columnar(batch, self._input_type).values
         assert isinstance(columns, pa.RecordBatch)
         inputs = self._inputs

@@ -1,7 +1,7 @@
-"""TableAggregation: aggregates that Arrow does not know, compiled ones for one, in a table of accumulators.
+"""TableAggregation: computes aggregates that Arrow does not support, such as compiled ones, with accumulators.
 
-When the table outgrows its memory it goes to files, one for each part of the keys, and the rows behind it go there as
-they are. So a key's rows are still added one after the other, and nothing needs a `merge`.
+When the table of accumulators exceeds its memory, it is written to files partitioned by key, and later rows are written
+to files, too. So the rows of a key are still added one after the other, and accumulators need no `merge`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from flinkpy.streaming.operators.column_aggregation.grouped_aggregation import (
 )
 from flinkpy.streaming.sort.spill_file import ColumnSpillFile, SpillDirectory
 
-#: What a key costs beyond its bytes: its places in hash tables, at half their size.
+#: The size of a key's entries in hash tables that are half full, without the key itself.
 _BYTES_PER_KEY = 64
 _BYTES_PER_ACCUMULATOR = 32
 
 
 class TableAggregation:
-    """Thread: task thread.
+    """Aggregates rows in bounded memory. Thread: task thread.
 
     Args:
-        level: how often the keys have been divided.
+        level: how often the keys have been partitioned.
     """
 
     def __init__(self, layout: TableLayout, spills: SpillDirectory, memory_bytes: int, level: int = 0) -> None:
@@ -60,7 +60,7 @@ class TableAggregation:
         self._spill_if_large()
 
     def results(self) -> Iterator[tuple[list[pa.Array], list[pa.Array]]]:
-        """Every key once: (key columns, result columns)."""
+        """Yields (key columns, result columns), with each key once."""
         if self._state_files is None:
             table = self._table
             keys = table.keys()
@@ -107,6 +107,6 @@ class TableAggregation:
         write_partitioned(pa.Table.from_batches([batch]), partitions_of(keys, self._level), self._row_files)
 
     def _values_of(self, columns: list[pa.Array]) -> list[pa.Array | None]:
-        """A COUNT of rows has none."""
+        """Returns the value column of each aggregate; None for a COUNT of rows."""
         given = iter(columns)
         return [None if aggregate.value_type is None else next(given) for aggregate in self._layout.aggregates]

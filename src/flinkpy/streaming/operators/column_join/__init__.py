@@ -1,7 +1,7 @@
-"""The join of two streams by equal columns: a hash join whose build side is input 1.
+"""The equi-join of two streams of columns: a hash join whose build side is input 1.
 
 ```
 build rows ---> BuildSide (in memory) <--- probe rows, batch by batch ---> results
-      | more than the memory: both sides by the key's hash to 16 files, and each pair of files is joined by itself
+      | if it exceeds the memory: both sides to 16 files by key hash; each pair of files is joined by itself
 ```
 """

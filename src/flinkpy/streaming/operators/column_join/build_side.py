@@ -1,4 +1,4 @@
-"""BuildSide: the rows of one side in memory, with an index by key, and the pairs that rows of the other side make."""
+"""BuildSide: the rows of one side in memory, with an index by key. Finds the partners of the other side's rows."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ import pyarrow as pa
 from flinkpy.streaming.operators.column_join.join_keys import JoinKeys
 from flinkpy.streaming.operators.column_join.word_index import WordIndex
 
-#: Pairs come in pieces of this many, however many there are.
+#: The maximum number of pairs per batch of results.
 MAX_PAIRS = 65_536
 
 
 class BuildSide:
-    """Args:
-    columns: no key has a null.
+    """The indexed rows of one side.
+
+    Args:
+        columns: the rows. Their keys have no nulls.
     """
 
     def __init__(self, columns: pa.Table, keys: JoinKeys) -> None:
         self.columns = columns.combine_chunks()
         self._keys = keys
-        #: (index, its rows' numbers here, number of the first of its slots); one but for words of several keys.
+        #: (index, first row of each word, first slot). There is one level, unless several keys have the same word.
         self._levels: list[tuple[WordIndex, np.ndarray, int]] = []
         starts, counts, orders = [], [], []
         rows = np.arange(columns.num_rows)
@@ -43,14 +45,14 @@ class BuildSide:
             orders.append(kept)
             num_slots += len(here)
             num_ordered += len(kept)
-            # Other keys of the same word: hardly ever any. In their own order, as all rows are.
+            # Other keys with the same word, which are very rare. Keep them in the order of the rows.
             rows = np.sort(order[is_other])
         nothing = [np.empty(0, dtype=np.int64)]
         self._starts, self._counts, self._order = (np.concatenate(each or nothing) for each in (starts, counts, orders))
         self._is_unique = bool((self._counts == 1).all())
 
     def slots_of(self, keys: JoinKeys) -> np.ndarray:
-        """int64[n]: the slot of each row's key, -1 where no row here has it."""
+        """Returns the slot of each key as int64[n]; -1 if no row of this side has the key."""
         found = np.full(len(keys.words), -1, dtype=np.int64)
         rows = np.arange(len(keys.words)) if keys.is_null is None else np.flatnonzero(~keys.is_null)
         for index, first, base in self._levels:
@@ -66,17 +68,19 @@ class BuildSide:
         return found
 
     def pairs(self, slots: np.ndarray, keep_lonely: bool) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(rows of the other side, rows of this one), in the other side's order; with `keep_lonely` those without a
-        partner have -1.
+        """Yields (rows of the other side, rows of this side) in the order of the other side.
+
+        Args:
+            keep_lonely: True to also yield rows of the other side without a partner, with partner -1.
         """
         if self._is_unique or not len(self._counts):
             rows = np.arange(len(slots)) if keep_lonely else np.flatnonzero(slots >= 0)
             slots = slots[rows]
-            mine = self._order[self._starts[slots]] if len(self._counts) else slots
+            partners = self._order[self._starts[slots]] if len(self._counts) else slots
             if keep_lonely:
-                mine = np.where(slots >= 0, mine, -1)
+                partners = np.where(slots >= 0, partners, -1)
             for start in range(0, len(rows), MAX_PAIRS):
-                yield rows[start : start + MAX_PAIRS], mine[start : start + MAX_PAIRS]
+                yield rows[start : start + MAX_PAIRS], partners[start : start + MAX_PAIRS]
             return
         counts = np.where(slots >= 0, self._counts[slots], 1 if keep_lonely else 0)
         ends = np.cumsum(counts)
@@ -86,5 +90,5 @@ class BuildSide:
             rows = np.searchsorted(ends, numbers, side="right")
             slot = slots[rows]
             within = numbers - (ends[rows] - counts[rows])
-            mine = self._order[np.minimum(self._starts[slot] + within, len(self._order) - 1)]
-            yield rows, np.where(slot >= 0, mine, -1) if keep_lonely else mine
+            partners = self._order[np.minimum(self._starts[slot] + within, len(self._order) - 1)]
+            yield rows, np.where(slot >= 0, partners, -1) if keep_lonely else partners

@@ -1,7 +1,7 @@
 """ColumnJoinOperator: the equi-join of two bounded inputs of columns. Input 1 is the build side.
 
-Rows of input 0 wait, in a file where they are many, until input 1 is complete; from then on their results leave as they
-come, if the build side fits in memory. Where it does not, results come at the end of both inputs.
+Rows of input 0 wait until input 1 is complete, in a file if there are many. After that, results are emitted at once if
+the build side fits in memory. Otherwise they are emitted at the end of both inputs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ColumnJoinOperator(StreamOperator):
     ) -> None:
         super().__init__(context, output, side_outputs)
         if not all(isinstance(selector, FieldKeySelector) for selector in spec.key_selectors):
-            raise UnsupportedOperationError(f"operator {context.name}: joining columns needs keys that are columns")
+            raise UnsupportedOperationError(f"operator {context.name}: a join of columns needs keys that are columns")
         self._spec = spec
         self._input_types = input_types
         self._memory_bytes = column_operator_bytes(context)
@@ -63,8 +63,8 @@ class ColumnJoinOperator(StreamOperator):
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
         raise UnsupportedOperationError(
-            f"operator {self.context.name}: a join of columns cannot be part of a checkpoint: run the program in batch "
-            "mode, or switch off execution.checkpointing.interval"
+            f"operator {self.context.name}: a join of columns does not support checkpoints: run the program in batch "
+            "mode, or remove execution.checkpointing.interval"
         )
 
     def process_watermark(self, watermark: Watermark) -> None:
@@ -72,7 +72,7 @@ class ColumnJoinOperator(StreamOperator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if batch.kinds is not None and batch.kinds.any():
-            raise UnsupportedOperationError(f"operator {self.context.name} takes no updates or deletes, only inserts")
+            raise UnsupportedOperationError(f"operator {self.context.name} accepts only inserts, no updates or deletes")
         columns = as_columnar(batch, self._input_types[input_index]).values
         assert isinstance(columns, pa.RecordBatch)
         if self._schemas[input_index] is None:
@@ -99,7 +99,7 @@ class ColumnJoinOperator(StreamOperator):
         self._spills.close()
 
     def _has_started(self) -> bool:
-        """Whether rows can be joined: the build side is complete, and what the other side looks like is known."""
+        """Starts the join if the build side is complete and the schema of the other side is known. True if it runs."""
         if self._plan is not None:
             return True
         left, right = self._schemas
@@ -119,14 +119,14 @@ class ColumnJoinOperator(StreamOperator):
         return True
 
     def _right_schema(self, left: pa.Schema) -> pa.Schema:
-        """Of a build side of no declared type that has no rows: from what the results are declared to be."""
+        """Derives the schema of a build side without rows and without a declared type from the results' type."""
         keys = zip(self._spec.key_selectors[1].fields, self._spec.key_selectors[0].fields)
-        fields = [pa.field(str(mine), left.field(other).type) for mine, other in keys]
+        fields = [pa.field(str(right_key), left.field(left_key).type) for right_key, left_key in keys]
         declared = arrow_schema(self._spec.output_type)
         if declared is None and self._spec.how == "left":
             raise UnsupportedOperationError(
                 f"operator {self.context.name}: the right side has no rows and no declared type, so the columns of the "
-                "results are not known: declare the type of the right stream"
+                "results are unknown: declare the type of the right stream"
             )
         known = {*left.names, *(field.name for field in fields)}
         return pa.schema([*fields, *(field for field in declared or () if field.name not in known)])

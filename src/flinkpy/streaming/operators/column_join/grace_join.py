@@ -1,7 +1,8 @@
-"""GraceJoin: a join whose build side does not fit in memory: both sides go to files by the key's hash, pair by pair.
+"""GraceJoin: joins sides that do not fit in memory. Both sides are written to files partitioned by key hash.
 
-A pair that still does not fit is divided again. Where that does not help, one key having too many rows, the build side
-is read piece by piece for as many rows of the other side as there is room for.
+Each pair of files is joined by itself. A pair that still does not fit is partitioned again. If that does not help,
+because one key has too many rows, the build side is read piece by piece for each batch of rows of the other side that
+fits in memory.
 """
 
 from __future__ import annotations
@@ -20,26 +21,26 @@ from flinkpy.streaming.operators.column_join.join_keys import JoinKeys
 from flinkpy.streaming.operators.column_join.join_plan import JoinPlan
 from flinkpy.streaming.sort.spill_file import ColumnSpillFile, SpillDirectory
 
-#: A side in memory: its columns, once more while they are put together, and the index of each row.
+#: A side in memory needs its columns twice, while they are concatenated, and the index of each row.
 _COPIES = 2
 _INDEX_BYTES_PER_ROW = 64
-#: What of the memory is for rows on their way to files, of each side.
+#: For each side, 1/N of the memory is for rows that are not written yet.
 _PENDING_SHARE = 8
-#: Dividing has not helped where one part has so much of the whole.
+#: Partitioning has not helped if one partition has more than this fraction of the rows.
 _SKEWED = 0.9
 _MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)
 
 
 def fits(num_rows: int, num_bytes: int, memory_bytes: int) -> bool:
-    """Whether a build side of that size can be in memory."""
+    """True if a build side of this size fits in memory."""
     return _COPIES * num_bytes + _INDEX_BYTES_PER_ROW * num_rows <= memory_bytes
 
 
 class GraceJoin:
-    """Thread: task thread.
+    """Joins two sides through files. Thread: task thread.
 
     Args:
-        level: how often the keys have been divided.
+        level: how often the keys have been partitioned.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class GraceJoin:
         self._level = level
         self._schemas = schemas
         self._probe, self._build = ([spills.column_file(schema) for _ in range(NUM_PARTITIONS)] for schema in schemas)
-        #: Rows of either side on their way to the files: divided many at a time.
+        #: Rows of both sides that are not written yet. Many rows are partitioned at a time.
         self._pending: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
         self._pending_bytes = [0, 0]
 
@@ -67,12 +68,12 @@ class GraceJoin:
         self._add(0, columns)
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """Both sides are complete."""
+        """Yields the results when both sides are complete."""
         self._write_pending(0)
         self._write_pending(1)
         whole = sum(file.num_rows for file in self._build)
         for probe, build in zip(self._probe, self._build):
-            # Nothing is a result without a row of the left side.
+            # Every result needs a row of the left side.
             if probe.num_rows:
                 yield from self._results_of(probe, build, build.num_rows > _SKEWED * whole)
             probe.delete()
@@ -104,8 +105,8 @@ class GraceJoin:
                 slots = side.slots_of(keys)
                 has_partner |= slots >= 0
                 if plan.how in ("inner", "left"):
-                    for mine, partners in side.pairs(slots, False):
-                        yield plan.paired(rows, mine, side, partners)
+                    for positions, partners in side.pairs(slots, False):
+                        yield plan.paired(rows, positions, side, partners)
             if plan.how == "left":
                 yield from plan.lonely(rows, has_partner)
             elif plan.how != "inner":
@@ -138,7 +139,7 @@ class GraceJoin:
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], memory_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in larger batches, a part of the memory each."""
+    """Yields the same rows in larger batches that fit in the memory."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

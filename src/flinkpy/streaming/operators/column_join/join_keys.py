@@ -1,7 +1,8 @@
-"""JoinKeys: the key columns of one side in a form in which equal keys are easy to find.
+"""JoinKeys: the key columns of one side, in a form in which equal keys are found fast.
 
-Numbers, times, booleans and decimals become int64 codes; strings and bytes stay as they are, with a hash. A key of one
-code is its own word; of any other the word is a hash, and who finds it has to compare the keys as well.
+Numbers, times, booleans and decimals become int64 codes. Strings and bytes stay as they are. Each key has an int64
+word. The word of a key with one code is this code. The word of any other key is a hash, so keys with equal words must
+be compared.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ from flinkpy.streaming.operators.column_aggregation.partials import canonical_ke
 
 
 class JoinKeys:
-    """Attributes:
-    words: int64[n]. Equal keys have equal words.
-    is_exact: equal words are equal keys.
-    is_null: bool[n]: rows with a null in the key, which is equal to nothing; None: there are none.
+    """The keys of one side.
+
+    Args:
+        types: the common types of both sides' key columns, see `common_types`.
+
+    Attributes:
+        words: int64[n]. Equal keys have equal words.
+        is_exact: True if keys with equal words are equal.
+        is_null: bool[n]: True for keys with a null, which equal no other key; None if there are none.
     """
 
     def __init__(self, columns: Sequence[pa.Array], types: Sequence[pa.DataType]) -> None:
-        """`types`: what both sides' columns are cast to, see `common_types`."""
         cast = [
             canonical_key(column if column.type == kind else column.cast(kind)) for column, kind in zip(columns, types)
         ]
@@ -41,10 +46,10 @@ class JoinKeys:
         self.words = self._codes[0] if self.is_exact else hash_words([*map(pa.array, self._codes), *self._texts])
 
     def equal(self, rows: np.ndarray, other: JoinKeys, other_rows: np.ndarray) -> np.ndarray:
-        """bool[n]: whether the keys of `rows` are those of the other side's `other_rows`."""
+        """Returns bool[n]: True if the key of `rows[i]` equals the key of the other side's `other_rows[i]`."""
         is_equal = np.ones(len(rows), dtype=bool)
-        for mine, others in zip(self._codes, other._codes):
-            is_equal &= mine.take(rows) == others.take(other_rows)
+        for codes, other_codes in zip(self._codes, other._codes):
+            is_equal &= codes.take(rows) == other_codes.take(other_rows)
         for text, other_text in zip(self._texts, other._texts):
             same = pc.equal(text.take(pa.array(rows)), other_text.take(pa.array(other_rows)))
             is_equal &= same.fill_null(False).to_numpy(zero_copy_only=False)
@@ -54,9 +59,9 @@ class JoinKeys:
 def common_types(
     left: Sequence[pa.DataType], right: Sequence[pa.DataType], names: Sequence[str], operator_name: str
 ) -> list[pa.DataType]:
-    """What the columns of both sides are cast to, so that equal values are equal.
+    """Returns the types that the key columns of both sides are cast to.
 
-    Raises: TypeMismatchError: values of the two are never equal, a number and a string for instance.
+    Raises: TypeMismatchError if the values of two columns can never be equal, such as numbers and strings.
     """
     common = []
     for one, other, name in zip(left, right, names):
@@ -114,7 +119,7 @@ def _nulls_of(columns: list[pa.Array]) -> np.ndarray | None:
 
 
 def _codes_of(column: pa.Array) -> list[np.ndarray]:
-    """One int64 code per row, of decimals two; what stands at nulls does not matter."""
+    """Returns the int64 codes of a column: two arrays for decimals, else one. The codes of nulls are arbitrary."""
     types, kind = pa.types, column.type
     if types.is_decimal(kind):
         wide = column if types.is_decimal128(kind) else column.cast(pa.decimal128(38, kind.scale))
@@ -135,7 +140,7 @@ def _codes_of(column: pa.Array) -> list[np.ndarray]:
 
 
 def _number(kind: pa.DataType) -> pa.DataType:
-    """The number type that holds the values of a type of times; numbers stay what they are."""
+    """Returns the number type that stores a type of times. Returns number types as they are."""
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return kind
     return pa.int32() if kind.bit_width == 32 else pa.int64()

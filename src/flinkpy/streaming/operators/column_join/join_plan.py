@@ -1,4 +1,4 @@
-"""JoinPlan: the columns of a join: its keys on either side, and its results."""
+"""JoinPlan: the key columns of both sides of a join, and the columns of its results."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ KINDS = ("inner", "left", "semi", "anti")
 
 
 class JoinPlan:
-    """Attributes:
-    how: one of KINDS.
-    schema: of the results.
+    """Joins batches of the left side with a BuildSide of the right side.
+
+    Attributes:
+        how: one of KINDS.
+        schema: the schema of the results.
     """
 
     def __init__(
@@ -30,7 +32,7 @@ class JoinPlan:
         operator_name: str,
     ) -> None:
         if how not in KINDS:
-            raise UnsupportedOperationError(f"operator {operator_name}: a join is one of {KINDS}, not {how!r}")
+            raise UnsupportedOperationError(f"operator {operator_name}: `how` must be one of {KINDS}, not {how!r}")
         self.how = how
         self._left, self._right = left, right
         self._left_keys, self._right_keys = (
@@ -44,14 +46,14 @@ class JoinPlan:
             names,
             operator_name,
         )
-        same = {mine for mine, name in zip(self._right_keys, names) if right.names[mine] == name}
-        #: Of the right side's columns, those of the results.
+        same = {position for position, name in zip(self._right_keys, names) if right.names[position] == name}
+        #: The positions of the right side's columns that are in the results.
         self._right_kept = [] if how in ("semi", "anti") else [i for i in range(len(right)) if i not in same]
         fields = [*left, *(right.field(position) for position in self._right_kept)]
         twice = sorted({field.name for field in fields if sum(field.name == other.name for other in fields) > 1})
         if twice:
             raise TypeMismatchError(
-                f"operator {operator_name}: both sides have columns {twice}: rename those of one side"
+                f"operator {operator_name}: both sides have columns {twice}: rename the columns of one side"
             )
         self.schema = pa.schema([pa.field(field.name, field.type) for field in fields])
 
@@ -63,7 +65,7 @@ class JoinPlan:
         return JoinKeys([_combined(key) if isinstance(key, pa.ChunkedArray) else key for key in keys], self._types)
 
     def build(self, batches: Sequence[pa.RecordBatch]) -> BuildSide:
-        """Of the right side's rows, those whose key has no null."""
+        """Returns the build side of the right side's rows, without rows with a null in the key."""
         columns = pa.Table.from_batches(batches, schema=self._right).combine_chunks()
         keys = self.right_keys(columns)
         if keys.is_null is not None:
@@ -72,7 +74,7 @@ class JoinPlan:
         return BuildSide(columns, keys)
 
     def join(self, columns: pa.RecordBatch, build: BuildSide) -> Iterator[pa.RecordBatch]:
-        """The results of rows of the left side, whose partners are all in `build`."""
+        """Yields the results for rows of the left side. `build` must contain all their partners."""
         slots = build.slots_of(self.left_keys(columns))
         if self.how in ("semi", "anti"):
             yield from self.chosen(columns, slots >= 0)
@@ -81,7 +83,7 @@ class JoinPlan:
             yield self.paired(columns, rows, build, partners)
 
     def chosen(self, columns: pa.RecordBatch, has_partner: np.ndarray) -> Iterator[pa.RecordBatch]:
-        """Of rows of the left side, those that a semi or anti join gives."""
+        """Yields the rows of the left side that are the results of a semi or anti join."""
         wanted = has_partner if self.how == "semi" else ~has_partner
         if wanted.all():
             yield self._with_schema(columns.columns)
@@ -91,7 +93,7 @@ class JoinPlan:
     def paired(
         self, columns: pa.RecordBatch, rows: np.ndarray, build: BuildSide, partners: np.ndarray
     ) -> pa.RecordBatch:
-        """Rows of the left side and their partners; -1: nulls stand for them."""
+        """Returns rows of the left side with their partners. The partner -1 stands for nulls."""
         lonely = partners < 0
         indices = pa.array(partners, mask=lonely) if lonely.any() else pa.array(partners)
         left = columns.columns
@@ -101,7 +103,7 @@ class JoinPlan:
         return self._with_schema([*left, *right])
 
     def lonely(self, columns: pa.RecordBatch, has_partner: np.ndarray) -> Iterator[pa.RecordBatch]:
-        """Rows of the left side without a partner, with nulls in place of one."""
+        """Yields the rows of the left side without a partner, with nulls for the right side's columns."""
         alone = columns.filter(pa.array(~has_partner))
         for start in range(0, alone.num_rows, MAX_PAIRS):
             part = alone.slice(start, MAX_PAIRS)
@@ -115,7 +117,7 @@ class JoinPlan:
 def _position(schema: pa.Schema, field: int | str, operator_name: str) -> int:
     position = field if isinstance(field, int) else schema.get_field_index(field)
     if not 0 <= position < len(schema):
-        raise TypeMismatchError(f"operator {operator_name}: no column {field!r} among {schema.names}")
+        raise TypeMismatchError(f"operator {operator_name}: there is no column {field!r} among {schema.names}")
     return position
 
 

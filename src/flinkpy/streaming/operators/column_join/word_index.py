@@ -1,25 +1,32 @@
-"""WordIndex: finds the rows of a 64-bit word, for a whole batch of words at once.
+"""WordIndex: finds the rows of 64-bit words, for a whole batch of words at once.
 
-The words are spread by a multiplication and sorted; a directory of their highest bits says where to look. Building it
-is one sort, and a look-up two reads of memory and mostly one comparison.
+The words are spread by a multiplication and sorted. A directory of their highest bits shows where to search. Building
+the index takes one sort. A lookup takes two memory reads and usually one comparison.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-#: 2**64 divided by the golden ratio, odd: different words stay different, and near ones come apart.
+#: 2**64 divided by the golden ratio, made odd: different words stay different, and words near each other are spread.
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class WordIndex:
-    """Attributes:
-    order: int64[n]: the rows, those of a word one after the other and in their own order.
-    starts, counts: int64[m]: where each distinct word's rows are in `order`.
+    """Finds rows by their words. The index spreads the words by a multiplication and sorts them.
+
+    A directory of the highest bits shows where to search. Building the index takes one sort. A lookup takes two memory
+    reads and usually one comparison.
+
+    Args:
+        words: int64[n] or uint64[n]: the words of the rows 0 to n.
+
+    Attributes:
+        order: int64[n]: the rows, grouped by word. The rows of a word keep their order.
+        starts, counts: int64[m]: for each distinct word, the start and number of its rows in `order`.
     """
 
     def __init__(self, words: np.ndarray) -> None:
-        """`words`: int64[n] or uint64[n], of rows 0 to n."""
         spread = words.view(np.uint64) * _MULTIPLIER
         self.order = np.argsort(spread, kind="stable")
         spread = spread[self.order]
@@ -34,7 +41,7 @@ class WordIndex:
         self._directory = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
 
     def find(self, words: np.ndarray) -> np.ndarray:
-        """int64[n]: the position of each word among the distinct ones, -1 where it is not there."""
+        """Returns the position of each word among the distinct words as int64[n]; -1 if it is not in the index."""
         found = np.full(len(words), -1, dtype=np.int64)
         if not len(self._words) or not len(words):
             return found

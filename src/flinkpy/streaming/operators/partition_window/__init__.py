@@ -1,1 +1,1 @@
-"""Operators over all records of a subtask, which give their results when the input ends."""
+"""Operators over all records of a subtask. They emit their results at the end of the input."""

@@ -1,4 +1,4 @@
-"""Which operator runs a PartitionSpec."""
+"""create_partition_operator: creates the operator that runs a PartitionSpec."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""PartitionReduceOperator and PartitionAggregateOperator: the records of a subtask, folded into one as they come.
+"""PartitionReduceOperator and PartitionAggregateOperator: fold the records of a subtask into one as they arrive.
 
-Kept: one accumulator. After a restore with less subtasks, one of them has the accumulators of several, which it merges.
+The state is one accumulator. After a restore with fewer subtasks, one subtask gets the accumulators of several and
+merges them.
 
 Source: org.apache.flink.streaming.api.operators.{PartitionReduceOperator,PartitionAggregateOperator}.
 """
@@ -22,8 +23,11 @@ _STATE = "partition-accumulator"
 
 
 class _FoldingOperator(PartitionOperator):
-    """Attributes:
-    accumulators: none before the first record; several only right after a restore.
+    """Folds the records of a subtask into one accumulator, which is its state.
+
+    Attributes:
+        accumulators: empty before the first record. After a restore with fewer subtasks there are several until `open`
+            merges them.
     """
 
     accumulators: list[Any]
@@ -59,7 +63,7 @@ class _FoldingOperator(PartitionOperator):
 
 
 class PartitionReduceOperator(_FoldingOperator):
-    """Nothing where a subtask had no records."""
+    """Emits the reduced record, or nothing if the subtask had no records."""
 
     def merge(self, first: Any, second: Any) -> Any:
         return self.function.reduce(first, second)
@@ -72,7 +76,7 @@ class PartitionReduceOperator(_FoldingOperator):
 
 
 class PartitionAggregateOperator(_FoldingOperator):
-    """The result of the accumulator; nothing where a subtask had no records."""
+    """Emits the result of the accumulator, or nothing if the subtask had no records."""
 
     def merge(self, first: Any, second: Any) -> Any:
         return self.function.merge(first, second)

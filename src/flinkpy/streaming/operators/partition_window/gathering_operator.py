@@ -1,11 +1,11 @@
-"""MapPartitionOperator and PartitionSortOperator: functions that need all records of a subtask.
+"""MapPartitionOperator and PartitionSortOperator: run functions that need all records of a subtask.
 
-The records are held in memory, as columns where their type has an Arrow form; a checkpoint writes all of them. Where
-that is too much, key the stream: the partitions of a keyed stream are kept by its state backend. In batch mode, which
-has no checkpoints, what does not fit in memory goes to files.
+The records are held in memory, as columns if their type has an Arrow form. A checkpoint contains all of them. If they
+are too many, key the stream: the state backend keeps the partitions of a keyed stream. In batch mode, which has no
+checkpoints, records that do not fit in memory are written to files.
 
-Source: org.apache.flink.streaming.api.operators.{MapPartitionOperator,PartitionSortOperator}. Differs: they can be part
-of a checkpoint.
+Source: org.apache.flink.streaming.api.operators.{MapPartitionOperator,PartitionSortOperator}. Differs: they support
+checkpoints.
 """
 
 from __future__ import annotations
@@ -34,9 +34,15 @@ _STATE = "partition-records"
 
 
 class _GatheringOperator(PartitionOperator):
-    """Attributes:
-    batches: all records so far, where they are in memory.
-    queue: all records so far, in batch mode.
+    """Collects all records of a subtask.
+
+    The records are held in memory, as columns if their type has an Arrow form. A checkpoint contains all of them. If
+    they are too many, key the stream: the state backend keeps the partitions of a keyed stream. In batch mode, which
+    has no checkpoints, records that do not fit in memory are written to files.
+
+    Attributes:
+        batches: all records so far, if they are held in memory.
+        queue: all records so far, in batch mode.
     """
 
     batches: list[Batch]
@@ -76,7 +82,7 @@ class _GatheringOperator(PartitionOperator):
         return not (self.batches if self.queue is None else self.queue.num_rows)
 
     def drain(self) -> Iterator[Batch]:
-        """Every batch once; each is let go of when the next is asked for."""
+        """Yields every batch once. Releases each batch when the next one is requested."""
         batches = self.batches
         batches.reverse()
         while batches:
@@ -85,13 +91,13 @@ class _GatheringOperator(PartitionOperator):
             yield from self.queue.drain()
 
     def rows(self) -> Iterator[Any]:
-        """Every record once."""
+        """Yields every record once."""
         for batch in self.drain():
             yield from as_rows(batch, self.input_type)
 
 
 class MapPartitionOperator(_GatheringOperator):
-    """Nothing is called where a subtask had no records."""
+    """Runs a MapPartitionFunction. Does not call it if the subtask had no records."""
 
     def emit_results(self) -> None:
         if not self.is_empty:
@@ -99,7 +105,7 @@ class MapPartitionOperator(_GatheringOperator):
 
 
 class PartitionSortOperator(_GatheringOperator):
-    """Records of equal keys stay in the order in which they came."""
+    """Sorts the records of a subtask. Records with equal keys keep their order of arrival."""
 
     def checkpointed_functions(self) -> list[Any]:
         return [self.function]
@@ -132,7 +138,7 @@ class PartitionSortOperator(_GatheringOperator):
         self.emit_rows(rows)
 
     def _sorted_columns(self, batches: list[Batch]) -> pa.Table | None:
-        """None where Python must say what the order is: of objects, and where there is none (None, NaN)."""
+        """Returns the sorted table; None if only Python can sort it: Python objects, or keys with None or NaN."""
         function = self.function
         if not isinstance(function, FieldKeySelector) or not all(batch.is_columnar for batch in batches):
             return None

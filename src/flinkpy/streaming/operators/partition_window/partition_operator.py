@@ -1,6 +1,6 @@
-"""PartitionOperator: what the operators over all records of a subtask share.
+"""PartitionOperator: the base class of operators over all records of a subtask.
 
-Nothing leaves before the end of the input, the watermarks included: results would come behind them.
+They emit nothing before the end of the input, also no watermarks, because the results would come after them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from flinkpy.streaming.operators.stream_operator import OperatorContext, UserFun
 if TYPE_CHECKING:
     from flinkpy.graph.operator_specs import PartitionSpec
 
-#: Results are emitted in batches of this many.
+#: The maximum number of results per batch.
 OUTPUT_ROWS = 4096
 
 
 class PartitionOperator(UserFunctionOperator):
-    """Thread: task thread."""
+    """Processes all records of a subtask, and emits results at the end of the input. Thread: task thread.
+
+    It holds watermarks back until then, because the results would come after them.
+    """
 
     def __init__(
         self, spec: PartitionSpec, input_type: Any, context: OperatorContext, output: Output, side: dict[str, Output]
@@ -49,11 +52,11 @@ class PartitionOperator(UserFunctionOperator):
             self.emit_to_all(self._watermark)
 
     def emit_results(self) -> None:
-        """The input has ended."""
+        """Emits all results. Called at the end of the input."""
         raise NotImplementedError
 
     def emit_rows(self, results: Iterable[Any] | None) -> None:
-        """Some at a time, so that a generator need not be held as a whole."""
+        """Emits results in several batches, so that the results of a generator are not all in memory at once."""
         rows = iter(() if results is None else results)
         while part := list(islice(rows, OUTPUT_ROWS)):
             self._emitter.emit(part, None)

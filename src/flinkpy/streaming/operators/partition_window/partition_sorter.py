@@ -1,4 +1,4 @@
-"""PartitionSorter: sorts more records than fit in memory by what a key selector gives, in Python's order or Arrow's."""
+"""PartitionSorter: sorts records that do not fit in memory by the keys of a key selector."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from flinkpy.streaming.sort.spill_file import RowSpillFile, SpillDirectory
 if TYPE_CHECKING:
     from flinkpy.graph.operator_specs import PartitionSpec
 
-#: Runs that are merged at once; of each a block of so many records is in memory, and that part of it all.
+#: The maximum number of runs that are merged at once. One block of each is in memory and takes 1/_BLOCK_SHARE of it.
 _FAN_IN = 64
 _BLOCK_SHARE = 2 * _FAN_IN
 
 
 class PartitionSorter:
-    """Sorted runs in files, which are merged record by record. Thread: task thread."""
+    """Writes sorted runs to files and merges them record by record. Thread: task thread."""
 
     def __init__(self, spec: PartitionSpec, input_type: Any, spills: SpillDirectory, memory_bytes: int) -> None:
         self._get_key: Callable[[Any], Any] = spec.function.get_key
@@ -38,7 +38,7 @@ class PartitionSorter:
         self._block_rows = OUTPUT_ROWS
 
     def sorted(self, batches: Iterable[Batch]) -> Iterator[list[Any]]:
-        """All records as Python objects; those of equal keys in the order in which they came."""
+        """Yields all records as Python objects. Records with equal keys keep their order of arrival."""
         runs = []
         for rows, num_bytes in self._gathered(batches):
             rows.sort(key=self._get_key, reverse=self._descending)
@@ -52,7 +52,7 @@ class PartitionSorter:
             yield part
 
     def _gathered(self, batches: Iterable[Batch]) -> Iterator[tuple[list[Any], int]]:
-        """(records, about their bytes), as many as fit in memory."""
+        """Yields (records, estimated size in bytes), with as many records as fit in memory."""
         sizes = RowSizes()
         rows: list[Any] = []
         size = 0
@@ -74,7 +74,7 @@ class PartitionSorter:
         return file
 
     def _merged(self, runs: Sequence[RowSpillFile]) -> Iterator[Any]:
-        # Stable: of equal keys those of an earlier run come first, also in descending order.
+        # The merge is stable, also in descending order: of equal keys, records of earlier runs come first.
         yield from heapq.merge(*map(_records, runs), key=self._get_key, reverse=self._descending)
 
 
@@ -85,7 +85,7 @@ def _records(run: RowSpillFile) -> Iterator[Any]:
 
 
 def sorted_table(table: pa.Table, fields: Sequence[int | str], descending: bool) -> pa.Table | None:
-    """In Python's order, what is equal staying in its place; None where Arrow has another one (None, NaN, objects)."""
+    """Returns the table in Python's order, sorted stably; None if Arrow's order differs (None, NaN, objects)."""
     keys = []
     for field in fields:
         column = table.column(field)
@@ -96,7 +96,7 @@ def sorted_table(table: pa.Table, fields: Sequence[int | str], descending: bool)
         keys.append(column)
     order = "descending" if descending else "ascending"
     names = [str(position) for position in range(len(keys))]
-    # The position settles what is equal: a stable order, whichever way the keys go.
+    # The position as the last sort key makes the order stable in both directions.
     positions = pa.chunked_array([pa.array(range(table.num_rows), pa.int64())])
     by = pa.table([*keys, positions], [*names, "position"])
     indices = pc.sort_indices(by, [*((name, order) for name in names), ("position", "ascending")])

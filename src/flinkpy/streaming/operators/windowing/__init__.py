@@ -1,1 +1,1 @@
-"""Windows in the row lane: the state of a window is kept under its key and itself, see `panes`."""
+"""Windows in the row lane. The state of a window is kept per key and window, see `pane_state`."""

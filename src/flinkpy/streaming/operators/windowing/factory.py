@@ -1,4 +1,4 @@
-"""Which operator runs a WindowSpec."""
+"""create_window_operator: creates the operator that runs a WindowSpec."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""FixedWindowOperator: tumbling and sliding windows of time with their own trigger, a batch at a time.
+"""FixedWindowOperator: tumbling and sliding time windows with their default trigger, a batch at a time.
 
-Says at every moment what WindowOperator says. What makes it fast: nothing within a batch can fire, as the watermark
-and the clock only move between batches; so records are only added to their panes, and a pane is looked up once per
-record and registers its timers once. Batches that are not so, because a record is for a window that has fired and is
-kept for late ones, are left to WindowOperator.
+It gives the same results as WindowOperator at every moment, but faster. No window can fire within a batch, because the
+watermark and the clock only advance between batches. So records are only added to their panes: a pane is looked up once
+per record and registers its timers once. Records for a window that has fired and is kept for late records can fire at
+once. WindowOperator processes them.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ _TRIGGERS: dict[type, type] = {
     TumblingProcessingTimeWindows: ProcessingTimeTrigger,
     SlidingProcessingTimeWindows: ProcessingTimeTrigger,
 }
-#: Records, times the windows of each, that are added at once.
+#: The maximum number of (record, window) pairs that are added at once.
 _MAX_PANES = 65_536
-#: Panes that fire at once.
+#: The maximum number of panes that fire at once.
 FIRED_AT_ONCE = 8_192
-#: Times beyond this are left to Python's ints.
+#: Times beyond this could overflow int64, so they are computed with Python ints.
 _MAX_TIME = 1 << 62
-#: Records per distinct key and latest window from which sharing their panes pays.
+#: The minimum number of records per distinct (key, latest window) for which sharing panes pays off.
 _MIN_SHARING = 4
-#: Records between two that fire, below which looking for runs of others does not pay.
+#: The minimum mean number of records between two that fire for which adding the others in runs pays off.
 _MIN_RUN = 16
 _NOTHING: np.ndarray = np.empty(0, dtype=np.int64)
 
 
 def is_fixed(spec: WindowSpec) -> bool:
-    """Whether FixedWindowOperator does it."""
+    """True if FixedWindowOperator can run the spec."""
     trigger = _TRIGGERS.get(type(spec.assigner))
     if trigger is None or type(spec.trigger) is not trigger or spec.evictor is not None:
         return False
@@ -66,23 +66,25 @@ def is_fixed(spec: WindowSpec) -> bool:
 
 
 def is_opened(function: Any) -> bool:
-    """Such a function may use state, and then needs to find its key with every record."""
+    """True if the function has an `open` method. It may use state then, so the current key must be set per record."""
     return isinstance(function, Function) and type(function).open is not Function.open
 
 
 class FixedWindowOperator(WindowOperator):
+    """Runs tumbling and sliding time windows. Thread: task thread."""
+
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
         assigner = self.assigner
         self._size: int = assigner._size
         self._slide: int = assigner._slide
         self._offset: int = assigner._offset
-        #: The most windows that a time is in.
+        #: The maximum number of windows that contain one time.
         self._overlap = -(-self._size // self._slide)
         self._writer: PaneWriter = pane_writer(self.contents, self.register_time_timers)
-        #: Whether all of a record's windows follow from the latest one.
+        #: True if the latest window of a record determines its other windows.
         self._may_share = self._overlap > 1 and self._size % self._slide == 0 and isinstance(self._writer, ValueWriter)
-        #: Restored panes that have fired and get another timer with their next record.
+        #: Restored panes that have fired. They get another timer with their next record.
         self._fired: set[NamespacedKey] = set()
         if restored is not None and self.is_event_time and self.allowed_lateness_ms:
             timers = set(self.timers.event_time.items())
@@ -106,7 +108,7 @@ class FixedWindowOperator(WindowOperator):
             self._process_piece(rows[start : start + step], timestamps[start : start + step], first + start)
 
     def _process_piece(self, rows: list[Any], times: np.ndarray, first: int) -> None:
-        """Records for windows that fire with each are left to WindowOperator, and all others added at once."""
+        """Lets WindowOperator process the records that fire a window at once, and adds all others in runs."""
         starts = self._starts_of(times)
         firing = self._firing(starts)
         if not len(firing):
@@ -123,15 +125,17 @@ class FixedWindowOperator(WindowOperator):
             begin = end + 1
 
     def _starts_of(self, times: np.ndarray) -> np.ndarray:
-        """int64[records], or int64[records, windows] with the latest window first. The last ones need not be windows
-        of their time where the size is no multiple of the slide."""
+        """Returns the starts of each record's windows: int64[records], or int64[records, windows], the latest first.
+
+        If the size is no multiple of the slide, the last window may not contain the record.
+        """
         starts: np.ndarray = times - (times - self._offset) % self._slide
         if self._overlap > 1:
             starts = starts[:, np.newaxis] - np.arange(self._overlap, dtype=np.int64) * self._slide
         return starts
 
     def _firing(self, starts: np.ndarray) -> np.ndarray:
-        """Positions of records that are in a window which has fired and is kept for late ones."""
+        """Returns the positions of records with a window that has fired and is kept for late records."""
         if not self.allowed_lateness_ms or not self.is_event_time:
             return _NOTHING
         fired = self.timers.watermark - self._size + 1
@@ -162,10 +166,10 @@ class FixedWindowOperator(WindowOperator):
         self._writer.write(zip(keys, starts.tolist(), (starts + size).tolist()), values)
 
     def _add_shared(self, keys: list[Any], rows: list[Any], first: int, latest: np.ndarray) -> bool:
-        """False: so few records share their windows that it does not pay, and nothing was added.
+        """Adds records that share their windows. Returns False, and adds nothing, if too few records share windows.
 
         Args:
-            latest: int64[records], the start of the latest window of each. Where that is over, they all are.
+            latest: int64[records]: the start of the latest window of each record. If this window is over, all are.
         """
         assert isinstance(self._writer, ValueWriter)
         pairs = list(zip(keys, latest.tolist()))
@@ -184,16 +188,18 @@ class FixedWindowOperator(WindowOperator):
 
     @property
     def _over(self) -> int:
-        """Windows that begin here or before are over, in event time."""
+        """Event-time windows that start at or before this time are over."""
         return self.timers.watermark - self._size + 1 - self.allowed_lateness_ms
 
     def _without_late(
         self, first: int, times: np.ndarray, counts: np.ndarray | None, starts: np.ndarray
     ) -> tuple[np.ndarray | None, np.ndarray]:
-        """Leave out windows that are over; records that have no windows at all may be late.
+        """Removes windows that are over. Notes the records that have no windows left and are late.
 
         Args:
-            counts: int64[records]: how many of `starts` each has; None: a row, or one, each.
+            counts: int64[records]: the number of entries of `starts` per record; None if each record has one row.
+
+        Returns: the new `counts` and `starts`.
         """
         if self.is_event_time:
             over = self._over
@@ -221,7 +227,7 @@ class FixedWindowOperator(WindowOperator):
 
     def fire(self, queue: TimerQueue, up_to: int, in_event_time: bool) -> None:
         if in_event_time is not self.is_event_time or self._clear_function is not None:
-            # Timers of another trigger that this one was restored from; or clearing, which is seen in its turn.
+            # Timers of another trigger from before a restore; or the function's `clear` must be called in order.
             super().fire(queue, up_to, in_event_time)
             return
         due = queue.pop_due(up_to)
@@ -258,6 +264,6 @@ def _as_column(times: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def _within(mask: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(int64[records]: how many of its windows each keeps, int64[m]: these windows)."""
+    """Returns the number of windows that each record keeps (int64[records]), and their starts (int64[m])."""
     counts = mask.sum(axis=1) if mask.ndim == 2 else mask.astype(np.int64)
     return counts, starts[mask]

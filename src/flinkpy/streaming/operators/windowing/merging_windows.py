@@ -1,6 +1,6 @@
-"""MergingWindowSet: the windows of one key that may still grow together, and under which window each has its state.
+"""MergingWindowSet: the windows of one key that may still merge, and the window under which each has its state.
 
-A merged window keeps the state of one of those it was made of, so that merging moves as little as it can.
+A merged window keeps the state of one of its parts, so that merging moves as little state as possible.
 
 Source: org.apache.flink.streaming.runtime.operators.windowing.MergingWindowSet.
 """
@@ -14,7 +14,7 @@ from flinkpy.common.errors import InternalError
 from flinkpy.datastream.window import MergingWindowAssigner
 from flinkpy.streaming.operators.windowing.panes import namespace_of, window_of
 
-#: `merge(result, merged windows, state window of the result, state windows whose content is to be moved there)`
+#: `merge(result, merged windows, state window of the result, state windows whose contents must move there)`
 MergeFunction = Callable[[Any, list[Any], Any, list[Any]], None]
 
 
@@ -27,7 +27,15 @@ class _MergeResults(MergingWindowAssigner.MergeCallback):
 
 
 class MergingWindowSet:
-    """`state`: a value state of the current key. Holds a tuple of (namespace, namespace of its state) pairs."""
+    """The windows of one key that may still merge, and the window under which each has its state.
+
+    A merged window keeps the state of one of its parts, so that merging moves as little state as possible.
+
+    Source: org.apache.flink.streaming.runtime.operators.windowing.MergingWindowSet.
+
+    Args:
+        state: a value state of the current key. It holds a tuple of (namespace, namespace of its state) pairs.
+    """
 
     def __init__(self, assigner: MergingWindowAssigner, state: Any) -> None:
         self._assigner = assigner
@@ -42,15 +50,15 @@ class MergingWindowSet:
             self._state.update(tuple((namespace_of(window), namespace_of(state)) for window, state in pairs) or None)
 
     def state_window(self, window: Any) -> Any:
-        """None where the window is not in the set."""
+        """Returns the window under which `window` has its state; None if `window` is not in the set."""
         return self._state_windows.get(window)
 
     def retire(self, window: Any) -> None:
         if self._state_windows.pop(window, None) is None:
-            raise InternalError(f"Window {window} is not in in-flight window set.")
+            raise InternalError(f"window {window} is not in the set of windows that may merge")
 
     def add(self, window: Any, merge: MergeFunction) -> Any:
-        """The window that `window` is part of from now on; `merge` is called where others became part of it."""
+        """Adds a window, and returns the window that it is part of now. Calls `merge` if other windows merged into it."""
         callback = _MergeResults()
         self._assigner.merge_windows([*self._state_windows, window], callback)
         result = window
@@ -62,7 +70,7 @@ class MergingWindowSet:
                 result = merge_result
             state_windows = [self._state_windows.pop(part) for part in merged if part in self._state_windows]
             if not state_windows:
-                # Only the new window: it is not merged with any.
+                # There is only the new window, which merges with no other.
                 self._state_windows[merge_result] = merge_result
                 continue
             state_window, *moved = state_windows
@@ -70,6 +78,6 @@ class MergingWindowSet:
             if merge_result not in merged or len(merged) != 1:
                 merge(merge_result, merged, state_window, moved)
         if result == window and not was_merged:
-            # Where it is in the set already, its state stays where it is.
+            # If the window is already in the set, its state stays where it is.
             self._state_windows.setdefault(window, window)
         return result

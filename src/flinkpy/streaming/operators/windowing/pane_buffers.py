@@ -1,7 +1,7 @@
-"""PaneBuffers: the contents of panes while a batch of records is added to them and panes are merged.
+"""PaneBuffers: hold the contents of panes while a batch of records is added and panes are merged.
 
-On the heap they are the state's own values. Elsewhere, and while a snapshot holds those, each pane is read when it is
-first needed, and written back with `finish`.
+In a heap backend the buffer works on the state's own values. In other backends, and while a snapshot shares these
+values, each pane is read on first use and written back by `finish`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from flinkpy.streaming.operators.windowing.window_contents import Accumulator, R
 
 
 class PaneBuffer(ABC):
-    """For one batch. Thread: task thread."""
+    """The contents of panes during one batch. Thread: task thread."""
 
     @abstractmethod
     def add(self, pane: NamespacedKey, value: Any) -> None: ...
 
     @abstractmethod
     def merge(self, pane: NamespacedKey, moved: list[NamespacedKey]) -> None:
-        """The contents of `moved` come to those of `pane`, in that order."""
+        """Adds the contents of the `moved` panes to `pane`, in their order."""
 
     def finish(self) -> None:
-        """Write back what is not in the state."""
+        """Writes all changes back to the state."""
         return
 
 
 class _ValuesRead(dict[NamespacedKey, Any]):
-    """Reads what is not there from the state; None where a pane has nothing."""
+    """Reads missing values from the state; None if a pane is empty."""
 
     def __init__(self, contents: WindowContents) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class _AccumulatorBuffer(_OneValueBuffer):
 
 
 class _RecordsBuffer(PaneBuffer):
-    """`_added` are those that the state does not have; on the heap there are none."""
+    """Holds the added records until `finish`. In a heap state it adds them directly."""
 
     def __init__(self, contents: WindowContents) -> None:
         self._contents = contents

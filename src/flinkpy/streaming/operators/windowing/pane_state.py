@@ -1,4 +1,4 @@
-"""State under panes: what is kept of a window, and what triggers and window functions keep for one."""
+"""State per pane: the contents of windows, and the per-window state of triggers and window functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ from flinkpy.state.backend import KeyContext, KeyedStateBackend
 
 @dataclass(frozen=True, slots=True)
 class OperatorStateDescriptor:
-    """A state of the operator's own. `key_context`: where it looks for its key; None: where functions' state does."""
+    """Describes a state of the operator itself.
+
+    Attributes:
+        key_context: holds the key of the state; None for the key context of the user functions' state.
+    """
 
     name: str
     type_info: Any = None
@@ -42,10 +46,10 @@ _KINDS: tuple[tuple[type, Callable[..., Any]], ...] = (
 
 
 class PaneStateStore:
-    """Gives out state of the pane that `context` names, and is itself PyFlink's KeyedStateStore.
+    """The state of the current pane of `context`. Implements PyFlink's KeyedStateStore.
 
     Args:
-        prefix: of the states' names in the backend, so that they are other states than those of the key.
+        prefix: the prefix of the state names in the backend. It separates them from the states of the key.
     """
 
     def __init__(self, backend: KeyedStateBackend, context: KeyContext, prefix: str) -> None:
@@ -55,7 +59,7 @@ class PaneStateStore:
         self._states: dict[tuple[type, str], Any] = {}
 
     def state_of(self, descriptor: Any) -> Any:
-        """By the descriptor's class."""
+        """Returns the state for a descriptor. The class of the descriptor determines the kind of state."""
         key = (type(descriptor), descriptor.get_name())
         state = self._states.get(key)
         if state is None:
@@ -71,9 +75,9 @@ class PaneStateStore:
     get_state = get_list_state = get_map_state = get_reducing_state = get_aggregating_state = state_of
 
     def merge(self, descriptor: Any, pane: NamespacedKey, merged: Iterable[NamespacedKey]) -> None:
-        """Bring the state of the merged panes into that of `pane`.
+        """Merges the state of the `merged` panes into that of `pane`.
 
-        Raises: UnsupportedOperationError (it is value or map state).
+        Raises: UnsupportedOperationError if it is a value or map state.
         """
         state = self.state_of(descriptor)
         if isinstance(descriptor, AggregatingStateDescriptor):
@@ -108,7 +112,7 @@ class PaneStateStore:
 
 
 class NoPaneStateStore:
-    """Windows that merge have no state per window that functions could use."""
+    """Raises on every access: merging windows have no per-window state for functions."""
 
     def state_of(self, descriptor: Any) -> Any:
         raise UnsupportedOperationError("Per-window state is not allowed when using merging windows.")
@@ -125,7 +129,7 @@ def merge_values(
     pane: NamespacedKey,
     merged: Iterable[NamespacedKey],
 ) -> None:
-    """`merge(value of pane, value of a merged pane)` for each of these that has one, in their order."""
+    """Merges the values of the `merged` panes into that of `pane`, in their order, and clears them."""
     current = context.key
     context.key = pane
     value = read()

@@ -1,7 +1,7 @@
-"""PaneWriters: bring the records of a batch into the contents of their panes, without a call of ours per record.
+"""PaneWriters: add the records of a batch to the contents of their panes, without a runtime call per record.
 
-On the heap a pane is looked up in the state's own table, by a plain tuple. Elsewhere, and while a snapshot holds the
-table's values, all panes of the batch are read at once and written back at once.
+In a heap backend, panes are looked up in the state's own table, by a plain tuple. In other backends, and while a
+snapshot shares the values of the table, all panes of the batch are read at once and written back at once.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ from flinkpy.streaming.operators.windowing.window_contents import (
     result_of,
 )
 
-#: Told of panes that may be new.
+#: Called with panes that may be new.
 Register = Callable[[NamespacedKey], None]
 
 
 class PaneWriter(ABC):
-    """Thread: task thread. `contents`: of a WindowOperator, whose state has been made."""
+    """Writes, reads and clears the contents of panes. Thread: task thread.
+
+    Args:
+        contents: the contents of a WindowOperator. Its state must exist.
+        register: called with panes that may be new.
+    """
 
     def __init__(self, contents: WindowContents, register: Register) -> None:
         self.contents = contents
@@ -35,22 +40,22 @@ class PaneWriter(ABC):
 
     @abstractmethod
     def write(self, panes: Iterable[tuple[Any, ...]], rows: Iterable[Any]) -> None:
-        """Add each of `rows` to the pane beside it; `register` is called for all panes that are new at least."""
+        """Adds each row to the pane at the same position. Calls `register` at least for all new panes."""
 
     @abstractmethod
     def read(self, panes: list[NamespacedKey], live_on: bool) -> list[list[Any] | None]:
-        """What `WindowContents.get` says of each. `live_on`: they are not cleared next."""
+        """Returns `WindowContents.get` of each pane. `live_on` is False if the panes are cleared next."""
 
     @abstractmethod
     def clear(self, panes: list[NamespacedKey]) -> None: ...
 
 
 class ValueWriter(PaneWriter):
-    """One value for all records of a pane."""
+    """Writes contents that are one value per pane."""
 
     @property
     def _table(self) -> dict[Any, Any] | None:
-        """The state's own, where values may be changed in it."""
+        """The state's own table, if its values may be changed directly."""
         state = self.state
         return state.table if type(state) is HeapValueState and not state.is_shared else None
 
@@ -77,11 +82,16 @@ class ValueWriter(PaneWriter):
         slide: int,
         over: int,
     ) -> None:
-        """Add each of `rows` to the panes of the key beside it that begin at the time beside it and every `slide`
-        before, as far as they are `size` long, without those that begin at `over` or before.
+        """Adds each row to all sliding windows that it is in.
 
-        A pane is one cell while this runs, and records with the same pair share a list of cells: one look-up for a
-        record, however many windows it is in.
+        Each pane is represented by one cell meanwhile. Rows with the same pair share a list of cells. So a row needs
+        one lookup, independent of the number of its windows.
+
+        Args:
+            pairs: (key, start of the latest window) of each row.
+            distinct: the distinct pairs.
+            size, slide: the length of the windows and the distance of their starts in ms.
+            over: windows that start at or before this time are over and get no records.
         """
         cells_of: dict[Any, list[list[Any]]] = {}
         cell_of: dict[Any, list[Any]] = {}
@@ -113,7 +123,7 @@ class ValueWriter(PaneWriter):
 
     @abstractmethod
     def add_to_cells(self, cells_of_rows: Iterable[list[list[Any]]], rows: list[Any]) -> None:
-        """Add each row to the value in each of its cells; None is none yet."""
+        """Adds each row to the values of its cells. A cell with None has no value yet."""
 
     def clear(self, panes: list[NamespacedKey]) -> None:
         table = self._table
@@ -192,7 +202,7 @@ class _Aggregator(ValueWriter):
 
 
 class _Collector(PaneWriter):
-    """All records of a pane."""
+    """Writes contents that are lists of records."""
 
     def write(self, panes: Iterable[tuple[Any, ...]], rows: Iterable[Any]) -> None:
         state, register = self.state, self.register

@@ -15,7 +15,7 @@ from typing import Any
 from flinkpy.datastream.window import CountWindow, GlobalWindow, TimeWindow
 from flinkpy.records.namespaced_key import NamespacedKey
 
-#: What is in a pane after the key.
+#: The part of a pane after the key, which identifies the window.
 Namespace = tuple[Any, ...]
 
 
@@ -31,7 +31,7 @@ def namespace_of(window: Any) -> Namespace:
 
 
 def window_of(namespace: Namespace) -> Any:
-    """The reverse of `namespace_of`."""
+    """Returns the window of a namespace. The inverse of `namespace_of`."""
     if len(namespace) == 2:
         return TimeWindow(*namespace)
     if not namespace:

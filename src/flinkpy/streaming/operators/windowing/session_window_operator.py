@@ -1,9 +1,9 @@
-"""SessionWindowOperator: sessions with their own trigger, a batch at a time.
+"""SessionWindowOperator: session windows with their default trigger, a batch at a time.
 
-Says at every moment what WindowOperator says. What makes it fast: the windows of a key are read once per batch and kept
-in order of time, so that a record looks at those near it only; and as nothing within a batch can fire, only timers of
-windows that are there at its end are set. What follows a record for a window that has fired, and is kept for late
-ones, is left to WindowOperator.
+It gives the same results as WindowOperator at every moment, but faster. The windows of a key are read once per batch
+and kept in the order of time, so a record only checks the windows near it. No window can fire within a batch, so timers
+are only set for windows that exist at its end. If a record is for a window that has fired and is kept for late records,
+WindowOperator processes this record and the rest of the batch.
 """
 
 from __future__ import annotations
@@ -44,33 +44,33 @@ _TRIGGERS: dict[type, type] = {
     DynamicProcessingTimeSessionWindows: ProcessingTimeTrigger,
 }
 
-#: Start, end, and the pane that has its contents.
+#: (start, end, the pane that has its contents).
 _Session = tuple[int, int, NamespacedKey]
 
 
 def is_session(spec: WindowSpec) -> bool:
-    """Whether SessionWindowOperator does it."""
+    """True if SessionWindowOperator can run the spec."""
     trigger = _TRIGGERS.get(type(spec.assigner))
     is_own = trigger is not None and type(spec.trigger) is trigger
     return is_own and spec.evictor is None and not is_opened(spec.aggregation)
 
 
 class _Sessions:
-    """The sessions of the keys of one batch."""
+    """The sessions of all keys of one batch."""
 
     def __init__(self, state: Any, keys: Iterable[Any]) -> None:
         self._state = state
         distinct = list(dict.fromkeys(keys))
-        #: key -> its sessions, as they are stored: pairs of (start, end) and (start, end) of the pane.
+        #: The stored sessions of each key: pairs of (start, end) and the (start, end) of the pane.
         self._stored: dict[Any, Any] = dict(zip(distinct, state.get_many(distinct)))
-        #: key -> its sessions in order of time; they neither overlap nor touch.
+        #: The sessions of each key in the order of time. They neither overlap nor touch.
         self.of_key: dict[Any, list[_Session]] = {
             key: sorted((start, end, NamespacedKey((key, *pane))) for (start, end), pane in stored) if stored else []
             for key, stored in self._stored.items()
         }
 
     def persist(self) -> tuple[list[NamespacedKey], list[NamespacedKey]]:
-        """Write back what has changed: (panes of windows that are no more, panes of new windows)."""
+        """Writes the changes back. Returns the panes of windows that no longer exist, and the panes of new windows."""
         gone: list[NamespacedKey] = []
         new: list[NamespacedKey] = []
         changed: list[Any] = []
@@ -94,6 +94,8 @@ class _Sessions:
 
 
 class SessionWindowOperator(WindowOperator):
+    """Runs session windows in the row lane. Thread: task thread."""
+
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
         self._reader = pane_writer(self.contents, lambda pane: None)
@@ -134,13 +136,13 @@ class SessionWindowOperator(WindowOperator):
         buffer: PaneBuffer,
         again: set[NamespacedKey],
     ) -> int:
-        """How many were added, up to the first that makes a window fire.
+        """Adds records up to the first one that makes a window fire. Returns the number of added records.
 
         Args:
-            again: gets the windows that are as they were and may have fired, before a restore.
+            again: collects unchanged windows that may have fired before a restore. Their timers are set again.
         """
         lateness = self.allowed_lateness_ms if self.is_event_time else 0
-        #: Windows that end here or earlier have fired; with the lateness too, they are over.
+        #: Windows that end at or before `fired` have fired. Windows that end at or before `over` are over.
         fired = self.timers.watermark + 1 if self.is_event_time else MIN_TIMESTAMP
         over = fired - lateness
         gap_of = self.assigner._gap_of
@@ -148,7 +150,7 @@ class SessionWindowOperator(WindowOperator):
         for index, (key, value, time) in enumerate(zip(keys, rows, times)):
             end = time + gap_of(value)
             sessions = sessions_of[key]
-            # Those that the record's own window touches are from `low` to `high`.
+            # The record's own window touches the sessions from `low` to `high`.
             high = len(sessions)
             while high and sessions[high - 1][0] > end:
                 high -= 1

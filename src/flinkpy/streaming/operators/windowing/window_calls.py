@@ -1,4 +1,4 @@
-"""How a window function of each kind is called: `call(key, window, contents)`, and `clear(window)` at the end."""
+"""Adapts all kinds of window functions to `call(key, window, contents)` and `clear(window)`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WindowCall = Callable[[Any, Any, list[Any]], "Iterable[Any] | None"]
 
 
 def window_call(function: Any, context: WindowFunctionContext) -> WindowCall:
-    """`function`: of any kind of window function, or None: the contents as they are."""
+    """Returns `call(key, window, contents)` for any kind of window function. For None it returns the contents."""
     if function is None:
         return lambda key, window, contents: contents
     if isinstance(function, WindowFunction):
@@ -43,7 +43,7 @@ def window_call(function: Any, context: WindowFunctionContext) -> WindowCall:
 
 
 def clear_call(function: Any, context: WindowFunctionContext) -> Callable[[Any], None] | None:
-    """None where the function has nothing to clear."""
+    """Returns `clear(window)` for a window function; None if the function does not define `clear`."""
     if not isinstance(function, ProcessWindowFunction | ProcessAllWindowFunction):
         return None
     if type(function).clear in (ProcessWindowFunction.clear, ProcessAllWindowFunction.clear):

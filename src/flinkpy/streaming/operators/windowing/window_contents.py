@@ -1,6 +1,6 @@
-"""WindowContents: what is kept of each pane until its function is called.
+"""WindowContents: the contents of panes until their function is called.
 
-Nothing is ever None: a reduced value or accumulator that is None is as if no record had come.
+A value of None is never kept: a reduced value or accumulator that is None counts as an empty pane.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from flinkpy.state.backend import KeyContext, KeyedStateBackend
 from flinkpy.state.private_copy import ATOMIC, private_copy
 from flinkpy.streaming.operators.windowing.pane_state import OperatorStateDescriptor, merge_lists, merge_values
 
-#: The state's name in the backend.
+#: The name of the state in the backend.
 WINDOW_CONTENTS = "window-contents"
 
 
 class WindowContents(ABC):
-    """Thread: task thread. Of merging windows a pane here is that of the state window."""
+    """The contents of the panes of one operator. Thread: task thread.
+
+    For merging windows, a pane here is the pane of the state window.
+    """
 
     state: Any
 
@@ -36,7 +39,7 @@ class WindowContents(ABC):
 
     @abstractmethod
     def get(self, pane: NamespacedKey) -> list[Any] | None:
-        """What the window function is given; None where it is not called."""
+        """Returns the elements for the window function; None if it must not be called."""
 
     @abstractmethod
     def merge(self, pane: NamespacedKey, merged: Iterable[NamespacedKey]) -> None: ...
@@ -50,7 +53,7 @@ class WindowContents(ABC):
 
 
 class _OneValue(WindowContents):
-    """One value for all records."""
+    """Keeps one value for all records of a pane."""
 
     def create_state(self, backend: KeyedStateBackend, type_info: Any) -> None:
         self.state = backend.value_state(self._descriptor(type_info))
@@ -117,7 +120,7 @@ class AllRecords(WindowContents):
 
 
 class RecordsForEvictor(AllRecords):
-    """Each record with its timestamp, or None: `(record, timestamp)`."""
+    """Keeps each record as `(record, timestamp)`. The timestamp may be None."""
 
     def create_state(self, backend: KeyedStateBackend, type_info: Any) -> None:
         super().create_state(backend, None)
@@ -131,7 +134,10 @@ class RecordsForEvictor(AllRecords):
 
 
 def result_of(function: Any, accumulator: Any, lives_on: bool) -> list[Any] | None:
-    """What `get` gives for an accumulator. One that lives on may be part of its result, and be changed after that."""
+    """Returns the result of an accumulator as `get` does.
+
+    If the accumulator lives on, the result is copied: it may contain the accumulator, which later records change.
+    """
     result = function.get_result(accumulator)
     if lives_on and type(result) not in ATOMIC:
         result = private_copy(result)
@@ -139,7 +145,7 @@ def result_of(function: Any, accumulator: Any, lives_on: bool) -> list[Any] | No
 
 
 def contents_for(aggregation: Any, has_evictor: bool) -> WindowContents:
-    """`aggregation`: an AggregateFunction, an object with `reduce`, or None."""
+    """Creates the contents for an aggregation: an AggregateFunction, an object with `reduce`, or None."""
     if has_evictor:
         return RecordsForEvictor()
     if aggregation is None:
@@ -148,7 +154,7 @@ def contents_for(aggregation: Any, has_evictor: bool) -> WindowContents:
 
 
 def aggregated(aggregation: Any, values: list[Any]) -> list[Any]:
-    """What an aggregation makes of all records at once; empty where that is nothing."""
+    """Aggregates all values at once. Returns the result as a list, which is empty if the result is None."""
     if aggregation is None or not values:
         return values
     if isinstance(aggregation, AggregateFunction):

@@ -1,4 +1,4 @@
-"""What assigners, triggers, evictors and window functions are given."""
+"""The contexts of window assigners, triggers, evictors and window functions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class TriggerContext(Trigger.OnMergeContext):
-    """Of the pane that is in the operator's pane context. The timers are those of panes.
+    """The context of a trigger, for the current pane of the operator's pane context. Timers belong to panes.
 
     Attributes:
-        window: of that pane.
-        merged_panes: while `on_merge` runs.
+        window: the window of the pane.
+        merged_panes: the merged panes while `on_merge` runs.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class TriggerContext(Trigger.OnMergeContext):
         if self.merged_panes:
             self._state.merge(state_descriptor, self.pane, self.merged_panes)
 
-    # -- the trigger, for the pane ---------------------------------------------------------------------------------
+    # -- calls of the trigger for the current pane -----------------------------------------------------------------
 
     def on_element(self, value: Any, timestamp: int) -> TriggerResult:
         return self._trigger.on_element(value, timestamp, self.window, self)
@@ -112,9 +112,11 @@ class EvictorContext(Evictor.EvictorContext):
 
 
 class WindowFunctionContext(ProcessWindowFunction.Context, ProcessAllWindowFunction.Context):
-    """Attributes:
-    current_window: that the function is called for.
-    outputs: `(tag, value)` pairs of `output`, in front of what the function gives.
+    """The context of a window function.
+
+    Attributes:
+        current_window: the window that the function is called for.
+        outputs: the `(tag, value)` pairs that the function passed to `output`.
     """
 
     def __init__(self, timers: InternalTimerService, window_state: Any, global_state: Any) -> None:

@@ -1,4 +1,4 @@
-"""WindowOperator: the records of each key in windows, and a function over each window when its trigger fires.
+"""WindowOperator: collects the records of each key in windows, and calls a function when the trigger of one fires.
 
 Source: org.apache.flink.streaming.runtime.operators.windowing.{WindowOperator,EvictingWindowOperator}.
 """
@@ -58,24 +58,27 @@ if TYPE_CHECKING:
     from flinkpy.graph.operator_specs import WindowSpec
 
 LATE_ELEMENTS_DROPPED_METRIC_NAME = "numLateRecordsDropped"
-#: Results of timers are emitted in batches of at most about this many.
+#: The approximate maximum number of timer results per batch.
 _MAX_TIMER_BATCH_ROWS = 65_536
 
 
 class _FieldReduce:
-    """A FieldAggregation as a reduce function."""
+    """Adapts a FieldAggregation to a reduce function."""
 
     def __init__(self, aggregation: FieldAggregation) -> None:
         self.reduce = RollingReduce(aggregation.kind, aggregation.position)
 
 
 def aggregation_of(spec: WindowSpec) -> Any:
-    """An AggregateFunction, an object with `reduce`, or None."""
+    """Returns the aggregation of a spec: an AggregateFunction, an object with `reduce`, or None."""
     return _FieldReduce(spec.aggregation) if isinstance(spec.aggregation, FieldAggregation) else spec.aggregation
 
 
 class WindowOperator(KeyedOperator):
-    """Thread: task thread. The key context has the key of the stream, the pane context the pane of the trigger."""
+    """Runs windows of any kind. Thread: task thread.
+
+    The key context holds the key of the stream. The pane context holds the pane of the trigger.
+    """
 
     spec: WindowSpec
     timers: InternalTimerService
@@ -146,14 +149,14 @@ class WindowOperator(KeyedOperator):
         self.flush()
 
     def process_rows(self, rows: list[Any], timestamps: np.ndarray | None, first: int = 0) -> None:
-        """`first`: the position of `rows` in the batch."""
+        """Processes rows. `first` is the position of the first row in the batch."""
         process = self.process_merging if self.is_merging else self.process_record
         times: Iterable[int | None] = repeat(None) if timestamps is None else timestamps.tolist()
         for index, (key, value, time) in enumerate(zip(self.read_keys(rows), rows, times), first):
             process(index, key, value, time)
 
     def process_record(self, index: int, key: Any, value: Any, timestamp: int | None) -> None:
-        """`index`: in the batch."""
+        """Adds a record to its windows. `index` is its position in the batch."""
         self.key_context.key = key
         time = MIN_TIMESTAMP if timestamp is None else timestamp
         is_skipped = True
@@ -169,6 +172,7 @@ class WindowOperator(KeyedOperator):
             self._late.append(index)
 
     def process_merging(self, index: int, key: Any, value: Any, timestamp: int | None) -> None:
+        """Adds a record to its windows, which may merge with others. `index` is its position in the batch."""
         self.key_context.key = key
         time = MIN_TIMESTAMP if timestamp is None else timestamp
         is_skipped = True
@@ -189,7 +193,7 @@ class WindowOperator(KeyedOperator):
             self._late.append(index)
 
     def _merge(self, result: Any, merged: list[Any], state_window: Any, moved: list[Any]) -> None:
-        """`merged` have become `result`, whose state is under `state_window`; that of `moved` comes to it."""
+        """Merges the windows `merged` into `result`. Moves the state of the `moved` windows to `state_window`."""
         if self.is_event_time:
             if self.is_window_late(result):
                 raise UnsupportedOperationError(
@@ -213,14 +217,14 @@ class WindowOperator(KeyedOperator):
             self.contents.merge(pane_of(key, namespace_of(state_window)), moved_panes)
 
     def set_pane(self, key: Any, window: Any) -> NamespacedKey:
-        """Where triggers and functions have their state and timers."""
+        """Sets the pane whose state and timers triggers and functions use. Returns it."""
         pane = pane_of(key, namespace_of(window))
         self.pane_context.key = self.trigger.pane = pane
         self.trigger.window = window
         return pane
 
     def _react(self, result: TriggerResult, key: Any, window: Any, state_pane: NamespacedKey) -> None:
-        """To what the trigger said."""
+        """Fires and purges the window as the trigger requested."""
         if result is TriggerResult.CONTINUE:
             return
         if result.is_fire():
@@ -236,14 +240,14 @@ class WindowOperator(KeyedOperator):
     # -- results ---------------------------------------------------------------------------------------------------
 
     def emit_window(self, key: Any, window: Any, contents: list[Any]) -> None:
-        """Results carry the last timestamp of the window."""
+        """Calls the window function and collects its results. They get the maximum timestamp of the window."""
         results = self._call(user_key(key), window, contents)
         if results is not None:
             self._out.extend(results)
         self._take_outputs(window)
 
     def _take_outputs(self, window: Any) -> None:
-        """What the function has put into its context, and the timestamps of all it gave."""
+        """Collects the side outputs of the function, and adds the timestamps of all its results."""
         out, outputs = self._out, self.function_context.outputs
         if outputs:
             out.extend(outputs)
@@ -265,14 +269,14 @@ class WindowOperator(KeyedOperator):
             self.contents.replace(pane, [(element.value, element.timestamp) for element in elements])
 
     def flush(self) -> None:
-        """Emit what there is."""
+        """Emits the collected results."""
         out, times = self._out, self._times
         if out:
             self._out, self._times = [], []
             self.emitter.emit(out, np.array(times, dtype=np.int64))
 
     def emit_late(self, batch: Batch, rows: list[Any]) -> None:
-        """Late records: to the side output, or dropped and counted."""
+        """Emits late records to the side output, or drops and counts them."""
         late = self._late
         if not late:
             return
@@ -299,7 +303,7 @@ class WindowOperator(KeyedOperator):
         self.fire(self.timers.processing_time, now_ms, False)
 
     def fire(self, queue: TimerQueue, up_to: int, in_event_time: bool) -> None:
-        """All timers that are due."""
+        """Fires all due timers of a queue."""
         on_time = self.trigger.on_event_time if in_event_time else self.trigger.on_processing_time
         try:
             for timestamp, pane in queue.pop_due(up_to):
@@ -321,7 +325,7 @@ class WindowOperator(KeyedOperator):
             windows = MergingWindowSet(self.assigner, self._merging_state)
             state_window = windows.state_window(window)
             if state_window is None:
-                # Only where a trigger left a timer behind: the window is merged or over, and its state is cleared.
+                # The trigger did not delete its timer. The window has merged or is over, and its state is cleared.
                 return
             state_pane = pane_of(key, namespace_of(state_window))
         self._react(on_time(timestamp), key, window, state_pane)
@@ -337,7 +341,7 @@ class WindowOperator(KeyedOperator):
             windows.persist()
 
     def cleanup_time(self, window: Any) -> int:
-        """When everything of the window is removed; the end of time: never."""
+        """Returns the time at which the window is removed; MAX_TIMESTAMP if it never is."""
         last: int = window.max_timestamp()
         if self.is_event_time:
             return min(last + self.allowed_lateness_ms, MAX_TIMESTAMP)
@@ -362,7 +366,7 @@ class WindowOperator(KeyedOperator):
             self.timers.delete_processing_time_timer(time)
 
     def register_time_timers(self, pane: NamespacedKey) -> None:
-        """Of a TimeWindow whose trigger is EventTimeTrigger or ProcessingTimeTrigger."""
+        """Registers the timers of a TimeWindow whose trigger is EventTimeTrigger or ProcessingTimeTrigger."""
         last = pane[2] - 1
         if not self.is_event_time:
             self.pane_context.key = pane
@@ -374,7 +378,7 @@ class WindowOperator(KeyedOperator):
             add(last + lateness, pane)
 
     def delete_time_timers(self, pane: NamespacedKey) -> None:
-        """The same ones."""
+        """Deletes the timers that `register_time_timers` has registered."""
         last = pane[2] - 1
         if not self.is_event_time:
             self.timers.processing_time.remove(last, pane)

@@ -1,1 +1,1 @@
-"""Windows over columns: built-in aggregates of windows without a Python object per record."""
+"""Windows over columns: built-in aggregates per window, without a Python object per record."""

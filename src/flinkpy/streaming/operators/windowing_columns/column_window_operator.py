@@ -1,10 +1,10 @@
-"""ColumnWindowOperator: what all operators of windows over columns share.
+"""ColumnWindowOperator: the base class of operators of windows over columns.
 
-Emits key columns, `window_start`, `window_end` (ms, the end exclusive), and one column per aggregate; the timestamp of
-a result is the last ms of its window, as Flink's.
+It emits the key columns, `window_start`, `window_end` (in ms, exclusive), and one column per aggregate. As in Flink,
+the timestamp of a result is the last ms of its window.
 
-How far windows have fired is part of the state, by key group. So what had fired before a failure does not fire again,
-and what was late then is late, though the watermark itself begins anew.
+The state contains, per key group, the time up to which windows have fired. So windows that fired before a failure do
+not fire again, and records that were late stay late, although the watermark itself starts again at the minimum.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from flinkpy.streaming.tasks.processing_time_service import ScheduledTimer
 
 TABLE_NAME = "window-contents"
-#: Times below it are as good as the lowest, and arithmetic on them cannot overflow.
+#: Used instead of lower times, so that arithmetic does not overflow.
 _LOWEST = -(1 << 62)
-#: Results are emitted in batches of this many rows at most.
+#: The maximum number of rows per batch of results.
 _MAX_RESULT_ROWS = 65_536
 
 
@@ -51,18 +51,18 @@ class _Descriptor:
         return self.name
 
 
-#: The columns of the input, which the first batch tells: restored windows may fire before one.
+#: The schema of the input. Restored windows may fire before the first batch shows it.
 _SCHEMA = _Descriptor("input-schema")
-#: (first key group, last key group, time up to which their windows have fired), one of each subtask.
+#: Elements: (first key group, last key group, time up to which their windows have fired), one or more per subtask.
 _PROGRESS = _Descriptor("progress")
 
 
 class ColumnWindowOperator(KeyedStateOperator):
-    """Thread: task thread.
+    """Runs windows over columns. Thread: task thread.
 
     Attributes:
-        fired_until: windows whose last ms is not after it have fired.
-        inputs: known from the first batch on, or from what is restored.
+        fired_until: windows whose last ms is at or before this time have fired.
+        inputs: the key and value columns; None until the first batch or a restore.
     """
 
     def __init__(
@@ -84,29 +84,30 @@ class ColumnWindowOperator(KeyedStateOperator):
         self._clock = context.processing_time_service
         self.inputs: AggregateInputs | None = None
         self._names: list[str] = []
-        #: Per own key group, how far it had fired when the restored snapshot was taken; None once that is behind.
+        #: For each own key group, the time up to which it had fired in the restored snapshot. None when `fired_until`
+        #: has passed all of them.
         self._restored_progress: np.ndarray | None = None
-        #: For the first window of processing time that has not fired.
+        #: The timer for the next processing-time window that has not fired.
         self._timer: ScheduledTimer | None = None
         self._late_records_dropped = context.metrics.counter("numLateRecordsDropped")
 
-    # -- what a subclass does ----------------------------------------------------------------------------------------
+    # -- methods of subclasses ---------------------------------------------------------------------------------------
 
     @abstractmethod
     def create_table(self, key_types: list[pa.DataType], aggregates: list[AggregateColumn]) -> None:
-        """Make the state; what is restored comes into it."""
+        """Creates the state, with the restored state in it."""
 
     @abstractmethod
     def add(self, batch: Batch, key_columns: list[pa.Array], value_columns: list[pa.Array | None]) -> None:
-        """Take in records; `batch.timestamps` says in which windows they are."""
+        """Adds records. `batch.timestamps` determines their windows."""
 
     @abstractmethod
     def fire(self, time: int) -> None:
-        """Emit what is due at `time`, and forget what can get no more records."""
+        """Emits the windows that are due at `time`, and drops windows that can get no more records."""
 
     @abstractmethod
     def next_end(self) -> int | None:
-        """No window that has not fired has its last ms before this; None where there is none."""
+        """Returns a lower bound of the last ms of all windows that have not fired; None if there are none."""
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -127,7 +128,7 @@ class ColumnWindowOperator(KeyedStateOperator):
             self.fired_until = int(progress.min())
             self._restored_progress = progress if int(progress.max()) > self.fired_until else None
         for stored in self.operator_state.get_union_list_state(_SCHEMA).get():
-            # The program may have its columns in another order now.
+            # Prefer the declared schema: the program may have another column order now.
             self._set_up(arrow_schema(self._input_type) or pa.ipc.read_schema(pa.py_buffer(stored)))
             break
 
@@ -137,14 +138,14 @@ class ColumnWindowOperator(KeyedStateOperator):
             times = self._restored_progress.tolist()
             progress = [(own.start + i, own.start + i, max(time, self.fired_until)) for i, time in enumerate(times)]
         else:
-            # After the end of time nothing is left that could fire again; a program that goes on starts anew.
+            # After the end of event time no window is left that could fire again. A restored program starts anew.
             time = MIN_WATERMARK if self.fired_until >= MAX_WATERMARK else self.fired_until
             progress = [(own.start, own.end, time)]
         self.operator_state.get_union_list_state(_PROGRESS).update(progress)
         return super().snapshot_state(checkpoint_id, options)
 
     def _set_up(self, schema: pa.Schema) -> AggregateInputs:
-        """Now the columns are known: at the first batch, or from what is restored."""
+        """Creates the state when the schema is known: at the first batch or at a restore."""
         selector = self.spec.key_selector
         assert isinstance(selector, FieldKeySelector)
         inputs = AggregateInputs(schema, selector, self.spec.aggregates, self.context.name)
@@ -159,7 +160,7 @@ class ColumnWindowOperator(KeyedStateOperator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if batch.kinds is not None and batch.kinds.any():
-            raise UnsupportedOperationError(f"operator {self.context.name} takes no updates or deletes, only inserts")
+            raise UnsupportedOperationError(f"operator {self.context.name} accepts only inserts, no updates or deletes")
         batch = as_columnar(batch, self._input_type)
         columns = batch.values
         assert isinstance(columns, pa.RecordBatch)
@@ -173,19 +174,19 @@ class ColumnWindowOperator(KeyedStateOperator):
 
     def _times(self, batch: Batch) -> np.ndarray:
         if not self.spec.is_event_time:
-            # The clock may have been set back; what has fired is over all the same.
+            # The clock may have been set back. Windows that have fired are over nevertheless.
             now = max(self._clock.current_time_ms(), self.fired_until + 1)
             return np.full(batch.num_rows, now, dtype=np.int64)
         times = batch.timestamps
         if times is None or int(times.min()) == MIN_WATERMARK:
             raise UnsupportedOperationError(
-                f"operator {self.context.name}: a record has no timestamp: windows of event time need "
-                "assign_timestamps_and_watermarks before them, or windows of processing time"
+                f"operator {self.context.name}: a record has no timestamp: call assign_timestamps_and_watermarks "
+                "before event-time windows, or use processing-time windows"
             )
         return times
 
     def late(self, batch: Batch, rows: np.ndarray) -> None:
-        """These records (bool[n]) are too late for all their windows."""
+        """Emits late records to the side output, or drops and counts them. `rows` (bool[n]) marks them."""
         tag = self.spec.late_output_tag
         if tag is None:
             self._late_records_dropped.inc(int(rows.sum()))
@@ -232,20 +233,20 @@ class ColumnWindowOperator(KeyedStateOperator):
 
     @property
     def latest_progress(self) -> int:
-        """How far any key has fired."""
+        """The latest time up to which any key has fired."""
         if self._restored_progress is None:
             return self.fired_until
         return max(self.fired_until, int(self._restored_progress.max()))
 
     def progress_of(self, key_columns: list[pa.Array]) -> Any:
-        """How far windows of each record's key have fired: int64[n], or an int where all are the same."""
+        """Returns the time up to which each record's key has fired: int64[n], or an int if all are equal."""
         if self._restored_progress is None:
             return max(self.fired_until, _LOWEST)
         own = self._restored_progress.take(self._groups_of(key_columns))
         return np.maximum(own, max(self.fired_until, _LOWEST))
 
     def _groups_of(self, key_columns: list[pa.Array]) -> np.ndarray:
-        """Key groups, counted from the first one that is owned."""
+        """Returns the key group of each record, relative to the first own key group."""
         groups = key_groups(hash_columns(key_columns), self.context.environment.max_parallelism)
         return np.asarray(groups).astype(np.int64) - self.backend.key_group_range.start
 
@@ -254,10 +255,11 @@ class ColumnWindowOperator(KeyedStateOperator):
     def emit(
         self, key_columns: list[pa.Array], starts: np.ndarray, ends: np.ndarray, results: list[pa.Array], again: bool
     ) -> None:
-        """Emit results of windows.
+        """Emits results of windows.
 
         Args:
-            again: whether they may have been fired before; where not, what a restored snapshot had fired is left out.
+            again: True if the windows may have fired before. If False, windows that had already fired in the restored
+                snapshot are left out.
         """
         assert self.inputs is not None
         own_keys = key_columns if self.inputs.key_names else []

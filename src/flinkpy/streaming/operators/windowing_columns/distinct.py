@@ -1,4 +1,4 @@
-"""The distinct values among codes of keys."""
+"""distinct_codes: finds the distinct values among key codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import numpy as np
 
 
 def distinct_codes(codes: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
-    """(the distinct codes in order, for each code its place among them); codes are from 0 to `span`, exclusive."""
+    """Returns the distinct codes in order, and the position of each code among them.
+
+    Args:
+        codes: int64[n], each at least 0 and below `span`.
+    """
     if span > 8 * len(codes) + 65_536:
         distinct, groups = np.unique(codes, return_inverse=True)
         return distinct, groups

@@ -1,9 +1,9 @@
-"""PaneBlocks: what runs of neighbouring panes have together, kept for the windows that share them.
+"""PaneBlocks: the merged contents of runs of neighbouring panes, shared by several windows.
 
-A window of many panes would have them all put together again each time it moves on by a few. Here four neighbours, four
-of those fours and so on are put together once, when a window first needs them, so that a window is made of some blocks
-of each size: their number grows with the logarithm of the window's length. Blocks come from panes, which are the state;
-they are part of no snapshot.
+Without blocks, a window of many panes would merge all of them again each time it slides by a few. A block merges four
+neighbouring panes, the next size merges four such blocks, and so on. Blocks are created when a window first needs them.
+So a window consists of a few blocks of each size, and their number grows with the logarithm of the window's length.
+Blocks are derived from panes, which are the state. They are not part of snapshots.
 """
 
 from __future__ import annotations
@@ -16,35 +16,46 @@ from flinkpy.state.accumulators import Accumulator
 from flinkpy.state.pane_table import PaneTable
 from flinkpy.streaming.operators.windowing_columns.distinct import distinct_codes
 
-#: Blocks, or panes, in a block of the next size.
+#: The number of panes or blocks in a block of the next size.
 _FAN_OUT = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`accumulators` have one slot per key; `keys` are the numbers of the keys, in order."""
+    """The merged contents of several panes.
+
+    Attributes:
+        keys: the numbers of the keys, in order.
+        accumulators: the accumulators, with one slot per key.
+    """
 
     keys: np.ndarray
     accumulators: list[Accumulator]
 
 
 class PaneBlocks:
-    """Thread: task thread."""
+    """Merges runs of panes and keeps the results for the windows that share them. Thread: task thread.
+
+    Without blocks, a window of many panes would merge all of them again each time it slides by a few. A block merges
+    four neighbouring panes, the next size merges four such blocks, and so on. Blocks are created when a window first
+    needs them. So a window consists of a few blocks of each size, and their number grows with the logarithm of the
+    window's length. Blocks are derived from panes, which are the state. They are not part of snapshots.
+    """
 
     def __init__(self, table: PaneTable) -> None:
         self._table = table
-        #: By size (panes in a block) and number of the block.
+        #: The blocks by size (in panes) and number.
         self._blocks: dict[int, dict[int, Block]] = {}
         self._numbering = table.key_numbering
 
     def run(self, panes: np.ndarray, first: int, end: int) -> Block:
-        """What the panes from `first` to `end`, exclusive, have together.
+        """Returns the merged contents of the panes from `first` up to, but not including, `end`.
 
         Args:
-            panes: all that there are, in order.
+            panes: all existing panes, in order.
         """
         if self._numbering != self._table.key_numbering:
-            # The keys have other numbers now.
+            # The numbers of the keys have changed.
             self._blocks.clear()
             self._numbering = self._table.key_numbering
         blocks: list[Block] = []
@@ -61,7 +72,7 @@ class PaneBlocks:
     def _collect(
         self, panes: np.ndarray, first: int, end: int, size: int, blocks: list[Block], single: list[int]
     ) -> None:
-        """Blocks of `size` and smaller ones that together are the panes from `first` to `end`."""
+        """Collects the blocks of `size` and smaller, and the single panes, that make up the panes `first` to `end`."""
         low, high = np.searchsorted(panes, [first, end]).tolist()
         if high - low <= 2 or size == 1:
             single += panes[low:high].tolist()
@@ -107,14 +118,14 @@ class PaneBlocks:
         return Block(keys, accumulators)
 
     def changed(self, panes: np.ndarray) -> None:
-        """These panes have got more records: blocks with them are of no use."""
+        """Drops the blocks that contain these panes, which have got more records."""
         for size, known in self._blocks.items():
             if known:
                 for number in np.unique(panes // size).tolist():
                     known.pop(number, None)
 
     def drop_before(self, pane: int) -> None:
-        """No window with an earlier pane will be asked for."""
+        """Drops blocks with panes before `pane`. No window needs them any more."""
         for size, known in self._blocks.items():
             for number in [number for number in known if number * size < pane]:
                 del known[number]

@@ -1,7 +1,7 @@
 """PaneWindowOperator: tumbling and sliding windows over columns.
 
-A record is aggregated into its pane, once; when a window ends the panes it is made of are merged, all windows that are
-due and all their keys in one vectorised pass.
+Each record is aggregated once, into its pane. When a window ends, its panes are merged. One vectorised pass merges all
+due windows and all their keys.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from flinkpy.streaming.operators.windowing_columns.pane_blocks import PaneBlocks
 from flinkpy.streaming.operators.windowing_columns.panes import Panes
 from flinkpy.streaming.operators.windowing_columns.turns import turns_of
 
-#: Windows with no more entries than these together are put together in one pass.
+#: The maximum number of entries of the windows that are merged in one pass.
 _MAX_ENTRIES = 65_536
-#: Windows of more panes and entries than these are made of blocks of panes.
+#: Windows with at least this many panes and entries are built from blocks of panes.
 _MIN_PANES_FOR_BLOCKS = 8
 _MIN_ENTRIES_FOR_BLOCKS = 16_384
 
 
 class PaneWindowOperator(ColumnWindowOperator):
-    """Thread: task thread."""
+    """Runs tumbling and sliding windows over columns. Thread: task thread."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class PaneWindowOperator(ColumnWindowOperator):
         super().__init__(spec, input_type, context, output, side_outputs)
         self._panes = Panes(spec.size_ms, spec.slide_ms, spec.offset_ms)
         self._lateness = spec.allowed_lateness_ms if spec.is_event_time else 0
-        #: Blocks are of earlier panes only.
+        #: Blocks only contain panes before this one.
         self._blocks_until = MIN_WATERMARK
 
     def create_table(self, key_types: list[pa.DataType], aggregates: list[AggregateColumn]) -> None:
@@ -66,17 +66,17 @@ class PaneWindowOperator(ColumnWindowOperator):
         self._add_apart(batch, key_columns, panes)
 
     def _first_kept(self, progress: Any) -> Any:
-        """The first pane that is in a window which still takes records."""
+        """Returns the first pane of a window that still accepts records."""
         return (self._panes.last_ended(progress - self._lateness) + 1) * self._panes.per_slide
 
     def _first_on_time(self, progress: Any) -> Any:
-        """The first pane that may take records without a window firing for them at once."""
+        """Returns the first pane that accepts records without making a window fire at once."""
         if not self._lateness:
             return self._first_kept(progress)
         return self._panes.last_ended(progress) * self._panes.per_slide + self._panes.per_window
 
     def _add_apart(self, batch: Batch, key_columns: list[pa.Array], panes: np.ndarray) -> None:
-        """Where some records may be late, or in no window."""
+        """Adds a batch in which some records may be late or in no window."""
         progress = self.progress_of(key_columns)
         is_kept = panes >= self._first_kept(progress)
         is_late = ~is_kept
@@ -104,7 +104,7 @@ class PaneWindowOperator(ColumnWindowOperator):
         return slots
 
     def _note_added(self, panes: np.ndarray) -> None:
-        """Panes of windows that have fired may be part of blocks; they get records where other windows still run."""
+        """Drops blocks with panes that got records. A pane of a fired window gets records if another window is open."""
         if int(panes.min()) < self._blocks_until:
             self._blocks.changed(panes[panes < self._blocks_until])
 
@@ -145,7 +145,7 @@ class PaneWindowOperator(ColumnWindowOperator):
                 self._emit_keys(np.full(len(slots), window), block.keys, results)
 
     def _emit_windows(self, windows: np.ndarray, slots: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> None:
-        """Window i has the entries in slots `slots[begins[i]:ends[i]]`."""
+        """Merges and emits windows. Window i has the entries `slots[begins[i]:ends[i]]`."""
         sizes = ends - begins
         pieces = (np.cumsum(sizes) - sizes) // _MAX_ENTRIES
         starts = np.flatnonzero(np.append(True, pieces[1:] != pieces[:-1])).tolist()
@@ -153,7 +153,7 @@ class PaneWindowOperator(ColumnWindowOperator):
             counts = sizes[start:stop]
             numbers = np.repeat(np.arange(stop - start), counts)
             if self._panes.per_window == 1:
-                # Panes in order are windows in order.
+                # Each window has one pane, so panes in order are windows in order.
                 chosen = slots[begins[start] : ends[stop - 1]]
                 self._emit(windows[start:stop].take(numbers), chosen, self._table.results(chosen))
                 continue
@@ -162,8 +162,8 @@ class PaneWindowOperator(ColumnWindowOperator):
             self._merge(windows[start:stop], numbers, chosen)
 
     def _merge(self, windows: np.ndarray, numbers: np.ndarray, slots: np.ndarray) -> None:
-        """The entry in `slots[i]` belongs to window `windows[numbers[i]]`: put those of one window and key together."""
-        # Window and key in one number, in bits of their own.
+        """Merges the entries of each window and key. The entry `slots[i]` belongs to window `windows[numbers[i]]`."""
+        # Combine the window and the key in one number.
         bits = self._table.num_keys.bit_length()
         codes = (numbers << bits) | self._table.key_numbers(slots)
         distinct, groups = distinct_codes(codes, len(windows) << bits)
@@ -185,12 +185,12 @@ class PaneWindowOperator(ColumnWindowOperator):
         first = self._panes.last_ended(self.fired_until) + 1
         return int(self._panes.end_of(max(int(self._panes.first_window(panes[0])), first))) - 1
 
-    # -- late records that are still taken ---------------------------------------------------------------------------
+    # -- late records that are still accepted ------------------------------------------------------------------------
 
     def _add_and_fire(self, batch: Batch, panes: np.ndarray, rows: np.ndarray, progress: Any) -> None:
-        """Records whose windows have fired but are kept: each of these windows fires again for each such record.
+        """Adds records whose windows have fired but are kept. Each such record makes its windows fire again.
 
-        Records of one key come one after the other, in turns; those of different keys do not see each other.
+        The records of one key are processed in turns, one after the other. Different keys are independent.
         """
         columns = batch.values
         assert isinstance(columns, pa.RecordBatch) and self.inputs is not None
@@ -209,7 +209,7 @@ class PaneWindowOperator(ColumnWindowOperator):
             keys = table.key_numbers(slots)
             counts = lasts.take(turn_rows) - firsts.take(turn_rows) + 1
             records = np.repeat(np.arange(len(turn_rows)), counts)
-            # The windows of a record from the last to the first, as Flink assigns them.
+            # The windows of a record go from the last to the first, as in Flink.
             back = np.arange(len(records)) - np.repeat(np.cumsum(counts) - counts, counts)
             windows = lasts.take(turn_rows).take(records) - back
             window_keys = keys.take(records)

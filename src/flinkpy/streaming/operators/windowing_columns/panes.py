@@ -1,8 +1,8 @@
-"""Panes: the slices of time that tumbling and sliding windows are made of.
+"""Panes: the slices of time that tumbling and sliding windows consist of, and their merged contents.
 
-Windows of `size` ms begin every `slide` ms. Cut at multiples of their greatest common divisor, time falls into panes,
-and each window is a run of whole panes: window w is panes `w * per_slide` to `w * per_slide + per_window`, exclusive.
-So a record goes into one pane, however many windows it is in. All methods take ints or int64 arrays.
+Windows of `size` ms start every `slide` ms. The greatest common divisor of both is the length of a pane. Each window is
+a run of whole panes: window w has the panes from `w * per_slide` up to, but not including, `w * per_slide +
+per_window`. So each record belongs to one pane, independent of the number of its windows.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import numpy as np
 
 
 class Panes:
-    """Attributes:
-    per_window, per_slide: numbers of panes.
-    has_gaps: whether there is time that is in no window.
+    """Computes panes and windows. All methods take ints or int64 arrays.
+
+    Attributes:
+        per_window, per_slide: the number of panes per window and per slide.
+        has_gaps: True if some times are in no window.
     """
 
     def __init__(self, size_ms: int, slide_ms: int, offset_ms: int) -> None:
@@ -35,33 +37,33 @@ class Panes:
         return pane % self.per_slide >= self.per_window
 
     def first_window(self, pane: Any) -> Any:
-        """Of those that the pane is in; greater than `last_window` in a gap."""
+        """Returns the first window of the pane. It is greater than `last_window` for a pane in a gap."""
         return -((self.per_window - 1 - pane) // self.per_slide)
 
     def last_window(self, pane: Any) -> Any:
         return pane // self.per_slide
 
     def start_of(self, window: Any) -> Any:
-        """First ms of it."""
+        """Returns the first ms of the window."""
         return self._offset + window * self._slide
 
     def end_of(self, window: Any) -> Any:
-        """First ms behind it."""
+        """Returns the first ms after the window."""
         return self._offset + window * self._slide + self._size
 
     def last_ended(self, time: Any) -> Any:
-        """The last window whose last ms is not after `time`."""
+        """Returns the last window whose last ms is at or before `time`."""
         return (time - self._offset - self._size + 1) // self._slide
 
     def windows_of(self, panes: np.ndarray, first: int, last: int) -> np.ndarray:
-        """int64[n]: the windows from `first` to `last` that have any of these panes, which are in order."""
+        """Returns the windows from `first` to `last` that contain any of these panes (in order), as int64[n]."""
         first = max(first, int(self.first_window(panes[0])))
         last = min(last, int(self.last_window(panes[-1])))
         if first > last:
             return np.empty(0, dtype=np.int64)
         lows = np.maximum(self.first_window(panes), first)
         highs = np.minimum(self.last_window(panes), last)
-        # Each window once: with the first of its panes.
+        # Count each window once, at the first of its panes.
         lows[1:] = np.maximum(lows[1:], np.maximum.accumulate(highs)[:-1] + 1)
         counts = np.maximum(highs - lows + 1, 0)
         before = np.cumsum(counts) - counts

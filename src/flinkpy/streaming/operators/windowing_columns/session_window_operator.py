@@ -1,7 +1,8 @@
-"""SessionWindowOperator: sessions over columns.
+"""SessionWindowOperator: session windows over columns.
 
-The records of a batch and the open sessions of their keys are merged in one vectorised pass. Where a record may be
-late, or a session must fire for it at once, it matters what came before it: records of such keys are taken in turns.
+The records of a batch and the open sessions of their keys are merged in one vectorised pass. If a record may be late,
+or makes a session fire at once, the result depends on the records before it. The records of such keys are processed in
+turns.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from flinkpy.streaming.operators.windowing_columns.turns import turns_of
 
 
 class SessionWindowOperator(ColumnWindowOperator):
-    """Thread: task thread."""
+    """Runs session windows over columns. Thread: task thread."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class SessionWindowOperator(ColumnWindowOperator):
         self._add_in_turns(batch, numbers, self.progress_of(key_columns))
 
     def _add_in_turns(self, batch: Batch, numbers: np.ndarray, progress: Any) -> None:
-        """Where the session of some record alone would have ended already."""
+        """Adds a batch with records whose session, if it had only this record, would have ended already."""
         starts = batch.timestamps
         assert starts is not None
         is_over = starts + self._gap - 1 <= progress
@@ -60,7 +61,7 @@ class SessionWindowOperator(ColumnWindowOperator):
         has_over[numbers[is_over]] = True
         in_turn = has_over.take(numbers)
         self._add_rows(batch, numbers, np.flatnonzero(~in_turn))
-        # What is late and has nothing to go into, neither here nor in the batch.
+        # Drop late records whose key has no open session and no record in the batch that is on time.
         is_late = starts + self._gap - 1 + self._lateness <= progress
         has_place = np.zeros(self._table.num_keys, dtype=bool)
         has_place[numbers[~is_late]] = True
@@ -85,7 +86,7 @@ class SessionWindowOperator(ColumnWindowOperator):
         progress: np.ndarray,
         fired: list[tuple[np.ndarray, ...]],
     ) -> None:
-        """Records of which no key has two, but for those that are on time."""
+        """Adds the records of one turn. Only records that are on time may share their key with others."""
         table = self._table
         assert batch.timestamps is not None
         starts = batch.timestamps.take(rows)
@@ -102,7 +103,7 @@ class SessionWindowOperator(ColumnWindowOperator):
             fired.append((rows, table.key_numbers(slots), table.starts(slots), table.ends(slots), *results))
 
     def _emit_fired(self, fired: list[tuple[np.ndarray, ...]]) -> None:
-        """In the order of the records."""
+        """Emits the fired sessions in the order of the records."""
         if not fired:
             return
         rows, keys, starts, ends = (np.concatenate([part[i] for part in fired]) for i in range(4))
@@ -126,7 +127,7 @@ class SessionWindowOperator(ColumnWindowOperator):
         table = self._table
         slots = table.take_ended(time)
         due = slots[table.ends(slots) - 1 > self.fired_until]
-        # In the order of their ends; keys in the order in which they came.
+        # Emit sessions in the order of their ends, and of keys in the order of their first records.
         due = due[np.argsort(table.key_numbers(due), kind="stable")]
         due = due[np.argsort(table.ends(due), kind="stable")]
         if len(due):

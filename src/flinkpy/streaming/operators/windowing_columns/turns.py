@@ -1,4 +1,4 @@
-"""Turns: the records of a batch in as few parts as it takes for records of one key to come one after the other."""
+"""turns_of: splits a batch into parts, so that the records of one key are processed one after the other."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import numpy as np
 
 
 def turns_of(keys: np.ndarray, is_alone: np.ndarray) -> list[np.ndarray]:
-    """Positions of the records, in parts; each key's records are in order over the parts.
+    """Splits records into as few parts as possible. Returns the positions of the records of each part.
+
+    The records of one key are in order over the parts.
 
     Args:
-        keys: int64[n].
-        is_alone: bool[n]: the record must be the only one of its key in its part. Others may be with neighbours of
-            their key.
+        keys: int64[n]: the key of each record.
+        is_alone: bool[n]: True if the record must be the only one of its key in its part. Other records may share a
+            part with their neighbours of the same key.
     """
     if not len(keys):
         return []
