@@ -37,18 +37,18 @@ def registry() -> AccumulatorRegistry:
     return AccumulatorRegistry(ManualClock(1_000))
 
 
-def test_a_name_is_added_once_per_task(registry: AccumulatorRegistry) -> None:
+def test_a_name_can_be_added_once_per_task(registry: AccumulatorRegistry) -> None:
     registry.add("n", IntCounter())
     with pytest.raises(UnsupportedOperationError, match="'n' already exists"):
         registry.add("n", IntCounter())
 
 
-def test_only_accumulators_are_taken(registry: AccumulatorRegistry) -> None:
+def test_only_accumulators_can_be_added(registry: AccumulatorRegistry) -> None:
     with pytest.raises(TypeError, match="'n' must be an Accumulator, not a int"):
         registry.add("n", 3)  # type: ignore[arg-type]
 
 
-def test_a_counter_that_is_there_is_given_again_and_another_kind_is_refused(registry: AccumulatorRegistry) -> None:
+def test_get_or_add_returns_the_existing_counter_and_refuses_another_kind(registry: AccumulatorRegistry) -> None:
     counter = registry.get_or_add("n", IntCounter)
     assert registry.get_or_add("n", IntCounter) is counter
     assert registry.get("n") is counter
@@ -57,7 +57,7 @@ def test_a_counter_that_is_there_is_given_again_and_another_kind_is_refused(regi
         registry.get_or_add("n", Histogram)
 
 
-def test_a_snapshot_shows_the_values_of_its_moment(registry: AccumulatorRegistry) -> None:
+def test_a_snapshot_contains_the_values_at_its_time(registry: AccumulatorRegistry) -> None:
     counter = registry.get_or_add("n", IntCounter)
     counter.add(3)
     assert registry.snapshot == {}
@@ -66,7 +66,7 @@ def test_a_snapshot_shows_the_values_of_its_moment(registry: AccumulatorRegistry
     assert pickle.loads(registry.snapshot["n"]).get_local_value() == 3
 
 
-def test_a_snapshot_is_asked_for_once_and_not_too_often() -> None:
+def test_a_snapshot_is_requested_once_and_not_too_often() -> None:
     clock = ManualClock(1_000)
     registry = AccumulatorRegistry(clock)
     assert not registry.wants_snapshot()  # nothing is there
@@ -79,7 +79,7 @@ def test_a_snapshot_is_asked_for_once_and_not_too_often() -> None:
     assert registry.wants_snapshot()
 
 
-def test_what_cannot_be_pickled_is_reported_as_a_failure(registry: AccumulatorRegistry) -> None:
+def test_an_accumulator_that_cannot_be_pickled_is_reported_as_a_failure(registry: AccumulatorRegistry) -> None:
     registry.add("bad", Locked())
     registry.get_or_add("good", IntCounter).add(2)
     registry.take_snapshot()
@@ -88,7 +88,7 @@ def test_what_cannot_be_pickled_is_reported_as_a_failure(registry: AccumulatorRe
     assert pickle.loads(registry.snapshot["good"]).get_local_value() == 2
 
 
-def test_what_was_restored_is_merged_into_what_functions_register(registry: AccumulatorRegistry) -> None:
+def test_restored_accumulators_are_merged_into_registered_ones(registry: AccumulatorRegistry) -> None:
     before = AccumulatorRegistry(ManualClock(0))
     for number in (1, 2):
         before.get_or_add("counted", IntCounter).add(number)
@@ -104,7 +104,7 @@ def test_what_was_restored_is_merged_into_what_functions_register(registry: Accu
     assert values == {"counted": 1_103, "not registered again": 20}
 
 
-def test_a_failure_stays_one_over_a_restore(registry: AccumulatorRegistry) -> None:
+def test_a_failure_survives_a_restore(registry: AccumulatorRegistry) -> None:
     before = AccumulatorRegistry(ManualClock(0))
     before.add("bad", Locked())
     before.take_snapshot()
@@ -114,15 +114,15 @@ def test_a_failure_stays_one_over_a_restore(registry: AccumulatorRegistry) -> No
     assert isinstance(pickle.loads(registry.snapshot["bad"]), AccumulatorFailure)
 
 
-def test_what_cannot_be_restored_is_named(registry: AccumulatorRegistry) -> None:
+def test_an_accumulator_that_cannot_be_restored_is_named(registry: AccumulatorRegistry) -> None:
     with pytest.raises(StateRestoreError, match="accumulator 'n' of the checkpoint cannot be restored"):
         registry.restore([{"n": b"no pickle"}])
 
 
-def test_what_is_too_large_is_reported_as_a_failure(
+def test_an_accumulator_that_is_too_large_is_reported_as_a_failure(
     registry: AccumulatorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accumulator_registry, "MAX_BYTES", 10)
     registry.get_or_add("n", IntCounter)
     registry.take_snapshot()
-    assert "all of a task may have 10" in pickle.loads(registry.snapshot["n"]).reason
+    assert "all accumulators of a task may only have 10" in pickle.loads(registry.snapshot["n"]).reason

@@ -28,25 +28,25 @@ def after_batches(
     return sizes
 
 
-def test_fast_records_come_to_the_largest_batches_soon() -> None:
+def test_fast_records_soon_get_the_largest_batches() -> None:
     assert after_batches(3)[-1] == MAX_BATCH_ROWS
 
 
 @pytest.mark.parametrize("record_ms", [1, 8, 50, 3_000])
-def test_records_that_compute_have_batches_of_bearable_length_from_the_second_on(record_ms: int) -> None:
+def test_records_that_need_cpu_time_get_short_batches_from_the_second_on(record_ms: int) -> None:
     _, *later = after_batches(4, record_cpu_ms=record_ms)
 
     assert all(rows == 1 or rows * record_ms <= 20 for rows in later)
 
 
 @pytest.mark.parametrize("record_ms", [1, 8, 50, 3_000])
-def test_records_that_wait_have_batches_of_bearable_length_from_the_second_on(record_ms: int) -> None:
+def test_records_that_wait_get_short_batches_from_the_second_on(record_ms: int) -> None:
     _, *later = after_batches(4, record_wait_ms=record_ms)
 
     assert all(rows == 1 or rows * record_ms <= 100 for rows in later)
 
 
-def test_one_slow_batch_is_made_up_for_in_a_few() -> None:
+def test_the_size_recovers_from_one_slow_batch_in_a_few_steps() -> None:
     clock = ManualClock(0)
     size = AdaptiveBatchSize(clock)
     size.begin()
@@ -63,13 +63,13 @@ def test_one_slow_batch_is_made_up_for_in_a_few() -> None:
     assert sizes == [8, 64, 512, 4_096, 32_768, MAX_BATCH_ROWS]
 
 
-def test_waiting_that_smaller_batches_do_not_shorten_makes_them_no_smaller() -> None:
+def test_waiting_independent_of_the_batch_size_does_not_shrink_batches() -> None:
     *_, last = after_batches(20, batch_wait_ms=500)
 
     assert last == MAX_BATCH_ROWS
 
 
-def test_preemption_is_no_cost() -> None:
+def test_preemption_does_not_shrink_batches() -> None:
     """Three of four time slices go to others: 10 ms of CPU time take 40 ms."""
     alone = after_batches(20, record_cpu_ms=0.001)
     beside_others = after_batches(20, record_cpu_ms=0.001, record_wait_ms=0.003)
@@ -77,13 +77,13 @@ def test_preemption_is_no_cost() -> None:
     assert beside_others[-1] == alone[-1] > 8_000
 
 
-def test_batches_take_longer_where_their_fixed_cost_is_high() -> None:
+def test_a_high_fixed_cost_allows_longer_batches() -> None:
     sizes = after_batches(40, record_cpu_ms=0.01, batch_cpu_ms=3)
 
     assert 27 <= sizes[-1] * 0.01 <= 75
 
 
-def test_a_batch_that_is_not_full_says_nothing_about_larger_ones() -> None:
+def test_a_batch_that_is_not_full_does_not_grow_the_size() -> None:
     size = AdaptiveBatchSize(ManualClock(0))
     size.begin()
     size.end(INITIAL_BATCH_ROWS - 1)
@@ -91,7 +91,7 @@ def test_a_batch_that_is_not_full_says_nothing_about_larger_ones() -> None:
     assert size.rows == INITIAL_BATCH_ROWS
 
 
-def test_a_limit_holds_whatever_batches_cost() -> None:
+def test_a_limit_holds_for_batches_of_any_cost() -> None:
     size = AdaptiveBatchSize(ManualClock(0))
     size.limit(1_000)
     for _ in range(10):

@@ -46,7 +46,7 @@ def open_harness(opened: list[AsyncHarness], function: AsyncBatchFunction, **set
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_records_are_asked_for_together_and_each_has_its_own_results(opened: Any, ordered: bool) -> None:
+def test_one_call_gets_several_records_and_each_record_gets_its_own_results(opened: Any, ordered: bool) -> None:
     function = Noting()
     harness = open_harness(opened, function, ordered=ordered, capacity=40, max_batch_size=10)
     for begin in range(0, 3000, 300):
@@ -64,7 +64,7 @@ def test_records_are_asked_for_together_and_each_has_its_own_results(opened: Any
     assert sum(map(len, function.batches)) == 3000
 
 
-def test_a_record_alone_does_not_wait_for_others(opened: Any) -> None:
+def test_a_single_record_does_not_wait_for_others(opened: Any) -> None:
     function = Noting()
     harness = open_harness(opened, function, max_batch_size=1000)
     harness.process([4])
@@ -95,7 +95,7 @@ def test_a_call_that_takes_too_long_times_out_for_each_of_its_records(opened: An
         (None, "TypeError"),
     ],
 )
-def test_results_are_one_list_per_record(opened: Any, results: Any, message: str) -> None:
+def test_results_must_be_one_list_per_record(opened: Any, results: Any, message: str) -> None:
     class Wrong(AsyncBatchFunction):
         async def async_invoke_batch(self, values: list[int]) -> Any:
             return results

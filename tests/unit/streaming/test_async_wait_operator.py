@@ -49,7 +49,7 @@ class TestRoom:
             rows += 1000
         return rows
 
-    def test_more_records_wait_where_calls_end_before_the_next_ones_come(self, opened: Any) -> None:
+    def test_the_waiting_room_grows_if_calls_finish_before_the_next_batch(self, opened: Any) -> None:
         harness = open_harness(opened, Doubling(), ordered=True, capacity=10)
         assert self.fill(harness) == 2000
         harness.drain()
@@ -61,7 +61,7 @@ class TestRoom:
             assert self.fill(harness) <= 10 + MAX_WAITING_ROWS + 1000
             harness.drain()
 
-    def test_no_more_wait_where_calls_take_their_time(self, opened: Any) -> None:
+    def test_the_waiting_room_stays_small_if_calls_are_slow(self, opened: Any) -> None:
         function = Gated()
         harness = open_harness(opened, function, ordered=True, capacity=10)
         for first in (0, 2000, 4000):
@@ -73,7 +73,7 @@ class TestRoom:
 
 
 class TestOrder:
-    def test_ordered_results_come_in_the_order_of_the_records_whichever_ends_first(self, opened: Any) -> None:
+    def test_ordered_results_keep_the_order_of_the_records(self, opened: Any) -> None:
         function = Gated()
         harness = open_harness(opened, function, ordered=True)
         harness.process([1, 2, 3])
@@ -82,7 +82,7 @@ class TestOrder:
         function.let(1)
         assert harness.drain() == [10, 20, 30]
 
-    def test_unordered_results_come_as_they_are_ready(self, opened: Any) -> None:
+    def test_unordered_results_come_as_soon_as_they_are_ready(self, opened: Any) -> None:
         function = Gated()
         harness = open_harness(opened, function)
         harness.process([1, 2, 3])
@@ -94,7 +94,7 @@ class TestOrder:
         assert harness.drain() == [30, 10, 20]
 
     @pytest.mark.parametrize("ordered", [True, False])
-    def test_no_result_overtakes_a_watermark_and_no_watermark_a_result(self, opened: Any, ordered: bool) -> None:
+    def test_results_and_watermarks_do_not_overtake_each_other(self, opened: Any, ordered: bool) -> None:
         function = Gated()
         harness = open_harness(opened, function, ordered=ordered)
         harness.process([1, 2], [1, 2])
@@ -109,13 +109,13 @@ class TestOrder:
         assert sorted(harness.output.rows[:2]) == [10, 20]
         assert harness.output.rows[2:] == [30]
 
-    def test_a_watermark_with_nothing_before_it_goes_through_at_once(self, opened: Any) -> None:
+    def test_a_watermark_without_waiting_records_passes_at_once(self, opened: Any) -> None:
         harness = open_harness(opened, Gated())
         harness.watermark(7)
         assert harness.output.items == [Watermark(7)]
 
     @pytest.mark.parametrize("ordered", [True, False])
-    def test_watermarks_that_wait_together_become_the_last_of_them(self, opened: Any, ordered: bool) -> None:
+    def test_consecutive_waiting_watermarks_collapse_to_the_last_one(self, opened: Any, ordered: bool) -> None:
         function = Gated()
         harness = open_harness(opened, function, ordered=ordered)
         harness.process([1], [1])
@@ -126,7 +126,7 @@ class TestOrder:
         assert harness.operator.is_drained
 
     @pytest.mark.parametrize("ordered", [True, False])
-    def test_idleness_stays_between_the_records_where_it_was(self, opened: Any, ordered: bool) -> None:
+    def test_idleness_keeps_its_place_between_the_records(self, opened: Any, ordered: bool) -> None:
         function = Gated()
         harness = open_harness(opened, function, ordered=ordered)
         harness.process([1])
@@ -166,7 +166,7 @@ class TestRecords:
         assert harness.drain() == [2, 4, 6]
 
     @pytest.mark.parametrize("ordered", [True, False])
-    def test_every_record_has_its_results_once_through_many_batches(self, opened: Any, ordered: bool) -> None:
+    def test_every_record_of_many_batches_has_its_results_once(self, opened: Any, ordered: bool) -> None:
         class Uneven(AsyncFunction):
             async def async_invoke(self, value: int) -> list[int]:
                 for _ in range(value % 4):
@@ -200,7 +200,7 @@ class TestCallsThatWaitForNothing:
             return [value * 10] * (value % 3)
 
     @pytest.mark.parametrize("capacity", [1, 2, 100])
-    def test_what_is_done_before_a_call_that_waits_is_emitted(self, opened: Any, capacity: int) -> None:
+    def test_results_before_a_waiting_call_are_emitted(self, opened: Any, capacity: int) -> None:
         function = self.Mixed()
         harness = open_harness(opened, function, ordered=True, capacity=capacity)
         harness.process([0, 1, 2, 3, 4, 5], [5, 6, 7, 8, 9, 10])
@@ -223,7 +223,7 @@ class TestCallsThatWaitForNothing:
         assert harness.output.timestamps == [1, 4, 7, 5, 2]
 
     @pytest.mark.parametrize("ordered", [True, False])
-    def test_a_checkpoint_holds_those_that_wait_and_no_others(self, opened: Any, ordered: bool) -> None:
+    def test_a_checkpoint_contains_only_waiting_records(self, opened: Any, ordered: bool) -> None:
         function = self.Mixed()
         harness = open_harness(opened, function, ordered=ordered)
         harness.process([1, 4, 2, 7], [1, 4, 2, 7])
@@ -234,7 +234,7 @@ class TestCallsThatWaitForNothing:
         function.gated.let(2)
         harness.drain()
 
-    def test_a_call_that_waits_after_others_times_out_alone(self, opened: Any) -> None:
+    def test_a_waiting_call_after_fast_ones_times_out_alone(self, opened: Any) -> None:
         class Patient(self.Mixed):  # type: ignore[name-defined, misc]
             def timeout(self, value: int) -> list[str]:
                 return [f"late {value}"]
@@ -244,7 +244,7 @@ class TestCallsThatWaitForNothing:
         assert harness.drain() == [10, 40, "late 2", 70]
 
     @pytest.mark.parametrize("waits", [False, True])
-    def test_a_failure_after_others_names_its_own_record(self, opened: Any, waits: bool) -> None:
+    def test_a_failing_call_after_fast_ones_names_its_own_record(self, opened: Any, waits: bool) -> None:
         class Failing(AsyncFunction):
             async def async_invoke(self, value: str) -> list[str]:
                 if value == "bad":
@@ -260,7 +260,7 @@ class TestCallsThatWaitForNothing:
         assert "during handling input 'bad'" in failure.value.remote_traceback
         assert 'raise ValueError("no good")' in failure.value.remote_traceback
 
-    def test_every_call_runs_in_a_task_and_may_set_limits_to_itself(self, opened: Any) -> None:
+    def test_every_call_runs_in_a_task_and_may_use_its_own_timeout(self, opened: Any) -> None:
         class Limiting(AsyncFunction):
             async def async_invoke(self, value: int) -> list[Any]:
                 assert asyncio.current_task() is not None
@@ -275,7 +275,7 @@ class TestCallsThatWaitForNothing:
         harness.process([0, 1, 2, 3])
         assert harness.drain() == [0, 1, "late", 2, 3, "late"]
 
-    def test_a_first_attempt_that_was_good_enough_is_the_only_one(self, opened: Any) -> None:
+    def test_a_successful_first_attempt_is_not_retried(self, opened: Any) -> None:
         calls: list[int] = []
 
         class Counting(AsyncFunction):
@@ -295,7 +295,7 @@ class TestCallsThatWaitForNothing:
 
 class TestCapacity:
     @pytest.mark.parametrize("ordered", [True, False])
-    def test_no_more_calls_are_under_way_than_the_capacity(self, opened: Any, ordered: bool) -> None:
+    def test_the_number_of_running_calls_stays_within_the_capacity(self, opened: Any, ordered: bool) -> None:
         class Counting(AsyncFunction):
             def __init__(self) -> None:
                 self.now = self.most = 0
@@ -324,7 +324,7 @@ class TestCapacity:
         function.let(0)
         assert harness.drain() == [value * 10 for value in range(10)]
 
-    def test_the_operator_takes_no_more_while_it_is_full_and_wakes_the_task_when_it_is_not(self, opened: Any) -> None:
+    def test_a_full_operator_takes_no_batches_and_wakes_the_task_when_it_has_room(self, opened: Any) -> None:
         function = Gated()
         harness = open_harness(opened, function, capacity=2)
         assert harness.operator.is_writable
@@ -337,7 +337,7 @@ class TestCapacity:
 
 
 class TestTimeouts:
-    def test_a_call_that_takes_too_long_is_cancelled_and_timeout_gives_the_results(self, opened: Any) -> None:
+    def test_a_slow_call_is_canceled_and_timeout_returns_the_results(self, opened: Any) -> None:
         class Patient(Gated):
             def timeout(self, value: Any) -> list[Any]:
                 return [("timed out", value)]
@@ -349,13 +349,13 @@ class TestTimeouts:
         assert harness.drain() == [("timed out", 1), 20, ("timed out", 3)]
         function.wait_until(lambda: sorted(function.cancelled) == [1, 3])
 
-    def test_without_a_timeout_of_its_own_the_function_fails_and_names_the_record(self, opened: Any) -> None:
+    def test_a_function_without_timeout_method_fails_and_names_the_record(self, opened: Any) -> None:
         harness = open_harness(opened, Gated(), timeout_ms=20)
         with pytest.raises(FunctionError, match="Async function call has timed out for input: 4"):
             harness.process([4])
             harness.drain()
 
-    def test_a_call_that_ignores_its_cancellation_does_not_hold_its_place(self, opened: Any) -> None:
+    def test_a_call_that_ignores_its_cancellation_frees_its_place(self, opened: Any) -> None:
         class Stubborn(AsyncFunction):
             def __init__(self) -> None:
                 self.may_end = asyncio.Event()
@@ -377,7 +377,7 @@ class TestTimeouts:
         harness.process(list(range(10)))
         assert harness.drain() == ["late", *range(1, 10)]
 
-    def test_a_thousand_calls_at_once_time_out_each_once(self, opened: Any) -> None:
+    def test_a_thousand_concurrent_calls_time_out_once_each(self, opened: Any) -> None:
         class Never(Gated):
             def timeout(self, value: Any) -> list[Any]:
                 return [value]
@@ -386,7 +386,7 @@ class TestTimeouts:
         harness.process(list(range(1000)))
         assert sorted(harness.drain()) == list(range(1000))
 
-    def test_calls_that_are_fast_enough_do_not_time_out(self, opened: Any) -> None:
+    def test_fast_calls_do_not_time_out(self, opened: Any) -> None:
         harness = open_harness(opened, Doubling(), timeout_ms=60_000)
         harness.process([1])
         assert harness.drain() == [2]
@@ -410,7 +410,7 @@ class Flaky(AsyncFunction):
 
 class TestRetries:
     @pytest.mark.parametrize("raises", [True, False])
-    def test_a_call_is_tried_again_while_the_predicate_says_so(self, opened: Any, raises: bool) -> None:
+    def test_a_call_is_retried_while_the_predicate_holds(self, opened: Any, raises: bool) -> None:
         strategy = AsyncRetryStrategy.fixed_delay(5, 1, empty_result_predicate, has_exception_predicate)
         function = Flaky(raises=raises)
         harness = open_harness(opened, function, retry=strategy, timeout_ms=60_000)
@@ -418,7 +418,7 @@ class TestRetries:
         assert sorted(harness.drain()) == [1, 2, 3, 4]
         assert function.attempts == {1: 1, 2: 2, 3: 3, 4: 4}
 
-    def test_after_the_last_attempt_its_result_counts(self, opened: Any) -> None:
+    def test_the_result_of_the_last_attempt_counts(self, opened: Any) -> None:
         strategy = AsyncRetryStrategy.fixed_delay(2, 1, empty_result_predicate, None)
         function = Flaky(raises=False)
         harness = open_harness(opened, function, retry=strategy, timeout_ms=60_000)
@@ -426,33 +426,33 @@ class TestRetries:
         assert harness.drain() == []
         assert function.attempts == {9: 3}
 
-    def test_after_the_last_attempt_its_exception_fails_the_task(self, opened: Any) -> None:
+    def test_the_exception_of_the_last_attempt_fails_the_task(self, opened: Any) -> None:
         strategy = AsyncRetryStrategy.fixed_delay(2, 1, None, has_exception_predicate)
         harness = open_harness(opened, Flaky(raises=True), retry=strategy, timeout_ms=60_000)
         harness.process([9])
         with pytest.raises(FunctionError, match="attempt 3 of 9"):
             harness.drain()
 
-    def test_exceptions_are_not_tried_again_where_only_results_are(self, opened: Any) -> None:
+    def test_exceptions_are_not_retried_without_an_exception_predicate(self, opened: Any) -> None:
         strategy = AsyncRetryStrategy.fixed_delay(2, 1, empty_result_predicate, None)
         harness = open_harness(opened, Flaky(raises=True), retry=strategy, timeout_ms=60_000)
         harness.process([9])
         with pytest.raises(FunctionError, match="attempt 1 of 9"):
             harness.drain()
 
-    def test_the_delay_grows_up_to_its_maximum(self) -> None:
+    def test_the_retry_delay_grows_up_to_its_maximum(self) -> None:
         strategy = AsyncRetryStrategy.exponential_backoff(9, 10, 100, 3.0, None, None)
         assert [strategy.get_backoff_time_millis(attempt) for attempt in range(1, 6)] == [10, 30, 90, 100, 100]
         assert strategy.get_backoff_time_millis(5000) == 100
         assert [strategy.can_retry(attempt) for attempt in (1, 9, 10)] == [True, True, False]
 
-    def test_other_records_go_on_while_one_waits_for_its_next_attempt(self, opened: Any) -> None:
+    def test_other_records_continue_while_one_waits_for_a_retry(self, opened: Any) -> None:
         strategy = AsyncRetryStrategy.fixed_delay(5, 3_600_000, empty_result_predicate, None)
         harness = open_harness(opened, Flaky(raises=False), retry=strategy, timeout_ms=3_600_000)
         harness.process([2, 1])
         harness.run_until(lambda: harness.output.rows == [1])
 
-    def test_the_time_out_holds_for_all_attempts_together(self, opened: Any) -> None:
+    def test_the_timeout_covers_all_attempts_together(self, opened: Any) -> None:
         class Hopeless(Flaky):
             def timeout(self, value: int) -> list[str]:
                 return ["gave up"]
@@ -463,7 +463,7 @@ class TestRetries:
         assert harness.drain() == ["gave up"]
 
     @pytest.mark.parametrize("arguments", [(0, 1, None, None), (1, 0, None, None)])
-    def test_attempts_and_delays_are_positive(self, arguments: Any) -> None:
+    def test_attempts_and_delays_must_be_positive(self, arguments: Any) -> None:
         with pytest.raises(ValueError, match="should be greater than zero"):
             AsyncRetryStrategy.fixed_delay(*arguments)
 
@@ -493,7 +493,7 @@ class TestFailures:
             (7, "The result of AsyncFunction should be of list type, please check the methods 'async_invoke'"),
         ],
     )
-    def test_a_result_that_is_no_list_fails_the_task(self, opened: Any, result: Any, message: str) -> None:
+    def test_a_result_that_is_not_iterable_fails_the_task(self, opened: Any, result: Any, message: str) -> None:
         class Wrong(AsyncFunction):
             async def async_invoke(self, value: int) -> Any:
                 return result
@@ -508,7 +508,7 @@ class TestFailures:
             with pytest.raises(FunctionError, match=message):
                 harness.drain()
 
-    def test_any_iterable_is_a_result(self, opened: Any) -> None:
+    def test_a_result_may_be_any_iterable(self, opened: Any) -> None:
         class Iterating(AsyncFunction):
             async def async_invoke(self, value: int) -> Any:
                 return (value + step for step in range(2))
@@ -527,7 +527,7 @@ class TestFailures:
         with pytest.raises(FunctionError, match="raised in timeout"):
             harness.drain()
 
-    def test_system_exit_in_a_call_is_a_failure_like_any_other(self, opened: Any) -> None:
+    def test_system_exit_in_a_call_fails_the_task(self, opened: Any) -> None:
         class Leaving(AsyncFunction):
             async def async_invoke(self, value: int) -> Any:
                 raise SystemExit(3)
@@ -537,7 +537,7 @@ class TestFailures:
         with pytest.raises(FunctionError, match="SystemExit: 3"):
             harness.drain()
 
-    def test_a_function_that_ends_its_loop_fails_the_task(self, opened: Any) -> None:
+    def test_a_function_that_stops_its_loop_fails_the_task(self, opened: Any) -> None:
         class Stopping(AsyncFunction):
             async def async_invoke(self, value: int) -> Any:
                 asyncio.get_running_loop().stop()
@@ -561,7 +561,7 @@ class TestFailures:
 
 
 class TestLife:
-    def test_open_comes_before_the_first_call_and_close_after_the_last(self) -> None:
+    def test_open_runs_before_the_first_call_and_close_after_the_last(self) -> None:
         class Logging(Gated):
             log: list[str] = []
 
@@ -650,13 +650,13 @@ class TestLife:
             AsyncHarness(function)
         assert set(threading.enumerate()) == before
 
-    def test_a_call_that_never_suspends_does_not_keep_results_back(self, opened: Any) -> None:
+    def test_a_function_that_never_suspends_does_not_delay_results(self, opened: Any) -> None:
         harness = open_harness(opened, Doubling(), capacity=1)
         harness.process(list(range(100_000)))
         harness.run_until(lambda: len(harness.output.rows) > 0)
         assert len(harness.drain()) == 100_000
 
-    def test_the_end_waits_for_everything_an_operator_before_it_emitted_at_its_own_end(self, opened: Any) -> None:
+    def test_finish_waits_for_records_that_an_earlier_operator_emitted_in_its_finish(self, opened: Any) -> None:
         harness = open_harness(opened, Doubling())
         harness.process([1, 2, 3])
         harness.operator.finish()

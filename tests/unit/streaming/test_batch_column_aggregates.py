@@ -41,7 +41,7 @@ COUNT = specs.ColumnAggregate("rows", "COUNT")
 
 
 @pytest.mark.parametrize("configuration", [BATCH, TINY])
-def test_every_key_has_one_row_at_the_end_and_then_comes_the_watermark(configuration: dict[str, str]) -> None:
+def test_every_key_has_one_row_at_the_end_before_the_watermark(configuration: dict[str, str]) -> None:
     harness = OperatorHarness(aggregate_spec(COUNT, SUM), configuration=configuration)
     for start in range(0, 4_000, 500):
         harness.operator.process_batch(Batch(numbers(start, 500, 700)))
@@ -60,7 +60,7 @@ def test_every_key_has_one_row_at_the_end_and_then_comes_the_watermark(configura
     assert not list(spills.path.glob("*.spill"))
 
 
-def test_a_compiled_aggregate_that_spills_adds_up_in_order() -> None:
+def test_a_compiled_aggregate_that_spills_adds_in_order() -> None:
     pytest.importorskip("numba")
     digits = compiled_aggregate(
         "n",
@@ -86,7 +86,7 @@ def test_a_compiled_aggregate_that_spills_adds_up_in_order() -> None:
     assert [row[:2] for row in in_memory] == sorted(expected.items())
 
 
-def test_records_that_are_rows_become_columns_and_dictionaries_their_values() -> None:
+def test_rows_become_columns_and_dictionary_columns_their_values() -> None:
     record = Types.ROW_NAMED(["key", "n"], [Types.STRING(), Types.LONG()])
     harness = OperatorHarness(aggregate_spec(SUM, input_types=(record,)), configuration=BATCH)
     harness.process([("a", 1), ("b", 2), ("a", 3)])
@@ -101,7 +101,7 @@ def test_records_that_are_rows_become_columns_and_dictionaries_their_values() ->
     assert rows(harness) == [("a", 3), ("b", 2), ("c", 1)]
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_unsupported_aggregates_are_refused() -> None:
     harness = OperatorHarness(aggregate_spec(SUM), configuration=BATCH)
     with pytest.raises(TypeMismatchError, match="no column 'n'"):
         harness.operator.process_batch(Batch(pa.RecordBatch.from_pydict({"key": [1]})))
@@ -112,7 +112,7 @@ def test_what_cannot_be_is_refused() -> None:
     harness.operator.close()
 
 
-def test_on_streams_a_final_aggregate_keeps_its_state() -> None:
+def test_a_final_aggregate_in_streaming_mode_keeps_its_state() -> None:
     harness = OperatorHarness(aggregate_spec(SUM))
     harness.operator.process_batch(Batch(numbers(0, 4, 2)))
 
@@ -127,7 +127,7 @@ def pre_aggregated(num_keys: int, configuration: dict[str, str], count: int = 35
     return harness
 
 
-def test_before_an_exchange_few_keys_leave_at_the_end() -> None:
+def test_pre_aggregation_emits_few_keys_at_the_end() -> None:
     harness = pre_aggregated(10, BATCH)
     assert harness.output.items == []
     harness.operator.finish()
@@ -135,7 +135,7 @@ def test_before_an_exchange_few_keys_leave_at_the_end() -> None:
     assert [row[1] for row in rows(harness)] == [35_000] * 10
 
 
-def test_before_an_exchange_partial_results_leave_when_they_fill_the_memory() -> None:
+def test_pre_aggregation_emits_partial_results_that_fill_the_memory() -> None:
     harness = pre_aggregated(20_000, {**BATCH, "execution.batch.column-operator.memory": "1 mb"})
     before_the_end = len(rows(harness))
     harness.operator.finish()
@@ -145,7 +145,7 @@ def test_before_an_exchange_partial_results_leave_when_they_fill_the_memory() ->
     assert sum(row[2] for row in rows(harness)) == sum(range(350_000))
 
 
-def test_before_an_exchange_nothing_is_kept_back_where_hardly_two_rows_have_the_same_key() -> None:
+def test_pre_aggregation_stops_grouping_if_keys_hardly_repeat() -> None:
     harness = pre_aggregated(1 << 40, BATCH)
 
     assert rows(harness) == [(n, 1, n) for n in range(350_000)]

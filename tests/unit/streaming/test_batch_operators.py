@@ -84,7 +84,7 @@ class Record(KeyedProcessFunction):
         yield ctx.get_current_key(), ctx.time_domain().name, timestamp
 
 
-def test_keys_come_one_after_the_other_sorted_by_time_and_their_timers_fire_behind_them() -> None:
+def test_keys_come_one_by_one_sorted_by_time_and_their_timers_fire_after_them() -> None:
     harness = started(specs.KeyedProcessSpec(First(), Record()))
     feed(harness, [("a", 3), ("b", 1)], [3, 1])
     feed(harness, [("a", 2), ("a", 1)], [2, 1])
@@ -107,7 +107,7 @@ def test_keys_come_one_after_the_other_sorted_by_time_and_their_timers_fire_behi
     assert harness.output.elements == [Watermark(MAX_WATERMARK)]
 
 
-def test_timers_that_are_ignored_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_ignored_timers_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     harness = started(specs.KeyedProcessSpec(First(), Record()))
     feed(harness, [("a", 1), ("b", 1)])
     with caplog.at_level(logging.WARNING):
@@ -128,7 +128,7 @@ class CountUp(MapFunction):
 
 
 @pytest.mark.parametrize("cut", [1, 2, 5])
-def test_records_without_timestamps_keep_their_order_however_they_were_cut(cut: int) -> None:
+def test_records_without_timestamps_keep_their_order_for_any_batch_size(cut: int) -> None:
     harness = started(specs.KeyedMapSpec(First(), CountUp(), "MAP"))
     rows = [("a", 1), ("b", 1), ("a", 0), ("b", 0), ("a", 2)]
     for start in range(0, len(rows), cut):
@@ -204,7 +204,7 @@ def test_rolling_aggregates_give_their_last_result() -> None:
     assert end(harness) == [("a", 3, "y"), ("b", 0, "z")]
 
 
-def test_nothing_but_the_end_comes_out_of_an_empty_input() -> None:
+def test_an_empty_input_emits_only_the_end() -> None:
     for spec in (specs.ReduceSpec(First(), Concat()), specs.KeyedProcessSpec(First(), Record())):
         harness = started(spec)
         end(harness)
@@ -226,7 +226,7 @@ class KeyedLookup(KeyedBroadcastProcessFunction):
 
 
 @pytest.mark.parametrize("is_keyed", [False, True])
-def test_broadcast_stream_comes_first(is_keyed: bool) -> None:
+def test_the_broadcast_stream_comes_first(is_keyed: bool) -> None:
     spec: specs.OperatorSpec = specs.BroadcastProcessSpec(Lookup(), (RULES,))
     if is_keyed:
         spec = specs.KeyedBroadcastProcessSpec(First(), KeyedLookup(), (RULES,))
@@ -297,7 +297,7 @@ class Contents(ProcessWindowFunction):
         yield key, str(context.window()), [value for _, value in elements]
 
 
-def test_windows_have_their_records_in_the_order_of_time_and_none_is_late() -> None:
+def test_windows_get_their_records_in_order_of_time_and_none_is_late() -> None:
     harness = started(
         specs.WindowSpec(
             First(), TumblingEventTimeWindows.of(Time.seconds(1)), EventTimeTrigger.create(), function=Contents()
@@ -313,7 +313,7 @@ def test_windows_have_their_records_in_the_order_of_time_and_none_is_late() -> N
     assert harness.output.timestamps == [999, 9_999, 999]
 
 
-def test_windows_of_processing_time_fire_at_the_end() -> None:
+def test_processing_time_windows_fire_at_the_end() -> None:
     harness = started(
         specs.WindowSpec(
             First(),
@@ -327,7 +327,7 @@ def test_windows_of_processing_time_fire_at_the_end() -> None:
     assert end(harness) == [("a", "12"), ("b", "x")]
 
 
-def test_interval_join_and_window_join_give_what_they_give_on_streams() -> None:
+def test_interval_and_window_joins_give_the_results_of_streaming_mode() -> None:
     class Pair(ProcessJoinFunction):
         def process_element(self, left: Any, right: Any, ctx: Any) -> Any:
             yield left[1], right[1]

@@ -73,13 +73,13 @@ def committer(sink: ListingSink) -> OperatorHarness:
     return OperatorHarness(SinkCommitterSpec(sink, input_types=(None,)), configuration={"sink.committer.retries": "0"})
 
 
-def test_a_writer_hands_on_what_is_to_be_committed_and_commits_nothing() -> None:
+def test_a_writer_emits_its_committables_and_commits_nothing() -> None:
     sink = ListingSink()
     assert len(written(sink, [1, 2, 3])) == 2
     assert sink.committed == []
 
 
-def test_all_that_the_writers_have_handed_on_is_committed_at_the_end_in_one_go() -> None:
+def test_all_committables_are_committed_together_at_the_end() -> None:
     sink = ListingSink()
     one, other = written(sink, [1, 2, 3]), written(sink, [4, 5])
     harness = committer(sink)
@@ -90,7 +90,7 @@ def test_all_that_the_writers_have_handed_on_is_committed_at_the_end_in_one_go()
     assert sink.committed == [(1, 2), (3,), (4, 5)]
 
 
-def test_a_committer_without_anything_to_commit_makes_no_connection() -> None:
+def test_a_committer_without_committables_makes_no_connection() -> None:
     sink = ListingSink()
     harness = committer(sink)
     harness.operator.finish()
@@ -98,7 +98,7 @@ def test_a_committer_without_anything_to_commit_makes_no_connection() -> None:
     assert sink.num_closed == 0
 
 
-def test_a_commit_that_fails_fails_its_task_and_the_next_attempt_commits_all_of_it_once() -> None:
+def test_a_failed_commit_fails_the_task_and_the_next_attempt_commits_everything_once() -> None:
     sink = ListingSink(failures=1)
     handed_on = written(sink, [1, 2, 3, 4])
     first = committer(sink)

@@ -65,7 +65,7 @@ def window_join(function: Any, assigner: Any, *, join: bool = True, **settings: 
 TEN = TumblingEventTimeWindows.of(Time.milliseconds(10))
 
 
-def test_a_join_gives_every_pair_of_a_key_and_window_with_the_windows_last_time() -> None:
+def test_a_join_emits_every_pair_of_a_key_and_window_with_its_maximum_timestamp() -> None:
     run = window_join(Pairs(), TEN)
     run.process(0, [("a", 1), ("a", 2), ("b", 3), ("a", 11)], [1, 2, 3, 11])
     run.process(1, [("a", 5), ("b", 9), ("c", 7), ("a", 12), ("a", 13)], [5, 9, 7, 12, 13])
@@ -76,7 +76,7 @@ def test_a_join_gives_every_pair_of_a_key_and_window_with_the_windows_last_time(
     assert sorted(run.results)[3:] == [((11, 12), 19), ((11, 13), 19)]
 
 
-def test_a_plain_callable_joins() -> None:
+def test_a_join_accepts_a_plain_callable() -> None:
     run = window_join(lambda first, second: first[1] * second[1], TEN)
     run.process(0, [("a", 2)], [1])
     run.process(1, [("a", 5)], [5])
@@ -85,7 +85,7 @@ def test_a_plain_callable_joins() -> None:
     assert run.results == [(10, 9)]
 
 
-def test_a_flat_join_gives_any_number_of_results_per_pair() -> None:
+def test_a_flat_join_emits_any_number_of_results_per_pair() -> None:
     run = window_join(Sums(), TEN)
     run.process(0, [("a", 2), ("a", 3)], [1, 1])
     run.process(1, [("a", 5)], [5])
@@ -94,7 +94,7 @@ def test_a_flat_join_gives_any_number_of_results_per_pair() -> None:
     assert sorted(run.results) == [(-8, 9), (8, 9)]
 
 
-def test_a_co_group_is_called_also_where_one_side_has_nothing() -> None:
+def test_a_co_group_is_called_even_if_one_side_is_empty() -> None:
     run = window_join(Both(), TEN, join=False)
     run.process(0, [("a", 2), ("b", 3)], [1, 1])
     run.process(1, [("a", 5), ("c", 6), ("a", 7)], [5, 5, 5])
@@ -103,7 +103,7 @@ def test_a_co_group_is_called_also_where_one_side_has_nothing() -> None:
     assert sorted(run.results) == [(([], [6]), 9), (([2], [5, 7]), 9), (([3], []), 9)]
 
 
-def test_records_of_both_sides_make_one_session() -> None:
+def test_records_of_both_sides_form_one_session() -> None:
     run = window_join(Both(), EventTimeSessionWindows.with_gap(Time.milliseconds(5)), join=False)
     run.process(0, [("a", 1), ("a", 9)], [1, 9])
     run.process(1, [("a", 5), ("a", 20)], [5, 20])
@@ -112,7 +112,7 @@ def test_records_of_both_sides_make_one_session() -> None:
     assert sorted(run.results) == [(([], [20]), 24), (([1, 9], [5]), 13)]
 
 
-def test_sliding_windows_join_a_pair_once_for_each_window_that_both_are_in() -> None:
+def test_sliding_windows_join_a_pair_once_per_common_window() -> None:
     run = window_join(Pairs(), SlidingEventTimeWindows.of(Time.milliseconds(10), Time.milliseconds(5)))
     run.process(0, [("a", 1)], [7])
     run.process(1, [("a", 2), ("a", 3)], [3, 8])
@@ -129,7 +129,7 @@ def test_a_trigger_counts_the_records_of_both_sides() -> None:
     assert run.results == [(([1], [2, 3]), 9)]
 
 
-def test_an_evictor_sees_which_side_a_record_is_of() -> None:
+def test_an_evictor_sees_the_side_of_a_record() -> None:
     class DropFirstSide(Evictor):
         def evict_before(self, elements: list[Any], size: int, window: Any, evictor_context: Any) -> None:
             elements[:] = [element for element in elements if element.value[0] == 1]
@@ -158,7 +158,7 @@ def test_a_record_within_the_allowed_lateness_fires_the_window_again_and_a_later
     assert operator.context.metrics.counter("numLateRecordsDropped").get_count() == 1
 
 
-def test_columns_of_either_side_are_joined_as_rows() -> None:
+def test_columns_of_both_sides_are_joined_as_rows() -> None:
     run = window_join(Pairs(), TEN)
     (operator,) = run.operators
     columns = pa.record_batch({"f0": ["a", "b"], "f1": pa.array([1, 2], pa.int64())})
@@ -172,7 +172,7 @@ def test_columns_of_either_side_are_joined_as_rows() -> None:
 
 @pytest.mark.parametrize("before", BACKENDS)
 @pytest.mark.parametrize("after", BACKENDS)
-def test_windows_go_on_after_a_restore_with_another_parallelism_and_backend(before: str, after: str) -> None:
+def test_windows_continue_after_a_restore_with_another_parallelism_and_backend(before: str, after: str) -> None:
     def build(first: Any, second: Any) -> Any:
         return first.co_group(second).where("f0").equal_to("f0").window(TEN).apply(Both())
 

@@ -10,7 +10,7 @@ from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.expressions import col
 from flinkpy.expressions.arrow import as_filter
 from flinkpy.records.batch import Batch
-from flinkpy.streaming.operators.column_condition import ColumnCondition
+from flinkpy.streaming.operators.column_selection import ColumnCondition
 
 TYPES = {"a": Types.LONG(), "b": Types.LONG(), "name": Types.STRING()}
 PARTS = (
@@ -39,7 +39,7 @@ def joined(parts):
 
 
 @given(records=RECORDS, parts=st.lists(st.sampled_from(PARTS), min_size=1, max_size=5))
-def test_the_records_that_are_left_are_those_for_which_the_whole_condition_holds(records, parts):
+def test_only_records_that_fulfil_the_whole_condition_are_kept(records, parts):
     condition = joined(parts)
     timestamps = np.arange(len(records), dtype=np.int64)
     batch = batch_of(records, timestamps=timestamps, kinds=(timestamps % 4).astype(np.int8))
@@ -53,7 +53,7 @@ def test_the_records_that_are_left_are_those_for_which_the_whole_condition_holds
 
 
 @given(records=RECORDS, parts=st.lists(st.sampled_from(PARTS), min_size=1, max_size=5))
-def test_columns_that_are_needed_come_out_whatever_the_condition_needs(records, parts):
+def test_needed_columns_are_kept_even_if_the_condition_does_not_use_them(records, parts):
     condition = joined(parts)
     batch = batch_of(records)
     left = ColumnCondition(condition, TYPES, ["b"]).holding(batch)
@@ -64,7 +64,7 @@ def test_columns_that_are_needed_come_out_whatever_the_condition_needs(records, 
         assert not len(wanted)
 
 
-def test_a_later_part_sees_only_what_an_earlier_one_has_left_of_the_columns_that_are_needed_from_there_on():
+def test_a_later_part_gets_only_remaining_records_and_columns_still_needed():
     condition = ColumnCondition((col("a") == 1) & (col("b") > 0) & (col("b") < 5), TYPES, [])
     seen = []
     for step in condition._steps:
@@ -75,13 +75,13 @@ def test_a_later_part_sees_only_what_an_earlier_one_has_left_of_the_columns_that
     assert [columns.schema.names for columns in seen[1:]] == [["b"], ["b"]]
 
 
-def test_parts_that_share_what_they_compute_are_computed_at_once():
+def test_parts_that_share_a_computation_are_evaluated_together():
     shared = col("a") + col("b")
     apart = ColumnCondition((shared > 4) & (col("name") == "x") & (shared < 9), TYPES, None)
     assert len(apart._steps) == 2
 
 
 @pytest.mark.parametrize("how_many", [0, 1])
-def test_a_batch_without_records_that_hold_stays_empty(how_many):
+def test_a_batch_in_which_no_record_matches_becomes_empty(how_many):
     condition = ColumnCondition((col("a") > 100) & (col("name") == "x"), TYPES, ["name"])
     assert condition.holding(batch_of([(1, 1, "x")] * how_many)).num_rows == 0

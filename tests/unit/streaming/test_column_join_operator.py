@@ -17,8 +17,7 @@ from flinkpy.graph.batch_mode import batch_spec_of
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
 from flinkpy.streaming.operators.column_join import join_keys
-from flinkpy.streaming.operators.column_join.build_side import MAX_PAIRS, BuildSide
-from flinkpy.streaming.operators.column_join.word_index import WordIndex
+from flinkpy.streaming.operators.column_join.build_side import MAX_PAIRS, BuildSide, WordIndex
 
 LEFT = pa.RecordBatch.from_pydict({"id": [1, 2, None, 3], "name": ["one", "two", "none", "three"]})
 RIGHT = pa.RecordBatch.from_pydict({"id": [2, 3, 3, None], "price": [20, 30, 33, 0]})
@@ -56,7 +55,7 @@ INNER = [
 ]
 
 
-def test_results_leave_as_the_left_side_comes_once_the_right_one_is_complete() -> None:
+def test_results_are_emitted_at_once_when_the_right_side_is_complete() -> None:
     harness = started(join_spec())
     feed(harness, LEFT.slice(0, 2), 0)
     feed(harness, RIGHT, 1)
@@ -69,7 +68,7 @@ def test_results_leave_as_the_left_side_comes_once_the_right_one_is_complete() -
     assert finish(harness, 0) == INNER
 
 
-def test_the_watermark_comes_behind_the_results() -> None:
+def test_the_watermark_comes_after_the_results() -> None:
     harness = started(join_spec(), memory="1 b")
     feed(harness, RIGHT, 1)
     feed(harness, LEFT, 0)
@@ -81,7 +80,7 @@ def test_the_watermark_comes_behind_the_results() -> None:
 
 
 @pytest.mark.parametrize("memory", ["1 b", "1 mb"])
-def test_rows_without_a_partner_have_nulls_in_its_place_and_null_keys_have_none(memory: str) -> None:
+def test_rows_without_a_partner_get_nulls_and_null_keys_match_nothing(memory: str) -> None:
     harness = started(join_spec("left"), memory)
     feed(harness, RIGHT, 1)
     feed(harness, LEFT, 0)
@@ -90,7 +89,7 @@ def test_rows_without_a_partner_have_nulls_in_its_place_and_null_keys_have_none(
     assert sorted(finish(harness, 1, 0), key=str) == sorted([*INNER, *lonely], key=str)
 
 
-def test_a_key_of_another_name_stays_in_the_results() -> None:
+def test_a_right_key_with_another_name_stays_in_the_results() -> None:
     harness = started(join_spec(right="key"))
     feed(harness, RIGHT.rename_columns(["key", "price"]), 1)
     feed(harness, LEFT.slice(1, 1), 0)
@@ -98,7 +97,7 @@ def test_a_key_of_another_name_stays_in_the_results() -> None:
     assert finish(harness, 1, 0) == [{"id": 2, "name": "two", "key": 2, "price": 20}]
 
 
-def test_a_column_of_both_sides_is_an_error_but_where_only_the_left_one_is_given() -> None:
+def test_a_column_name_of_both_sides_is_an_error_unless_only_the_left_side_is_emitted() -> None:
     twice = RIGHT.rename_columns(["id", "name"])
     harness = started(join_spec())
     feed(harness, twice, 1)
@@ -112,7 +111,7 @@ def test_a_column_of_both_sides_is_an_error_but_where_only_the_left_one_is_given
     assert [row["id"] for row in finish(harness, 1, 0)] == [2, 3]
 
 
-def test_keys_that_are_never_equal_are_an_error() -> None:
+def test_keys_of_incompatible_types_are_an_error() -> None:
     harness = started(join_spec(right="price"))
     feed(harness, pa.RecordBatch.from_pydict({"price": ["2"]}), 1)
     feed(harness, LEFT, 0)
@@ -120,7 +119,7 @@ def test_keys_that_are_never_equal_are_an_error() -> None:
         harness.operator.end_input(1)
 
 
-def test_a_right_side_without_rows_has_the_columns_it_was_declared_to_have() -> None:
+def test_a_right_side_without_rows_has_its_declared_columns() -> None:
     right = Types.ROW_NAMED(["id", "price"], [Types.LONG(), Types.DOUBLE()])
     for how, expected in (
         ("inner", []),
@@ -138,7 +137,7 @@ def test_a_right_side_without_rows_has_the_columns_it_was_declared_to_have() -> 
 
 
 @pytest.mark.parametrize("memory", ["10 kb", "64 mb"])
-def test_many_pairs_of_one_key_leave_in_batches_of_a_bounded_size(memory: str) -> None:
+def test_many_pairs_of_one_key_are_emitted_in_bounded_batches(memory: str) -> None:
     harness = started(join_spec(), memory)
     count = 600
     feed(harness, pa.RecordBatch.from_pydict({"id": [7] * count, "price": list(range(count))}), 1)
@@ -149,7 +148,7 @@ def test_many_pairs_of_one_key_leave_in_batches_of_a_bounded_size(memory: str) -
     assert max(item.num_rows for item in harness.output.items if isinstance(item, Batch)) <= MAX_PAIRS
 
 
-def test_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_with_equal_hashes_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join_keys, "hash_words", lambda columns: np.zeros(len(columns[0]), dtype=np.uint64))
     names = ["b", "a", "c", "a", "b"]
     columns = pa.table({"name": names})
@@ -178,14 +177,14 @@ def test_words_are_found_with_all_their_rows() -> None:
 
 def test_checkpoints_and_updates_are_refused() -> None:
     harness = started(join_spec())
-    with pytest.raises(UnsupportedOperationError, match="cannot be part of a checkpoint"):
+    with pytest.raises(UnsupportedOperationError, match="does not support checkpoints"):
         harness.operator.snapshots(1, checkpoint_pb2.CheckpointOptions())
     with pytest.raises(UnsupportedOperationError, match="only inserts"):
         harness.operator.process_batch(Batch(LEFT, None, np.ones(4, dtype=np.int8)), 0)
     harness.operator.close()
 
 
-def test_in_batch_mode_it_is_the_same_operator() -> None:
+def test_batch_mode_uses_the_same_operator() -> None:
     spec = join_spec()
     harness = OperatorHarness(batch_spec_of(spec) or spec)
     feed(harness, RIGHT, 1)

@@ -26,21 +26,21 @@ def columns(**values) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(values)
 
 
-def test_map_batches_keeps_timestamps_where_the_length_stays():
+def test_map_batches_keeps_timestamps_if_the_length_stays():
     harness = OperatorHarness(specs.MapBatchesSpec(lambda b: columns(x=pc.add(b.column(0), 1))))
 
     assert harness.process(columns(x=[1, 2]), [10, 20]) == [2, 3]
     assert harness.output.timestamps == [10, 20]
 
 
-def test_map_batches_may_change_the_length_or_give_nothing():
+def test_map_batches_may_change_the_length_or_return_nothing():
     harness = OperatorHarness(specs.MapBatchesSpec(lambda b: b.slice(0, b.num_rows - 2)))
 
     assert harness.process(columns(x=[1, 2, 3])) == [1]
     assert harness.process(columns(x=[1, 2])) == [1]
 
 
-def test_map_batches_that_gives_something_else_is_named():
+def test_map_batches_refuses_other_results_and_names_the_operator():
     with pytest.raises(TypeMismatchError, match=r"operator MapBatchesSpec: .* not list"):
         OperatorHarness(specs.MapBatchesSpec(lambda b: [1])).process(columns(x=[1]))
     with pytest.raises(FunctionError, match="operator MapBatchesSpec: KeyError"):
@@ -57,7 +57,7 @@ def test_map_batches_that_gives_something_else_is_named():
     ],
 )
 @pytest.mark.parametrize("timestamps", [None, [10, 20, 30]])
-def test_filter_batches_takes_any_kind_of_mask_and_null_is_no(function, timestamps):
+def test_filter_batches_accepts_any_kind_of_mask_and_null_drops_the_record(function, timestamps):
     harness = OperatorHarness(specs.FilterBatchesSpec(function))
 
     assert harness.process(columns(x=[1, 2, None]), timestamps) == [2]
@@ -65,11 +65,11 @@ def test_filter_batches_takes_any_kind_of_mask_and_null_is_no(function, timestam
 
 
 def test_filter_batches_refuses_a_mask_of_another_length():
-    with pytest.raises(TypeMismatchError, match=r"gives bool\[2\], not bool\[1\]"):
+    with pytest.raises(TypeMismatchError, match=r"must return bool\[2\], not bool\[1\]"):
         OperatorHarness(specs.FilterBatchesSpec(lambda b: [True])).process(columns(x=[1, 2]))
 
 
-def test_projection_in_both_lanes():
+def test_projection_works_in_both_lanes():
     spec = specs.ProjectSpec((2, 0))
 
     assert OperatorHarness(spec).process([(1, 2, 3)]) == [(3, 1)]
@@ -86,7 +86,7 @@ def aggregate(keys=("k",), emit="UPDATES", *aggregates) -> OperatorHarness:
     return OperatorHarness(specs.ColumnAggregateSpec(specs.FieldKeySelector(tuple(keys)), aggregates, emit))
 
 
-def test_updates_give_the_new_row_of_every_key_touched():
+def test_updates_emits_the_new_row_of_every_changed_key():
     harness = aggregate()
 
     harness.process(columns(k=[1, 2, 1], v=[10, 5, 20]), [1, 2, 3])
@@ -97,7 +97,7 @@ def test_updates_give_the_new_row_of_every_key_touched():
     assert harness.output.items[0].values.schema.names == ["k", "n", "total", "low", "avg"]
 
 
-def test_final_gives_each_key_once_at_the_end():
+def test_final_emits_each_key_once_at_the_end():
     harness = aggregate(emit="FINAL")
     harness.process(columns(k=["b", "a", "b"], v=[1, 2, 3]))
     harness.process(columns(k=["c"], v=[4]))
@@ -108,7 +108,7 @@ def test_final_gives_each_key_once_at_the_end():
     assert harness.output.rows == [("b", 2, 4, 1, 2.0), ("a", 1, 2, 2, 2.0), ("c", 1, 4, 4, 4.0)]
 
 
-def test_nulls_are_left_out_and_null_is_a_key():
+def test_null_values_are_ignored_and_null_is_a_key():
     harness = aggregate(
         ("k",), "FINAL", A("n", "COUNT"), A("nv", "COUNT", "v"), A("s", "SUM", "v"), A("m", "MEAN", "v")
     )
@@ -143,14 +143,14 @@ def test_minimum_and_maximum_keep_the_type_of_their_column():
     assert harness.output.items[0].values.schema.field("MIN_i").type == pa.int16()
 
 
-def test_rows_become_columns_where_their_type_is_declared():
+def test_rows_of_a_declared_type_become_columns():
     types = Types.ROW_NAMED(["k", "v"], [Types.STRING(), Types.INT()])
     spec = specs.ColumnAggregateSpec(specs.FieldKeySelector(("k",)), (A("s", "SUM", "v"),), input_types=(types,))
 
     assert OperatorHarness(spec).process([Row("a", 1), Row("a", 2)]) == [("a", 3)]
 
 
-def test_what_column_aggregation_cannot_do_is_refused_clearly():
+def test_unsupported_column_aggregation_is_refused_clearly():
     with pytest.raises(UnsupportedOperationError, match="aggregate function 'MEDIAN'"):
         aggregate(("k",), "FINAL", A("x", "MEDIAN", "v")).process(columns(k=[1], v=[1]))
     with pytest.raises(UnsupportedOperationError, match="column of numbers, not string"):
@@ -162,7 +162,7 @@ def test_what_column_aggregation_cannot_do_is_refused_clearly():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_any_keys_give_what_a_plain_loop_gives(seed):
+def test_aggregation_by_any_key_matches_a_plain_loop(seed):
     rng = random.Random(seed)
     draw_int = [lambda: rng.randrange(5), lambda: rng.randrange(1 << 40), lambda: rng.randrange(-(1 << 63), 1 << 63)][
         seed % 3
@@ -202,7 +202,7 @@ def test_decimals_are_summed_exactly():
     assert rows[2][:2] == (1, decimal.Decimal("0.35"))
 
 
-def test_a_row_filter_on_columns_leaves_them_columns():
+def test_a_row_filter_keeps_columnar_batches_columnar():
     spec = specs.FilterSpec(FilterFunctionWrapper(lambda v: v > 1), input_types=(Types.LONG(),))
     harness = OperatorHarness(specs.ProjectSpec((0,)))
     step = FusedStep(RowStep.FILTER, spec.function, harness.context)

@@ -47,7 +47,7 @@ def restored(harness: OperatorHarness, spec: specs.OperatorSpec, *others: Operat
     return OperatorHarness(spec, state=FakeTaskStateManager(state, files=files))
 
 
-def test_a_selection_keeps_timestamps_and_kinds_of_what_its_predicate_lets_through() -> None:
+def test_a_selection_keeps_the_timestamps_and_kinds_of_selected_records() -> None:
     harness = OperatorHarness(select(col("k") == "a"))
     kinds = np.array([0, 2, 3], np.int8)
 
@@ -60,11 +60,11 @@ def test_a_selection_keeps_timestamps_and_kinds_of_what_its_predicate_lets_throu
     assert emitted.kinds.tolist() == [0, 3]
 
 
-def test_rows_that_are_python_objects_are_selected_too() -> None:
+def test_select_accepts_python_rows() -> None:
     assert OperatorHarness(select()).process([("a", 1), ("b", 2)]) == [2, 4]
 
 
-def test_a_filter_of_an_expression_keeps_what_holds() -> None:
+def test_an_expression_filter_keeps_matching_records() -> None:
     spec = specs.FilterBatchesSpec(None, col("x") > 1, input_types=(INPUT,), output_type=INPUT)
     harness = OperatorHarness(spec)
 
@@ -83,7 +83,7 @@ def totals() -> specs.GlobalColumnAggregateSpec:
     return specs.GlobalColumnAggregateSpec(aggregates, input_types=(INPUT,), output_type=output)
 
 
-def test_a_global_aggregate_gives_one_row_also_of_nothing() -> None:
+def test_a_global_aggregate_emits_one_row_even_without_records() -> None:
     empty, some = OperatorHarness(totals()), OperatorHarness(totals())
     some.process(batch(("a", 1), ("b", None)))
     some.process(batch(("c", 5)))
@@ -94,7 +94,7 @@ def test_a_global_aggregate_gives_one_row_also_of_nothing() -> None:
     assert some.output.rows == [(3, 6, "c")]
 
 
-def test_a_global_aggregate_goes_on_from_the_snapshots_of_several_subtasks() -> None:
+def test_a_global_aggregate_resumes_from_the_snapshots_of_several_subtasks() -> None:
     one, other = OperatorHarness(totals()), OperatorHarness(totals())
     one.process(batch(("a", 1)))
     other.process(batch(("z", 10), ("b", None)))
@@ -106,7 +106,7 @@ def test_a_global_aggregate_goes_on_from_the_snapshots_of_several_subtasks() -> 
     assert again.output.rows == [(4, 111, "z")]
 
 
-def test_what_was_emitted_at_the_end_is_not_emitted_again_after_a_failure() -> None:
+def test_final_results_are_not_emitted_again_after_a_failure() -> None:
     for spec in (totals(), order()):
         harness = OperatorHarness(spec)
         harness.process(batch(("a", 1)))
@@ -132,7 +132,7 @@ def test_nulls_come_first_in_ascending_and_last_in_descending_order() -> None:
         assert [row[1] for row in harness.output.rows] == expected
 
 
-def test_a_limit_keeps_the_first_and_little_more_in_memory() -> None:
+def test_a_limited_sort_keeps_few_extra_rows_in_memory() -> None:
     harness = OperatorHarness(order(limit=3))
     for start in range(1_000_000, 0, -50_000):
         numbers = np.arange(start, start - 50_000, -1, dtype=np.int32)
@@ -143,7 +143,7 @@ def test_a_limit_keeps_the_first_and_little_more_in_memory() -> None:
     assert [row[1] for row in harness.output.rows] == [1, 2, 3]
 
 
-def test_rows_of_equal_keys_keep_their_order_of_arrival() -> None:
+def test_rows_with_equal_keys_keep_their_order_of_arrival() -> None:
     harness = OperatorHarness(order(("k", "ascending"), ("k", "descending")))
     for start in (0, 3):
         harness.process(batch(*(("same", start + i) for i in range(3))))
@@ -152,7 +152,7 @@ def test_rows_of_equal_keys_keep_their_order_of_arrival() -> None:
     assert [row[1] for row in harness.output.rows] == [0, 1, 2, 3, 4, 5]
 
 
-def test_an_order_goes_on_from_a_snapshot() -> None:
+def test_a_sort_resumes_from_a_snapshot() -> None:
     harness = OperatorHarness(order())
     harness.process(batch(("a", 2), ("b", 9)))
     again = restored(harness, order())
@@ -172,7 +172,7 @@ def test_nan_is_the_largest_number() -> None:
     assert [str(row) for row in harness.output.rows] == ["None", "-inf", "-0.0", "0.0", "1.0", "nan"]
 
 
-def test_money_is_added_up_exactly() -> None:
+def test_decimals_are_summed_exactly_in_a_global_aggregate() -> None:
     kind = Types.ROW_NAMED(["m"], [Types.BIG_DEC()])
     spec = specs.GlobalColumnAggregateSpec((ColumnAggregate("s", "SUM", "m"),), input_types=(kind,), output_type=kind)
     harness = OperatorHarness(spec)

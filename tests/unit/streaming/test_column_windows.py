@@ -39,7 +39,7 @@ def rows_in_order(rows):
     return sorted(rows, key=repr)
 
 
-def test_a_result_has_the_key_the_window_and_the_aggregates_at_the_last_ms_of_the_window():
+def test_a_result_has_the_key_the_window_the_aggregates_and_the_last_ms_as_timestamp():
     harness = OperatorHarness(window_spec(**TUMBLING))
     harness.process(pa.RecordBatch.from_pydict({"k": ["a", "b", "a"], "v": [1, 2, 3]}), [3, 9, 12])
 
@@ -55,7 +55,7 @@ def test_a_result_has_the_key_the_window_and_the_aggregates_at_the_last_ms_of_th
     assert isinstance(harness.output.items[-2], Batch)
 
 
-def test_windows_before_the_epoch_begin_at_multiples_too():
+def test_windows_before_the_epoch_are_aligned_too():
     engine = Engine(window_spec(size_ms=10, slide_ms=5, offset_ms=1))
     engine.add([("a", 1, -1), ("a", 2, -10)])
     engine.watermark(END)
@@ -66,7 +66,7 @@ def test_windows_before_the_epoch_begin_at_multiples_too():
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("options", [TUMBLING, SLIDING, SESSIONS], ids=["tumbling", "sliding", "sessions"])
 @pytest.mark.parametrize("lateness", [0, 4])
-def test_snapshots_and_other_parallelisms_change_nothing(backend, options, lateness):
+def test_snapshots_and_rescaling_do_not_change_results(backend, options, lateness):
     records = scattered(1)
     reference = reference_of(options, lateness)
     engine = Engine(window_spec(**options, allowed_lateness_ms=lateness), backend=backend, parallelism=2)
@@ -92,7 +92,7 @@ def test_snapshots_and_other_parallelisms_change_nothing(backend, options, laten
     assert all(harness.operator._table.size == 0 for harness in engine.subtasks)
 
 
-def test_a_snapshot_of_one_backend_is_restored_by_the_other():
+def test_a_snapshot_of_one_backend_can_be_restored_by_the_other():
     for options in (SLIDING, SESSIONS):
         records = scattered(2)
         reference = reference_of(options)
@@ -112,7 +112,7 @@ def test_a_snapshot_of_one_backend_is_restored_by_the_other():
         assert rows_in_order(got + engine.take()) == rows_in_order(reference.emitted)
 
 
-def test_what_had_fired_on_one_subtask_does_not_fire_again_on_another_that_was_behind():
+def test_a_fired_window_does_not_fire_again_on_a_subtask_that_was_behind():
     engine = Engine(window_spec(**SLIDING), parallelism=2)
     records = scattered(3, 60)
     engine.add(records)
@@ -129,7 +129,7 @@ def test_what_had_fired_on_one_subtask_does_not_fire_again_on_another_that_was_b
     assert rows_in_order(first + engine.take()) == rows_in_order(reference.emitted)
 
 
-def test_what_was_late_before_a_failure_is_late_after_it():
+def test_late_records_stay_late_after_a_failure():
     engine = Engine(window_spec(**TUMBLING))
     engine.add([("a", 1, 5), ("a", 1, 15)])
     engine.watermark(12)
@@ -143,7 +143,7 @@ def test_what_was_late_before_a_failure_is_late_after_it():
     assert engine.dropped() == 1
 
 
-def test_a_program_goes_on_from_a_savepoint_taken_at_the_end_of_time():
+def test_a_program_resumes_from_a_savepoint_taken_at_the_end_of_event_time():
     engine = Engine(window_spec(**TUMBLING))
     engine.add([("a", 1, 5)])
     engine.watermark(END)
@@ -170,7 +170,7 @@ def test_each_late_record_within_the_lateness_fires_its_windows_again():
     assert (engine.take(), engine.dropped()) == ([], 1)
 
 
-def test_a_late_record_can_extend_a_session_that_is_kept_and_no_other():
+def test_a_late_record_extends_only_a_session_that_is_kept():
     engine = Engine(window_spec(**SESSIONS, late_output_tag="late"), side_tags=("late",))
     engine.add([("a", 1, 10), ("a", 2, 14)])
     engine.watermark(16)
@@ -183,7 +183,7 @@ def test_a_late_record_can_extend_a_session_that_is_kept_and_no_other():
     assert (side.rows, side.timestamps) == ([("a", 5), ("b", 6)], [-9, 6])
 
 
-def test_late_records_are_objects_where_their_side_output_has_no_type():
+def test_late_records_are_python_objects_if_their_side_output_is_untyped():
     harness = OperatorHarness(
         window_spec(
             (0,),
@@ -202,7 +202,7 @@ def test_late_records_are_objects_where_their_side_output_has_no_type():
     assert not harness.side["t"].items[-1].is_columnar
 
 
-def test_late_records_whose_side_output_nobody_reads_are_gone_but_not_counted_as_dropped():
+def test_late_records_of_an_unread_side_output_are_not_counted_as_dropped():
     engine = Engine(window_spec(**TUMBLING, late_output_tag="late"))
     engine.watermark(50)
     engine.add([("a", 1, 3)])
@@ -210,7 +210,7 @@ def test_late_records_whose_side_output_nobody_reads_are_gone_but_not_counted_as
     assert engine.dropped() == 0
 
 
-def test_keys_and_values_of_any_type():
+def test_windows_accept_keys_and_values_of_any_type():
     decimals = [decimal.Decimal("1.10"), decimal.Decimal("2.20"), None, decimal.Decimal("-3.30")]
     days = [dt.date(2024, 1, 1), dt.date(2024, 1, 2), dt.date(2024, 1, 1), None]
     columns = pa.RecordBatch.from_pydict(
@@ -236,7 +236,7 @@ def test_keys_and_values_of_any_type():
             assert ((None, None), (None, decimals[3], decimals[3], None, 0)) in rows
 
 
-def test_without_keys_a_window_has_one_result():
+def test_a_window_without_keys_has_one_result():
     for options in (TUMBLING, SESSIONS):
         engine = Engine(window_spec((), **options))
         engine.add([("a", 1, 1), ("b", 5, 4), ("c", 2, 33)])
@@ -247,7 +247,7 @@ def test_without_keys_a_window_has_one_result():
 
 
 @pytest.mark.parametrize("options", [TUMBLING, SLIDING, SESSIONS], ids=["tumbling", "sliding", "sessions"])
-def test_windows_of_processing_time_fire_by_the_clock(options):
+def test_processing_time_windows_fire_by_the_clock(options):
     spec = window_spec(**options, is_event_time=False)
     harness = OperatorHarness(spec)
     columns = pa.RecordBatch.from_pydict({"k": ["a"], "v": [1]})
@@ -265,7 +265,7 @@ def test_windows_of_processing_time_fire_by_the_clock(options):
     assert len(harness.output.rows) == len(starts)
 
 
-def test_windows_of_processing_time_that_ended_while_nothing_ran_fire_after_the_restore():
+def test_processing_time_windows_that_ended_during_a_downtime_fire_after_the_restore():
     engine = Engine(window_spec(**TUMBLING, is_event_time=False))
     engine.subtasks[0].process(pa.RecordBatch.from_pydict({"k": ["a"], "v": [1]}))
     engine = engine.restart()
@@ -275,7 +275,7 @@ def test_windows_of_processing_time_that_ended_while_nothing_ran_fire_after_the_
     assert harness.output.rows == [("a", 1000, 1010, 1, 1, 1)]
 
 
-def test_memory_follows_what_is_open():
+def test_memory_is_proportional_to_the_open_windows():
     for options in ({"size_ms": 100}, {"size_ms": 100, "slide_ms": 10}, {"gap_ms": 20}):
         engine = Engine(window_spec(**options))
         table = None
@@ -293,7 +293,7 @@ def test_memory_follows_what_is_open():
         assert len(table._key_of_slot) < 40_000
 
 
-def test_a_window_that_was_dropped_is_gone_from_the_database_too():
+def test_a_dropped_window_is_deleted_from_the_database():
     for options in (TUMBLING, SESSIONS):
         engine = Engine(window_spec(**options), backend="rocksdb")
         engine.add([("a", 1, 1), ("b", 1, 40)])
@@ -303,7 +303,7 @@ def test_a_window_that_was_dropped_is_gone_from_the_database_too():
         assert engine.subtasks[0].operator.backend.num_entries() == 1
 
 
-def test_sessions_far_apart_and_spans_that_fill_64_bits():
+def test_sessions_may_be_far_apart_and_span_64_bits():
     far = 1 << 60
     engine = Engine(window_spec(gap_ms=10))
     engine.add([("a", 1, -far), ("b", 2, far), ("a", 3, far), ("a", 4, far + 5), ("a", 5, -far + 30)])
@@ -315,7 +315,7 @@ def test_sessions_far_apart_and_spans_that_fill_64_bits():
     )
 
 
-def test_records_between_windows_with_gaps_are_in_none():
+def test_records_in_gaps_between_windows_belong_to_none():
     engine = Engine(window_spec(size_ms=4, slide_ms=10))
     engine.add([("a", 1, 3), ("a", 2, 4), ("a", 3, 9), ("a", 4, 10)])
     engine.watermark(7)
@@ -327,7 +327,7 @@ def test_records_between_windows_with_gaps_are_in_none():
     assert engine.dropped() == 1
 
 
-def test_what_cannot_be_is_refused_with_the_name_of_the_operator():
+def test_unsupported_windows_are_refused_with_the_operators_name():
     columns = pa.RecordBatch.from_pydict({"k": ["a"], "v": [1]})
     with pytest.raises(UnsupportedOperationError, match=r"WindowAggregateSpec: a record has no timestamp"):
         OperatorHarness(window_spec(**TUMBLING)).process(columns)
@@ -340,7 +340,7 @@ def test_what_cannot_be_is_refused_with_the_name_of_the_operator():
         harness.operator.process_batch(Batch(columns, np.array([1]), np.array([1], np.int8)))
 
 
-def test_windows_of_another_kind_are_not_restored_as_these():
+def test_state_of_another_kind_of_window_is_not_restored():
     engine = Engine(window_spec(**TUMBLING))
     engine.add([("a", 1, 1)])
     engine.spec = window_spec(**SESSIONS)
@@ -348,7 +348,7 @@ def test_windows_of_another_kind_are_not_restored_as_these():
         engine.restart()
 
 
-def test_a_program_may_have_its_columns_in_another_order_after_a_restore():
+def test_a_restored_program_may_have_another_column_order():
     types = {"k": Types.STRING(), "v": Types.LONG(), "w": Types.LONG()}
 
     def spec(*names):
@@ -366,7 +366,7 @@ def test_a_program_may_have_its_columns_in_another_order_after_a_restore():
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("options", [TUMBLING, SLIDING, SESSIONS], ids=["tumbling", "sliding", "sessions"])
-def test_first_and_last_go_by_arrival_also_after_a_restore(backend, options):
+def test_first_and_last_follow_the_order_of_arrival_after_a_restore(backend, options):
     schema = pa.schema([("k", pa.string()), ("n", pa.int32()), ("s", pa.string()), ("b", pa.bool_())])
     rows = [
         ("a", None, "x", True),
@@ -391,7 +391,7 @@ def test_first_and_last_go_by_arrival_also_after_a_restore(backend, options):
         assert ("b", (7, 7, None, None, None, None)) in got
 
 
-def test_many_results_come_in_batches_that_a_consumer_can_take():
+def test_many_results_are_emitted_in_bounded_batches():
     for options in (TUMBLING, SLIDING, SESSIONS):
         engine = Engine(window_spec(**options))
         columns = pa.RecordBatch.from_pydict({"k": [str(i) for i in range(70_000)], "v": np.ones(70_000, np.int64)})
@@ -404,7 +404,7 @@ def test_many_results_come_in_batches_that_a_consumer_can_take():
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("shape", [{"size_ms": 10}, {"size_ms": 40, "slide_ms": 5}, {"gap_ms": 6}], ids=str)
-def test_distinct_values_and_spreads_of_windows_go_through_restores_at_any_parallelism(backend, shape):
+def test_distinct_and_statistics_aggregates_survive_a_restore_at_any_parallelism(backend, shape):
     aggregates = (A("n", "COUNT_DISTINCT", "v"), A("spread", "VAR_SAMP", "v"), A("deviation", "STDDEV_POP", "v"))
     records = [("ab"[i % 3 % 2], (i * 7) % 5 if i % 4 else None, (i * 13) % 90 - 20) for i in range(120)]
     engine = Engine(window_spec(aggregates=aggregates, **shape), backend=backend)

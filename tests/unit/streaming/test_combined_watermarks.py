@@ -62,7 +62,7 @@ def test_ended_input_does_not_hold_back_the_watermark():
     assert inputs.input_status(0, IDLE) == [Watermark(MAX_WATERMARK)]
 
 
-def test_without_parts_nothing_changes():
+def test_no_parts_means_no_change():
     combined = CombinedWatermark()
     part = PartialWatermark()
     part.advance_to(7)

@@ -56,7 +56,7 @@ def test_map_columns_adds_and_replaces_columns_and_keeps_nulls_timestamps_and_th
         harness.process(orders(item=["a"], price=[4.0], n=[-1]))
 
 
-def test_a_compiled_function_is_a_filter():
+def test_a_compiled_function_can_be_a_filter():
     spec = specs.FilterBatchesSpec(compiled(lambda price: price > 5, Types.BOOLEAN()), input_types=(ORDERS,))
     harness = OperatorHarness(spec)
 
@@ -72,7 +72,7 @@ def test_a_function_that_numba_cannot_compile_is_named():
         harness.process(orders(item=["a"], price=[1.0], n=[1]))
 
 
-def test_what_is_no_function_of_numbers_is_refused():
+def test_a_function_of_other_types_than_numbers_is_refused():
     with pytest.raises(TypeError, match="output_type must be the type of a number or BOOLEAN"):
         compiled(worth, Types.STRING())
     with pytest.raises(TypeError, match="takes a function of numbers, not 7"):
@@ -91,7 +91,7 @@ def test_what_is_no_function_of_numbers_is_refused():
         compiled_aggregate("price", **{**MEAN, "initial": "0"})
 
 
-def test_without_numba_it_is_said_how_to_get_it(monkeypatch):
+def test_a_missing_numba_error_names_the_extra_to_install(monkeypatch):
     real = builtins.__import__
 
     def without_numba(name, *rest):
@@ -109,7 +109,7 @@ def keyed(*aggregates):
     return specs.ColumnAggregateSpec(selector, aggregates, "FINAL", input_types=(ORDERS,))
 
 
-def test_a_compiled_aggregate_adds_up_in_order_and_leaves_nulls_out():
+def test_a_compiled_aggregate_adds_in_order_and_ignores_nulls():
     # The last rise of the price, in the order of the records, and the most that was bought at once.
     rise = compiled_aggregate(
         "price",
@@ -147,7 +147,7 @@ def test_compiled_aggregates_of_windows_survive_a_restore(backend, options):
     assert {row[3] for row in engine.take()} == {None}
 
 
-def test_a_compiled_aggregate_without_merge_is_refused_where_panes_are_merged():
+def test_sliding_windows_refuse_a_compiled_aggregate_without_merge():
     mean = compiled_aggregate("v", **{**MEAN, "merge": None}, name="mean")
     engine = Engine(window_spec(size_ms=10, slide_ms=5, aggregates=(mean,)))
     engine.add([("a", 1, 1)])
@@ -155,7 +155,7 @@ def test_a_compiled_aggregate_without_merge_is_refused_where_panes_are_merged():
         engine.watermark(END)
 
 
-def test_accumulators_of_other_types_are_not_restored_as_these():
+def test_accumulators_of_other_types_cannot_be_restored():
     engine = Engine(window_spec(size_ms=10, aggregates=(compiled_aggregate("v", **MEAN, name="mean"),)))
     engine.add([("a", 1, 1)])
     engine.watermark(MIN)
@@ -165,7 +165,7 @@ def test_accumulators_of_other_types_are_not_restored_as_these():
         engine.restart()
 
 
-def test_flat_map_batches_gives_any_number_of_batches():
+def test_flat_map_batches_emits_any_number_of_batches():
     def halves(batch):
         yield batch.slice(0, batch.num_rows // 2)
         yield pa.Table.from_batches([batch.slice(batch.num_rows // 2)])

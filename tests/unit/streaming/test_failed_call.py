@@ -30,13 +30,13 @@ def check(text: Any) -> Any:
     return text
 
 
-def test_the_function_that_flinkpy_called_is_shown_with_the_record_that_failed() -> None:
+def test_the_called_function_is_shown_with_the_failing_record() -> None:
     assert failed_call(failure_of(parse, "good", "a,b", "good")) == "parse(line='a,b')"
     assert failed_call(failure_of(lambda row: row["n"], {"m": 1})) == "<lambda>(row={'m': 1})"
     assert failed_call(failure_of(lambda row: row.no_such, Row(n=1))).startswith("<lambda>(row=Row(n=1)")
 
 
-def test_an_argument_that_the_function_changed_is_not_shown_as_if_it_were_the_record() -> None:
+def test_a_reassigned_argument_is_not_shown() -> None:
     def strip(line: str) -> int:
         line = line.strip()
         return int(line)
@@ -44,11 +44,11 @@ def test_an_argument_that_the_function_changed_is_not_shown_as_if_it_were_the_re
     assert failed_call(failure_of(strip, " x ")) == "strip(line=...)"
 
 
-def test_a_large_record_is_cut() -> None:
+def test_a_large_record_is_truncated() -> None:
     assert len(failed_call(failure_of(parse, "x" * 1_000_000))) < MAX_ARGUMENT_CHARS + 50
 
 
-def test_what_flinkpy_passes_is_left_out_and_a_generator_is_a_call_too() -> None:
+def test_arguments_from_flinkpy_are_left_out_and_generators_are_shown() -> None:
     class Function:
         def process_element(self, value: int, ctx: ProcessContext) -> Iterator[int]:
             yield 1 // value
@@ -58,6 +58,6 @@ def test_what_flinkpy_passes_is_left_out_and_a_generator_is_a_call_too() -> None
     assert failed_call(caught.value) == "Function.process_element(value=0)"
 
 
-def test_an_error_without_a_call_of_the_users_tells_none() -> None:
+def test_an_error_without_a_user_call_shows_no_call() -> None:
     assert failed_call(failure_of(int, "x")) == "", "no Python function was called"
     assert failed_call(ValueError("never raised")) == ""

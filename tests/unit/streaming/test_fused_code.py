@@ -35,7 +35,7 @@ def naive(kinds: list[RowStep], rows: list[int]) -> list[tuple[int, int]]:
 
 
 @given(st.lists(st.sampled_from(list(RowStep)), min_size=1, max_size=80), st.lists(st.integers(0, 99), max_size=9))
-def test_chain_of_any_steps_gives_what_its_functions_give(kinds: list[RowStep], rows: list[int]) -> None:
+def test_a_fused_chain_gives_the_results_of_its_functions(kinds: list[RowStep], rows: list[int]) -> None:
     fused = compile_steps([Step(kind, STEPS[kind]) for kind in kinds], "test")
     expected = naive(kinds, rows)
 
@@ -45,7 +45,7 @@ def test_chain_of_any_steps_gives_what_its_functions_give(kinds: list[RowStep], 
 
 @pytest.mark.parametrize("kind", list(RowStep))
 @pytest.mark.parametrize("length", [19, 20, 150, 1_000])
-def test_long_chain_of_one_kind_runs(kind: RowStep, length: int) -> None:
+def test_a_long_chain_of_one_kind_runs(kind: RowStep, length: int) -> None:
     functions = {RowStep.MAP: lambda v: v + 1, RowStep.FILTER: lambda v: True, RowStep.FLAT_MAP: lambda v: [v + 1]}
     fused = compile_steps([Step(kind, functions[kind])] * length, "test")
     added = 0 if kind is RowStep.FILTER else length
@@ -70,7 +70,7 @@ def test_records_go_through_a_long_chain_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("position", [0, 15, 16, 17, 99])
-def test_line_of_an_error_tells_its_step(position: int) -> None:
+def test_the_line_of_an_error_identifies_its_step(position: int) -> None:
     def fail(value: int) -> list[int]:
         raise ValueError("boom")
 
@@ -93,7 +93,7 @@ def test_line_of_an_error_tells_its_step(position: int) -> None:
         (Types.LIST(Types.LONG()), [1], ["a"]),
     ],
 )
-def test_result_that_does_not_fit_is_given_to_on_misfit(kind: RowStep, type_info: Any, good: Any, bad: Any) -> None:
+def test_a_result_that_does_not_fit_is_passed_to_on_misfit(kind: RowStep, type_info: Any, good: Any, bad: Any) -> None:
     check = type_check(type_info)
     assert check is not None
     asked: list[Any] = []

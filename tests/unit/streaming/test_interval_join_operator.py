@@ -36,7 +36,7 @@ def joined(lower: int, upper: int, backend: str = "hashmap") -> JoinedSubtasks:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_records_of_one_key_are_paired_where_their_times_are_within_the_bounds(backend: str) -> None:
+def test_records_of_one_key_join_if_their_times_are_within_the_bounds(backend: str) -> None:
     run = joined(-1, 2, backend)
     run.process(0, [("a", "l5"), ("b", "l6")], [5, 6])
     run.process(1, [("a", f"r{time}") for time in range(3, 9)], list(range(3, 9)))
@@ -46,7 +46,7 @@ def test_records_of_one_key_are_paired_where_their_times_are_within_the_bounds(b
     assert pairs == [("l5", "r4"), ("l5", "r5"), ("l5", "r6"), ("l5", "r7"), ("late comer", "r7"), ("late comer", "r8")]
 
 
-def test_a_result_has_the_later_time_and_the_function_sees_both() -> None:
+def test_a_result_has_the_later_timestamp_and_the_function_sees_both() -> None:
     run = joined(-10, 10)
     run.process(0, [("a", "l")], [5])
     run.process(1, [("a", "r"), ("a", "s")], [3, 9])
@@ -68,7 +68,7 @@ def test_the_function_may_emit_to_side_outputs() -> None:
     ("lower", "upper", "left_until", "right_until"),
     [(-1, 2, 12, 11), (3, 5, 15, 10), (-5, -3, 10, 15), (0, 0, 10, 10)],
 )
-def test_a_record_is_forgotten_when_nothing_can_come_that_it_could_be_paired_with(
+def test_a_record_is_removed_when_no_partner_can_arrive_any_more(
     backend: str, lower: int, upper: int, left_until: int, right_until: int
 ) -> None:
     run = joined(lower, upper, backend)
@@ -88,7 +88,7 @@ def test_a_record_is_forgotten_when_nothing_can_come_that_it_could_be_paired_wit
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_record_looks_only_at_those_near_it_however_many_are_kept(backend: str) -> None:
+def test_a_record_searches_only_the_buckets_near_it(backend: str) -> None:
     run = joined(-20, 20, backend)
     (operator,) = run.operators
     times = list(range(0, 100_000, 10))
@@ -113,7 +113,7 @@ def test_a_record_looks_only_at_those_near_it_however_many_are_kept(backend: str
     run.close()
 
 
-def test_late_records_are_paired_with_nothing_and_go_to_their_side_output() -> None:
+def test_late_records_join_nothing_and_go_to_their_side_output() -> None:
     run = joined(-100, 100)
     run.process(0, [("a", "l")], [50])
     run.watermark(40)
@@ -156,7 +156,7 @@ def test_an_exception_of_the_function_names_the_operator_and_shows_the_users_cod
 
 @pytest.mark.parametrize("before", BACKENDS)
 @pytest.mark.parametrize("after", BACKENDS)
-def test_what_is_kept_is_there_after_a_restore_with_another_parallelism_and_backend(before: str, after: str) -> None:
+def test_kept_records_survive_a_restore_with_another_parallelism_and_backend(before: str, after: str) -> None:
     run = JoinedSubtasks(interval_spec(0, 5), before, 2, (LEFT_LATE, RIGHT_LATE, ODD))
     keys = [f"key {number}" for number in range(20)]
     run.process(0, [(key, f"l {key}") for key in keys], [10] * 20)

@@ -72,7 +72,7 @@ def restored(spec: PartitionSpec, *harnesses: OperatorHarness) -> OperatorHarnes
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_results_come_when_the_input_has_ended_with_the_watermark_behind_them(operation: str) -> None:
+def test_results_come_at_the_end_of_the_input_before_the_watermark(operation: str) -> None:
     harness = OperatorHarness(partition_spec(OPERATIONS[operation]))
     harness.process([5, 1, 4], [1, 2, 3])
     harness.watermark(7)
@@ -84,14 +84,14 @@ def test_results_come_when_the_input_has_ended_with_the_watermark_behind_them(op
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_where_there_are_no_records_there_are_no_results(operation: str) -> None:
+def test_a_subtask_without_records_emits_no_results(operation: str) -> None:
     harness = OperatorHarness(partition_spec(OPERATIONS[operation]))
     harness.operator.finish()
     assert harness.output.items == []
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_subtask_goes_on_from_the_states_of_several(operation: str) -> None:
+def test_a_subtask_resumes_from_the_states_of_several(operation: str) -> None:
     spec = partition_spec(OPERATIONS[operation])
     first, second, idle = (OperatorHarness(spec) for _ in range(3))
     first.process([5, 1])
@@ -103,7 +103,7 @@ def test_a_subtask_goes_on_from_the_states_of_several(operation: str) -> None:
     assert harness.output.rows == ANSWERS[operation]
 
 
-def test_a_partition_may_be_read_as_it_is_asked_for_and_results_come_in_parts() -> None:
+def test_a_partition_is_read_lazily_and_results_come_in_several_batches() -> None:
     class Doubling(MapPartitionFunction):
         def map_partition(self, values: Any) -> Any:
             for value in values:
@@ -137,7 +137,7 @@ def test_records_of_a_declared_type_are_kept_as_columns() -> None:
     assert harness.output.rows == [("b", 1.0), ("a", 2.0)]
 
 
-def test_an_order_is_one_of_two() -> None:
+def test_a_sort_order_must_be_ascending_or_descending() -> None:
     with pytest.raises(TypeError, match="an order must be"):
         partition_spec(lambda windows: windows.sort_partition("number", "down"), RECORD)
 
@@ -157,7 +157,7 @@ RECORDS = st.lists(st.tuples(st.sampled_from(["b", "a", "", "é", "z", "Z"]), NU
 @given(
     records=RECORDS, cuts=st.sets(st.integers(1, 29)), order=st.sampled_from(Order), field=st.sampled_from([0, 1, 2])
 )
-def test_columns_are_sorted_as_python_sorts_whatever_the_batches(
+def test_columns_are_sorted_in_pythons_order_for_any_batches(
     records: list[tuple[str, float]], cuts: set[int], order: Order, field: int
 ) -> None:
     harness = OperatorHarness(sort_spec(field, order))
@@ -175,7 +175,7 @@ def test_columns_are_sorted_as_python_sorts_whatever_the_batches(
 
 
 @pytest.mark.parametrize("number", [None, math.nan])
-def test_where_columns_have_no_order_python_says_what_it_is(number: Any) -> None:
+def test_columns_without_an_arrow_order_are_sorted_by_python(number: Any) -> None:
     harness = OperatorHarness(partition_spec(lambda windows: windows.sort_partition("number"), RECORD))
     harness.process(pa.record_batch({"name": ["a", "b"], "number": [2.0, number]}, schema=SCHEMA))
     if number is None:
@@ -200,7 +200,7 @@ class Counting(MapPartitionFunction):
 
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-def test_of_a_keyed_stream_a_partition_is_a_key_and_its_function_takes_part_in_checkpoints(backend: str) -> None:
+def test_a_partition_of_a_keyed_stream_is_a_key_and_its_function_is_checkpointed(backend: str) -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     keyed = env.from_collection([], Types.LONG()).key_by(lambda number: number % 3, Types.LONG())
     spec = keyed.full_window_partition().map_partition(Counting()).transformation.spec  # type: ignore[attr-defined]
@@ -217,7 +217,7 @@ def test_of_a_keyed_stream_a_partition_is_a_key_and_its_function_takes_part_in_c
 @pytest.mark.parametrize("memory", ["1 b", "2 kb"])
 @pytest.mark.parametrize("is_typed", [False, True])
 @pytest.mark.parametrize("order", list(Order))
-def test_in_batch_mode_what_does_not_fit_in_memory_is_sorted_on_disk(memory: str, is_typed: bool, order: Order) -> None:
+def test_batch_mode_sorts_records_that_exceed_the_memory_on_disk(memory: str, is_typed: bool, order: Order) -> None:
     rows = [(f"name {number * 7 % 100}", float(number % 10)) for number in range(500)]
     spec = partition_spec(lambda windows: windows.sort_partition("number", order), RECORD if is_typed else None)
     if not is_typed:
@@ -241,7 +241,7 @@ def test_in_batch_mode_what_does_not_fit_in_memory_is_sorted_on_disk(memory: str
     assert spilled == in_memory
 
 
-def test_in_batch_mode_map_partition_reads_its_records_from_disk() -> None:
+def test_batch_mode_map_partition_reads_its_records_from_disk() -> None:
     spec = partition_spec(lambda windows: windows.map_partition(lambda values: [sum(values)]))
     configuration = {"execution.runtime-mode": "BATCH", "execution.sorted-inputs.memory": "1 kb"}
     harness = OperatorHarness(spec, configuration=configuration)

@@ -93,7 +93,7 @@ def test_side_outputs_get_the_tagged_records_and_unread_tags_are_dropped():
 
 
 @pytest.mark.parametrize("rows", [[()], [(), (ODD, 1)], [1, (ODD, 1), "x"], [(ODD, 1)], [(ODD, 1, 2)], [("a",)]])
-def test_only_pairs_that_begin_with_a_tag_are_side_output(rows):
+def test_only_pairs_that_begin_with_a_tag_go_to_a_side_output(rows):
     main, side = CollectingOutput(), CollectingOutput()
 
     RowEmitter(main, {"odd": side}).emit(rows, None)
@@ -116,7 +116,7 @@ class Timers(KeyedProcessFunction):
             ctx.timer_service().delete_event_time_timer(8)
 
 
-def test_event_time_timers_fire_once_in_order_before_the_watermark_goes_on():
+def test_event_time_timers_fire_once_and_in_order_before_the_watermark_is_emitted():
     harness = keyed(Timers())
     harness.process([("a", 8), ("b", 5), ("b", 8), ("c", 20)])
     assert harness.output.items == []
@@ -185,7 +185,7 @@ class Mean(AggregateFunction):
         return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
-def test_every_kind_of_state():
+def test_functions_can_use_every_kind_of_state():
     rows = keyed(AllStates()).process([("a", 1), ("b", 5), ("a", 3)])
 
     assert rows == [([1], {1: 1}, 1, 1.0), ([5], {5: 25}, 5, 5.0), ([1, 3], {1: 1, 3: 9}, 4, 2.0)]
@@ -310,7 +310,7 @@ def test_rolling_aggregates_replace_a_field_of_the_first_record_or_keep_the_whol
     assert rows == [Row(*r) for r in expected]
 
 
-def test_a_rolling_sum_of_bare_values_and_a_field_they_do_not_have():
+def test_a_rolling_sum_of_single_values_refuses_a_field_other_than_0():
     same_key = KeySelectorFunctionWrapper(lambda v: 0)
 
     assert OperatorHarness(specs.RollingAggregateSpec(same_key, K.SUM, 0)).process([1, 2, 3]) == [1, 3, 6]
@@ -318,7 +318,7 @@ def test_a_rolling_sum_of_bare_values_and_a_field_they_do_not_have():
         OperatorHarness(specs.RollingAggregateSpec(same_key, K.SUM, 1)).process([1, 2])
 
 
-def test_fused_code_with_and_without_positions_gives_the_same():
+def test_fused_code_gives_equal_results_with_and_without_positions():
     steps = [
         Step(RowStep.MAP, lambda v: v + 1),
         Step(RowStep.FLAT_MAP, lambda v: range(v % 4) if v % 5 else None),
@@ -354,7 +354,7 @@ def test_batches_with_row_kinds_keep_them_through_a_filter():
     assert batch.kinds.tolist() == [1, 3]
 
 
-def test_columns_are_turned_into_rows_of_the_declared_type():
+def test_columns_become_rows_of_the_declared_type():
     columns = pa.RecordBatch.from_pydict({"f0": ["a", "b", "a"], "f1": [1, 2, 3]})
     harness = OperatorHarness(
         specs.KeyedProcessSpec(FIRST, Count(), input_types=(Types.TUPLE([Types.STRING(), Types.LONG()]),))

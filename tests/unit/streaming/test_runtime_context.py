@@ -29,7 +29,7 @@ def context_of(**overrides: Any) -> StreamingRuntimeContext:
     return StreamingRuntimeContext(OperatorContext("op", "Map", environment, TaskMailbox(), service, group))
 
 
-def test_a_function_knows_its_place() -> None:
+def test_a_function_can_read_its_task_info() -> None:
     context = context_of()
     assert isinstance(context, RuntimeContext)
     assert context.get_task_name() == "Source: numbers -> Map"
@@ -53,7 +53,7 @@ def test_global_job_parameters_are_read_one_by_one_or_all() -> None:
     assert context.get_global_job_parameters() == {"a": "1", "b": "two"}
 
 
-def test_metrics_are_those_of_the_operator_unless_they_are_switched_off() -> None:
+def test_metrics_belong_to_the_operator_unless_they_are_disabled() -> None:
     context = context_of()
     context.get_metrics_group().counter("hits").inc()
     assert context.get_metrics_group().get_all_variables()["<operator_name>"] == "Map"
@@ -62,7 +62,7 @@ def test_metrics_are_those_of_the_operator_unless_they_are_switched_off() -> Non
         off.get_metrics_group()
 
 
-def test_accumulators_of_every_kind() -> None:
+def test_functions_can_use_accumulators_of_every_kind() -> None:
     context = context_of()
     assert type(context.get_int_counter("i")) is IntCounter
     assert type(context.get_long_counter("l")) is LongCounter
@@ -79,6 +79,6 @@ def test_cached_files_are_found_by_name() -> None:
         context.get_distributed_cache().get_file("x")
 
 
-def test_keyed_state_needs_keys() -> None:
+def test_keyed_state_needs_a_keyed_stream() -> None:
     with pytest.raises(UnsupportedOperationError, match="key_by first"):
         context_of().get_state(ValueStateDescriptor("s", Types.LONG()))

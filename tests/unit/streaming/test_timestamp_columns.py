@@ -47,7 +47,7 @@ def test_a_column_of_milliseconds_is_the_event_time_and_makes_the_watermarks():
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("s", 0.001), ("ms", 1), ("us", 1_000), ("ns", 1_000_000)])
-def test_timestamps_of_every_unit_are_milliseconds_cut_off_towards_the_past(unit, factor):
+def test_timestamps_of_every_unit_are_rounded_down_to_milliseconds(unit, factor):
     raw = [int(-2_000 * factor), int(5_000 * factor), int(-2_000 * factor) - 1]
     array = pa.array(raw, pa.timestamp(unit, tz="UTC"))
 
@@ -55,28 +55,28 @@ def test_timestamps_of_every_unit_are_milliseconds_cut_off_towards_the_past(unit
     assert stamps("ts", columns(ts=array))[2] == {"s": -3_000}.get(unit, -2_001)
 
 
-def test_narrower_integers_are_milliseconds_too_and_a_slice_is_read_from_its_own_start():
+def test_narrow_integers_and_slices_are_read_as_milliseconds():
     whole = columns(ts=pa.array([1, 2, 3, 4], pa.uint32()))
 
     assert stamps("ts", whole.slice(2)) == [3, 4]
 
 
 @pytest.mark.parametrize("column", ["ts", 1])
-def test_rows_are_read_as_their_columns_are(column):
+def test_rows_give_the_same_timestamps_as_their_columns(column):
     kind = Types.ROW_NAMED(["a", "ts"], [Types.STRING(), Types.LONG()])
 
     assert stamps(column, [Row("x", 7), Row("y", 8)], kind) == [7, 8]
     assert stamps(column, columns(a=pa.array(["x", "y"]), ts=pa.array([7, 8])), kind) == [7, 8]
 
 
-def test_fields_of_tuples_dicts_and_named_rows():
+def test_fields_of_tuples_dicts_and_named_rows_are_read():
     assert stamps("f1", [("x", 7)], Types.TUPLE([Types.STRING(), Types.LONG()])) == [7]
     assert stamps(1, [("x", 7)]) == [7]
     assert stamps("at", [{"at": 9}, Row(at=3)]) == [9, 3]
     assert stamps(0, [np.int64(4), 5], Types.LONG()) == [4, 5]
 
 
-def test_python_times_are_utc_where_they_have_no_zone():
+def test_python_times_without_a_zone_are_utc():
     naive = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_500)
     aware = datetime.datetime(1970, 1, 1, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
 
@@ -98,10 +98,10 @@ def test_python_times_are_utc_where_they_have_no_zone():
         ("ts", [{"other": 1}], "a record of type dict has no such field: KeyError: 'ts'"),
     ],
 )
-def test_what_is_no_time_is_named(column, rows, reason):
+def test_a_value_that_is_not_a_time_is_named(column, rows, reason):
     with pytest.raises(TypeMismatchError, match=reason) as caught:
         stamps(column, rows)
-    assert "operator TimestampsAndWatermarksSpec: no event time from column" in str(caught.value)
+    assert "operator TimestampsAndWatermarksSpec: cannot read the event time from column" in str(caught.value)
 
 
 def test_a_column_that_the_type_does_not_have_is_refused_before_the_first_record():
@@ -111,7 +111,7 @@ def test_a_column_that_the_type_does_not_have_is_refused_before_the_first_record
         by_column(2, Types.TUPLE([Types.LONG(), Types.LONG()]))
 
 
-def test_the_last_of_assigner_and_column_counts():
+def test_the_last_set_of_assigner_and_column_counts():
     class Seven(TimestampAssigner):
         def extract_timestamp(self, value, record_timestamp):
             return 7
@@ -133,7 +133,7 @@ def test_an_alignment_without_a_name_or_without_an_interval_is_refused():
 
 
 @pytest.mark.parametrize("column", [True, 1.0, None])
-def test_a_timestamp_column_is_a_name_or_a_position(column):
+def test_a_timestamp_column_must_be_a_name_or_a_position(column):
     with pytest.raises(TypeError, match="a timestamp column is a name or a position"):
         WatermarkStrategy.no_watermarks().with_timestamp_column(column)
     with pytest.raises(ValueError, match="cannot be negative"):

@@ -80,14 +80,14 @@ class Sides(CoProcessFunction):
         yield LATE, str(value)
 
 
-def test_a_co_map_that_gives_none_drops_the_record():
+def test_a_co_map_that_returns_none_drops_the_record():
     harness = OperatorHarness(specs.CoProcessSpec(Scale(), "MAP"))
 
     feed(harness, 0, [1, -1, 2])
     assert feed(harness, 1, [7]) == [2, 4, "7"]
 
 
-def test_a_co_flat_map_gives_any_number():
+def test_a_co_flat_map_emits_any_number_of_results():
     harness = OperatorHarness(specs.CoProcessSpec(Words(), "FLAT_MAP"))
 
     feed(harness, 0, ["a b", ""])
@@ -205,7 +205,7 @@ def test_the_side_that_is_not_broadcast_cannot_change_broadcast_state():
         feed(harness, 0, ["write"])
 
 
-def test_a_broadcast_state_the_stream_was_not_broadcast_with_is_named():
+def test_an_unknown_broadcast_state_is_named():
     other = MapStateDescriptor("other", Types.STRING(), Types.LONG())
     harness = OperatorHarness(specs.BroadcastProcessSpec(Rules(), (other,)))
 
@@ -240,7 +240,7 @@ def keyed_rules():
     return specs.KeyedBroadcastProcessSpec(First(), KeyedRules(), (RULES,))
 
 
-def test_a_keyed_function_with_broadcast_state_goes_on_from_a_checkpoint():
+def test_a_keyed_function_with_broadcast_state_resumes_from_a_checkpoint():
     harness = OperatorHarness(keyed_rules())
     feed(harness, 0, ["a", "b"])
     feed(harness, 1, [("factor", 10)])

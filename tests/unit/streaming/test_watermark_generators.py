@@ -73,7 +73,7 @@ def stream_of(harness: OperatorHarness) -> list:
     return out
 
 
-def test_a_watermark_stands_directly_behind_the_record_that_made_it():
+def test_a_watermark_comes_directly_after_its_record():
     harness = generated(Punctuated)
     harness.process([(1, ""), (5, "watermark"), (6, ""), (7, "idle"), (8, "watermark"), (9, "")])
 
@@ -92,7 +92,7 @@ def test_a_watermark_stands_directly_behind_the_record_that_made_it():
     assert harness.output.timestamps == [1, 5, 6, 7, 8, 9]
 
 
-def test_watermarks_never_go_back_and_those_that_would_do_not_cut_the_batch():
+def test_watermarks_that_do_not_advance_do_not_cut_the_batch():
     harness = generated(Punctuated)
     harness.process([(9, "watermark"), (3, "watermark"), (9, "watermark"), (4, ""), (-5, "watermark")])
 
@@ -106,7 +106,7 @@ events = st.lists(
 
 
 @given(events, st.lists(st.integers(1, 6), max_size=30))
-def test_what_comes_out_does_not_depend_on_how_batches_were_cut(records, sizes):
+def test_the_output_does_not_depend_on_the_batch_size(records, sizes):
     one_by_one = generated(Punctuated)
     for record in records:
         one_by_one.process([record])
@@ -121,7 +121,7 @@ def test_what_comes_out_does_not_depend_on_how_batches_were_cut(records, sizes):
     assert cut.output.timestamps == one_by_one.output.timestamps
 
 
-def test_periodic_generators_are_asked_at_the_interval_and_never_where_it_is_zero():
+def test_periodic_generators_run_at_the_interval_and_never_if_it_is_zero():
     harness = generated(CountedPerInterval)
     harness.process([(0, ""), (0, "")])
     harness.advance(201)
@@ -135,7 +135,7 @@ def test_periodic_generators_are_asked_at_the_interval_and_never_where_it_is_zer
     assert disabled.output.elements == []
 
 
-def test_a_periodic_generator_is_asked_once_more_when_its_input_ends():
+def test_a_periodic_generator_runs_once_more_at_the_end_of_its_input():
     harness = generated(CountedPerInterval)
     harness.process([(0, "")])
     harness.operator.finish()
@@ -143,7 +143,7 @@ def test_a_periodic_generator_is_asked_once_more_when_its_input_ends():
     assert harness.output.elements == [elements.Watermark(1)]
 
 
-def test_a_generator_of_the_program_can_be_idle_by_time_too():
+def test_a_user_generator_can_have_an_idle_timeout():
     harness = generated(Punctuated, idle_ms=300)
     harness.process([(5, "watermark")])
     for _ in range(4):
@@ -167,7 +167,7 @@ def test_a_record_without_a_timestamp_has_the_smallest_one():
     assert seen == [("a", elements.MIN_WATERMARK), ("b", 4)]
 
 
-def test_an_error_of_the_generator_names_the_operator_and_what_it_must_give():
+def test_an_error_of_a_generator_names_the_operator_and_the_expected_result():
     with pytest.raises(FunctionError, match="operator TimestampsAndWatermarksSpec: ValueError"):
         generated(Punctuated).process([(1, ""), (2, "fail")])
 
@@ -188,7 +188,7 @@ def test_an_error_of_the_generator_names_the_operator_and_what_it_must_give():
         generated(lambda: 7)
 
 
-def test_what_is_no_supplier_is_refused_where_the_program_says_it():
+def test_a_wrong_supplier_is_refused_by_for_generator():
     with pytest.raises(TypeError, match="makes a WatermarkGenerator, not"):
         WatermarkStrategy.for_generator(Punctuated())
     with pytest.raises(TypeError, match="makes a WatermarkGenerator, not 5"):

@@ -148,7 +148,7 @@ def in_any_order(results: list[Any]) -> list[Any]:
 @pytest.mark.parametrize("lateness", [0, 15])
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("assigner", ASSIGNERS)
-def test_batches_backends_and_operators_make_no_difference(assigner: str, operation: str, lateness: int) -> None:
+def test_batch_sizes_backends_and_operators_do_not_change_results(assigner: str, operation: str, lateness: int) -> None:
     spec = spec_for(assigner, operation, lateness)
     one_by_one = spec_for(assigner, operation, lateness, Same())
     for seed in range(2):
@@ -164,7 +164,7 @@ def test_batches_backends_and_operators_make_no_difference(assigner: str, operat
 @pytest.mark.parametrize("lateness", [0, 15])
 @pytest.mark.parametrize("operation", ["mutable", "reduce", "process"])
 @pytest.mark.parametrize("assigner", ASSIGNERS)
-def test_a_restore_with_another_parallelism_makes_no_difference(
+def test_a_restore_with_another_parallelism_does_not_change_results(
     assigner: str, operation: str, lateness: int, backend: str
 ) -> None:
     spec = spec_for(assigner, operation, lateness)
@@ -197,7 +197,7 @@ def test_triggers_act_on_each_record_and_are_restored(assigner: str, trigger: An
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("assigner", ["sliding", "sessions"])
-def test_a_snapshot_that_is_written_later_has_what_was_there(assigner: str, operation: str, backend: str) -> None:
+def test_a_snapshot_written_later_has_the_state_of_its_time(assigner: str, operation: str, backend: str) -> None:
     spec = spec_for(assigner, operation, 0)
     first, second = a_run(1, 30)[:-1], [("a", 100, 40), ("b", 101, 41), ("a", 102, 33), 10_000]
     whole = play(spec, first + second, backend, 4)
@@ -233,9 +233,7 @@ class Gap(SessionWindowTimeGapExtractor):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("lateness", [0, 7])
 @pytest.mark.parametrize("operation", ["mutable", "reduce", "process"])
-def test_sessions_of_any_gap_are_what_they_are_one_record_at_a_time(
-    operation: str, lateness: int, backend: str
-) -> None:
+def test_sessions_of_any_gap_match_processing_one_record_at_a_time(operation: str, lateness: int, backend: str) -> None:
     def spec(trigger: Any) -> Any:
         windows = EventTimeSessionWindows.with_dynamic_gap(Gap())
         return keyed_spec(

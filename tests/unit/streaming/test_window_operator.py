@@ -56,7 +56,7 @@ def test_a_tumbling_window_fires_when_the_watermark_passes_its_end(backend: str)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_sliding_window_gives_each_record_to_every_window_it_is_in(backend: str) -> None:
+def test_sliding_windows_add_each_record_to_all_its_windows(backend: str) -> None:
     windows = SlidingEventTimeWindows.of(Time.milliseconds(10), Time.milliseconds(5))
     h = harness(lambda keyed: keyed.window(windows).aggregate(Total(), Bounds()), backend)
     h.process([("a", 1), ("a", 2), ("a", 4)], [1, 6, -3])
@@ -70,7 +70,7 @@ def test_a_sliding_window_gives_each_record_to_every_window_it_is_in(backend: st
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_sessions_grow_together(backend: str) -> None:
+def test_overlapping_sessions_merge(backend: str) -> None:
     windows = EventTimeSessionWindows.with_gap(Time.milliseconds(5))
     h = harness(lambda keyed: keyed.window(windows).process(Bounds()), backend)
     h.process([("a", 1), ("a", 2), ("b", 9), ("a", 3)], [0, 8, 1, 4])
@@ -79,7 +79,7 @@ def test_sessions_grow_together(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_state_of_windows_is_gone_when_they_are_over(backend: str) -> None:
+def test_the_state_of_ended_windows_is_removed(backend: str) -> None:
     windows = EventTimeSessionWindows.with_gap(Time.milliseconds(5))
     for build in (
         lambda keyed: keyed.window(windows).process(Bounds()),

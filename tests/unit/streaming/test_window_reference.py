@@ -41,7 +41,7 @@ def trigger(parameters: dict[str, Any]) -> Trigger:
 
 
 @pytest.mark.parametrize(("case", "answer"), CASES)
-def test_reference_interpreter_says_what_pyflink_said(case: dict[str, Any], answer: dict[str, Any]) -> None:
+def test_the_reference_interpreter_matches_pyflink(case: dict[str, Any], answer: dict[str, Any]) -> None:
     parameters = case["parameters"]
     merges = "session" in parameters["window"]
     reference = WindowInterpreter(assigner(parameters), merges, trigger(parameters), parameters.get("lateness", 0))

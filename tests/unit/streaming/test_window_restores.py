@@ -134,7 +134,7 @@ def play(spec: Any, backend: str, restore_at: int | None, parallelism: int, othe
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_windows_go_on_from_a_snapshot(operation: str, backend: str) -> None:
+def test_windows_resume_from_a_snapshot(operation: str, backend: str) -> None:
     spec = keyed_spec(OPERATIONS[operation])
     expected = play(spec, "hashmap", None, 1, "")
     assert len(expected) > 5
@@ -145,7 +145,7 @@ def test_windows_go_on_from_a_snapshot(operation: str, backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_windows_take_records_from_columns(backend: str) -> None:
+def test_windows_accept_columnar_records(backend: str) -> None:
     type_info = Types.ROW_NAMED(["k", "v"], [Types.STRING(), Types.LONG()])
     windows = stream(type_info).key_by("k").window(TumblingEventTimeWindows.of(ms(10)))
     h = WindowHarness(spec_of(windows.sum("v")), configuration={"state.backend.type": backend})
@@ -154,7 +154,7 @@ def test_windows_take_records_from_columns(backend: str) -> None:
     assert sorted(map(tuple, h.output.rows)) == [("a", 4), ("b", 2)]
 
 
-def test_keys_may_be_tuples_that_look_like_panes() -> None:
+def test_keys_may_be_tuples_in_the_form_of_panes() -> None:
     by_pair = stream().key_by(lambda record: (record[0], record[1]))
     h = WindowHarness(spec_of(by_pair.window(TumblingEventTimeWindows.of(ms(10))).apply(Values())))
     h.process([("a", 0), (("a", 0), 10), ("a", 0)], [1, 2, 3])

@@ -36,7 +36,7 @@ def assigned(windows: Any, timestamp: int, now: int) -> tuple[int, int]:
     return window.start, window.end
 
 
-def test_natural_windows_begin_with_the_first_record() -> None:
+def test_natural_stagger_starts_windows_at_the_first_record() -> None:
     by_clock = TumblingProcessingTimeWindows.of(Time.milliseconds(100)).with_stagger(WindowStagger.NATURAL)
     assert [assigned(by_clock, 0, now) for now in (1_234, 1_333, 1_334)] == [(1_234, 1_334)] * 2 + [(1_334, 1_434)]
 
@@ -47,7 +47,7 @@ def test_natural_windows_begin_with_the_first_record() -> None:
     assert repr(by_time) == "TumblingEventTimeWindows(100, 7, NATURAL)"
 
 
-def test_random_windows_are_moved_by_less_than_their_size_and_by_as_much_every_time() -> None:
+def test_random_stagger_shifts_all_windows_by_one_offset_below_their_size() -> None:
     windows: Any = TumblingEventTimeWindows.of(Time.milliseconds(1_000_000)).with_stagger(WindowStagger.RANDOM)
     starts = set()
     for _ in range(20):
@@ -61,7 +61,7 @@ def test_random_windows_are_moved_by_less_than_their_size_and_by_as_much_every_t
     assert len(starts) > 1
 
 
-def test_aligned_windows_are_the_windows_and_what_is_no_stagger_is_refused() -> None:
+def test_aligned_stagger_shifts_nothing_and_a_wrong_stagger_is_refused() -> None:
     windows = TumblingEventTimeWindows.of(Time.seconds(1))
     assert windows.with_stagger(WindowStagger.ALIGNED) is windows
     with pytest.raises(TypeError, match=r"with_stagger needs a WindowStagger, such as WindowStagger\.RANDOM, not 'x'"):
@@ -69,7 +69,7 @@ def test_aligned_windows_are_the_windows_and_what_is_no_stagger_is_refused() -> 
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_windows_go_on_where_they_began_after_a_restore(backend: str) -> None:
+def test_staggered_windows_keep_their_offset_after_a_restore(backend: str) -> None:
     staggered = StaggeredWindows[Any](100, 0, WindowStagger.NATURAL, True)
     spec = keyed_spec(lambda keyed: keyed.window(staggered).apply(Values()))
     tasks = Subtasks(spec, backend, 2)  # at 1,000 ms
@@ -89,7 +89,7 @@ def test_windows_go_on_where_they_began_after_a_restore(backend: str) -> None:
     tasks.close()
 
 
-def test_aggregates_over_columns_have_no_staggered_windows() -> None:
+def test_aggregates_over_columns_refuse_staggered_windows() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     keyed = env.from_collection([("a", 1)], Types.TUPLE([Types.STRING(), Types.INT()])).key_by("f0")
     windows = TumblingProcessingTimeWindows.of(Time.seconds(1)).with_stagger(WindowStagger.RANDOM)

@@ -112,7 +112,7 @@ def test_late_records_are_dropped_and_counted(backend: str) -> None:
 
 @pytest.mark.parametrize("method", ["sum", "max_by"])
 @pytest.mark.parametrize("slide", [5, 10])
-def test_a_batch_may_be_late_as_a_whole(slide: int, method: str) -> None:
+def test_a_whole_batch_may_be_late(slide: int, method: str) -> None:
     windows = SlidingEventTimeWindows.of(ms(10), ms(slide))
     h = harness(lambda keyed: getattr(keyed.window(windows), method)(1))
     h.watermark(100)
@@ -135,7 +135,7 @@ def test_late_records_go_to_the_side_output_with_their_timestamps() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_within_the_lateness_each_record_makes_its_window_fire_again(backend: str) -> None:
+def test_each_record_within_the_lateness_fires_its_window_again(backend: str) -> None:
     windows = TumblingEventTimeWindows.of(ms(10))
     h = harness(lambda keyed: keyed.window(windows).allowed_lateness(5).process(Numbers()), backend)
     h.process(of(1), [3])
@@ -156,7 +156,7 @@ def test_within_the_lateness_each_record_makes_its_window_fire_again(backend: st
 @pytest.mark.parametrize(
     "windows", [TumblingEventTimeWindows.of(ms(10)), EventTimeSessionWindows.with_gap(ms(10))], ids=["fixed", "session"]
 )
-def test_a_window_may_be_kept_for_ever(windows: Any, backend: str) -> None:
+def test_a_window_may_be_kept_forever(windows: Any, backend: str) -> None:
     h = harness(lambda keyed: keyed.window(windows).allowed_lateness(MAX).reduce(add), backend)
     h.process(of(1, 2), [0, 0])
     h.watermark(1_000_000)
@@ -166,7 +166,7 @@ def test_a_window_may_be_kept_for_ever(windows: Any, backend: str) -> None:
     assert h.late_dropped() == 0
 
 
-def test_a_record_of_no_window_is_late_only_by_its_own_time() -> None:
+def test_a_record_without_windows_is_late_only_by_its_own_time() -> None:
     h = harness(lambda keyed: keyed.window(SlidingEventTimeWindows.of(ms(3), ms(10))).process(Numbers()))
     h.watermark(15)
     h.process(of(1, 2, 3), [18, 15, 16])
@@ -175,7 +175,7 @@ def test_a_record_of_no_window_is_late_only_by_its_own_time() -> None:
     assert h.late_dropped() == 1
 
 
-def test_a_late_record_may_join_a_session_that_is_not_over() -> None:
+def test_a_late_record_may_extend_a_session_that_is_not_over() -> None:
     h = harness(lambda keyed: keyed.window(EventTimeSessionWindows.with_gap(ms(5))).process(Numbers()))
     h.process(of(1), [10])
     h.watermark(12)
@@ -221,7 +221,7 @@ class Growing(Collect):
     ids=["fixed", "session"],
 )
 @pytest.mark.parametrize("trigger", [CountTrigger.of(1), EventTimeTrigger()], ids=["count", "event time"])
-def test_a_result_does_not_change_with_the_accumulator_that_it_was(trigger: Any, windows: Any) -> None:
+def test_a_result_does_not_change_when_its_accumulator_changes(trigger: Any, windows: Any) -> None:
     h = harness(lambda keyed: keyed.window(windows).trigger(trigger).allowed_lateness(500).aggregate(Growing()))
     h.process(of(1, 2), [1, 2])
     h.watermark(200)
@@ -230,7 +230,7 @@ def test_a_result_does_not_change_with_the_accumulator_that_it_was(trigger: Any,
     assert h.output.rows == (every if isinstance(trigger, CountTrigger) else every[1:])
 
 
-def test_a_purging_trigger_forgets_what_fired() -> None:
+def test_a_purging_trigger_clears_fired_windows() -> None:
     trigger = PurgingTrigger.of(CountTrigger.of(2))
     h = harness(lambda keyed: keyed.window(GlobalWindows.create()).trigger(trigger).apply(Values()))
     h.process(of(1, 2, 3, 4, 5))
@@ -253,7 +253,7 @@ def test_a_continuous_trigger_fires_at_intervals_and_at_the_end(backend: str) ->
     assert h.operator.backend.num_entries() == 0
 
 
-def test_a_continuous_trigger_of_processing_time() -> None:
+def test_a_continuous_processing_time_trigger_fires_at_intervals() -> None:
     windows = TumblingProcessingTimeWindows.of(ms(100))
     trigger = ContinuousProcessingTimeTrigger.of(ms(30))
     h = harness(lambda keyed: keyed.window(windows).trigger(trigger).aggregate(Collect()))
@@ -275,7 +275,7 @@ def test_continuous_sessions_merge_when_they_fire_next() -> None:
     assert h.take() == [("a", 5, 60, [1, 2, 3])]
 
 
-def test_a_delta_trigger_fires_where_records_move_far() -> None:
+def test_a_delta_trigger_fires_if_records_differ_enough() -> None:
     trigger = DeltaTrigger.of(5, lambda old, new: new[1] - old[1])
     h = harness(lambda keyed: keyed.window(GlobalWindows.create()).trigger(trigger).apply(Values()))
     h.process(of(1, 6, 7, 8, 13, 14))
@@ -283,7 +283,7 @@ def test_a_delta_trigger_fires_where_records_move_far() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_timeout_trigger_fires_when_nothing_came_in_time(backend: str) -> None:
+def test_a_timeout_trigger_fires_if_no_record_came_in_time(backend: str) -> None:
     trigger = ProcessingTimeoutTrigger.of(CountTrigger.of(3), ms(50))
     h = harness(lambda keyed: keyed.window(GlobalWindows.create()).trigger(trigger).apply(Values()), backend)
     h.process(of(1))
@@ -297,7 +297,7 @@ def test_a_timeout_trigger_fires_when_nothing_came_in_time(backend: str) -> None
     assert h.take() == [("a", [1, 2, 3, 4, 5])]
 
 
-def test_a_timeout_may_begin_anew_with_each_record() -> None:
+def test_a_timeout_may_restart_with_each_record() -> None:
     trigger = ProcessingTimeoutTrigger.of(
         PurgingTrigger.of(CountTrigger.of(100)), ms(50), reset_timer_on_new_record=True, should_clear_on_timeout=False
     )
@@ -400,7 +400,7 @@ class MergingValue(StatefulMerging):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_state_of_triggers_is_merged_with_windows(backend: str) -> None:
+def test_the_state_of_triggers_is_merged_with_windows(backend: str) -> None:
     windows = EventTimeSessionWindows.with_gap(ms(5))
     h = harness(lambda keyed: keyed.window(windows).trigger(StatefulMerging()).process(Numbers()), backend)
     h.process([*of(1, 2), ("b", 9), *of(4), *of(3)], [0, 8, 0, 30, 4])
@@ -440,7 +440,7 @@ def test_processing_time_windows_end_by_the_clock(backend: str) -> None:
     assert h.operator.backend.num_entries() == 0
 
 
-def test_sliding_and_session_windows_of_processing_time() -> None:
+def test_sliding_and_session_windows_work_in_processing_time() -> None:
     h = harness(lambda keyed: keyed.window(SlidingProcessingTimeWindows.of(ms(100), ms(50))).aggregate(Collect()))
     h.process(of(1))
     h.advance(100)
@@ -460,13 +460,13 @@ def test_sliding_and_session_windows_of_processing_time() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_count_windows_of_each_key(backend: str) -> None:
+def test_count_windows_are_per_key(backend: str) -> None:
     h = harness(lambda keyed: keyed.count_window(2).apply(Values()), backend)
     h.process([*of(1), ("b", 9), *of(2, 3, 4, 5)])
     assert h.output.rows == [("a", [1, 2]), ("a", [3, 4])]
 
 
-def test_sliding_count_windows_begin_every_slide() -> None:
+def test_sliding_count_windows_start_every_slide() -> None:
     h = harness(lambda keyed: keyed.count_window(3, 2).apply(Values()))
     h.process(of(1, 2, 3, 4, 5, 6, 7))
     assert h.output.rows == [("a", [1, 2, 3]), ("a", [3, 4, 5]), ("a", [5, 6, 7])]
@@ -475,7 +475,7 @@ def test_sliding_count_windows_begin_every_slide() -> None:
     assert h.output.rows == [("a", [1, 2]), ("a", [4, 5]), ("a", [7, 8])]
 
 
-def test_a_count_window_that_has_fired_leaves_nothing_but_its_count() -> None:
+def test_a_fired_count_window_keeps_only_its_count() -> None:
     h = harness(lambda keyed: keyed.count_window(2).apply(Values()))
     h.process(of(*range(100)))
     assert h.operator.backend.num_entries() == 1
@@ -510,7 +510,7 @@ class Contextual(ProcessWindowFunction):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_process_function_has_state_of_window_and_key_and_side_outputs(backend: str) -> None:
+def test_a_process_window_function_has_window_state_key_state_and_side_outputs(backend: str) -> None:
     h = harness(
         lambda keyed: keyed.window(TumblingEventTimeWindows.of(ms(10))).allowed_lateness(5).process(Contextual()),
         backend,
@@ -536,7 +536,7 @@ def test_a_process_function_has_state_of_window_and_key_and_side_outputs(backend
     assert h.operator.backend.num_entries() == 4, "two states of two keys"
 
 
-def test_windows_that_merge_have_no_state_for_functions() -> None:
+def test_merging_windows_have_no_per_window_state() -> None:
     h = harness(lambda keyed: keyed.window(EventTimeSessionWindows.with_gap(ms(5))).process(Contextual()))
     h.process(of(1), [1])
     with pytest.raises(UnsupportedOperationError, match="not allowed when using merging windows"):
@@ -559,7 +559,7 @@ class NumbersAll(ProcessAllWindowFunction):
         context.window_state().get_list_state(ListStateDescriptor("l", Types.INT())).clear()
 
 
-def test_functions_over_a_whole_stream() -> None:
+def test_window_functions_work_on_streams_without_keys() -> None:
     windows = stream().window_all(TumblingEventTimeWindows.of(ms(10)))
     for result, expected in (
         (windows.apply(CountAll()), [(0, 2), (10, 1)]),
@@ -577,7 +577,7 @@ def test_functions_over_a_whole_stream() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_field_aggregations_of_windows(backend: str) -> None:
+def test_windows_support_field_aggregations(backend: str) -> None:
     expected = {"sum": ("a", 9), "min": ("a", 1), "max": ("a", 5), "min_by": ("a", 1), "max_by": ("a", 5)}
     for method, result in expected.items():
         h = harness(
@@ -597,7 +597,7 @@ class Nothing(Collect):
 
 
 @pytest.mark.parametrize("trigger", [EventTimeTrigger(), PurgingTrigger.of(EventTimeTrigger())])
-def test_a_result_of_none_is_no_result(trigger: Any) -> None:
+def test_a_result_of_none_is_not_emitted(trigger: Any) -> None:
     h = harness(lambda keyed: keyed.window(TumblingEventTimeWindows.of(ms(10))).trigger(trigger).aggregate(Nothing()))
     h.process([*of(1, 2), ("b", 1)], [1, 2, 3])
     h.watermark(100)
@@ -613,7 +613,7 @@ class Opened(ReduceFunction):
         return value1[0], value1[1] + value2[1], self.calls.value()
 
 
-def test_a_reduce_function_that_is_opened_may_use_state_of_its_key() -> None:
+def test_a_reduce_function_with_open_may_use_keyed_state() -> None:
     h = harness(lambda keyed: keyed.window(TumblingEventTimeWindows.of(ms(10))).reduce(Opened()))
     h.process([*of(1, 2), ("b", 1), *of(3), ("b", 2)], [1, 2, 3, 4, 5])
     h.watermark(100)
@@ -635,7 +635,7 @@ def test_an_error_of_a_function_names_the_operator() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_evictor_removes_for_good(backend: str) -> None:
+def test_an_evictor_removes_records_permanently(backend: str) -> None:
     trigger = CountTrigger.of(2)
     h = harness(
         lambda keyed: keyed.window(GlobalWindows.create()).trigger(trigger).evictor(CountEvictor.of(3)).apply(Values()),
@@ -716,7 +716,7 @@ class Letters(ProcessWindowFunction):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_program_may_have_windows_of_its_own(backend: str) -> None:
+def test_a_program_may_define_its_own_windows(backend: str) -> None:
     h = harness(lambda keyed: keyed.window(ByLetter()).process(Letters()), backend)
     h.process([("a", 1, "xy"), ("a", 2, "x"), ("b", 3, "y"), ("a", 4, "zy")])
     assert h.output.rows == [("a", "x", [1, 2]), ("a", "y", [1, 4])]
@@ -750,7 +750,7 @@ def test_merging_cannot_end_a_window_in_the_past() -> None:
         h.process(of(1, 2), [11, 12])
 
 
-def test_a_window_that_comes_again_keeps_its_state() -> None:
+def test_a_window_that_is_added_again_keeps_its_state() -> None:
     """A short window and a longer one of the same start: the longer has the state of the shorter."""
     from flinkpy.datastream.window import SessionWindowTimeGapExtractor
 

@@ -21,10 +21,12 @@ from flinkpy.streaming.operators.process_operator import ProcessContext, process
 from flinkpy.streaming.operators.row_emitter import RowEmitter
 from flinkpy.streaming.operators.stream_operator import OperatorContext, UserFunctionOperator
 from flinkpy.streaming.operators.timer_service import UnkeyedTimerService
-from flinkpy.streaming.operators.two_inputs import process_methods
 
 if TYPE_CHECKING:
     pass
+from collections.abc import Callable
+
+from flinkpy.common.errors import UnsupportedOperationError
 
 
 class CoProcessOperator(UserFunctionOperator):
@@ -90,3 +92,45 @@ class KeyedCoProcessOperator(KeyedTimerOperator):
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
         self.emitter.emit(out, timestamps)
+
+
+#: The method names for input 0 and input 1, by the `kind` of a spec.
+METHODS = {
+    "PROCESS": ("process_element1", "process_element2"),
+    "MAP": ("map1", "map2"),
+    "FLAT_MAP": ("flat_map1", "flat_map2"),
+}
+
+#: Takes (value, context), and returns an iterable of results or None.
+Process = Callable[[Any, Any], Any]
+
+
+def process_methods(function: Any, kind: str, context: OperatorContext) -> tuple[Process, Process]:
+    """Returns the method for each input, in the form of a process function.
+
+    Source: pyflink.datastream.data_stream.ConnectedStreams.{map,flat_map}. As there, a None result of `map` is dropped.
+    """
+    methods = METHODS.get(kind)
+    if methods is None:
+        raise UnsupportedOperationError(f"operator {context.name}: unknown kind {kind!r}")
+    first, second = (getattr(function, method) for method in methods)
+    if kind == "MAP":
+        return _mapping(first), _mapping(second)
+    if kind == "FLAT_MAP":
+        return _flat_mapping(first), _flat_mapping(second)
+    return first, second
+
+
+def _mapping(call: Callable[[Any], Any]) -> Process:
+    def process(value: Any, context: Any) -> Any:
+        result = call(value)
+        return None if result is None else (result,)
+
+    return process
+
+
+def _flat_mapping(call: Callable[[Any], Any]) -> Process:
+    def process(value: Any, context: Any) -> Any:
+        return call(value)
+
+    return process

@@ -1,13 +1,16 @@
-"""create_operator: creates the operator that runs a spec of the job graph."""
+"""create_operator: creates the operator that runs a spec of the job graph.
+
+Operators are imported on first use, because a task needs only a few of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph import operator_specs as specs
-from flinkpy.streaming.operators.batch_mode import is_batch_mode
 from flinkpy.streaming.operators.fused_code import RowStep
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
@@ -22,6 +25,44 @@ ROW_STEPS: dict[type, RowStep] = {
     specs.FlatMapSpec: RowStep.FLAT_MAP,
 }
 
+#: The operator classes that are called with (spec, input type, context, output, side outputs), as `module:class` below
+#: `flinkpy.streaming.operators`.
+ONE_INPUT_OPERATORS: dict[type, str] = {
+    specs.AsyncWaitSpec: "async_io.async_wait_operator:AsyncWaitOperator",
+    specs.GlobalColumnAggregateSpec: "global_aggregate_operator:GlobalAggregateOperator",
+    specs.KeyedMapSpec: "keyed_map_operator:KeyedMapOperator",
+    specs.KeyedProcessSpec: "keyed_process_operator:KeyedProcessOperator",
+    specs.PreAggregateSpec: "column_aggregation.pre_aggregate_operator:PreAggregateOperator",
+    specs.SelectSpec: "column_selection:SelectOperator",
+    specs.SortColumnsSpec: "sort_columns_operator:SortColumnsOperator",
+}
+
+#: The operator classes that are called with (spec, pair of input types, context, output, side outputs).
+TWO_INPUT_OPERATORS: dict[type, str] = {
+    specs.BroadcastProcessSpec: "broadcast_process_operator:BroadcastProcessOperator",
+    specs.CoGroupSpec: "co_group_operator:CoGroupOperator",
+    specs.ColumnJoinSpec: "column_join.column_join_operator:ColumnJoinOperator",
+    specs.CoProcessSpec: "co_process_operator:CoProcessOperator",
+    specs.IntervalJoinSpec: "interval_join_operator:IntervalJoinOperator",
+    specs.KeyedBroadcastProcessSpec: "broadcast_process_operator:KeyedBroadcastProcessOperator",
+    specs.KeyedCoProcessSpec: "co_process_operator:KeyedCoProcessOperator",
+}
+
+#: The operator classes that are called with (function, input type, context, output, side outputs).
+FUNCTION_OPERATORS: dict[type, str] = {
+    specs.FlatMapBatchesSpec: "column_operators:FlatMapBatchesOperator",
+    specs.MapBatchesSpec: "column_operators:MapBatchesOperator",
+    specs.ProcessSpec: "process_operator:ProcessOperator",
+}
+
+#: The operators of a PartitionSpec by its kind.
+PARTITION_OPERATORS: dict[str, str] = {
+    "MAP": "partition_window_operators:MapPartitionOperator",
+    "SORT": "partition_window_operators:PartitionSortOperator",
+    "REDUCE": "partition_window_operators:PartitionReduceOperator",
+    "AGGREGATE": "partition_window_operators:PartitionAggregateOperator",
+}
+
 
 def register_operator(spec_type: type, factory: _Factory) -> None:
     """Registers the operator of a spec type that another package defines."""
@@ -32,12 +73,32 @@ def create_operator(
     spec: specs.OperatorSpec, context: OperatorContext, output: Output, side_outputs: _Side
 ) -> StreamOperator:
     """Creates the operator for `spec`. Raises: UnsupportedOperationError if this release does not know the spec."""
-    factory = _FACTORIES.get(type(spec))
-    if factory is None:
-        raise UnsupportedOperationError(
-            f"operator {context.name}: this release cannot run a {type(spec).__name__} operator"
-        )
-    return factory(spec, context, output, side_outputs)
+    kind = type(spec)
+    operator: StreamOperator
+    if kind in ONE_INPUT_OPERATORS:
+        operator = operator_class(ONE_INPUT_OPERATORS[kind])(spec, input_type(spec), context, output, side_outputs)
+    elif kind in TWO_INPUT_OPERATORS:
+        input_types = (input_type(spec, 0), input_type(spec, 1))
+        operator = operator_class(TWO_INPUT_OPERATORS[kind])(spec, input_types, context, output, side_outputs)
+    elif kind in FUNCTION_OPERATORS:
+        function: Any = spec.function  # type: ignore[attr-defined]
+        operator = operator_class(FUNCTION_OPERATORS[kind])(function, input_type(spec), context, output, side_outputs)
+    elif kind in _FACTORIES:
+        operator = _FACTORIES[kind](spec, context, output, side_outputs)
+    else:
+        raise UnsupportedOperationError(f"operator {context.name}: this release cannot run a {kind.__name__} operator")
+    return operator
+
+
+def operator_class(path: str) -> Any:
+    """Imports and returns an operator class, given as `module:class` below `flinkpy.streaming.operators`."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(f"flinkpy.streaming.operators.{module}"), name)
+
+
+def input_type(spec: specs.OperatorSpec, index: int = 0) -> Any:
+    """Returns the TypeInformation of an input, or None if it is not declared."""
+    return spec.input_types[index] if index < len(spec.input_types) else None
 
 
 def _source(spec: specs.SourceSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
@@ -71,26 +132,6 @@ def _sink_committer(
     return BatchSinkCommitterOperator(spec.sink, context, output, side)
 
 
-def _process(spec: specs.ProcessSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
-    from flinkpy.streaming.operators.process_operator import ProcessOperator
-
-    return ProcessOperator(spec.function, input_type(spec), context, output, side)
-
-
-def _keyed_process(
-    spec: specs.KeyedProcessSpec, context: OperatorContext, output: Output, side: _Side
-) -> StreamOperator:
-    from flinkpy.streaming.operators.keyed_process_operator import KeyedProcessOperator
-
-    return KeyedProcessOperator(spec, input_type(spec), context, output, side)
-
-
-def _keyed_map(spec: specs.KeyedMapSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
-    from flinkpy.streaming.operators.keyed_map_operator import KeyedMapOperator
-
-    return KeyedMapOperator(spec, input_type(spec), context, output, side)
-
-
 def _reduce(spec: specs.ReduceSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
     from flinkpy.streaming.operators.reduce_operator import ReduceOperator
 
@@ -105,23 +146,16 @@ def _rolling(spec: specs.RollingAggregateSpec, context: OperatorContext, output:
 
 
 def _window(spec: specs.WindowSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
-    from flinkpy.streaming.operators.windowing.factory import create_window_operator
+    from flinkpy.streaming.operators.windowing.fixed_window_operator import FixedWindowOperator, is_fixed
+    from flinkpy.streaming.operators.windowing.session_window_operator import SessionWindowOperator, is_session
+    from flinkpy.streaming.operators.windowing.window_operator import WindowOperator
 
-    return create_window_operator(spec, input_type(spec), context, output, side)
-
-
-def _map_batches(spec: specs.MapBatchesSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
-    from flinkpy.streaming.operators.column_operators import MapBatchesOperator
-
-    return MapBatchesOperator(spec.function, input_type(spec), context, output, side)
-
-
-def _flat_map_batches(
-    spec: specs.FlatMapBatchesSpec, context: OperatorContext, output: Output, side: _Side
-) -> StreamOperator:
-    from flinkpy.streaming.operators.column_operators import FlatMapBatchesOperator
-
-    return FlatMapBatchesOperator(spec.function, input_type(spec), context, output, side)
+    operator: type[WindowOperator] = WindowOperator
+    if is_fixed(spec):
+        operator = FixedWindowOperator
+    elif is_session(spec):
+        operator = SessionWindowOperator
+    return operator(spec, input_type(spec), context, output, side)
 
 
 def _filter_batches(
@@ -136,26 +170,6 @@ def _filter_batches(
     return FilterBatchesOperator(spec.function, input_type(spec), context, output, side)
 
 
-def _select(spec: specs.SelectSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
-    from flinkpy.streaming.operators.column_selection import SelectOperator
-
-    return SelectOperator(spec, input_type(spec), context, output, side)
-
-
-def _sort_columns(spec: specs.SortColumnsSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
-    from flinkpy.streaming.operators.sort_columns_operator import SortColumnsOperator
-
-    return SortColumnsOperator(spec, input_type(spec), context, output, side)
-
-
-def _global_aggregate(
-    spec: specs.GlobalColumnAggregateSpec, context: OperatorContext, output: Output, side: _Side
-) -> StreamOperator:
-    from flinkpy.streaming.operators.global_aggregate_operator import GlobalAggregateOperator
-
-    return GlobalAggregateOperator(spec, input_type(spec), context, output, side)
-
-
 def _project(spec: specs.ProjectSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
     from flinkpy.streaming.operators.column_operators import ProjectOperator
 
@@ -165,7 +179,7 @@ def _project(spec: specs.ProjectSpec, context: OperatorContext, output: Output, 
 def _column_aggregate(
     spec: specs.ColumnAggregateSpec, context: OperatorContext, output: Output, side: _Side
 ) -> StreamOperator:
-    if spec.emit == "FINAL" and is_batch_mode(context):
+    if spec.emit == "FINAL" and context.is_batch_mode:
         from flinkpy.streaming.operators.column_aggregation.batch_column_aggregate_operator import (
             BatchColumnAggregateOperator,
         )
@@ -174,14 +188,6 @@ def _column_aggregate(
     from flinkpy.streaming.operators.column_aggregate_operator import ColumnAggregateOperator
 
     return ColumnAggregateOperator(spec, input_type(spec), context, output, side)
-
-
-def _pre_aggregate(
-    spec: specs.PreAggregateSpec, context: OperatorContext, output: Output, side: _Side
-) -> StreamOperator:
-    from flinkpy.streaming.operators.column_aggregation.pre_aggregate_operator import PreAggregateOperator
-
-    return PreAggregateOperator(spec, input_type(spec), context, output, side)
 
 
 def _window_aggregate(
@@ -198,118 +204,60 @@ def _window_aggregate(
 def _timestamps(
     spec: specs.TimestampsAndWatermarksSpec, context: OperatorContext, output: Output, side: _Side
 ) -> StreamOperator:
-    from flinkpy.streaming.operators.timestamps_and_watermarks import TimestampsAndWatermarksOperator
+    from flinkpy.streaming.operators.watermark_assigner import TimestampsAndWatermarksOperator
 
     return TimestampsAndWatermarksOperator(spec.watermark_strategy, input_type(spec), context, output, side)
 
 
-def _co_process(spec: specs.CoProcessSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
-    from flinkpy.streaming.operators.co_process_operator import CoProcessOperator
-
-    return CoProcessOperator(spec, _two_input_types(spec), context, output, side)
-
-
-def _keyed_co_process(
-    spec: specs.KeyedCoProcessSpec, context: OperatorContext, output: Output, side: _Side
-) -> StreamOperator:
-    from flinkpy.streaming.operators.co_process_operator import KeyedCoProcessOperator
-
-    return KeyedCoProcessOperator(spec, _two_input_types(spec), context, output, side)
-
-
-def _broadcast_process(
-    spec: specs.BroadcastProcessSpec, context: OperatorContext, output: Output, side: _Side
-) -> StreamOperator:
-    from flinkpy.streaming.operators.broadcast_process_operator import BroadcastProcessOperator
-
-    return BroadcastProcessOperator(spec, _two_input_types(spec), context, output, side)
-
-
-def _keyed_broadcast_process(
-    spec: specs.KeyedBroadcastProcessSpec, context: OperatorContext, output: Output, side: _Side
-) -> StreamOperator:
-    from flinkpy.streaming.operators.broadcast_process_operator import KeyedBroadcastProcessOperator
-
-    return KeyedBroadcastProcessOperator(spec, _two_input_types(spec), context, output, side)
-
-
-def _interval_join(
-    spec: specs.IntervalJoinSpec, context: OperatorContext, output: Output, side: _Side
-) -> StreamOperator:
-    from flinkpy.streaming.operators.interval_join_operator import IntervalJoinOperator
-
-    return IntervalJoinOperator(spec, _two_input_types(spec), context, output, side)
-
-
-def _column_join(spec: specs.ColumnJoinSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
-    from flinkpy.streaming.operators.column_join.column_join_operator import ColumnJoinOperator
-
-    return ColumnJoinOperator(spec, _two_input_types(spec), context, output, side)
-
-
-def _co_group(spec: specs.CoGroupSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
-    from flinkpy.streaming.operators.co_group_operator import CoGroupOperator
-
-    return CoGroupOperator(spec, _two_input_types(spec), context, output, side)
-
-
 def _partition(spec: specs.PartitionSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
-    from flinkpy.streaming.operators.partition_window.factory import create_partition_operator
-
-    return create_partition_operator(spec, input_type(spec), context, output, side)
-
-
-def _async_wait(spec: specs.AsyncWaitSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
-    from flinkpy.streaming.operators.async_io.async_wait_operator import AsyncWaitOperator
-
-    return AsyncWaitOperator(spec, input_type(spec), context, output, side)
+    path = PARTITION_OPERATORS.get(spec.kind)
+    if path is None:
+        raise UnsupportedOperationError(f"operator {context.name}: unknown kind {spec.kind!r}")
+    operator: StreamOperator = operator_class(path)(spec, input_type(spec), context, output, side)
+    return operator
 
 
-def _batch(spec: specs.BatchSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
-    from flinkpy.streaming.operators.batch.factory import create_batch_operator
+def _batch(batch_spec: specs.BatchSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
+    """Creates the operator for the inner spec in batch mode."""
+    spec = batch_spec.operator
+    if isinstance(spec, (specs.ReduceSpec, specs.RollingAggregateSpec)):
+        from flinkpy.streaming.operators.batch.batch_reduce_operator import BatchReduceOperator
+        from flinkpy.streaming.operators.rolling_functions import RollingReduce
 
-    return create_batch_operator(spec.operator, context, output, side)
+        reduce = spec.function.reduce if isinstance(spec, specs.ReduceSpec) else RollingReduce(spec.kind, spec.position)
+        return BatchReduceOperator(spec, reduce, input_type(spec), context, output, side)
+    if isinstance(spec, specs.ColumnJoinSpec):
+        return create_operator(spec, context, output, side)
+    if isinstance(spec, specs.BroadcastProcessSpec):
+        from flinkpy.streaming.operators.batch.broadcast_first_operator import BroadcastFirstOperator
+
+        return BroadcastFirstOperator(create_operator(spec, context, output, side), context, output, side)
+    from flinkpy.streaming.operators.batch.keyed_batch_operator import KeyedBatchOperator
+
+    two_inputs = (specs.KeyedCoProcessSpec, specs.KeyedBroadcastProcessSpec, specs.KeyedTwoInputSpec)
+    return KeyedBatchOperator(
+        lambda *outputs: create_operator(spec, context, *outputs),
+        context,
+        output,
+        side,
+        2 if isinstance(spec, two_inputs) else 1,
+    )
 
 
-def _two_input_types(spec: specs.OperatorSpec) -> tuple[Any, Any]:
-    return input_type(spec, 0), input_type(spec, 1)
-
-
-def input_type(spec: specs.OperatorSpec, index: int = 0) -> Any:
-    """Returns the TypeInformation of an input, or None if it is not declared."""
-    return spec.input_types[index] if index < len(spec.input_types) else None
-
-
+#: Creates the operators that need more than their spec and input types.
 _FACTORIES: dict[type, _Factory] = {
     specs.SourceSpec: _source,
     specs.SinkSpec: _sink,
     specs.SinkWriterSpec: _sink_writer,
     specs.SinkCommitterSpec: _sink_committer,
-    specs.ProcessSpec: _process,
-    specs.KeyedProcessSpec: _keyed_process,
-    specs.KeyedMapSpec: _keyed_map,
     specs.ReduceSpec: _reduce,
     specs.RollingAggregateSpec: _rolling,
     specs.WindowSpec: _window,
-    specs.MapBatchesSpec: _map_batches,
-    specs.FlatMapBatchesSpec: _flat_map_batches,
     specs.FilterBatchesSpec: _filter_batches,
     specs.ProjectSpec: _project,
-    specs.SelectSpec: _select,
-    specs.SortColumnsSpec: _sort_columns,
-    specs.GlobalColumnAggregateSpec: _global_aggregate,
     specs.ColumnAggregateSpec: _column_aggregate,
-    specs.PreAggregateSpec: _pre_aggregate,
     specs.WindowAggregateSpec: _window_aggregate,
     specs.TimestampsAndWatermarksSpec: _timestamps,
-    specs.CoProcessSpec: _co_process,
-    specs.KeyedCoProcessSpec: _keyed_co_process,
-    specs.BroadcastProcessSpec: _broadcast_process,
-    specs.KeyedBroadcastProcessSpec: _keyed_broadcast_process,
     specs.BatchSpec: _batch,
-    specs.AsyncWaitSpec: _async_wait,
-    specs.IntervalJoinSpec: _interval_join,
-    specs.ColumnJoinSpec: _column_join,
-    specs.CoGroupSpec: _co_group,
     specs.PartitionSpec: _partition,
 }

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flinkpy._proto import checkpoint_pb2
-from flinkpy.streaming.operators.checkpointed_functions import call_functions
 from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
 from flinkpy.streaming.operators.sink_operator import SinkOperator
 from flinkpy.streaming.operators.source_operator import SourceOperator
 from flinkpy.streaming.operators.stream_operator import (
+    call_functions,
     close_function,
     initialize_functions,
     open_function,

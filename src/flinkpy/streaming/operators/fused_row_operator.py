@@ -15,7 +15,6 @@ from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import FlinkError, InternalError
 from flinkpy.records.batch import Batch
 from flinkpy.records.type_check import type_check
-from flinkpy.streaming.operators.checkpointed_functions import has_checkpoint_methods
 from flinkpy.streaming.operators.fused_code import RowStep, Step, compile_steps
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import DiscardingOutput, Output
@@ -27,6 +26,7 @@ from flinkpy.streaming.operators.stream_operator import (
     StreamOperator,
     UserFunctionOperator,
     close_function,
+    has_checkpoint_methods,
     open_function,
 )
 

@@ -15,7 +15,6 @@ from flinkpy.configuration import read_option
 from flinkpy.configuration.metric_options import LATENCY_GRANULARITY, LATENCY_HISTORY_SIZE, LATENCY_INTERVAL
 from flinkpy.metrics.metricbase import Histogram
 from flinkpy.records.elements import LatencyMarker
-from flinkpy.streaming.operators.batch_mode import is_batch_mode
 
 if TYPE_CHECKING:
     from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
@@ -27,7 +26,7 @@ class LatencyMarkerEmitter:
     def __init__(self, source: StreamOperator) -> None:
         self._source = source
         context = source.context
-        is_on = not is_batch_mode(context)
+        is_on = not context.is_batch_mode
         self._interval_ms = read_option(context.environment.configuration, LATENCY_INTERVAL) if is_on else 0
 
     def start(self) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,11 +35,6 @@ from flinkpy.records.elements import (
     LatencyMarker,
     Watermark,
     WatermarkStatus,
-)
-from flinkpy.streaming.operators.checkpointed_functions import (
-    StateInitializationContext,
-    StateSnapshotContext,
-    call_functions,
 )
 from flinkpy.streaming.operators.failed_call import failed_call
 from flinkpy.streaming.operators.output import Output
@@ -67,6 +62,11 @@ class OperatorContext:
     mailbox: TaskMailbox
     processing_time_service: ProcessingTimeService
     metrics: OperatorMetricGroup
+
+    @property
+    def is_batch_mode(self) -> bool:
+        """True if all inputs are bounded and there are no checkpoints. See `graph.batch_mode`."""
+        return self.environment.configuration.get_string("execution.runtime-mode", "STREAMING").upper() == "BATCH"
 
     def function_error(self, error: BaseException, name: str | None = None) -> FlinkError:
         """Returns the error that leaves the task.
@@ -370,6 +370,81 @@ class UserFunctionOperator(StreamOperator):
 
     def close(self) -> None:
         close_function(self.function, self.context, self.context.name)
+
+
+class StateInitializationContext:
+    """The context that a function's `initialize_state` gets."""
+
+    def __init__(self, operator: StreamOperator, keyed_state_store: Any = None) -> None:
+        self._operator = operator
+        self._keyed = keyed_state_store
+
+    def is_restored(self) -> bool:
+        return self.get_restored_checkpoint_id() is not None
+
+    def get_restored_checkpoint_id(self) -> int | None:
+        return self._operator.context.environment.state.restored_checkpoint_id
+
+    def get_operator_state_store(self) -> Any:
+        return self._operator.operator_state
+
+    def get_keyed_state_store(self) -> Any:
+        if self._keyed is None:
+            raise UnsupportedOperationError(
+                f"operator {self._operator.context.name}: keyed state needs a keyed stream: call key_by first"
+            )
+        return self._keyed
+
+
+class StateSnapshotContext:
+    """The context that a function's `snapshot_state` gets."""
+
+    __slots__ = ("_checkpoint_id", "_timestamp_ms")
+
+    def __init__(self, checkpoint_id: int, timestamp_ms: int) -> None:
+        self._checkpoint_id = checkpoint_id
+        self._timestamp_ms = timestamp_ms
+
+    def get_checkpoint_id(self) -> int:
+        return self._checkpoint_id
+
+    def get_checkpoint_timestamp(self) -> int:
+        return self._timestamp_ms
+
+
+_METHODS = ("initialize_state", "snapshot_state", "notify_checkpoint_complete", "notify_checkpoint_aborted")
+
+
+def has_checkpoint_methods(function: Any) -> bool:
+    return any(hasattr(function, method) for method in _METHODS)
+
+
+def call_functions(functions: Iterable[Any], method: str, argument: Any, context: OperatorContext) -> None:
+    """Calls `method` of each function that has it. Functions need not inherit from an interface.
+
+    Source: org.apache.flink.streaming.util.functions.StreamingFunctionUtils.
+
+    Raises: FunctionError, which names the operator and the method.
+    """
+    for function in functions:
+        call = getattr(function, method, None)
+        if call is None:
+            continue
+        try:
+            call(argument)
+        except USER_ERRORS as error:
+            raise _method_error(error, function, method, context) from error
+
+
+def _method_error(error: BaseException, function: Any, method: str, context: OperatorContext) -> FlinkError:
+    if isinstance(error, FlinkError):
+        return error
+    task = context.environment.task_name
+    return FunctionError(
+        f"{task}, operator {context.name}: {type(function).__name__}.{method}: {describe(error)}",
+        details={"task": task, "operator": context.name, "method": method},
+        remote_traceback=format_user_traceback(error),
+    )
 
 
 def initialize_functions(operator: StreamOperator, functions: list[Any], keyed_state_store: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""WatermarkAssigner: assigns timestamps to records and emits watermarks.
+"""WatermarkAssigner and TimestampsAndWatermarksOperator: assign timestamps to records and emit watermarks.
 
 The built-in generators see whole batches and emit at intervals only, between two batches. A generator of the program is
 called for every record, as if the record had just been emitted. If it emits a watermark, the batch is cut after that
@@ -23,10 +23,10 @@ from flinkpy.common.watermark_strategy import WatermarkOutput
 from flinkpy.configuration import read_option
 from flinkpy.configuration.pipeline_options import AUTO_WATERMARK_INTERVAL
 from flinkpy.records.batch import Batch
-from flinkpy.records.elements import MIN_WATERMARK, Element, Watermark
-from flinkpy.streaming.operators.activity_clock import ActivityClock
+from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Element, Watermark, WatermarkStatus
 from flinkpy.streaming.operators.lane_border import as_rows
-from flinkpy.streaming.operators.stream_operator import OperatorContext
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 from flinkpy.streaming.operators.timestamp_extraction import create_stamp
 from flinkpy.streaming.operators.watermark_generators import BatchGenerator, IdlenessTimer, create_generator
 from flinkpy.streaming.operators.watermark_outputs import (
@@ -40,7 +40,42 @@ from flinkpy.streaming.operators.watermark_outputs import (
 if TYPE_CHECKING:
     from flinkpy.common.watermark_strategy import WatermarkStrategy
 
+
 _LOG = logging.getLogger(__name__)
+
+
+class ActivityClock:
+    """A clock that follows another clock and can be paused. Thread: task thread.
+
+    It measures how long an input has been silent, without the time in which it could not be read.
+
+    Source: org.apache.flink.streaming.api.operators.util.PausableRelativeClock.
+
+    Args:
+        below_ns: the clock to follow, which never goes back.
+    """
+
+    __slots__ = ("_below_ns", "_paused_at_ns", "_paused_total_ns")
+
+    def __init__(self, below_ns: Callable[[], int]) -> None:
+        self._below_ns = below_ns
+        self._paused_total_ns = 0
+        self._paused_at_ns: int | None = None
+
+    def now_ns(self) -> int:
+        at_ns = self._below_ns() if self._paused_at_ns is None else self._paused_at_ns
+        return at_ns - self._paused_total_ns
+
+    def pause(self) -> None:
+        """Stops the clock. Idempotent."""
+        if self._paused_at_ns is None:
+            self._paused_at_ns = self._below_ns()
+
+    def resume(self) -> None:
+        """Lets the clock run again. Idempotent."""
+        if self._paused_at_ns is not None:
+            self._paused_total_ns += self._below_ns() - self._paused_at_ns
+            self._paused_at_ns = None
 
 
 class WatermarkAssigner:
@@ -249,3 +284,45 @@ class _GeneratedOutput:
             self._generator.on_periodic_emit(self._deferred)
         except USER_ERRORS as error:
             raise self._context.function_error(error) from error
+
+
+class TimestampsAndWatermarksOperator(StreamOperator):
+    """Runs assign_timestamps_and_watermarks in the middle of a job.
+
+    It replaces the watermarks and idleness of its input, except the watermark that ends event time.
+
+    Source: org.apache.flink.streaming.runtime.operators.TimestampsAndWatermarksOperator.
+    """
+
+    def __init__(
+        self,
+        strategy: WatermarkStrategy,
+        input_type: Any,
+        context: OperatorContext,
+        output: Output,
+        side: dict[str, Output],
+    ) -> None:
+        super().__init__(context, output, side)
+        if strategy.alignment is not None:
+            _LOG.warning(
+                "operator %s: watermark alignment has no effect here. Set it in the watermark strategy of from_source",
+                context.name,
+            )
+        self._assigner = WatermarkAssigner(strategy, input_type, context, output.emit, self.emit_to_all)
+
+    def open(self) -> None:
+        self._assigner.open()
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        self._assigner.emit(batch)
+
+    def process_element(self, element: Element) -> None:
+        if not isinstance(element, WatermarkStatus):
+            super().process_element(element)
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        if watermark.timestamp == MAX_WATERMARK:
+            self._assigner.end_event_time(watermark)
+
+    def finish(self) -> None:
+        self._assigner.emit_periodic()

@@ -27,7 +27,7 @@ from flinkpy.datastream.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, EndOfData, EndOfPartition
 from flinkpy.streaming.mailbox.task_mailbox import Mail, MailPriority
-from flinkpy.streaming.operators.async_io.async_runner import AsyncRunner
+from flinkpy.streaming.operators.async_io.async_runner import AsyncRunner, Retries
 from flinkpy.streaming.operators.async_io.element_queue import (
     Chunk,
     Item,
@@ -35,7 +35,6 @@ from flinkpy.streaming.operators.async_io.element_queue import (
     Part,
     UnorderedElementQueue,
 )
-from flinkpy.streaming.operators.async_io.retries import Retries
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, UserFunctionOperator

@@ -17,7 +17,6 @@ from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
 from flinkpy.streaming.operators.batch.batch_operator import BatchOperator
-from flinkpy.streaming.operators.batch.gathering_output import GatheringOutput
 from flinkpy.streaming.operators.batch.sorted_input import SortedColumns, SortedInput, can_sort_columns
 from flinkpy.streaming.operators.key_reader import KeyReader
 from flinkpy.streaming.operators.lane_border import as_columnar, as_rows
@@ -28,6 +27,50 @@ from flinkpy.streaming.sort.memory import sorted_inputs_bytes, spill_directory
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
+from flinkpy.network.record_writer import concat_batches
+from flinkpy.records.elements import Element
+
+#: The number of rows at which a combined batch is emitted.
+_ENOUGH_ROWS = 4096
+
+
+class GatheringOutput:
+    """Combines the small batches of many keys into larger ones. Drops watermarks. Thread: task thread."""
+
+    __slots__ = ("_output", "_pending", "_pending_rows")
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._pending: list[Batch] = []
+        self._pending_rows = 0
+
+    def emit(self, batch: Batch) -> None:
+        if self._pending and not _can_follow(self._pending[-1], batch):
+            self.flush()
+        self._pending.append(batch)
+        self._pending_rows += batch.num_rows
+        if self._pending_rows >= _ENOUGH_ROWS:
+            self.flush()
+
+    def emit_element(self, element: Element) -> None:
+        """Drops the element. Downstream operators must not see the watermarks at the end of each key."""
+        return
+
+    def flush(self) -> None:
+        pending = self._pending
+        if pending:
+            self._pending = []
+            self._pending_rows = 0
+            self._output.emit(pending[0] if len(pending) == 1 else concat_batches(pending))
+
+
+def _can_follow(last: Batch, batch: Batch) -> bool:
+    return (
+        not last.is_columnar
+        and not batch.is_columnar
+        and (last.timestamps is None) == (batch.timestamps is None)
+        and (last.kinds is None) == (batch.kinds is None)
+    )
 
 
 class KeyedBatchOperator(BatchOperator):

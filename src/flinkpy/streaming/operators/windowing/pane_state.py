@@ -1,4 +1,14 @@
-"""State per pane: the contents of windows, and the per-window state of triggers and window functions."""
+"""Panes, and the state per pane: the contents of windows, and the state of triggers and window functions.
+
+A pane is one window of one key. It is the NamespacedKey of all state and timers of the window.
+
+| window | pane |
+|---|---|
+| TimeWindow | (key, start, end) |
+| CountWindow | (key, id) |
+| GlobalWindow | (key,) |
+| any other | (key, the window) |
+"""
 
 from __future__ import annotations
 
@@ -15,6 +25,7 @@ from flinkpy.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from flinkpy.datastream.window import CountWindow, GlobalWindow, TimeWindow
 from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.state.backend import KeyContext, KeyedStateBackend
 
@@ -153,3 +164,31 @@ def merge_lists(state: Any, context: KeyContext, pane: NamespacedKey, merged: It
     context.key = pane
     state.add_all(elements)
     context.key = current
+
+
+#: The part of a pane after the key, which identifies the window.
+Namespace = tuple[Any, ...]
+
+
+def namespace_of(window: Any) -> Namespace:
+    kind = type(window)
+    if kind is TimeWindow:
+        return window.start, window.end
+    if kind is CountWindow:
+        return (window.id,)
+    if kind is GlobalWindow:
+        return ()
+    return (window,)
+
+
+def window_of(namespace: Namespace) -> Any:
+    """Returns the window of a namespace. The inverse of `namespace_of`."""
+    if len(namespace) == 2:
+        return TimeWindow(*namespace)
+    if not namespace:
+        return GlobalWindow()
+    return CountWindow(namespace[0]) if type(namespace[0]) is int else namespace[0]
+
+
+def pane_of(key: Any, namespace: Namespace) -> NamespacedKey:
+    return NamespacedKey((key, *namespace))

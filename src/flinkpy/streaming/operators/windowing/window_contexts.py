@@ -1,4 +1,4 @@
-"""The contexts of window assigners, triggers, evictors and window functions."""
+"""The contexts of window assigners, triggers, evictors and window functions, and the calls of window functions."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from flinkpy.streaming.operators.windowing.pane_state import PaneStateStore
 
 if TYPE_CHECKING:
     from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
+from collections.abc import Callable, Iterable
+
+from flinkpy.datastream.window_functions import (
+    AllWindowFunction,
+    WindowFunction,
+)
 
 
 class TriggerContext(Trigger.OnMergeContext):
@@ -145,3 +151,47 @@ class WindowFunctionContext(ProcessWindowFunction.Context, ProcessAllWindowFunct
         if not isinstance(output_tag, OutputTag):
             raise UserError(f"context.output needs an OutputTag, not {output_tag!r}")
         self.outputs.append((output_tag, value))
+
+
+WindowCall = Callable[[Any, Any, list[Any]], "Iterable[Any] | None"]
+
+
+def window_call(function: Any, context: WindowFunctionContext) -> WindowCall:
+    """Returns `call(key, window, contents)` for any kind of window function. For None it returns the contents."""
+    if function is None:
+        return lambda key, window, contents: contents
+    if isinstance(function, WindowFunction):
+        return function.apply  # type: ignore[no-any-return]
+    if isinstance(function, AllWindowFunction):
+        apply = function.apply
+        return lambda key, window, contents: apply(window, contents)
+    process = function.process
+    if isinstance(function, ProcessWindowFunction):
+
+        def process_keyed(key: Any, window: Any, contents: list[Any]) -> Iterable[Any] | None:
+            context.current_window = window
+            return process(key, context, contents)  # type: ignore[no-any-return]
+
+        return process_keyed
+    assert isinstance(function, ProcessAllWindowFunction), function
+
+    def process_all(key: Any, window: Any, contents: list[Any]) -> Iterable[Any] | None:
+        context.current_window = window
+        return process(context, contents)  # type: ignore[no-any-return]
+
+    return process_all
+
+
+def clear_call(function: Any, context: WindowFunctionContext) -> Callable[[Any], None] | None:
+    """Returns `clear(window)` for a window function; None if the function does not define `clear`."""
+    if not isinstance(function, ProcessWindowFunction | ProcessAllWindowFunction):
+        return None
+    if type(function).clear in (ProcessWindowFunction.clear, ProcessAllWindowFunction.clear):
+        return None
+    clear: Callable[[Any], None] = function.clear
+
+    def clear_window(window: Any) -> None:
+        context.current_window = window
+        clear(context)
+
+    return clear_window

@@ -19,11 +19,12 @@ from flinkpy.state.key_slots import KeySlots
 from flinkpy.state.pane_table import PaneTable
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
-from flinkpy.streaming.operators.windowing_columns.column_window_operator import TABLE_NAME, ColumnWindowOperator
-from flinkpy.streaming.operators.windowing_columns.distinct import distinct_codes
-from flinkpy.streaming.operators.windowing_columns.pane_blocks import PaneBlocks
-from flinkpy.streaming.operators.windowing_columns.panes import Panes
-from flinkpy.streaming.operators.windowing_columns.turns import turns_of
+from flinkpy.streaming.operators.windowing_columns.column_window_operator import (
+    TABLE_NAME,
+    ColumnWindowOperator,
+    turns_of,
+)
+from flinkpy.streaming.operators.windowing_columns.panes import PaneBlocks, Panes, distinct_codes
 
 #: The maximum number of entries of the windows that are merged in one pass.
 _MAX_ENTRIES = 65_536

@@ -18,8 +18,11 @@ from flinkpy.state.aggregate_table import AggregateColumn
 from flinkpy.state.session_table import SessionTable
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
-from flinkpy.streaming.operators.windowing_columns.column_window_operator import TABLE_NAME, ColumnWindowOperator
-from flinkpy.streaming.operators.windowing_columns.turns import turns_of
+from flinkpy.streaming.operators.windowing_columns.column_window_operator import (
+    TABLE_NAME,
+    ColumnWindowOperator,
+    turns_of,
+)
 
 
 class SessionWindowOperator(ColumnWindowOperator):

@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.operators.lane_border import as_rows
-from flinkpy.streaming.operators.partition_window.partition_operator import OUTPUT_ROWS
 from flinkpy.streaming.sort.row_sizes import RowSizes
 from flinkpy.streaming.sort.spill_file import RowSpillFile, SpillDirectory
 
 if TYPE_CHECKING:
     from flinkpy.graph.operator_specs import PartitionSpec
 
+#: The maximum number of results per batch.
+OUTPUT_ROWS = 4096
 #: The maximum number of runs that are merged at once. One block of each is in memory and takes 1/_BLOCK_SHARE of it.
 _FAN_IN = 64
 _BLOCK_SHARE = 2 * _FAN_IN

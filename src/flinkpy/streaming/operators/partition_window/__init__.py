@@ -1,1 +1,0 @@
-"""Operators over all records of a subtask. They emit their results at the end of the input."""
