@@ -79,16 +79,18 @@ class ServicesHost(Protocol):
 
 
 class CoordinatorServices:
-    """The CoordinatorHost of all coordinators of a job."""
+    """The services for all coordinators of a job."""
 
     def __init__(self, endpoint: RpcEndpoint, host: ServicesHost) -> None:
         self._endpoint = endpoint
         self._host = host
         #: All events of coordinators pass through it.
         self.valve = EventValve(self._deliver)
+        #: Shared by all coordinators of the job.
         self.coordinator_store: dict[str, Any] = {}
 
     def deliver_event(self, job_vertex_id: JobVertexID, operator_id: str, subtask_index: int, payload: bytes) -> None:
+        """Sends an event to the running attempt of the subtask. Drops it if there is none."""
         execution = self._host.scheduler.reachable_execution(ExecutionVertexID(job_vertex_id, subtask_index))
         if execution is not None:
             self.valve.send(AddressedEvent(execution.attempt_id, operator_id, payload))

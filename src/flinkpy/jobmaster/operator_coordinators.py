@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import cloudpickle
 
@@ -25,30 +25,11 @@ from flinkpy.connector_api.coordinator import (
     OperatorCoordinatorProvider,
     RecoverableCoordinator,
 )
+from flinkpy.jobmaster.coordinator_services import CoordinatorServices
 from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
-from flinkpy.rpc.endpoint import OnDone
 
 logger = logging.getLogger(__name__)
-
-
-class CoordinatorHost(Protocol):
-    """The part of the JobMaster that the holders use."""
-
-    #: Shared by all coordinators of the job.
-    coordinator_store: dict[str, Any]
-
-    def deliver_event(self, job_vertex_id: JobVertexID, operator_id: str, subtask_index: int, payload: bytes) -> None:
-        """Sends an event to the running attempt of the subtask. Drops it if there is none."""
-        ...
-
-    def fail_job_globally(self, error: FlinkError) -> None: ...
-
-    def set_backlog(self, operator_id: str, has_backlog: bool) -> None: ...
-
-    def schedule_action(self, delay_ms: int, action: Callable[[], None]) -> None: ...
-
-    def run_in_io_thread(self, call: Callable[[], Any], on_done: OnDone) -> None: ...
 
 
 def load_provider(operator: job_pb2.OperatorDescriptor) -> OperatorCoordinatorProvider:
@@ -74,12 +55,12 @@ class OperatorCoordinatorHolder:
         job_vertex_id: JobVertexID,
         parallelism: int,
         provider: OperatorCoordinatorProvider,
-        host: CoordinatorHost,
+        services: CoordinatorServices,
     ) -> None:
         self._name = operator.name
         self._operator_id = operator.operator_id
         self._parallelism = parallelism
-        self._host = host
+        self._services = services
         self.job_vertex_id = job_vertex_id
         #: Incremented by each reset and by `close`. Work that was started in an earlier epoch is ignored.
         self._epoch = 0
@@ -182,26 +163,28 @@ class OperatorCoordinatorHolder:
 
     @property
     def coordinator_store(self) -> dict[str, Any]:
-        return self._host.coordinator_store
+        return self._services.coordinator_store
 
     def send_event(self, subtask_index: int, event: Any) -> None:
-        self._host.deliver_event(
+        self._services.deliver_event(
             self.job_vertex_id, self._operator_id, subtask_index, cloudpickle.dumps(event, protocol=5)
         )
 
     def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
-        self._host.set_backlog(self._operator_id, is_processing_backlog)
+        self._services.set_backlog(self._operator_id, is_processing_backlog)
 
     def fail_job(self, error: BaseException) -> None:
-        self._host.fail_job_globally(_user_error(f"the coordinator of operator {self._name!r} failed", error))
+        self._services.fail_job_globally(_user_error(f"the coordinator of operator {self._name!r} failed", error))
 
     def schedule(self, delay_ms: int, action: Any) -> None:
         epoch = self._epoch
-        self._host.schedule_action(delay_ms, lambda: self._guarded_if_current(epoch, action))
+        self._services.schedule_action(delay_ms, lambda: self._guarded_if_current(epoch, action))
 
     def run_blocking(self, call: Any, on_done: Any) -> None:
         epoch = self._epoch
-        self._host.run_in_io_thread(call, lambda result, error: self._guarded_if_current(epoch, on_done, result, error))
+        self._services.run_in_io_thread(
+            call, lambda result, error: self._guarded_if_current(epoch, on_done, result, error)
+        )
 
     def _guarded_if_current(self, epoch: int, call: Callable[..., None], *args: Any) -> None:
         if epoch == self._epoch:
@@ -247,7 +230,7 @@ class OperatorCoordinators:
         self._started: set[str] = set()
 
     def create(
-        self, graph: ExecutionGraph, providers: Mapping[str, OperatorCoordinatorProvider], host: CoordinatorHost
+        self, graph: ExecutionGraph, providers: Mapping[str, OperatorCoordinatorProvider], services: CoordinatorServices
     ) -> None:
         """Creates the missing coordinators of all vertices with a decided parallelism. `start` starts them.
 
@@ -262,7 +245,7 @@ class OperatorCoordinators:
                     continue
                 if operator.operator_id in self._holders:
                     raise JobSubmissionError(f"operator {operator.name!r} ({operator.operator_id}) is defined twice")
-                holder = OperatorCoordinatorHolder(operator, vertex.id, vertex.parallelism, provider, host)
+                holder = OperatorCoordinatorHolder(operator, vertex.id, vertex.parallelism, provider, services)
                 self._holders[operator.operator_id] = holder
                 self._by_vertex.setdefault(vertex.id, []).append(holder)
 

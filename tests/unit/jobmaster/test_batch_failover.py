@@ -145,7 +145,7 @@ def test_only_the_consumers_of_the_lost_part_of_a_rescaled_result_run_again():
     assert restarted(cluster) == {"a0", "b0", "b1"}
 
 
-# What follows from them
+# Consequences of the four cases
 
 
 def test_a_forward_edge_passes_on_that_its_input_may_differ():

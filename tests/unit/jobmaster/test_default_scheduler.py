@@ -166,7 +166,7 @@ def test_blocking_results_are_consumed_when_they_are_finished():
     assert [deployed_names(effect) for effect in cluster.submitted()] == [["b0", "b1"]]
 
 
-# Cancelling
+# Cancellation
 
 
 def test_a_job_is_canceled_when_every_task_is():
@@ -244,7 +244,7 @@ def test_a_suspended_job_releases_everything_at_once():
     assert set(cluster.states().values()) == {"CANCELED"}
 
 
-# Late, doubled and stale messages
+# Late, repeated and stale messages
 
 
 def test_the_same_state_twice_changes_nothing():
@@ -334,7 +334,7 @@ def test_an_unanswered_submission_fails_and_cancels_its_tasks():
     assert {attempt for cancel in cluster.take(fx.CancelTasks) for attempt in cancel.attempts} == set(effect.attempts)
 
 
-# Slots that do not come, or go
+# Missing and lost slots
 
 
 def options(request_timeout_ms=500, idle_timeout_ms=50):
@@ -385,7 +385,7 @@ def test_an_unused_slot_is_returned_after_the_idle_timeout():
     assert cluster.scheduler.next_deadline_ms is None
 
 
-# What a heartbeat says
+# Heartbeats
 
 
 def test_a_task_that_its_task_executor_lost_fails_after_the_grace_period():

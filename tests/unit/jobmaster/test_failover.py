@@ -281,7 +281,7 @@ def test_a_task_manager_lost_between_offer_and_deployment_starts_the_wait_again(
     assert set(cluster.states().values()) == {"RUNNING"}
 
 
-# Which failure the user is told
+# The failure that users see
 
 
 def test_the_users_error_wins_over_the_broken_connection_it_caused():

@@ -194,7 +194,7 @@ async def test_a_report_to_a_hanging_dispatcher_moves_to_the_next_leader(job, ou
     assert addresses_of(job, "notify_job_terminated") == ["dispatcher:1", "dispatcher:2"]
 
 
-# Its own leadership
+# The leadership of the JobMaster
 
 
 class NoLongerLeading:

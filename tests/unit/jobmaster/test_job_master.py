@@ -127,7 +127,7 @@ async def test_a_cancel_that_was_not_answered_is_sent_again(process):
     await job.job_master.close()
 
 
-# Processes that die
+# Lost processes
 
 
 @in_loop
@@ -251,7 +251,7 @@ async def test_a_suspended_job_cancels_its_tasks_and_gives_its_slots_back(proces
     await job.job_master.close()
 
 
-# Messages from anybody at any time
+# Messages of unknown senders and at unexpected times
 
 
 @in_loop

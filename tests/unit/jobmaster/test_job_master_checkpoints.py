@@ -829,7 +829,7 @@ async def test_a_disk_that_is_full_when_a_job_is_recovered_ends_the_jobmaster_an
     await job.job_master.close()
 
 
-# Under a leadership that may end
+# Loss of the leadership
 
 
 class LeaderPointers(FileCheckpointPointerStore):
