@@ -450,7 +450,7 @@ def test_a_dictionary_that_is_much_larger_when_decoded_costs_what_it_is_sent_as(
     assert consumer.statistics().used_segments == 0
 
 
-def test_nobody_at_the_address_fails_the_gate(start: Start) -> None:
+def test_an_address_without_a_listener_fails_the_gate(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = "127.0.0.1:%d" % server.getsockname()[1]  # noqa: UP031 - clearer beside a tuple
     reader = Reader(start(), ("p", address))
@@ -459,8 +459,8 @@ def test_nobody_at_the_address_fails_the_gate(start: Start) -> None:
         reader.next()
 
 
-def test_an_address_that_is_none_fails_the_gate(start: Start) -> None:
-    with pytest.raises(PartitionConnectionError, match="not a data address: 'nowhere'"):
+def test_an_invalid_address_fails_the_gate(start: Start) -> None:
+    with pytest.raises(PartitionConnectionError, match="'nowhere' is not a data address"):
         Reader(start(), ("p", "nowhere")).next()
 
 
