@@ -133,7 +133,8 @@ class _Groups:
 
     def join(self, one: int, other: int) -> None:
         """Merges the groups of two nodes, unless a path between them leads through a third group."""
-        first, second = self.of[one], self.of[other]
+        first = self.of[one]
+        second = self.of[other]
         if first == second or self._has_detour(first, second) or self._has_detour(second, first):
             return
         for node, group in self.of.items():
@@ -197,13 +198,15 @@ class _Cut:
         )
 
     def _spark_edge(self, edge: StreamEdge) -> SparkEdge:
-        source, tag = edge.source.id, edge.side_output_tag or None
+        source = edge.source.id
+        tag = edge.side_output_tag or None
         if source not in self._inside:
             key = (source, edge.side_output_tag)
             if key not in self.inputs:
                 self.inputs[key] = len(self._in_edges)
                 self._in_edges.append(edge)
-            source, tag = -1 - self.inputs[key], None
+            source = -1 - self.inputs[key]
+            tag = None
         return SparkEdge(
             source=source,
             input_index=edge.input_index,
@@ -292,15 +295,17 @@ def _replace(graph: StreamGraph, regions: list[list[StreamNode]], cuts: list[_Cu
 def _edge_of_hosts(edge: StreamEdge, owners: dict[int, StreamNode], cut_of: dict[int, _Cut]) -> StreamEdge:
     source, target = owners[edge.source.id], owners[edge.target.id]
     key = (edge.source.id, edge.side_output_tag)
-    tag, input_index, how = edge.side_output_tag, edge.input_index, edge.partitioning
+    tag = edge.side_output_tag
+    input_index = edge.input_index
+    partitioning = edge.partitioning
     if edge.source.id in cut_of:
         tag = output_tag(cut_of[edge.source.id].outputs[key])
     if edge.target.id in cut_of:
         input_index = cut_of[edge.target.id].inputs[key]
-        how = Partitioning(FORWARD)
-    if how.kind == FORWARD and source.parallelism != target.parallelism:
-        how = Partitioning(REBALANCE)
-    return StreamEdge(source, target, how, input_index, tag, edge.is_blocking)
+        partitioning = Partitioning(FORWARD)
+    if partitioning.kind == FORWARD and source.parallelism != target.parallelism:
+        partitioning = Partitioning(REBALANCE)
+    return StreamEdge(source, target, partitioning, input_index, tag, edge.is_blocking)
 
 
 def _in_topological_order(nodes: list[StreamNode]) -> list[StreamNode]:

@@ -1,1 +1,1 @@
-"""What moves on the data path: batches of records and the control elements between them."""
+"""The records of the data path: batches, the control elements between them, and keys."""

@@ -29,7 +29,7 @@ VECTORS = [
     ((1,), 1612742387),
 ]
 
-#: Lengths around each border between the ways of hashing: a word, a long string, a chunk of a long string.
+#: Lengths around each limit: of a word, of a long string, of a chunk of a long string.
 BORDER_LENGTHS = [0, 1, 7, 8, 9, 255, 256, 257, 264, 265, 65_535, 65_536, 65_537, 65_545]
 
 COLUMNS = [
@@ -140,7 +140,7 @@ def test_key_groups_are_in_range_and_spread_evenly() -> None:
     counts = np.bincount(groups, minlength=128)
     assert groups.dtype == np.int32
     assert len(counts) == 128
-    # 100 expected in each; five standard deviations of a fair draw.
+    # 100 are expected in each group. The bounds are five standard deviations of a uniform draw.
     assert counts.min() > 50
     assert counts.max() < 150
 
@@ -163,7 +163,7 @@ def test_long_strings_hash_alike_one_by_one_and_among_others() -> None:
 
 
 def test_long_key_hashes_according_to_the_definition() -> None:
-    # The number that the plain word-by-word loop gives.
+    # The result of the plain word-by-word loop.
     assert hash_key("0123456789" * 20_000) == 475846714
 
 
@@ -178,6 +178,6 @@ def test_long_key_needs_no_passes_over_the_other_keys(monkeypatch: pytest.Monkey
     monkeypatch.setattr(key_hash, "_fold_long", noted)
     hash_keys(["z" * 400_000, *(str(i) for i in range(1000))])
 
-    # Each pass over all keys takes eight bytes of them: no more than a handful before the long key is left to itself.
+    # A pass over all keys hashes eight bytes of each. After a few passes the long key is hashed alone.
     assert len(alone) == 1
     assert alone[0] > 399_900

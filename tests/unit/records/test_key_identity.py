@@ -44,7 +44,7 @@ class Name(str):
 NAN, OTHER_NAN = float("nan"), -float("nan")
 CET = dt.timezone(dt.timedelta(hours=1))
 
-#: No two of these are one key.
+#: All of these are different keys.
 DISTINCT: list[Any] = [
     4, 4.0, 1, 1.0, True, Decimal(1), Colour.RED, 0, 0.0, -0.0, False, Decimal(0), NAN, Decimal("NaN"), float("inf"),
     Decimal("Infinity"), 2**70, float(2**70), "a", b"a", Letter.A, Name("a"), None, "None", "", b"", (),
@@ -54,7 +54,7 @@ DISTINCT: list[Any] = [
     Row(1, 2), Row(1, 2.0), Row(x=1, y=2), Row(x=1, y=True), (NAN,), (None,), ("a", b"a"),
 ]  # fmt: skip
 
-#: Each pair is one key.
+#: The keys of each pair are the same key.
 SAME: list[tuple[Any, Any]] = [
     (NAN, OTHER_NAN),
     ((1, (NAN, "a")), (1, (OTHER_NAN, "a"))),

@@ -83,7 +83,7 @@ def test_check_accepts_every_record_that_columns_accept(type_info: TypeInformati
 
     assert (check.misfit(values) is None) >= is_accepted
     if not is_accepted and check.misfit(values) is None:
-        # Only what lies inside a value of the right class is left to the border.
+        # Only the conversion to columns checks properties of a value of the right class.
         assert all(isinstance(value, str | decimal.Decimal | int | list | tuple | dict | Row) for value in values)
     for value in values:
         if accepts_in_generated_code(check, value):

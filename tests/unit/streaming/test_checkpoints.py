@@ -48,7 +48,7 @@ ALIGNED = checkpoint_pb2.ALIGNED
 UNALIGNED = checkpoint_pb2.UNALIGNED
 WITH_CHECKPOINTS = {"execution.checkpointing.interval": "1 s"}
 
-#: What a `Do` in a source or gate does; not pickled with it.
+#: The actions of `Do` objects in sources and gates. They are not pickled with them.
 HOOKS: dict[str, Callable[[], Any]] = {}
 EVENTS: list[Any] = []
 
@@ -233,7 +233,7 @@ def gate_of(*items, channels=1, ends=True):
     return gate
 
 
-# -- the road -----------------------------------------------------------------------------------------------------
+# -- checkpoints and restores ---------------------------------------------------------------------------------------
 
 
 def test_source_task_restores_the_checkpoint_of_another():
@@ -266,7 +266,7 @@ def test_keyed_task_restores_its_state_and_timers():
     again = Run([counting()], gates=[second], results=1, restored=run.snapshot(7)).invoke()
 
     assert again.rows[:2] == [(1, 3), (0, 2)]
-    # Timers of one time have no order among themselves.
+    # Timers with the same time have no defined order.
     assert sorted(again.rows[2:]) == [("EVENT_TIME", 50, 0, 2), ("EVENT_TIME", 50, 1, 3)]
 
 
@@ -337,7 +337,7 @@ def test_checkpoints_contain_column_aggregates():
     for emit in ("UPDATES", "FINAL"):
         gate = gate_of(rows(["a", "b"], [1, 2]), barrier(1))
         run = Run(chain(emit), gates=[gate], results=1).invoke()
-        # Not one more record: what was restored is emitted all the same.
+        # The task emits the restored results even without another record.
         items = [rows(["a"], [5])] if emit == "UPDATES" else []
         again = Run(chain(emit), gates=[gate_of(*items)], results=1, restored=run.snapshot(1)).invoke()
         expected = [("a", 2, 6)] if emit == "UPDATES" else [("a", 1, 1), ("b", 1, 2)]
@@ -539,7 +539,7 @@ def test_finished_task_with_committables_is_not_restored_as_finished():
     run.env.notify_end_of_data = on_end_of_data  # type: ignore[method-assign]
     run.invoke()
 
-    # The function's list state may be anything, a transaction to commit for one.
+    # The list state of a function may be, for example, a transaction to commit.
     snapshot = run.state.acknowledged[1][1]
     assert not snapshot.is_finished
     assert snapshot.has_reached_end, "the JobMaster must know that it goes"
@@ -735,7 +735,7 @@ def test_failed_savepoint_that_stops_the_job_fails_the_task(kind):
 
 
 def test_restored_task_first_processes_the_in_flight_records_of_an_unaligned_checkpoint():
-    # The first channel's barrier overtakes a batch; the second's comes when the task has gone on.
+    # The first channel's barrier overtakes a batch. The second's arrives after the task has processed more.
     gate = gate_of(Batch([1]), Do("barriers"), Batch([2]), (1, Batch([10])), Do("late"), channels=2)
     run = Run([summing()], gates=[gate], results=1, partitioners=["REBALANCE"])
     HOOKS["barriers"] = lambda: gate.put(0, barrier(1, UNALIGNED))

@@ -21,7 +21,7 @@ class SlowHead:
     def __init__(self, ms_per_record: float) -> None:
         self.now_ns = 0
         self.batches: list[list[int]] = []
-        #: Watermarks, and how many records came before.
+        #: The watermarks, each with the number of records before it.
         self.elements: list[tuple[Watermark, int]] = []
         self.ns_per_record = int(ms_per_record * 1e6)
         self.clock: Any = SimpleNamespace(monotonic_ns=lambda: self.now_ns, thread_time_ns=lambda: self.now_ns)

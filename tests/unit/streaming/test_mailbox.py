@@ -304,7 +304,7 @@ def test_idle_time_includes_a_wait_in_progress():
     assert times.read_ms() == (15, 5, 0)
 
 
-#: A wait that nothing ends, and the longest that one may take on a loaded machine that something ends at once.
+#: The timeout of a wait that nothing ends, and the maximum time of one that ends at once, on a loaded machine.
 LONG_S, SOON_S = 40.0, 20.0
 
 

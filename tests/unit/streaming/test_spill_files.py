@@ -73,7 +73,7 @@ def test_error_of_a_full_disk_names_the_directory_and_the_remedy(tmp_path: Path)
     for make in (SpillDirectory.row_file, lambda directory: directory.column_file(SCHEMA)):
         directory = SpillDirectory(tmp_path, "Map (1/2)")
         make(directory)
-        # The device that is always full stands where the next file would be.
+        # The path of the next file links to the device that is always full.
         (directory.path / "000002.spill").symlink_to("/dev/full")
         file = make(directory)
         with pytest.raises(

@@ -303,7 +303,7 @@ def test_operator_events_reach_the_reader():
     vertex = make_vertex([source(reader=Waiting), sink()])
     task = create_stream_task(FakeTaskEnvironment(vertex))
     task.dispatch_operator_event("op0", AddSplits(([7, 8],)))
-    # Mail that came before the operators were open waits until they are.
+    # Mail that arrives before the operators are open waits until then.
     task.invoke()
 
     assert WRITTEN["out"][:2] == [7, 8]
@@ -380,5 +380,5 @@ def test_source_batches_are_limited_to_the_time_budget_of_the_chain():
     task, _ = run([source(list(range(10_000))), sink()])
 
     assert WRITTEN["out"][:10_000] == list(range(10_000))
-    # 256 rows at first, eight times as many after a batch that cost little, and what is left.
+    # 256 rows at first, eight times as many after a cheap batch, then the rest.
     assert task.metrics()["num_batches_in"] == 3

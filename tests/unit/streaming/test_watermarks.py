@@ -61,7 +61,7 @@ def test_interval_of_zero_emits_only_the_last_watermark():
 def test_stream_without_records_is_idle_until_its_next_watermark():
     harness = assigning(bounded(0).with_idleness(Duration.of_millis(300)))
     harness.process([7])
-    # One interval with the record, one that begins to count, and then more than the timeout.
+    # One interval with the record, one that starts the timeout, and then more time than the timeout.
     for _ in range(4):
         assert IDLE not in harness.output.elements
         harness.advance(201)
@@ -205,7 +205,7 @@ def test_idle_channel_does_not_hold_back_the_watermark():
 
     assert valve.input_status(1, IDLE) == [Watermark(10)]
     assert valve.input_watermark(0, Watermark(30)) == [Watermark(30)]
-    # Back, but behind: left out until it has caught up.
+    # The channel is active again but behind, so it is excluded until it has caught up.
     assert valve.input_status(1, ACTIVE) == []
     assert valve.input_watermark(1, Watermark(20)) == []
     assert valve.input_watermark(0, Watermark(40)) == [Watermark(40)]

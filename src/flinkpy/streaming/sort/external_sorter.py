@@ -50,7 +50,8 @@ class Order:
 
     @staticmethod
     def of_batch(batch: Batch, words: np.ndarray, input_index: int) -> Order:
-        count, times = batch.num_rows, batch.timestamps
+        count = batch.num_rows
+        times = batch.timestamps
         return Order(
             words,
             np.full(count, times is not None, dtype=np.bool_),

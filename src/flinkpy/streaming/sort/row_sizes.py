@@ -50,7 +50,9 @@ def size_of(value: Any, known: set[int] | None = None) -> int:
         known: the ids of live objects that have been counted already. The ids of further objects are added.
     """
     get_size = sys.getsizeof
-    size, pending, seen = 0, [value], 0
+    size = 0
+    seen = 0
+    pending = [value]
     if known is None:
         known = set()
     while pending:

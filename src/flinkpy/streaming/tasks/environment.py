@@ -74,7 +74,7 @@ class ShippedFiles:
 
 
 class TaskEnvironment(Protocol):
-    """What a TaskExecutor provides to a task.
+    """Everything that a TaskExecutor provides to a task.
 
     Thread: the attributes never change; the task thread reads them. Each method says which thread may call it.
 

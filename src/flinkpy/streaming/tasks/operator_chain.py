@@ -85,6 +85,13 @@ def keep_accumulators(environment: TaskEnvironment, state: OperatorStateBackend)
     state.get_list_state(_DESCRIPTOR).update([(environment.job_id, registry.snapshot)])
 
 
+def _emit_barrier(writers: list[RecordWriterOutput], barrier: CheckpointBarrier) -> list[CapturedOutput]:
+    captured: list[CapturedOutput] = []
+    for position, writer in enumerate(writers):
+        captured.extend((position, subpartition, batches) for subpartition, batches in writer.emit_barrier(barrier))
+    return captured
+
+
 class OperatorChain:
     """The operators of one task. Thread: task thread.
 
@@ -259,10 +266,7 @@ class OperatorChain:
 
     def emit_barrier(self, barrier: CheckpointBarrier) -> list[CapturedOutput]:
         """Sends the barrier to all results. Returns the batches that it overtook, which become part of the state."""
-        captured: list[CapturedOutput] = []
-        for position, writer in enumerate(self.writers):
-            captured.extend((position, subpartition, batches) for subpartition, batches in writer.emit_barrier(barrier))
-        return captured
+        return _emit_barrier(self.writers, barrier)
 
     def snapshot_state(self, barrier: CheckpointBarrier) -> dict[str, OperatorSnapshot]:
         """Takes the snapshots of all operators, by operator id. If one raises, it releases the others."""
@@ -417,10 +421,7 @@ class FinishedOperatorChain:
         return
 
     def emit_barrier(self, barrier: CheckpointBarrier) -> list[CapturedOutput]:
-        captured: list[CapturedOutput] = []
-        for position, writer in enumerate(self.writers):
-            captured.extend((position, subpartition, batches) for subpartition, batches in writer.emit_barrier(barrier))
-        return captured
+        return _emit_barrier(self.writers, barrier)
 
     def snapshot_state(self, barrier: CheckpointBarrier) -> dict[str, OperatorSnapshot]:
         return {}

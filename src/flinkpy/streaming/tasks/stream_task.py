@@ -378,7 +378,8 @@ class StreamTask(ABC):
         chain.finish()
         chain.emit_to_results(EndOfData())
         chain.flush()
-        savepoint, self._progress.savepoint_at_end = self._progress.savepoint_at_end, None
+        savepoint = self._progress.savepoint_at_end
+        self._progress.savepoint_at_end = None
         if savepoint is not None:
             self.perform_checkpoint(savepoint, self._metrics_of_trigger(savepoint))
         waits = self._waits_for_final_checkpoint
@@ -481,7 +482,7 @@ class StreamTask(ABC):
         has_capture: bool = False,
     ) -> None:
         """Takes the snapshot of this task for the checkpoint. An error fails the task."""
-        if self._is_for_the_end(barrier):
+        if self._must_wait_for_end(barrier):
             self._progress.savepoint_at_end = barrier
             return
         is_at_end = self.state is StreamTaskState.FINISHING
@@ -497,7 +498,7 @@ class StreamTask(ABC):
             self._transition(StreamTaskState.SUSPENDED)
             self._processor.stop()
 
-    def _is_for_the_end(self, barrier: CheckpointBarrier) -> bool:
+    def _must_wait_for_end(self, barrier: CheckpointBarrier) -> bool:
         """True for the savepoint of a drain that arrives while the end of data waits for operators to drain."""
         return (
             barrier.options is not None
