@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.errors import UnsupportedOperationError, UserError
 from flinkpy.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from flinkpy.connector_api.sink import SinkBase
+from flinkpy.datastream import column_operations as columns
 from flinkpy.datastream import function_checks as checks
 from flinkpy.datastream.functions import (
     FilterFunction,
@@ -20,7 +22,6 @@ from flinkpy.datastream.functions import (
 )
 from flinkpy.datastream.output_tag import OutputTag
 from flinkpy.datastream.slot_sharing_group import SlotSharingGroup
-from flinkpy.datastream.stream_extensions import StreamExtensions
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph import partitioning
 from flinkpy.graph.partitioning import Partitioning
@@ -35,20 +36,26 @@ from flinkpy.graph.transformation import (
 
 if TYPE_CHECKING:
     from flinkpy.common.execution_config import ExecutionConfig
+    from flinkpy.common.serialization import SerializationSchema
     from flinkpy.common.watermark_strategy import WatermarkStrategy
     from flinkpy.datastream.cached_data_stream import CachedDataStream
     from flinkpy.datastream.closeable_iterator import CloseableIterator
+    from flinkpy.datastream.co_grouped_streams import CoGroupedStreams
     from flinkpy.datastream.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+    from flinkpy.datastream.joined_streams import JoinedStreams
     from flinkpy.datastream.keyed_stream import KeyedStream
+    from flinkpy.datastream.partition_windowed_stream import PartitionWindowedStream
     from flinkpy.datastream.state import MapStateDescriptor
     from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
     from flinkpy.datastream.window import WindowAssigner
     from flinkpy.datastream.windowed_stream import AllWindowedStream
+    from flinkpy.expressions.nodes import Expression
+    from flinkpy.graph.operator_specs import ColumnAggregate
 
 _MAX_TUPLE_FIELDS = 25
 
 
-class DataStream(StreamExtensions):
+class DataStream:
     """A stream of records of one type.
 
     Every operation returns a new stream and leaves this one as it is. Nothing runs before `execute` of the environment.
@@ -95,6 +102,17 @@ class DataStream(StreamExtensions):
     def get_execution_config(self) -> ExecutionConfig:
         """Returns the execution settings of the environment."""
         return self._environment.get_config()
+
+    def get_id(self) -> int:
+        """Returns the id of the stream, unique in its program. Beyond PyFlink."""
+        return self._transformation.id
+
+    def get_parallelism(self) -> int:
+        """Returns the parallelism of the operator that produces the stream. Beyond PyFlink."""
+        transformation = self._transformation
+        while (parallelism := getattr(transformation, "parallelism", None)) is None and transformation.inputs:
+            transformation = transformation.inputs[0]
+        return 1 if parallelism is None else parallelism
 
     # -- settings of the operator that produces the stream ---------------------------------------------------------
 
@@ -207,6 +225,30 @@ class DataStream(StreamExtensions):
             this stream.
         """
         self._operator("set_batch_backend").set_batch_backend(backend)
+        return self
+
+    def returns(self, type_info: TypeInformation | list[TypeInformation]) -> DataStream:
+        """Declares the type of the results of the last operation, as its `output_type` does. Beyond PyFlink.
+
+        Call it before another operation uses this stream.
+
+        Args:
+            type_info: the type. A list of types is a ROW type.
+
+        Raises:
+            TypeError: the operation determines the type of its results itself (a filter, a reduce, ...).
+            UserError: another operation uses the stream already.
+        """
+        operator = self._transformation
+        if not isinstance(operator, OperatorTransformation) or not specs.is_type_declarable(operator.spec):
+            raise TypeError(
+                "returns: the type of this operation's results follows from its input and cannot be declared"
+            )
+        if any(_reads(other, operator) for other in self._environment.get_transformations()):
+            raise UserError(f"returns: another operation reads '{operator.name}' already; declare the type before")
+        declared = checks.output_type_of(type_info)
+        operator.spec = replace(operator.spec, output_type=declared)
+        operator.output_type = declared
         return self
 
     # -- operations ------------------------------------------------------------------------------------------------
@@ -431,6 +473,27 @@ class DataStream(StreamExtensions):
             return ConnectedStreams(self, ds)
         raise TypeError(f"connect: the input must be a DataStream or a BroadcastStream, not {ds!r}")
 
+    def join(self, other_stream: DataStream) -> JoinedStreams:
+        """Joins the records of two streams that have the same key and fall into the same window. Beyond PyFlink.
+
+        Example:
+            ```
+            orders.join(payments).where(order_id).equal_to(order_id).window(assigner).apply(pair_them)
+            ```
+        """
+        from flinkpy.datastream.joined_streams import JoinedStreams
+
+        return JoinedStreams(self, other_stream)
+
+    def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
+        """Groups the records of two streams by key and window, for a CoGroupFunction. Beyond PyFlink.
+
+        It is used as `join` is.
+        """
+        from flinkpy.datastream.co_grouped_streams import CoGroupedStreams
+
+        return CoGroupedStreams(self, other_stream)
+
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """Returns the stream of the records that this stream's operator emits to a side output.
 
@@ -449,6 +512,137 @@ class DataStream(StreamExtensions):
         side_type = checks.output_type_of(output_tag.type_info)
         side = SideOutputTransformation(self._operator("get_side_output"), output_tag.tag_id, side_type)
         return DataStream(side, self._environment)
+
+    # -- operations on columns --------------------------------------------------------------------------------------
+
+    def select(self, *expressions: Expression | str) -> DataStream:
+        """Computes one column per expression. Beyond PyFlink's DataStream; the names are those of its Table.
+
+        Args:
+            expressions: names of columns, or expressions of `flinkpy.datastream.expressions`. An expression without an
+                alias gets the name `_c0`, `_c1`, ... of its position.
+
+        Returns:
+            a stream of ROWs with these columns.
+
+        Raises:
+            UserError: a column does not exist (the error names it and those that do), the types do not fit, or two
+                columns have the same name.
+
+        Example:
+            ```
+            stream.select("name", (col("price") * 2).alias("twice"))
+            ```
+        """
+        return columns.select(self, expressions)
+
+    def filter_batches(self, func: Any) -> DataStream:
+        """Keeps the rows of each batch that meet a condition (a vectorised filter). Beyond PyFlink.
+
+        Args:
+            func: an expression of `flinkpy.datastream.expressions`, such as `col("price") > 10`, which can also be
+                pushed down into sources; an Arrow compute expression; or a function of a `pyarrow.RecordBatch` that
+                returns an Arrow compute expression, or a boolean Arrow or NumPy array with one element per row.
+
+        Raises:
+            TypeError: the stream has no declared type, or `func` is none of these.
+            UserError: the expression names a missing column, or is not a BOOLEAN.
+        """
+        return columns.filter_batches(self, func)
+
+    def map_batches(self, func: Callable[[Any], Any], output_type: Any = None) -> DataStream:
+        """Applies a function to batches of columns (a vectorised map). Beyond PyFlink.
+
+        Args:
+            func: `func(pyarrow.RecordBatch) -> pyarrow.RecordBatch`. The result may have any number of rows. If the
+                number differs from that of the input, the records have no timestamps.
+            output_type: a TypeInformation or a `pyarrow.Schema`. None means that the result has this stream's columns.
+
+        Raises:
+            TypeError: the stream has no declared type, or `func` is not a function.
+
+        Example:
+            ```
+            def double(batch):
+                return pa.RecordBatch.from_arrays([pc.multiply(batch["price"], 2)], names=["price"])
+
+            prices.map_batches(double)
+            ```
+        """
+        return columns.map_batches(self, func, output_type)
+
+    def flat_map_batches(self, func: Callable[[Any], Any], output_type: Any = None) -> DataStream:
+        """Applies a function to batches that returns any number of batches (a vectorised flat map). Beyond PyFlink.
+
+        The resulting records have no timestamps.
+
+        Args:
+            func: a function of a `pyarrow.RecordBatch` that returns an iterable of RecordBatches or yields them.
+            output_type: a TypeInformation or a `pyarrow.Schema`. None means that the results have this stream's
+                columns.
+
+        Raises:
+            TypeError: the stream has no declared type, or `func` is not a function.
+        """
+        return columns.flat_map_batches(self, func, output_type)
+
+    def map_columns(self, **columns: Any) -> DataStream:
+        """Adds columns, or replaces them, with functions that numba compiles. Beyond PyFlink.
+
+        Args:
+            columns: functions of `flinkpy.datastream.compiled`, by the name of the column. All functions see the
+                columns of the input.
+
+        Example:
+            ```
+            orders.map_columns(total=compiled(lambda price, quantity: price * quantity, Types.DOUBLE()))
+            ```
+        """
+        from flinkpy.datastream.compiled import AddColumns, type_with_columns
+
+        types = self._types(type_with_columns(self._transformation.output_type, columns))
+        return self._one_input("Map Columns", specs.MapBatchesSpec(AddColumns(columns), **types))
+
+    def aggregate_columns(self, *aggregates: ColumnAggregate, **named: ColumnAggregate) -> DataStream:
+        """Aggregates all records of a bounded stream into one row. Beyond PyFlink.
+
+        The row is emitted when the input ends. If there is no record, COUNT is 0 and the other aggregates are null.
+
+        Args:
+            aggregates: aggregates of `flinkpy.datastream.aggregates`, except `first` and `last`, over columns or
+                expressions.
+            named: more aggregates, each with the name of its column.
+
+        Raises:
+            UnsupportedOperationError: a source of the stream is unbounded, or the aggregate is not available here.
+
+        Example:
+            ```
+            orders.aggregate_columns(count(), total=sum_("price"))
+            ```
+        """
+        return columns.aggregate_columns(self, aggregates, named)
+
+    def sort_columns(self, *keys: Expression | str, limit: int | None = None) -> DataStream:
+        """Sorts all records of a bounded stream. They are emitted when the input ends. Beyond PyFlink.
+
+        Nulls come first in ascending order and last in descending order, as in Flink. The last step has parallelism 1;
+        without a limit it holds all records in memory.
+
+        Args:
+            keys: names of columns (ascending), or `col(name).asc` or `col(name).desc`.
+            limit: the number of records to keep. No subtask then sends more records than that to the last step.
+
+        Raises:
+            UserError: there is no such column.
+            UnsupportedOperationError: a source of the stream is unbounded.
+
+        Example:
+            ```
+            stream.sort_columns(col("revenue").desc, "name", limit=10)
+            ```
+        """
+        return columns.sort_columns(self, keys, limit)
 
     # -- partitioning ----------------------------------------------------------------------------------------------
 
@@ -499,6 +693,10 @@ class DataStream(StreamExtensions):
 
         return BroadcastStream(everywhere, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
 
+    def global_(self) -> DataStream:
+        """Sends all records to the first subtask of the next operator. Beyond PyFlink (Java's `global`)."""
+        return self._partitioned(Partitioning(partitioning.GLOBAL))
+
     def partition_custom(
         self,
         partitioner: Callable[[Any, int], int] | Partitioner,
@@ -542,6 +740,26 @@ class DataStream(StreamExtensions):
         from flinkpy.connectors.print_sink import PrintSink
 
         return self._sink("Sink: Print to Std. Out", PrintSink(sink_identifier))
+
+    def print_to_err(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """Prints each record as `print` does, to the standard error. Beyond PyFlink (Java's `printToErr`)."""
+        from flinkpy.connectors.print_sink import PrintSink
+
+        return self._sink("Sink: Print to Std. Err", PrintSink(sink_identifier, std_err=True))
+
+    def write_to_socket(self, hostname: str, port: int, schema: SerializationSchema) -> DataStreamSink:
+        """Sends each record to a server over one TCP connection. Beyond PyFlink (Java's `writeToSocket`).
+
+        A broken connection fails the job.
+
+        Args:
+            hostname: the host of the server.
+            port: the port of the server.
+            schema: serializes each record to the bytes that are sent.
+        """
+        from flinkpy.connectors.socket_sink import SocketSink
+
+        return self._sink("Sink: Socket", SocketSink(hostname, port, schema)).set_parallelism(1)
 
     def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
         """Passes every record to a SinkFunction. PyFlink takes a Java function here, flinkpy a Python one.
@@ -599,6 +817,16 @@ class DataStream(StreamExtensions):
         with results:
             return [record for _, record in zip(range(limit), results)]
 
+    def collect_async(self) -> CloseableIterator:
+        """Returns an iterator over the records of this stream, for a job that is started later. Beyond PyFlink.
+
+        The records arrive after `execute_async` of the environment. Closing the iterator before its end cancels the
+        job.
+        """
+        from flinkpy.datastream.closeable_iterator import CloseableIterator
+
+        return CloseableIterator(self._environment.collect_later(self), self.get_type())
+
     # -- windows ---------------------------------------------------------------------------------------------------
 
     def window_all(self, window_assigner: WindowAssigner) -> AllWindowedStream:
@@ -623,6 +851,12 @@ class DataStream(StreamExtensions):
         if slide == 0:
             return self.window_all(CountTumblingWindowAssigner.of(size))
         return self.window_all(CountSlidingWindowAssigner.of(size, slide))
+
+    def full_window_partition(self) -> PartitionWindowedStream:
+        """Collects all records of each subtask into one window, which ends when the stream ends. Beyond PyFlink."""
+        from flinkpy.datastream.partition_windowed_stream import NonKeyedPartitionWindowedStream
+
+        return NonKeyedPartitionWindowedStream(self)
 
     def cache(self) -> CachedDataStream:
         """Caches the records of a bounded stream: the first job that uses them computes them, later jobs read them.
@@ -726,6 +960,18 @@ class DataStreamSink:
     @property
     def transformation(self) -> OperatorTransformation:
         return self._transformation
+
+
+def _reads(reader: Transformation, operator: OperatorTransformation) -> bool:
+    """Returns True if the reader reads the operator, directly or through partitionings and unions."""
+    pending = list(reader.inputs)
+    while pending:
+        producer = pending.pop()
+        if producer is operator:
+            return True
+        if not isinstance(producer, OperatorTransformation):
+            pending.extend(producer.inputs)
+    return False
 
 
 def _set_slot_sharing_group(

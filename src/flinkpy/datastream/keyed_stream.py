@@ -10,6 +10,7 @@ from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.typeinfo import TypeInformation, Types
 from flinkpy.common.types import Row
 from flinkpy.datastream import aggregates as column_aggregates
+from flinkpy.datastream import column_operations as columns
 from flinkpy.datastream import function_checks as checks
 from flinkpy.datastream.base_stream import DataStream
 from flinkpy.datastream.functions import (
@@ -200,9 +201,7 @@ class KeyedStream(DataStream):
         """
         if emit not in ("UPDATES", "FINAL"):
             raise ValueError(f"emit must be 'UPDATES' or 'FINAL', not {emit!r}")
-        from flinkpy.datastream.keyed_columns import aggregate
-
-        return aggregate(self, column_aggregates.named(aggregates, named), emit)
+        return columns.aggregate_by_key(self, column_aggregates.named(aggregates, named), emit)
 
     def join_columns(self, other_keyed: KeyedStream, how: str = "inner", broadcast: bool = False) -> DataStream:
         """Joins two bounded streams on equal keys, as columns. Beyond PyFlink.
@@ -225,9 +224,7 @@ class KeyedStream(DataStream):
             UserError: the types of the keys differ, or two columns of the result have the same name.
             UnsupportedOperationError: a source of the streams is unbounded.
         """
-        from flinkpy.datastream.keyed_columns import join_columns
-
-        return join_columns(self, other_keyed, how, broadcast)
+        return columns.join_columns(self, other_keyed, how, broadcast)
 
     # -- operations without state, as on the stream before key_by --------------------------------------------------
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import JobExecutionError, UserError
+from flinkpy.common.errors import JobExecutionError, UnsupportedOperationError, UserError
 from flinkpy.common.execution_config import ExecutionConfig
+from flinkpy.common.job_listener import JobListener
 from flinkpy.common.parallelism import check_buffer_timeout, check_parallelism
 from flinkpy.common.typeinfo import TypeInformation
 from flinkpy.common.watermark_strategy import WatermarkStrategy
@@ -21,6 +22,7 @@ from flinkpy.datastream.checkpoint_config import CheckpointConfig
 from flinkpy.datastream.checkpointing_mode import CheckpointingMode
 from flinkpy.datastream.event_time_checks import check_timestamp_column
 from flinkpy.datastream.execution_mode import RuntimeExecutionMode
+from flinkpy.datastream.job_submitter import JobSubmitter
 from flinkpy.datastream.program_checks import (
     check_state_backend,
     check_types_are_declared,
@@ -28,8 +30,6 @@ from flinkpy.datastream.program_checks import (
     configured_job_id,
     warn_of_sinks_that_never_commit,
 )
-from flinkpy.datastream.program_jobs import JobListeners, ProgramJobs
-from flinkpy.datastream.program_sources import ProgramSources, in_its_subtasks
 from flinkpy.datastream.slot_sharing_group import SlotSharingGroup, warn_of_resources
 from flinkpy.datastream.unexecuted_programs import forget_sinks, note_sink
 from flinkpy.datastream.user_artifacts import UserArtifacts, check_python_executable
@@ -60,7 +60,7 @@ _CHANGELOG_ENABLED = "state.changelog.enabled"
 _CHAINING = "pipeline.operator-chaining.enabled"
 
 
-class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
+class StreamExecutionEnvironment:
     """The context in which a program is built and executed.
 
     An environment creates streams from sources, holds the configuration of the job, and executes everything that was
@@ -88,7 +88,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         self._collecting: list[ResultsToCome] = []
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
         self._artifacts = UserArtifacts()
-        self._listeners = JobListeners()
+        self._jobs = JobSubmitter(self._configuration)
         self.cluster_datasets = ClusterDatasets()
 
     @staticmethod
@@ -120,11 +120,46 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         initialize_file_systems(environment._configuration)
         return environment
 
+    @staticmethod
+    def create_local_environment(
+        parallelism: int | None = None, configuration: Configuration | None = None
+    ) -> StreamExecutionEnvironment:
+        """Creates an environment whose jobs run on an embedded cluster, whatever the configuration file says.
+
+        Args:
+            parallelism: the default parallelism. None takes the configured one.
+            configuration: options that take precedence over those of the configuration file.
+        """
+        return _environment(parallelism, configuration, {"execution.target": "local"})
+
+    @staticmethod
+    def create_remote_environment(
+        host: str, port: int, parallelism: int | None = None, configuration: Configuration | None = None
+    ) -> StreamExecutionEnvironment:
+        """Creates an environment whose jobs run on the cluster whose Dispatcher listens at `host:port`.
+
+        Args:
+            host: the host of the Dispatcher.
+            port: its RPC port.
+            parallelism: the default parallelism. None takes the configured one.
+            configuration: options that take precedence over those of the configuration file.
+        """
+        remote = {
+            "execution.target": "remote",
+            "jobmanager.rpc.address": host,
+            "jobmanager.rpc.port": str(port),
+        }
+        return _environment(parallelism, configuration, remote)
+
     # -- configuration ---------------------------------------------------------------------------------------------
 
     def get_config(self) -> ExecutionConfig:
         """Returns the execution settings of this environment. Changes to them take effect in this environment."""
         return self._config
+
+    def get_configuration(self) -> Configuration:
+        """Returns the options of this environment. Changes to them take effect in this environment."""
+        return self._configuration
 
     def configure(self, configuration: Configuration) -> None:
         """Adds options to those of this environment, and replaces the ones that are already set.
@@ -429,6 +464,44 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         stream.force_non_parallel()
         return stream
 
+    def from_elements(self, *elements: Any, type_info: TypeInformation | None = None) -> DataStream:
+        """Creates a stream of the arguments, as `from_collection` does for a list of them. Beyond PyFlink.
+
+        Raises:
+            ValueError: there is no argument.
+        """
+        if not elements:
+            raise ValueError("from_elements needs at least one element; an empty stream is from_collection([], type)")
+        return self.from_collection(list(elements), type_info)
+
+    def from_data(self, *data: Any, type_info: TypeInformation | None = None) -> DataStream:
+        """Creates a stream of the elements of one list, or of the arguments themselves. Beyond PyFlink.
+
+        Args:
+            data: one list or tuple of elements; or the elements.
+            type_info: the type of the elements. None pickles them.
+        """
+        if len(data) == 1 and isinstance(data[0], (list, tuple)):
+            return self.from_collection(list(data[0]), type_info)
+        return self.from_elements(*data, type_info=type_info)
+
+    def from_parallel_collection(
+        self, collection: Iterable[Any], type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """Creates a stream of the elements of a collection, split among all subtasks. Beyond PyFlink.
+
+        Each subtask emits its part in the order of the collection.
+
+        Args:
+            collection: a list or another iterable.
+            type_info: the type of the elements. None pickles them.
+        """
+        from flinkpy.connectors.collection import CollectionSource
+
+        declared = checks.output_type_of(type_info)
+        source = CollectionSource(_elements_of(collection, "from_parallel_collection"), declared, is_parallel=True)
+        return self._source(source, None, "Parallel Collection Source", declared)
+
     def from_source(
         self,
         source: Any,
@@ -462,7 +535,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
             raise TypeError("The watermark_strategy must be a WatermarkStrategy")
         declared = checks.output_type_of(type_info) or checks.output_type_of(source.produced_type)
         check_timestamp_column(watermark_strategy, declared)
-        return in_its_subtasks(self._source(source, watermark_strategy, source_name, declared), source)
+        return _in_its_subtasks(self._source(source, watermark_strategy, source_name, declared), source)
 
     def from_sequence(self, start: int, end: int) -> DataStream:
         """Creates a stream of the numbers from `start` to `end`, split among all subtasks.
@@ -480,6 +553,75 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         from flinkpy.connectors.number_sequence import NumberSequenceSource
 
         return self._source(NumberSequenceSource(start, end), None, "Sequence Source", Types.LONG())
+
+    def socket_text_stream(self, hostname: str, port: int, delimiter: str = "\n", max_retry: int = 0) -> DataStream:
+        """Creates a stream of the text that a server sends over a socket. Beyond PyFlink.
+
+        One subtask reads the socket. A socket cannot be read again: after a failure, text that was read but not
+        processed is lost.
+
+        Args:
+            hostname: the host of the server.
+            port: the port of the server.
+            delimiter: the end of each record. It is not part of the record.
+            max_retry: the number of connections, half a second apart, after which the stream ends if the server closes
+                each of them. 0 connects once, -1 connects again forever.
+
+        Returns:
+            a stream of texts, decoded as UTF-8.
+        """
+        from flinkpy.connectors.socket_source import SocketTextStreamFunction
+
+        return self.add_source(SocketTextStreamFunction(hostname, port, delimiter, max_retry), "Socket Stream")
+
+    def add_source(
+        self, source_func: Any, source_name: str = "Custom Source", type_info: TypeInformation | None = None
+    ) -> DataStream:
+        """Creates a stream of the records of a SourceFunction: a Java one in PyFlink, a Python one in flinkpy.
+
+        The function runs in one subtask, unless it is a ParallelSourceFunction or its `to_source` returns a source with
+        splits.
+
+        Args:
+            source_func: the SourceFunction.
+            source_name: the name of the operator.
+            type_info: the type of the records. None takes the type that the function declares.
+
+        Raises:
+            UnsupportedOperationError: `source_func` is the name of a Java class.
+            TypeError: it is not a SourceFunction.
+        """
+        from flinkpy.datastream.source_sink_functions import SourceFunction
+
+        if isinstance(source_func, str):
+            source_func = SourceFunction(source_func)
+        if not isinstance(source_func, SourceFunction):
+            raise TypeError(
+                f"add_source needs a flinkpy.datastream.functions.SourceFunction, not {type(source_func).__name__}; "
+                "pass other sources to from_source"
+            )
+        source = source_func.to_source()
+        declared = checks.output_type_of(type_info) or checks.output_type_of(source.produced_type)
+        # The legacy functions of some connectors, such as FlinkKafkaConsumer, carry a watermark strategy.
+        strategy = getattr(source_func, "watermark_strategy", None)
+        return _in_its_subtasks(self._source(source, strategy, source_name, declared), source)
+
+    def create_input(self, input_format: Any, type_info: TypeInformation | None = None) -> DataStream:
+        """Creates a stream of the records of an input format, such as AvroInputFormat.
+
+        Args:
+            input_format: an object with `to_source` and `get_produced_type`.
+            type_info: the type of the records. None takes the type that the format declares.
+
+        Raises:
+            UnsupportedOperationError: it is something else. PyFlink's InputFormats are Java objects.
+        """
+        if not hasattr(input_format, "to_source"):
+            raise UnsupportedOperationError(
+                "create_input: flinkpy has no JVM and cannot run a Java InputFormat; use from_source"
+            )
+        declared = checks.output_type_of(type_info) or checks.output_type_of(input_format.get_produced_type())
+        return self._source(input_format.to_source(), None, "Custom File Source", declared)
 
     # -- execution -------------------------------------------------------------------------------------------------
 
@@ -503,12 +645,12 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
             raise UserError("the results of collect_async are read while the job runs: call execute_async, not execute")
         operators = self._operators.copy()
         try:
-            result = self._submit_and_await(self.generate_job_graph(job_name))
+            result = self._jobs.submit_and_await(self.generate_job_graph(job_name))
         except JobExecutionError as error:
             if not self.cluster_datasets.forget_corrupted(error):
                 raise
             self._operators[:] = operators
-            result = self._submit_and_await(self.generate_job_graph(job_name))
+            result = self._jobs.submit_and_await(self.generate_job_graph(job_name))
         if result.get_net_runtime() >= 0:  # -1: detached, the job still runs
             self.cluster_datasets.submitted(lambda: True)
         return result
@@ -533,12 +675,26 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         """
         from flinkpy.common.job_client import JobClient
 
-        client = self._submit(self.generate_job_graph(job_name), needs_client=bool(self._collecting))
+        client = self._jobs.submit(self.generate_job_graph(job_name), needs_client=bool(self._collecting))
         self.cluster_datasets.submitted(has_finished(client.job_result()))
         for results in self._collecting:
             results.start(client)
         self._collecting.clear()
         return JobClient(client)
+
+    def register_job_listener(self, job_listener: JobListener) -> None:
+        """Registers a listener that is notified of every job executed from now on."""
+        if not isinstance(job_listener, JobListener):
+            raise TypeError(f"register_job_listener: {job_listener!r} is not a JobListener")
+        self._jobs.listeners.append(job_listener)
+
+    def get_job_listeners(self) -> list[JobListener]:
+        """Returns the registered listeners."""
+        return list(self._jobs.listeners)
+
+    def clear_job_listeners(self) -> None:
+        """Removes all listeners."""
+        self._jobs.listeners.clear()
 
     def get_execution_plan(self) -> str:
         """Returns the plan of the program built so far, as JSON. The program can still be executed afterwards."""
@@ -554,6 +710,22 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         optimize_columns(graph, self._configuration, is_batch)
         forget_sinks(self)  # a program that only shows its plan needs no warning that it was not executed
         return execution_plan(graph)
+
+    def get_transformations(self) -> list[OperatorTransformation]:
+        """Returns the operators built since the last execution in the order of their creation, without sources."""
+        return list(self._operators)
+
+    def get_stream_graph(self, clear_transformations: bool = True) -> StreamGraph:
+        """Returns the graph of the program built so far.
+
+        Args:
+            clear_transformations: True makes the environment forget the program.
+        """
+        graph = self._stream_graph(None)
+        if clear_transformations:
+            self._operators.clear()
+            forget_sinks(self)
+        return graph
 
     def close(self) -> None:
         """Discards the program built so far, and deletes the results of its cached streams."""
@@ -615,7 +787,7 @@ class StreamExecutionEnvironment(ProgramSources, ProgramJobs):
         from flinkpy.datastream.collected_results import CollectedResults
 
         operator_id = _collect(stream, _COLLECT_UID)
-        client = self._submit(self.generate_job_graph(job_name), needs_client=True)
+        client = self._jobs.submit(self.generate_job_graph(job_name), needs_client=True)
         self.cluster_datasets.submitted(has_finished(client.job_result()))
         return CollectedResults(client, operator_id)
 
@@ -693,3 +865,34 @@ def _collect(stream: DataStream, uid: str) -> str:
 
 def _does_nothing(strategy: WatermarkStrategy | None) -> bool:
     return strategy is None or strategy.does_nothing
+
+
+def _in_its_subtasks(stream: DataStream, source: SourceBase) -> DataStream:
+    """Runs the source in one subtask if it is a SourceFunction that is not parallel.
+
+    Such a function would emit the same records in every subtask.
+    """
+    from flinkpy.datastream.source_sink_functions import ParallelSourceFunction
+
+    if source.source_function is not None and not isinstance(source.source_function, ParallelSourceFunction):
+        stream.force_non_parallel()
+    return stream
+
+
+def _elements_of(collection: Any, method: str) -> list[Any]:
+    """Returns the elements as a list. Raises: TypeError if it is not an iterable, or is a text or a dict."""
+    if isinstance(collection, (str, bytes, dict)) or not hasattr(collection, "__iter__"):
+        raise TypeError(f"{method} needs a list of elements, not a {type(collection).__name__}")
+    return list(collection)
+
+
+def _environment(
+    parallelism: int | None, configuration: Configuration | None, target: dict[str, str]
+) -> StreamExecutionEnvironment:
+    chosen = Configuration(configuration)
+    for key, value in target.items():
+        chosen.set_string(key, value)
+    environment = StreamExecutionEnvironment.get_execution_environment(chosen)
+    if parallelism is not None:
+        environment.set_parallelism(parallelism)
+    return environment

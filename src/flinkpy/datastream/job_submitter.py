@@ -1,0 +1,71 @@
+"""JobSubmitter: submits the jobs of a StreamExecutionEnvironment and notifies its job listeners."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.job_listener import JobListener
+
+if TYPE_CHECKING:
+    from flinkpy._proto import job_pb2
+    from flinkpy.client.job_client import RemoteJobClient
+    from flinkpy.common.job_client import JobClient
+    from flinkpy.common.job_execution_result import JobExecutionResult
+
+
+class JobSubmitter:
+    """Submits job graphs as the configuration says, and tells the listeners what became of them.
+
+    Attributes:
+        listeners: the job listeners of the environment.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self.listeners: list[JobListener] = []
+
+    def submit(self, job_graph: job_pb2.JobGraph, *, needs_client: bool = False) -> RemoteJobClient:
+        """Submits a job, and returns its client without waiting for the end of the job.
+
+        Args:
+            job_graph: the job.
+            needs_client: True if the job is useless without this process. The cluster cancels it when this process is
+                gone.
+        """
+        from flinkpy.client.executor import execute
+        from flinkpy.common.job_client import JobClient
+
+        try:
+            client = execute(job_graph, self._configuration, needs_client=needs_client)
+        except Exception as error:
+            self._notify_submitted(None, error)
+            raise
+        self._notify_submitted(JobClient(client), None)
+        return client
+
+    def submit_and_await(self, job_graph: job_pb2.JobGraph) -> JobExecutionResult:
+        """Submits a job, and waits for its end unless it is detached.
+
+        Raises: JobExecutionError without the frames of flinkpy, which would hide the user's call.
+        """
+        from flinkpy.client.executor import ends_with_its_client, result_of
+
+        client = self.submit(job_graph, needs_client=ends_with_its_client(self._configuration))
+        try:
+            result: JobExecutionResult = result_of(client, self._configuration)
+        except Exception as error:  # noqa: BLE001 - raised again
+            self._notify_executed(None, error)
+            raise error.with_traceback(None) from None
+        except KeyboardInterrupt as interrupt:
+            raise interrupt.with_traceback(None) from None
+        self._notify_executed(result, None)
+        return result
+
+    def _notify_submitted(self, job_client: JobClient | None, error: BaseException | None) -> None:
+        for listener in tuple(self.listeners):
+            listener.on_job_submitted(job_client, error)
+
+    def _notify_executed(self, result: JobExecutionResult | None, error: BaseException | None) -> None:
+        for listener in tuple(self.listeners):
+            listener.on_job_executed(result, error)
