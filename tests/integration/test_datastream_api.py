@@ -25,7 +25,7 @@ from flinkpy.datastream import (
     StreamExecutionEnvironment,
 )
 from flinkpy.datastream.aggregates import count, max_, mean, sum_
-from flinkpy.datastream.closeable_iterator import CloseableIterator
+from flinkpy.datastream.collected_results import CloseableIterator
 from flinkpy.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,

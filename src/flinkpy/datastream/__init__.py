@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     )
     from flinkpy.datastream.checkpointed_function import CheckpointedFunction, CheckpointListener
     from flinkpy.datastream.checkpointing_mode import CheckpointingMode
-    from flinkpy.datastream.co_grouped_streams import CoGroupedStreams
     from flinkpy.datastream.data_stream import (
         BroadcastConnectedStream,
         BroadcastStream,
@@ -67,7 +66,7 @@ if TYPE_CHECKING:
         SourceFunction,
         WindowFunction,
     )
-    from flinkpy.datastream.joined_streams import JoinedStreams
+    from flinkpy.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from flinkpy.datastream.output_tag import OutputTag
     from flinkpy.datastream.partition_windowed_stream import Order
     from flinkpy.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
@@ -182,7 +181,6 @@ _MODULES = {
         "FileSystemCheckpointStorage",
         "JobManagerCheckpointStorage",
     ),
-    "co_grouped_streams": ("CoGroupedStreams",),
     "data_stream": (
         "BroadcastConnectedStream",
         "BroadcastStream",
@@ -193,7 +191,7 @@ _MODULES = {
     ),
     "execution_mode": ("RuntimeExecutionMode",),
     "externalized_checkpoint_retention": ("ExternalizedCheckpointRetention",),
-    "joined_streams": ("JoinedStreams",),
+    "joined_streams": ("CoGroupedStreams", "JoinedStreams"),
     "output_tag": ("OutputTag",),
     "partition_windowed_stream": ("Order",),
     "slot_sharing_group": ("MemorySize", "SlotSharingGroup"),

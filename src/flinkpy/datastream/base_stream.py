@@ -39,10 +39,9 @@ if TYPE_CHECKING:
     from flinkpy.common.serialization import SerializationSchema
     from flinkpy.common.watermark_strategy import WatermarkStrategy
     from flinkpy.datastream.cached_data_stream import CachedDataStream
-    from flinkpy.datastream.closeable_iterator import CloseableIterator
-    from flinkpy.datastream.co_grouped_streams import CoGroupedStreams
+    from flinkpy.datastream.collected_results import CloseableIterator
     from flinkpy.datastream.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
-    from flinkpy.datastream.joined_streams import JoinedStreams
+    from flinkpy.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from flinkpy.datastream.keyed_stream import KeyedStream
     from flinkpy.datastream.partition_windowed_stream import PartitionWindowedStream
     from flinkpy.datastream.state import MapStateDescriptor
@@ -413,7 +412,7 @@ class DataStream:
             ```
         """
         from flinkpy.common.watermark_strategy import WatermarkStrategy
-        from flinkpy.datastream.event_time_checks import check_timestamp_column
+        from flinkpy.datastream.program_checks import check_timestamp_column
 
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeError("The input must be a WatermarkStrategy")
@@ -490,7 +489,7 @@ class DataStream:
 
         It is used as `join` is.
         """
-        from flinkpy.datastream.co_grouped_streams import CoGroupedStreams
+        from flinkpy.datastream.joined_streams import CoGroupedStreams
 
         return CoGroupedStreams(self, other_stream)
 
@@ -807,7 +806,7 @@ class DataStream:
                     print(record)
             ```
         """
-        from flinkpy.datastream.closeable_iterator import CloseableIterator
+        from flinkpy.datastream.collected_results import CloseableIterator
 
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit <= 0):
             raise ValueError(f"Limit must be greater than 0, not {limit!r}")
@@ -823,7 +822,7 @@ class DataStream:
         The records arrive after `execute_async` of the environment. Closing the iterator before its end cancels the
         job.
         """
-        from flinkpy.datastream.closeable_iterator import CloseableIterator
+        from flinkpy.datastream.collected_results import CloseableIterator
 
         return CloseableIterator(self._environment.collect_later(self), self.get_type())
 

@@ -1,4 +1,4 @@
-"""CollectedResults: the records that a CollectSink sends back, and the outcome of its job."""
+"""CloseableIterator, the results of `execute_and_collect`, and CollectedResults, which fetches them from the job."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from flinkpy.common.errors import (
     UserError,
 )
 from flinkpy.common.interruptible import wait_for
+from flinkpy.common.typeinfo import TypeInformation
 
 #: The timeout of one request to the sink's coordinator. It answers at once, so this only covers a busy cluster.
 _REQUEST_TIMEOUT_S = 30.0
@@ -135,3 +136,36 @@ class ResultsToCome(Iterator[Any]):
     def close(self) -> None:
         if self._results is not None:
             self._results.close()
+
+
+class CloseableIterator(Iterator[Any]):
+    """Iterates over the results of a job while it runs. It is also a context manager.
+
+    Closing it before its end cancels the job.
+
+    Source: pyflink CloseableIterator.
+    """
+
+    def __init__(self, j_closeable_iterator: Any, type_info: TypeInformation | None = None) -> None:
+        self._results = j_closeable_iterator
+        self._type_info = type_info
+
+    def __iter__(self) -> CloseableIterator:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._results)
+
+    def next(self) -> Any:
+        """Returns the next record. Raises: StopIteration after the last one."""
+        return next(self)
+
+    def close(self) -> None:
+        """Cancels the job if it still runs."""
+        self._results.close()
+
+    def __enter__(self) -> CloseableIterator:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flinkpy.datastream.base_stream import DataStream, DataStreamSink
 from flinkpy.datastream.cached_data_stream import CachedDataStream
-from flinkpy.datastream.closeable_iterator import CloseableIterator
+from flinkpy.datastream.collected_results import CloseableIterator
 from flinkpy.datastream.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 from flinkpy.datastream.keyed_stream import KeyedStream
 from flinkpy.datastream.windowed_stream import AllWindowedStream, WindowedStream

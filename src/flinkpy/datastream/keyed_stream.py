@@ -32,7 +32,7 @@ from flinkpy.graph.transformation import OperatorTransformation, PartitionTransf
 if TYPE_CHECKING:
     from flinkpy.common.serialization import SerializationSchema
     from flinkpy.datastream.base_stream import DataStreamSink
-    from flinkpy.datastream.closeable_iterator import CloseableIterator
+    from flinkpy.datastream.collected_results import CloseableIterator
     from flinkpy.datastream.interval_join import IntervalJoin
     from flinkpy.datastream.partition_windowed_stream import KeyedPartitionWindowedStream
     from flinkpy.datastream.window import WindowAssigner

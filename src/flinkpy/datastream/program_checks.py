@@ -1,17 +1,22 @@
-"""Checks of a program before it is submitted: refuses settings that flinkpy could not honour."""
+"""Checks of a program while it is built and before it is submitted: refuses what flinkpy could not honour."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from flinkpy.common.errors import JobSubmissionError, UnsupportedOperationError
 from flinkpy.common.ids import JobID
+from flinkpy.graph.operator_specs import SourceSpec, TimestampsAndWatermarksSpec
 from flinkpy.graph.partitioning import CUSTOM
+from flinkpy.graph.transformation import OperatorTransformation, Transformation
 
 if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration
     from flinkpy.common.execution_config import ExecutionConfig
+    from flinkpy.common.typeinfo import TypeInformation
+    from flinkpy.common.watermark_strategy import WatermarkStrategy
     from flinkpy.datastream.checkpoint_config import CheckpointConfig
     from flinkpy.graph.stream_graph import StreamGraph, StreamNode
 
@@ -110,3 +115,56 @@ def configured_job_id(configuration: Configuration) -> JobID | None:
     if len(text) != 32 or set(text.lower()) - set("0123456789abcdef"):
         raise JobSubmissionError(f"{pipeline_options.JOB_ID.key}: {text!r} is not 32 hex digits")
     return JobID(text.lower())
+
+
+def check_timestamp_column(strategy: WatermarkStrategy, type_info: TypeInformation | None) -> None:
+    """Checks that the records have the timestamp column of the strategy, and that it is a time.
+
+    Raises:
+        ValueError: the type has no such field.
+        TypeError: the field is neither an integer nor a timestamp.
+    """
+    from flinkpy.records.lanes import arrow_schema
+
+    column = strategy.timestamp_column
+    schema = None if column is None else arrow_schema(type_info)
+    if column is None or schema is None:
+        return
+    names = schema.names
+    position = names.index(column) if column in names else column
+    if not isinstance(position, int) or position >= len(names):
+        raise ValueError(f"with_timestamp_column({column!r}): the records have only the fields {names}")
+    import pyarrow as pa
+
+    kind = schema.types[position]
+    if not pa.types.is_integer(kind) and not pa.types.is_timestamp(kind):
+        raise TypeError(
+            f"with_timestamp_column({column!r}): the field is {kind}, but event time must be an integer (milliseconds) "
+            "or a timestamp"
+        )
+
+
+def sources_without_watermarks(stream: Transformation) -> Iterator[OperatorTransformation]:
+    """Yields the unbounded sources whose records reach `stream` without passing a generator of watermarks.
+
+    Bounded sources are left out: their end is a watermark too.
+    """
+    seen: set[int] = set()
+    waiting = [stream]
+    while waiting:
+        transformation = waiting.pop()
+        if transformation.id in seen:
+            continue
+        seen.add(transformation.id)
+        spec = transformation.spec if isinstance(transformation, OperatorTransformation) else None
+        if isinstance(spec, SourceSpec | TimestampsAndWatermarksSpec):
+            strategy = spec.watermark_strategy
+            if strategy is not None and strategy.makes_watermarks:
+                continue
+            if isinstance(spec, SourceSpec):
+                assert isinstance(transformation, OperatorTransformation)
+                # A SourceFunction may emit watermarks itself.
+                if not transformation.is_bounded and spec.source.source_function is None:
+                    yield transformation
+                continue
+        waiting.extend(transformation.inputs)

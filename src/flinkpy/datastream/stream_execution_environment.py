@@ -20,11 +20,11 @@ from flinkpy.datastream.base_stream import DataStream
 from flinkpy.datastream.cached_data_stream import ClusterDatasets, has_finished
 from flinkpy.datastream.checkpoint_config import CheckpointConfig
 from flinkpy.datastream.checkpointing_mode import CheckpointingMode
-from flinkpy.datastream.event_time_checks import check_timestamp_column
 from flinkpy.datastream.execution_mode import RuntimeExecutionMode
 from flinkpy.datastream.job_submitter import JobSubmitter
 from flinkpy.datastream.program_checks import (
     check_state_backend,
+    check_timestamp_column,
     check_types_are_declared,
     check_unaligned_checkpoints,
     configured_job_id,

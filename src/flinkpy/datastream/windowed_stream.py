@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from flinkpy.common.typeinfo import TypeInformation
 from flinkpy.datastream import function_checks as checks
-from flinkpy.datastream.event_time import sources_without_watermarks
 from flinkpy.datastream.functions import AggregateFunction, KeySelector, ReduceFunction
 from flinkpy.datastream.output_tag import OutputTag
+from flinkpy.datastream.program_checks import sources_without_watermarks
 from flinkpy.datastream.window import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,

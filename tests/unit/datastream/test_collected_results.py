@@ -16,8 +16,7 @@ from flinkpy.connectors.collect_protocol import (
     Guarantee,
     SubtaskResult,
 )
-from flinkpy.datastream.closeable_iterator import CloseableIterator
-from flinkpy.datastream.collected_results import CollectedResults
+from flinkpy.datastream.collected_results import CloseableIterator, CollectedResults
 from flinkpy.records.batch import Batch
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from flinkpy.common import Configuration
 from flinkpy.datastream import DataStream, KeyedStream, OutputTag, StreamExecutionEnvironment
-from flinkpy.datastream.closeable_iterator import CloseableIterator
+from flinkpy.datastream.collected_results import CloseableIterator
 
 
 class FakeResults(Iterator[int]):

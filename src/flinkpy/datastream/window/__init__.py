@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from flinkpy.datastream.window.assigner import MergingWindowAssigner, SessionWindowTimeGapExtractor, WindowAssigner
+from flinkpy.datastream.window.assigner import (
+    MergingWindowAssigner,
+    SessionWindowTimeGapExtractor,
+    WindowAssigner,
+    WindowOperationDescriptor,
+)
 from flinkpy.datastream.window.count_windows import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
     GlobalWindows,
 )
-from flinkpy.datastream.window.descriptor import WindowOperationDescriptor
 from flinkpy.datastream.window.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor, TimestampedValue
-from flinkpy.datastream.window.hashing import long_to_int_with_bit_mixing as long_to_int_with_bit_mixing
-from flinkpy.datastream.window.hashing import mod_inverse as mod_inverse
 from flinkpy.datastream.window.other_triggers import (
     CountTrigger,
     DeltaTrigger,
@@ -50,6 +52,8 @@ from flinkpy.datastream.window.windows import (
     TimeWindowSerializer,
     Window,
 )
+from flinkpy.datastream.window.windows import long_to_int_with_bit_mixing as long_to_int_with_bit_mixing
+from flinkpy.datastream.window.windows import mod_inverse as mod_inverse
 
 __all__ = [
     "ContinuousEventTimeTrigger",

@@ -1,4 +1,4 @@
-"""WindowAssigner: assigns records to windows.
+"""WindowAssigner, which assigns records to windows, and WindowOperationDescriptor.
 
 Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.assigners.
 """
@@ -15,6 +15,8 @@ from flinkpy.datastream.window.windows import MIN_TIMESTAMP
 if TYPE_CHECKING:
     from flinkpy.common.serializer import TypeSerializer
     from flinkpy.datastream.base_functions import RuntimeContext
+    from flinkpy.datastream.output_tag import OutputTag
+    from flinkpy.datastream.state import StateDescriptor
     from flinkpy.datastream.window.trigger import Trigger
 
 T = TypeVar("T")
@@ -100,3 +102,31 @@ def check_timestamp(timestamp: int) -> None:
             "Record has Java Long.MIN_VALUE timestamp (= no timestamp marker). Is the time characteristic set to "
             "'ProcessingTime', or did you forget to call 'data_stream.assign_timestamps_and_watermarks(...)'?"
         )
+
+
+class WindowOperationDescriptor:
+    """The assigner, the trigger, the function and the settings of a window operation."""
+
+    def __init__(
+        self,
+        assigner: WindowAssigner,
+        trigger: Trigger,
+        allowed_lateness: int,
+        late_data_output_tag: OutputTag | None,
+        window_state_descriptor: StateDescriptor,
+        window_serializer: TypeSerializer,
+        internal_window_function: Any,
+    ) -> None:
+        self.assigner = assigner
+        self.trigger = trigger
+        self.allowed_lateness = allowed_lateness
+        self.late_data_output_tag = late_data_output_tag
+        self.window_state_descriptor = window_state_descriptor
+        self.internal_window_function = internal_window_function
+        self.window_serializer = window_serializer
+
+    def generate_op_name(self) -> str:
+        return type(self.assigner).__name__
+
+    def generate_op_desc(self, windowed_stream_type: str, func_desc: str) -> str:
+        return f"{windowed_stream_type}({self.assigner}, {type(self.trigger).__name__}, {func_desc})"

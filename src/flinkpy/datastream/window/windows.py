@@ -185,3 +185,24 @@ class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
     def deserialize(self, stream: BytesIO) -> GlobalWindow:
         stream.read(1)
         return GlobalWindow.get()
+
+
+# PyFlink computes hash codes of windows with these functions. Windows here do not need them, but programs may import
+# them.
+_FIRST_MULTIPLIER = 0xBF58476D1CE4E5B9
+_SECOND_MULTIPLIER = 0x94D049BB133111EB
+
+
+def long_to_int_with_bit_mixing(x: int) -> int:
+    """Returns the SplitMix64 finalizer of a number, without a limit of bits."""
+    mixed = (x ^ x >> 30) * _FIRST_MULTIPLIER
+    mixed = (mixed ^ mixed >> 27) * _SECOND_MULTIPLIER
+    return mixed ^ mixed >> 31
+
+
+def mod_inverse(x: int) -> int:
+    """Returns the inverse of an odd number modulo `2**32`."""
+    inverse = x**3
+    for _ in range(3):
+        inverse *= 2 - x * inverse
+    return inverse
