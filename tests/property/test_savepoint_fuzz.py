@@ -35,7 +35,7 @@ from flinkpy.common.errors import CheckpointNotFoundError, CheckpointStorageErro
 from flinkpy.common.key_groups import KeyGroupRange
 from flinkpy.state.key_groups_file import KeyGroupsFileReader, KeyGroupsHeader
 from flinkpy.state.meta_info import StateMetaInfo
-from flinkpy.state.operator_state_file import StateSection, read_sections, write_footer, write_prefix
+from flinkpy.state.operator_state import StateSection, read_sections, write_footer, write_prefix
 
 CASES = number_of_cases("FLINKPY_SAVEPOINT_FUZZ_CASES", 600)
 pytestmark = pytest.mark.timeout(max(120, CASES // 20))

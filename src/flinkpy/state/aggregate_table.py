@@ -1,7 +1,7 @@
-"""AggregateTable: the batch face of keyed state for built-in aggregates: key columns -> slots -> accumulators.
+"""AggregateTable: keyed state of column-wise aggregations. It maps key columns to slots of accumulators.
 
-In a snapshot each key group is one Arrow batch: the key columns, then the columns of each accumulator. So whatever
-backend reads it gets columns, and no Python object is made per key.
+In a snapshot each key group is a sequence of Arrow batches: the key columns, then the columns of each accumulator. So
+every backend reads columns, and no Python object is created per key.
 """
 
 from __future__ import annotations
@@ -24,18 +24,21 @@ from flinkpy.state.key_slots import KeySlots
 from flinkpy.state.meta_info import TABLE, StateMetaInfo
 from flinkpy.state.type_snapshot import PICKLED
 
-#: Rows of one batch in a file: about a millisecond.
+#: Rows of one batch in a file. Writing them takes about a millisecond.
 _BATCH_ROWS = 16_384
-#: The function of an AggregateColumn that the program brings.
+#: The function name of an AggregateColumn whose function is a CompiledAggregate of the user's program.
 COMPILED = "COMPILED"
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateColumn:
-    """`function`: one of `create_accumulator`; `value_type` None: COUNT of rows.
+    """One aggregate of a table.
 
-    COMPILED: the function is `compiled` (a CompiledAggregate; None where only snapshots are read), over a struct of
-    columns, and its accumulators are of `accumulator_types`.
+    Attributes:
+        function: a name that `create_accumulator` accepts, or COMPILED.
+        value_type: the type of the aggregated column; None for a COUNT of rows; a struct of the columns for COMPILED.
+        accumulator_types: the types of the accumulator's columns, for COMPILED only.
+        compiled: the CompiledAggregate, for COMPILED only; None if the column only serves to read snapshots.
     """
 
     function: str
@@ -54,10 +57,13 @@ class AggregateColumn:
 
 @dataclass(frozen=True)
 class TableLayout:
-    """Types of the key columns, and the aggregates.
+    """The columns of a table.
 
-    `namespaces`: int64 columns that tell the entries of one key apart, such as windows; a key's group does not depend
-    on them.
+    Attributes:
+        key_types: the types of the key columns.
+        aggregates: the aggregates.
+        namespaces: the number of int64 columns that distinguish the entries of one key, such as window times. The key
+            group of an entry does not depend on them.
     """
 
     key_types: tuple[pa.DataType, ...]
@@ -66,14 +72,14 @@ class TableLayout:
 
     @property
     def entry_types(self) -> tuple[pa.DataType, ...]:
-        """Of the columns that name an entry: the key columns, then the namespaces."""
+        """The types of the columns that identify an entry: the key columns, then the namespaces."""
         return (*self.key_types, *[pa.int64()] * self.namespaces)
 
     def create_accumulators(self) -> list[Accumulator]:
         return [aggregate.create_accumulator() for aggregate in self.aggregates]
 
     def to_json(self) -> dict[str, Any]:
-        """`keys` and `values` are Arrow schemas in IPC form; a COUNT of rows has no value."""
+        """Returns the layout as JSON. `keys` and `values` are Arrow schemas in IPC form; COUNT of rows has no value."""
         values = [(i, aggregate.value_type) for i, aggregate in enumerate(self.aggregates)]
         return {
             "keys": _schema_text([(f"k{i}", key_type) for i, key_type in enumerate(self.key_types)]),
@@ -101,17 +107,22 @@ class TableLayout:
         return StateMetaInfo(name, TABLE, PICKLED, table=self.to_json())
 
     def check_restored(self, stored: StateMetaInfo, operator_name: str) -> None:
-        """Raises: StateRestoreError (another kind of state), StateMigrationError (other columns)."""
+        """Checks that a table with this layout can read the stored state.
+
+        Raises:
+            StateRestoreError: the stored state is not a table.
+            StateMigrationError: the stored table has other columns.
+        """
         state = f"operator {operator_name!r}, state {stored.name!r}"
         details = {"operator": operator_name, "state": stored.name}
         if stored.kind != TABLE or stored.table is None:
             raise StateRestoreError(
-                f"{state}: it was written as a {stored.kind} state and is asked for as a table", details=details
+                f"{state}: it was stored as a {stored.kind} state and is requested as a table", details=details
             )
         was = TableLayout.from_json(stored.table)
         if was.namespaces != self.namespaces:
             raise StateMigrationError(
-                f"{state}: its entries had {was.namespaces} times of windows and have {self.namespaces} now",
+                f"{state}: its entries were stored with {was.namespaces} window times and now have {self.namespaces}",
                 details=details,
             )
         if was.key_types != self.key_types:
@@ -127,16 +138,16 @@ class TableLayout:
                 )
         if len(was.aggregates) != len(self.aggregates):
             raise StateMigrationError(
-                f"{state}: there were {len(was.aggregates)} aggregates and are {len(self.aggregates)} now",
+                f"{state}: it was stored with {len(was.aggregates)} aggregates and now has {len(self.aggregates)}",
                 details=details,
             )
 
 
 class AggregateTable(ABC):
-    """Thread: task thread.
+    """Accumulators by key. Thread: task thread.
 
     Attributes:
-        layout: what it holds.
+        layout: the columns of the table.
     """
 
     layout: TableLayout
@@ -144,25 +155,31 @@ class AggregateTable(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of keys."""
+        """The number of keys."""
 
     @abstractmethod
     def add(self, key_columns: list[pa.Array], value_columns: Sequence[pa.Array | None]) -> np.ndarray:
-        """Take in a batch; a value column per aggregate, None for a COUNT of rows.
+        """Adds a batch.
+
+        Args:
+            key_columns: one array per key column.
+            value_columns: one array per aggregate; None for a COUNT of rows.
 
         Returns: int64[n]: the slot of each row's key. New keys get the next slots.
         """
 
     @abstractmethod
     def results(self, slots: np.ndarray) -> list[pa.Array]:
-        """Per aggregate, the result of each of the slots."""
+        """Returns one column per aggregate with the results of the slots."""
 
     @abstractmethod
     def keys(self) -> list[pa.Array]:
-        """Per key column, the value of every slot."""
+        """Returns the key columns of all slots."""
 
 
 class HeapAggregateTable(AggregateTable):
+    """An AggregateTable that holds all keys in memory."""
+
     def __init__(self, layout: TableLayout) -> None:
         self.layout = layout
         self._keys = KeySlots(list(layout.key_types))
@@ -195,7 +212,7 @@ class HeapAggregateTable(AggregateTable):
         )
 
     def restore(self, data: bytes) -> None:
-        """Add what `FrozenTable` wrote; its keys must not be there yet."""
+        """Adds batches that a FrozenTable wrote. Their keys must be new."""
         for batch in pa.ipc.open_stream(data):
             self.restore_batch(batch)
 
@@ -203,18 +220,18 @@ class HeapAggregateTable(AggregateTable):
 
     @property
     def extra_bytes(self) -> int:
-        """Memory of accumulators beyond a number or two per key, about."""
+        """The approximate memory of the accumulators in bytes, beyond one or two numbers per key."""
         return sum(accumulator.extra_bytes for accumulator in self._accumulators)
 
     def to_batch(self) -> pa.RecordBatch:
-        """Key columns, then the columns of each accumulator."""
+        """Returns the key columns, followed by the columns of each accumulator."""
         columns = self.keys()
         for accumulator in self._accumulators:
             columns += accumulator.freeze(self.size)()
         return pa.RecordBatch.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
 
     def restore_batch(self, batch: pa.RecordBatch) -> None:
-        """Add what `to_batch` gave; its keys must not be there yet."""
+        """Adds a batch that `to_batch` returned. Its keys must be new."""
         columns = batch.columns
         width = len(self.layout.key_types)
         slots = self._keys.slots_of(columns[:width])
@@ -225,7 +242,7 @@ class HeapAggregateTable(AggregateTable):
 
 
 class FrozenTable(FrozenState):
-    """Copies of a table's columns, or batches that were restored and not asked for."""
+    """A frozen table: copies of its columns, or restored batches that no operator has requested."""
 
     def __init__(
         self, meta: StateMetaInfo, size: int, key_chunks: list[list[pa.Array]], accumulators: list[FrozenColumns]
@@ -288,7 +305,7 @@ def _schema_of(text: str) -> pa.Schema:
 
 
 def _identity(aggregate: AggregateColumn) -> tuple[Any, ...]:
-    """What must be the same for stored accumulators to be these."""
+    """Returns the parts that must be equal for an aggregate to continue with stored accumulators."""
     return aggregate.function.upper(), aggregate.value_type, aggregate.accumulator_types
 
 

@@ -1,9 +1,9 @@
-"""KeyedStateBackend: the interface between keyed operators and whatever holds their state.
+"""KeyedStateBackend: the interface between keyed operators and the store of their state.
 
-Per-key face: an operator sets `key_context.key` before each record, which is one attribute store; the state objects it
-was given read it. A backend is owned by one operator of one subtask, and holds the keys of that subtask's key groups.
-The key group of a key is not looked at per record: the exchange has already brought each key to its owner, and a
-snapshot computes the groups of all keys in one vectorised pass.
+An operator sets `key_context.key` before each record, which costs one attribute store. The state objects of the
+operator read the key from there. Each operator of each subtask owns a backend, which holds the keys of the subtask's
+key groups. A backend does not compute the key group of each record's key: the exchange has already sent the record to
+the owner of its key. A snapshot computes the key groups of all keys in one vectorised pass.
 
 Source: org.apache.flink.runtime.state.KeyedStateBackend.
 """
@@ -24,13 +24,11 @@ from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.key_groups import KeyGroupRange
 from flinkpy.state.aggregate_table import TableLayout
-from flinkpy.state.checkpoint_streams import StateFiles
+from flinkpy.state.checkpoint_streams import StateFiles, StateSnapshot
 from flinkpy.state.key_context import KeyContext
 from flinkpy.state.meta_info import AGGREGATING, LIST, MAP, REDUCING, VALUE, StateMetaInfo, ttl_config_of
-from flinkpy.state.snapshot import StateSnapshot
 from flinkpy.state.timer_queue import TimerQueue
-from flinkpy.state.ttl import IncrementalCleanup, TimeToLive
-from flinkpy.state.ttl_states import TtlState, clean_keys, create_ttl_state
+from flinkpy.state.ttl import IncrementalCleanup, TimeToLive, TtlState, clean_keys, create_ttl_state
 
 __all__ = ["KeyContext", "KeyedStateBackend", "KeyedStateBackendParameters"]
 
@@ -43,14 +41,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KeyedStateBackendParameters:
-    """What a backend is made from.
+    """The parameters of a backend's constructor.
 
     Attributes:
-        configuration: of the job, with the cluster's beneath.
-        key_type: TypeInformation of the keys, or None: any Python objects.
-        operator_name: for messages.
-        restored: of earlier subtasks of this operator; only key groups in `key_group_range` are taken from them.
-        files: reads them. directory: for files of the backend's own; exists and is empty.
+        configuration: the configuration of the job; the configuration of the cluster supplies the other values.
+        key_type: the TypeInformation of the keys; None if keys may be any Python objects.
+        operator_name: used in messages.
+        restored: state of former subtasks of this operator. The backend takes only the key groups in
+            `key_group_range` from it.
+        files: reads the files of `restored`.
+        directory: an existing, empty directory for the files of the backend.
     """
 
     configuration: Any
@@ -66,17 +66,21 @@ class KeyedStateBackendParameters:
 
 
 class KeyedStateBackend(ABC):
-    """Thread: task thread. Asking twice for the same name gives the same state; for another kind of it is an error.
+    """The keyed state of one operator in one subtask. Thread: task thread.
 
-    A subclass restores `parameters.restored` in its constructor, or when a state is asked for; in any case state that
-    nobody asks for is kept and part of every snapshot.
+    Two requests with the same name return the same state. A second request for another kind of state raises
+    UnsupportedOperationError.
+
+    A subclass restores `parameters.restored` in its constructor or when the operator requests a state. It keeps
+    restored state that the operator never requests, and writes it into every snapshot.
 
     Attributes:
-        key_context: shared with the operator, which sets the key.
-        key_group_range: the key groups whose keys may appear.
+        key_context: holds the current key. The operator sets it.
+        key_group_range: the key groups of the subtask. All keys belong to them.
     """
 
-    #: Whether expired values are looked for a few keys at a time. A backend that scans on its own says no.
+    #: True if IncrementalCleanup looks for expired values, a few keys at a time. False for a backend that scans its
+    #: state itself.
     cleans_incrementally = True
 
     def __init__(self, parameters: KeyedStateBackendParameters) -> None:
@@ -88,7 +92,7 @@ class KeyedStateBackend(ABC):
         self._timer_queues: dict[str, TimerQueue] = {}
         self._tables: dict[str, AggregateTable] = {}
         self._window_tables: dict[str, WindowTable] = {}
-        #: Of the states that have one, by name. There before `create_state` is called.
+        #: The time-to-live of each state that has one, by name. An entry is set before `create_state` is called.
         self.time_to_live: dict[str, TimeToLive] = {}
         self._cleanups: list[IncrementalCleanup] = []
 
@@ -110,7 +114,10 @@ class KeyedStateBackend(ABC):
         return self._state(AGGREGATING, descriptor)
 
     def timer_queue(self, name: str) -> TimerQueue:
-        """The timers of that name; those of the restored key groups are in it. Names of queues are their own."""
+        """Returns the timer queue of that name, with its restored timers.
+
+        A queue and a state may have the same name.
+        """
         queue = self._timer_queues.get(name)
         if queue is None:
             queue = self._timer_queues[name] = self.create_timer_queue(name)
@@ -121,9 +128,9 @@ class KeyedStateBackend(ABC):
     def aggregate_table(
         self, name: str, key_types: Sequence[pa.DataType], aggregates: Sequence[AggregateColumn]
     ) -> AggregateTable:
-        """Key columns -> slots -> accumulators; what was restored is in it.
+        """Returns the table that maps key columns to slots of accumulators, with its restored entries.
 
-        Raises: StateMigrationError (the columns are other ones).
+        Raises: StateMigrationError if the table was stored with other columns.
         """
         self._check_is_free(name, "table")
         table = self._tables.get(name)
@@ -134,18 +141,18 @@ class KeyedStateBackend(ABC):
     def pane_table(
         self, name: str, key_types: Sequence[pa.DataType], aggregates: Sequence[AggregateColumn]
     ) -> PaneTable:
-        """Key columns and panes -> slots -> accumulators; what was restored is in it.
+        """Returns the table that maps key columns and panes to slots of accumulators, with its restored entries.
 
-        Raises: StateMigrationError (the columns are other ones).
+        Raises: StateMigrationError if the table was stored with other columns.
         """
         return self._window_table(name, TableLayout(tuple(key_types), tuple(aggregates), 1), self.create_pane_table)
 
     def session_table(
         self, name: str, key_types: Sequence[pa.DataType], aggregates: Sequence[AggregateColumn]
     ) -> SessionTable:
-        """Key columns and spans of time -> slots -> accumulators; what was restored is in it.
+        """Returns the table that maps key columns and time spans to slots of accumulators, with its restored entries.
 
-        Raises: StateMigrationError (the columns are other ones).
+        Raises: StateMigrationError if the table was stored with other columns.
         """
         return self._window_table(name, TableLayout(tuple(key_types), tuple(aggregates), 2), self.create_session_table)
 
@@ -157,7 +164,10 @@ class KeyedStateBackend(ABC):
         return table
 
     def clean_up_expired(self, num_records: int) -> None:
-        """After each batch: for states whose configuration has them cleaned up for every record."""
+        """Removes expired values from states that are configured to run the clean-up for every record.
+
+        Called after each batch.
+        """
         for cleanup in self._cleanups:
             cleanup.run(num_records)
 
@@ -167,27 +177,27 @@ class KeyedStateBackend(ABC):
     def snapshot(
         self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions
     ) -> StateSnapshot[checkpoint_pb2.KeyedStateHandle]:
-        """Freeze the state as it is now. Several snapshots may be under way."""
+        """Freezes the current state. Several snapshots may run at the same time."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Its files stay until it is subsumed."""
+        """Called when the checkpoint is complete. Its files stay until a later checkpoint subsumes it."""
         return
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """Its files must not be relied on."""
+        """Called when the checkpoint is aborted. Later snapshots must not reuse its files."""
         return
 
-    # -- what a subclass provides ----------------------------------------------------------------------------------
+    # -- implemented by subclasses ----------------------------------------------------------------------------------
 
     @abstractmethod
     def create_state(self, kind: str, meta: StateMetaInfo, descriptor: Any) -> Any:
-        """A new state object with what was restored of `meta.name` in it.
+        """Creates a state object with the restored entries of the state `meta.name`.
 
         Args:
-            kind: how it is laid out: value, list, map, reducing or aggregating. That is `meta.kind`, but where the
-                state has a time-to-live a reducing or aggregating state is asked for as a value.
-            meta: what to write down about it. With `has_ttl` every value, element or map value given to the state
-                is a tuple `(value, time in ms)`.
+            kind: the layout of the state: value, list, map, reducing or aggregating. It is `meta.kind`, except that a
+                reducing or aggregating state with a time-to-live is created as a value state.
+            meta: the description of the state to store in snapshots. With `has_ttl` each value, element or map value
+                given to the state is a tuple `(value, time in ms)`.
 
         Raises: StateRestoreError, StateMigrationError.
         """
@@ -208,14 +218,14 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def keys(self, state_name: str) -> Iterable[Any]:
-        """The keys that have something in that state, in no particular order."""
+        """Returns the keys that have an entry in that state, in no particular order."""
 
     @abstractmethod
     def num_entries(self) -> int:
-        """Keys over all states."""
+        """Returns the number of keys, summed over all states."""
 
     def close(self) -> None:
-        """Release everything; called once. Snapshots that are being written are written to their end."""
+        """Releases all resources. Called once. Running snapshots are still written to their end."""
         return
 
     # --------------------------------------------------------------------------------------------------------------
@@ -233,10 +243,16 @@ class KeyedStateBackend(ABC):
         return known[1]
 
     def _check_is_free(self, name: str, kind: str) -> None:
-        is_table = name in self._tables or name in self._window_tables
-        known = "table" if is_table else self._states[name][0] if name in self._states else kind
+        if name in self._tables or name in self._window_tables:
+            known = "table"
+        elif name in self._states:
+            known = self._states[name][0]
+        else:
+            known = kind
         if known != kind:
-            raise UnsupportedOperationError(f"state {name!r} is a {known} state already, not a {kind} state")
+            raise UnsupportedOperationError(
+                f"state {name!r} is already a {known} state; it cannot be requested as a {kind} state"
+            )
 
     def _create(self, kind: str, descriptor: Any) -> Any:
         meta = StateMetaInfo.of(kind, descriptor)
@@ -257,11 +273,15 @@ class KeyedStateBackend(ABC):
         return state
 
     def context_of(self, descriptor: Any) -> KeyContext:
-        """Where the state looks for its key: a descriptor of a built-in operator may have a `key_context` of its own,
-        for state under a NamespacedKey.
+        """Returns the context from which the state reads the current key.
+
+        A descriptor of a built-in operator may have its own `key_context`, for state under a NamespacedKey.
         """
         return getattr(descriptor, "key_context", None) or self.key_context
 
     def cleaner_of(self, meta: StateMetaInfo, state: TtlState, context: KeyContext) -> Callable[[Iterable[Any]], int]:
-        """What removes what has expired of some keys, and returns a time stamp that no other of them is older than."""
+        """Returns a function that removes the expired values of some keys.
+
+        The function returns a lower bound for the time stamps of the values that are left.
+        """
         return partial(clean_keys, state, context)

@@ -1,70 +1,98 @@
-"""Where state is written to and read from, as backends and operators see it.
+"""The interfaces between state and checkpoint storage: snapshots, the streams they are written to, and their files.
 
-`flinkpy.checkpoint.storage` implements both; tests may use files in a directory. Handles are those of checkpoint.proto.
+A snapshot has two phases. A short synchronous phase on the task thread freezes the state. A long asynchronous phase on
+another thread writes it. `flinkpy.checkpoint.storage` implements the streams. Handles are messages of checkpoint.proto.
+
+Source: org.apache.flink.runtime.state.{CheckpointStreamFactory,SnapshotStrategy,Snapshotable}.
 """
 
 from __future__ import annotations
 
 import enum
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Generic, Protocol, TypeVar
 
 from flinkpy._proto import checkpoint_pb2
 
 
 class CheckpointedStateScope(enum.Enum):
-    """Which checkpoints may use a file. Source: org.apache.flink.runtime.state.CheckpointedStateScope."""
+    """The checkpoints that may use a file. Source: org.apache.flink.runtime.state.CheckpointedStateScope."""
 
-    EXCLUSIVE = "of one checkpoint"
-    SHARED = "of several"
+    EXCLUSIVE = "used by one checkpoint"
+    SHARED = "used by several checkpoints"
 
 
 class CheckpointOutputStream(Protocol):
-    """A file being written. Thread: one at a time. Exactly one of the two ends is called; `abort` is idempotent."""
+    """A file that is being written. Thread: one at a time.
+
+    The writer calls either `close_and_get_handle` or `abort`. `abort` is idempotent.
+    """
 
     def write(self, data: bytes | bytearray | memoryview) -> int: ...
 
     def tell(self) -> int:
-        """Bytes written so far."""
+        """Returns the number of bytes written so far."""
         ...
 
     def close_and_get_handle(self) -> checkpoint_pb2.StreamStateHandle:
-        """Make what was written durable (data, then directory); small content is inlined in the handle.
+        """Makes the file durable (first its data, then its directory) and returns its handle.
 
-        Raises: CheckpointStorageError, with nothing left behind.
+        Small content is stored in the handle itself.
+
+        Raises: CheckpointStorageError. The file is removed then.
         """
         ...
 
     def abort(self) -> None:
-        """Drop it; leaves nothing behind."""
+        """Discards the file and leaves nothing behind."""
         ...
 
 
 class CheckpointStreams(Protocol):
-    """The place of one checkpoint, for one task. Thread: any (the asynchronous part runs elsewhere)."""
+    """Creates the files of one task in one checkpoint. Thread: any, because the asynchronous phase uses it."""
 
     def create(self, scope: CheckpointedStateScope = CheckpointedStateScope.EXCLUSIVE) -> CheckpointOutputStream: ...
 
     def store_file(self, source: Path, scope: CheckpointedStateScope) -> checkpoint_pb2.StreamStateHandle:
-        """Copy a local file; like `create`, `write`, `close_and_get_handle`."""
+        """Copies a local file. Does the same as `create`, `write` and `close_and_get_handle`."""
         ...
 
     @property
     def can_share(self) -> bool:
-        """Whether SHARED files outlive this checkpoint (false for savepoints and without directories)."""
+        """True if SHARED files outlive this checkpoint. False for savepoints and without directories."""
         ...
 
 
 class StateFiles(Protocol):
-    """Reads what handles point at. Thread: any."""
+    """Reads the files of handles. Thread: any."""
 
     def open(self, handle: checkpoint_pb2.StreamStateHandle) -> BinaryIO:
-        """A seekable file whose whole content has been verified against length and checksum before it is returned.
+        """Returns a seekable file. Its whole content has been verified against its length and checksum.
 
-        Raises: CorruptStateError, CheckpointStorageError; both name the file.
+        Raises: CorruptStateError, CheckpointStorageError. Both name the file.
         """
         ...
 
     def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path) -> None:
-        """Copy the verified content to a local file."""
+        """Copies the verified content to a local file."""
         ...
+
+
+H_co = TypeVar("H_co", covariant=True)
+
+
+class StateSnapshot(Protocol, Generic[H_co]):
+    """The state at the moment of the snapshot. Later changes by the task do not affect it.
+
+    `write` is called at most once. `release` is called exactly once, after `write` or instead of it, also after a
+    failure or an abort. Both may be called on any thread. Changes of the state are more expensive until `release`.
+    """
+
+    def write(self, streams: CheckpointStreams) -> H_co | None:
+        """Writes the state and returns its handle, or None if the state is empty.
+
+        Raises: CheckpointStorageError, or another FlinkError that names the state.
+        """
+        ...
+
+    def release(self) -> None: ...

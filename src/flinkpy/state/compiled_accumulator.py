@@ -1,7 +1,8 @@
-"""CompiledAccumulator: an aggregate function of the program's own, compiled, over columns of numbers.
+"""CompiledAccumulator: runs a compiled aggregate function of the user's program over numeric columns.
 
-What has been added up of a key is a tuple of numbers, one column each; a record is `accumulator = add(accumulator,
-value, ...)`. Rows with a null in a column of the aggregate are left out; a key with none left has a null.
+The accumulator of a key is a tuple of numbers, and each of its fields is a column. For each record the loop computes
+`accumulator = add(accumulator, value, ...)`. Rows with a null in one of the aggregate's columns are ignored. The result
+of a key without any other row is null.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from flinkpy.state.accumulators import Accumulator, FrozenColumns, _grown
 
 
 class CompiledAccumulator(Accumulator):
-    """Thread: task thread.
+    """The accumulators of a compiled aggregate function. Thread: task thread.
 
     Args:
-        value_type: a struct of the columns.
-        function: has `initial`, `add`, `merge` or None, `result`, and `arrow_type` of the result; None: only what is in
-            snapshots is asked for.
-        types: of the columns that hold the accumulators.
+        value_type: a struct of the aggregated columns.
+        function: a CompiledAggregate with `initial`, `add`, `merge` (or None), `result` and the `arrow_type` of the
+            result. None if the accumulator is only used for the columns of snapshots.
+        types: the types of the columns that hold the accumulators.
     """
 
     def __init__(self, value_type: pa.DataType, function: Any, types: tuple[pa.DataType, ...]) -> None:
@@ -57,9 +58,9 @@ class CompiledAccumulator(Accumulator):
     def merge(self, slots: np.ndarray, other: CompiledAccumulator, other_slots: np.ndarray) -> None:
         if self._function.merge is None:
             raise UnsupportedOperationError(
-                f"the compiled aggregate {self._function.name!r} has no `merge`, which sliding and session windows need"
+                f"the compiled aggregate {self._function.name!r} has no `merge`; sliding and session windows need it"
             )
-        # A key without a value has the initial accumulator; merging that could change what it goes into.
+        # A key without a value has the initial accumulator. Merging it could change the target, so it is skipped.
         has_value = other.has_value.take(other_slots)
         slots, other_slots = slots[has_value], other_slots[has_value]
         known = self.has_value

@@ -1,7 +1,8 @@
-"""DistinctCountAccumulator: COUNT(DISTINCT column): per slot the values that have come, each once.
+"""DistinctCountAccumulator: COUNT(DISTINCT column). It keeps the distinct values of each slot.
 
-Values have numbers, and what is kept are pairs of a slot and a value's number: a batch is looked up in one hash table,
-and no Python object is made per record. Nulls are left out; -0.0 is 0.0 and there is one NaN.
+Each distinct value has a number. The accumulator keeps pairs of a slot and a value's number in one hash table and looks
+up a whole batch at once, without a Python object per record. Nulls are ignored. -0.0 and 0.0 are one value, and so are
+all NaNs.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from flinkpy.state.accumulators import Accumulator, FrozenColumns, _grown, _with
 from flinkpy.state.int_slots import IntSlots
 from flinkpy.state.key_slots import KeySlots
 
-#: A pair in the hash table, at half its size, and in two arrays.
+#: The memory of a pair: an entry of the hash table, which is half full, and an element of two arrays.
 _BYTES_PER_PAIR = 80
 
 
 class DistinctCountAccumulator(Accumulator):
-    """Thread: task thread."""
+    """Counts the distinct values of each slot. Thread: task thread."""
 
     def __init__(self, value_type: pa.DataType) -> None:
         kind = value_type.value_type if pa.types.is_dictionary(value_type) else value_type
         if pa.types.is_nested(kind):
-            raise UnsupportedOperationError(f"COUNT_DISTINCT needs a column of plain values, not {value_type}")
+            raise UnsupportedOperationError(f"COUNT_DISTINCT needs a column that is not nested, not {value_type}")
         self._value_type = kind
-        #: Times are kept as their numbers: a Python datetime has no nanoseconds.
+        #: Times are stored as numbers, because a Python datetime has no nanoseconds.
         self._stored_type = _number_type(kind)
         self.counts = np.zeros(0, dtype=np.int64)
-        #: May be that of another accumulator too: values are only ever added.
+        #: The distinct values. Merged accumulators may share it, because values are only ever added.
         self._values = KeySlots([kind], zeros_are_one=True)
         self._value_bytes = 0
         self._forget_pairs()
@@ -89,7 +90,7 @@ class DistinctCountAccumulator(Accumulator):
         return pa.array(self.counts.take(slots))
 
     def freeze(self, size: int) -> FrozenColumns:
-        """One column: a list of the values of each slot."""
+        """See Accumulator. The column holds the list of the distinct values of each slot."""
         self._put_in_order()
         number = self._num_pairs
         offsets = np.searchsorted(self._slots[:number], np.arange(size + 1))
@@ -116,7 +117,7 @@ class DistinctCountAccumulator(Accumulator):
         self._is_in_order = True
 
     def _put(self, slots: np.ndarray, codes: np.ndarray) -> None:
-        # Slots and numbers of values are below 2**31: memory ends before.
+        # Slots and numbers of values stay below 2**31: memory runs out before.
         _, new = self._pairs.slots_of((slots << 32) | codes)
         if len(new):
             slots = slots.take(new)
@@ -131,7 +132,7 @@ class DistinctCountAccumulator(Accumulator):
         self._is_in_order = False
 
     def _put_in_order(self) -> None:
-        """By slot. What was in order before is a run that the sort finds, so little is to be done."""
+        """Sorts the pairs by slot. The sort is fast, because it detects the run that is already in order."""
         if not self._is_in_order:
             number = self._num_pairs
             order = np.argsort(self._slots[:number], kind="stable")
@@ -139,7 +140,7 @@ class DistinctCountAccumulator(Accumulator):
             self._is_in_order = True
 
     def _pairs_of(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(positions of the pairs of all these slots in turn, the number of them for each slot)."""
+        """Returns the positions of the pairs of these slots, slot after slot, and the number of pairs per slot."""
         self._put_in_order()
         known = self._slots[: self._num_pairs]
         starts = np.searchsorted(known, slots)

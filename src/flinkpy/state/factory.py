@@ -1,4 +1,4 @@
-"""Which keyed state backend a job uses."""
+"""Creates the keyed state backend that the configuration of a job names."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from flinkpy.state.heap_backend import HeapKeyedStateBackend
 
 
 def create_keyed_state_backend(parameters: KeyedStateBackendParameters) -> KeyedStateBackend:
-    """By `state.backend.type`; what is to be restored is in it when this returns, or when a state is asked for.
+    """Creates the backend that `state.backend.type` names.
 
-    Raises: ConfigurationError (no such backend), UnsupportedOperationError (its package is not installed), and what
-        the backend raises at a restore.
+    The backend reads restored state here, or when the operator requests a state.
+
+    Raises:
+        ConfigurationError: there is no such backend.
+        UnsupportedOperationError: the package of the backend is not installed.
+        FlinkError: the state cannot be restored; see the backend.
     """
     if read_option(parameters.configuration, STATE_BACKEND) == "hashmap":
         return HeapKeyedStateBackend(parameters)

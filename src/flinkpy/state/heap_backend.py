@@ -15,7 +15,6 @@ import pyarrow as pa
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.state.aggregate_table import AggregateTable, FrozenTable, HeapAggregateTable, TableLayout
 from flinkpy.state.backend import KeyedStateBackend, KeyedStateBackendParameters
-from flinkpy.state.heap_restore import RestoredState, read_restored
 from flinkpy.state.heap_snapshot import ChunkSize, FrozenEntries, FrozenState, FrozenTimers, HeapSnapshot
 from flinkpy.state.heap_states import (
     HeapAggregatingState,
@@ -41,25 +40,103 @@ from flinkpy.state.meta_info import (
 from flinkpy.state.pane_table import PaneTable
 from flinkpy.state.session_table import SessionTable
 from flinkpy.state.timer_queue import HeapTimerQueue
-from flinkpy.state.ttl_states import TtlState
+from flinkpy.state.ttl import TtlState
 from flinkpy.state.type_snapshot import PICKLED, describe_type
 from flinkpy.state.window_table import WindowTable
 
 if TYPE_CHECKING:
     from flinkpy.state.aggregate_table import AggregateColumn
+from dataclasses import dataclass, field
+
+from flinkpy.common.errors import StateRestoreError
+from flinkpy.records.key_identity import entry_key, state_keys
+from flinkpy.state.key_groups_file import Chunk, restored_chunks
+
+
+@dataclass(slots=True, eq=False)
+class RestoredState:
+    """A restored state, or the part of it that was written with one type.
+
+    Attributes:
+        entries: key to value, for all kinds of state except timers and tables.
+        keys: the keys of the timers.
+        times: the times of the timers, in ms.
+        batches: a table's Arrow IPC streams, each with its number of rows.
+    """
+
+    meta: StateMetaInfo
+    entries: dict[Any, Any] = field(default_factory=dict)
+    keys: list[Any] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    batches: list[tuple[int, bytes]] = field(default_factory=list)
+
+    def add(self, chunk: Chunk) -> None:
+        kind = self.meta.kind
+        if kind == TABLE:
+            self.batches.append((chunk.num_entries, chunk.payload))
+            return
+        keys, values = chunk.keys_and_values()
+        keys = state_keys(list(keys))
+        if kind == TIMERS:
+            self.keys.extend(keys)
+            self.times.extend(values)
+        elif kind in (LIST, MAP):
+            if kind == MAP:
+                values = [{entry_key(key): value for key, value in entries.items()} for entries in values]
+            self._merge(keys, values)
+        else:
+            self.entries.update(zip(keys, values))
+
+    def _merge(self, keys: list[Any], values: list[Any]) -> None:
+        """Joins the parts of lists and dicts. A long one is stored in several parts."""
+        entries = self.entries
+        is_list = self.meta.kind == LIST
+        for key, value in zip(keys, values):
+            known = entries.get(key)
+            if known is None:
+                entries[key] = value
+            elif is_list:
+                known.extend(value)
+            else:
+                known.update(value)
+
+
+def read_restored(parameters: KeyedStateBackendParameters) -> list[RestoredState]:
+    """Reads all state of the subtask's key groups. A state is returned once per type with which it was written.
+
+    Raises: see `restored_chunks`.
+    """
+    states: list[RestoredState] = []
+    for handle in parameters.restored:
+        if not handle.HasField("key_groups"):
+            raise StateRestoreError(
+                f"operator {parameters.operator_name!r}: its state was written in the native format of the backend "
+                "'rocksdb'; restore it with state.backend.type: rocksdb, or from a canonical savepoint"
+            )
+        for meta, chunk in restored_chunks(parameters, handle.key_groups):
+            state = next((known for known in states if known.meta == meta), None)
+            if state is None:
+                state = RestoredState(meta)
+                states.append(state)
+            state.add(chunk)
+    return states
 
 
 class HeapKeyedStateBackend(KeyedStateBackend):
-    """Values are kept as the objects they are; a function that changes one it has got has changed the state."""
+    """Keeps state in Python dicts, and values as the user's objects.
+
+    A function that changes a value it read from the state changes the state. Restored state stays in RestoredState
+    objects until the operator requests it.
+    """
 
     def __init__(self, parameters: KeyedStateBackendParameters) -> None:
         super().__init__(parameters)
         self._heap_states: dict[str, tuple[StateMetaInfo, HeapState]] = {}
         self._heap_queues: dict[str, tuple[StateMetaInfo, HeapTimerQueue]] = {}
         self._heap_tables: dict[str, tuple[StateMetaInfo, HeapAggregateTable | WindowTable]] = {}
-        #: Restored and not asked for.
+        #: Restored state that the operator has not requested.
         self._restored: list[RestoredState] = read_restored(parameters)
-        #: Guards the next, and the dicts of states and queues: snapshots are released on other threads.
+        #: Guards the counter, and the dicts of states and queues: snapshots are released on other threads.
         self._lock = threading.Lock()
         self._running_snapshots = 0
 
@@ -87,7 +164,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         return HeapAggregatingState(context, descriptor.get_agg_function(), table)
 
     def _claim(self, layout: str, meta: StateMetaInfo, descriptor: Any) -> dict[Any, Any]:
-        """The restored entries of the state, as values of today's type."""
+        """Takes the restored entries of the state, converted to its current type."""
         restored = [state for state in self._restored if state.meta.name == meta.name and state.meta.kind != TIMERS]
         operator_name, now_ms = self.parameters.operator_name, self.parameters.clock.now_ms
         conversions = [
@@ -98,7 +175,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         for state, convert in zip(restored, conversions):
             self._restored.remove(state)
             if convert is not None:
-                # A snapshot may hold the dict: a new one.
+                # A running snapshot may hold the old dict, so this makes a new one.
                 state.entries = {key: convert(value) for key, value in state.entries.items()}
             if entries:
                 entries.update(state.entries)
@@ -144,14 +221,14 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         self._heap_tables[name] = (layout.meta_info(name), table)
 
     def table(self, state_name: str) -> dict[Any, Any]:
-        """The live table of a state: key to value."""
+        """Returns the dict of a state, from key to value. It is not a copy."""
         return self._heap_states[state_name][1].table
 
     def keys(self, state_name: str) -> Iterable[Any]:
         return list(self.table(state_name))
 
     def forget_keys(self) -> None:
-        """Drop the values of all keys: in batch mode a key that is done does not come again."""
+        """Drops the values of all keys. In batch mode a key does not come again once its records are processed."""
         for _, state in self._heap_states.values():
             state.table.clear()
 
@@ -165,8 +242,10 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         )
 
     def cleaner_of(self, meta: StateMetaInfo, state: TtlState, context: KeyContext) -> Callable[[Iterable[Any]], int]:
-        """On the table itself: with the default configuration this goes on all the time."""
-        ttl, kind, table = self.time_to_live[meta.name], meta.kind, self.table(meta.name)
+        """See the base class. Works on the table directly, because the default configuration runs it all the time."""
+        ttl = self.time_to_live[meta.name]
+        kind = meta.kind
+        table = self.table(meta.name)
         get = table.get
 
         def clean(keys: Iterable[Any]) -> int:
@@ -220,14 +299,14 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         )
 
     def _unexpired(self, meta: StateMetaInfo) -> Callable[[Any], Any] | None:
-        """For states whose snapshots leave out what has expired by now."""
+        """Returns a function that removes expired values, if the snapshots of the state leave them out."""
         ttl = self.time_to_live.get(meta.name)
         if ttl is None or not ttl.cleans_snapshots:
             return None
         return partial(ttl.unexpired, meta.kind, now_ms=ttl.now_ms())
 
     def _freeze_restored(self, state: RestoredState, chunks: ChunkSize) -> FrozenState:
-        """Nobody changes these."""
+        """Freezes restored state that was not requested. It never changes, so this needs no copy on write."""
         if state.meta.kind == TABLE:
             return FrozenTable.of_batches(state.meta, state.batches)
         if state.meta.kind == TIMERS:
@@ -235,7 +314,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         return FrozenEntries(state.meta, list(state.entries), list(state.entries.values()), chunks)
 
     def _on_release(self) -> None:
-        """A snapshot is written, or given up. Thread: any."""
+        """Called when a snapshot has been written or abandoned. Thread: any."""
         with self._lock:
             self._running_snapshots -= 1
             if not self._running_snapshots:
@@ -246,7 +325,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
 
     def close(self) -> None:
         with self._lock:
-            # The dicts within are not cleared: a snapshot may be reading their values.
+            # The dicts of the states are not cleared, because a snapshot may be reading their values.
             self._heap_states.clear()
             self._heap_queues.clear()
         self._heap_tables.clear()

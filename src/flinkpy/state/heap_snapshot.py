@@ -1,8 +1,8 @@
-"""HeapSnapshot: writes what a heap backend held at one moment, in the canonical format.
+"""HeapSnapshot: writes the frozen state of a heap backend in the canonical format.
 
-Freezing copies references only (about 20 ns a key). Everything else happens here, on another thread, in pieces so
-small that the task thread never waits long for the GIL: key groups are computed a piece at a time, and entries are
-pickled in chunks whose size follows how long the last one took.
+Freezing only copies references, which costs about 20 ns per key. All other work happens here, on another thread, in
+pieces small enough that the task thread never waits long for the GIL. Key groups are computed a piece at a time.
+Entries are pickled in chunks, and the size of a chunk follows from the duration of the former one.
 
 Source: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy.
 """
@@ -26,17 +26,17 @@ from flinkpy.state.checkpoint_streams import CheckpointStreams
 from flinkpy.state.key_groups_file import KeyGroupsFileWriter, KeyGroupsHeader
 from flinkpy.state.meta_info import LIST, MAP, StateMetaInfo
 
-#: Keys hashed at once: about half a millisecond.
+#: The number of keys hashed at once, which takes about half a millisecond.
 _HASH_PIECE = 8_192
-#: CPU time that pickling a chunk should take, and how many entries (with their elements) it may have meanwhile.
+#: The CPU time that pickling a chunk should take, and the bounds of its number of entries (including their elements).
 _CHUNK_NS = 1_000_000
 _MIN_CHUNK, _FIRST_CHUNK, _MAX_CHUNK = 64, 1_024, 16_384
-#: References dropped at once.
+#: The number of references dropped at once.
 _RELEASE_PIECE = 16_384
 
 
 class FrozenState(ABC):
-    """One state as it was. Thread: the one that writes."""
+    """A frozen state. Thread: the thread that writes the snapshot."""
 
     def __init__(self, meta: StateMetaInfo) -> None:
         self.meta = meta
@@ -46,22 +46,22 @@ class FrozenState(ABC):
 
     @abstractmethod
     def sort(self, max_parallelism: int) -> np.ndarray:
-        """Sort the entries by key group; int64[max_parallelism + 1]: where each group begins, and the end."""
+        """Sorts the entries by key group. Returns int64[max_parallelism + 1]: the begin of each group, and the end."""
 
     @abstractmethod
     def write(self, writer: KeyGroupsFileWriter, index: int, start: int, end: int) -> None:
-        """Entries from `start` to `end` of that order as chunks of state `index`."""
+        """Writes the sorted entries from `start` up to `end` as chunks of the state `index`."""
 
     @abstractmethod
     def drop(self) -> None:
-        """Let go of the entries, a piece at a time."""
+        """Drops the references to the entries, a piece at a time."""
 
 
 class FrozenEntries(FrozenState):
-    """(key, value) pairs. Long lists and dicts are spread over several chunks.
+    """Frozen (key, value) pairs. Long lists and dicts are split over several chunks.
 
     Args:
-        unexpired: what is left of a value that is written; None: nothing.
+        unexpired: returns the part of a value that has not expired, or None if nothing is left.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class FrozenEntries(FrozenState):
         self._values = values
         self._chunks = chunks
         self._order: np.ndarray = np.empty(0, dtype=np.int64)
-        #: Of an entry with its elements, in entries; as in the chunk before.
+        #: The average weight of an entry in the former chunk: 1 for the entry itself, and 1 for each of its elements.
         self._weight = 1.0
 
     def __len__(self) -> int:
@@ -115,7 +115,7 @@ class FrozenEntries(FrozenState):
     def _write_collections(
         self, writer: KeyGroupsFileWriter, index: int, keys: Sequence[Any], values: Sequence[Any]
     ) -> None:
-        """In chunks by the number of elements; a long list or dict is spread over several."""
+        """Writes lists or dicts in chunks limited by the number of elements. Splits long ones."""
         pending_keys: list[Any] = []
         pending: list[Any] = []
         weight = 0
@@ -146,7 +146,7 @@ class FrozenEntries(FrozenState):
 
 
 class FrozenTimers(FrozenState):
-    """Buckets of keys by time."""
+    """Frozen timers: buckets of keys by time."""
 
     def __init__(
         self, meta: StateMetaInfo, times: list[int], buckets: list[dict[Any, None]], chunks: ChunkSize
@@ -186,9 +186,9 @@ class FrozenTimers(FrozenState):
 
 
 class ChunkSize:
-    """How many entries make a chunk that takes about `_CHUNK_NS` to pickle. Shared by the states of a snapshot.
+    """The number of entries whose pickling takes about `_CHUNK_NS`. The states of a snapshot share it.
 
-    CPU time counts: the thread waits for the interpreter lock and for the disk whatever the size is.
+    It measures CPU time, because the time that the thread waits for the GIL and the disk does not depend on the size.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -201,12 +201,12 @@ class ChunkSize:
         took = max(1, self._clock.thread_time_ns() - start)
         if weight >= _MIN_CHUNK:
             wanted = weight * _CHUNK_NS // took
-            # Half way, so that one slow write does not make all later chunks tiny.
+            # Moves only half the way, so that one slow write does not make all later chunks tiny.
             self.size = min(_MAX_CHUNK, max(_MIN_CHUNK, (self.size + wanted) // 2))
 
 
 def ends_of_groups(groups: np.ndarray, max_parallelism: int) -> np.ndarray:
-    """int64[max_parallelism + 1]: where each key group begins in an order by key group."""
+    """Returns int64[max_parallelism + 1]: the begin of each key group in entries sorted by key group, and the end."""
     counts = np.bincount(groups, minlength=max_parallelism)
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
 
@@ -218,7 +218,7 @@ def _pick(items: list[Any], rows: list[int]) -> Sequence[Any]:
 
 
 def _parts(value: Any, size: int) -> Iterator[Any]:
-    """A long list as slices, a long dict as smaller dicts."""
+    """Splits a long list into slices, and a long dict into smaller dicts."""
     if isinstance(value, dict):
         items = list(value.items())
         for start in range(0, len(items), size):
@@ -229,11 +229,11 @@ def _parts(value: Any, size: int) -> Iterator[Any]:
 
 
 class HeapSnapshot:
-    """StateSnapshot of a heap backend.
+    """The StateSnapshot of a heap backend.
 
     Args:
-        states: frozen.
-        on_release: called once: the values may be changed in place again.
+        states: the frozen states.
+        on_release: called once. After it values may be changed in place again.
     """
 
     def __init__(
@@ -275,9 +275,9 @@ class HeapSnapshot:
         owned = int(starts[self._range.end + 1]) - int(starts[self._range.start])
         if owned != len(state):
             raise StateRestoreError(
-                f"operator {self._operator_name!r}, state {state.meta.name!r}: {len(state) - owned} keys are not of "
-                f"key groups {self._range.start} to {self._range.end}, which this subtask owns. A key selector must "
-                "give equal keys of the same type for the same record, and a key in use must not change"
+                f"operator {self._operator_name!r}, state {state.meta.name!r}: {len(state) - owned} keys are not in "
+                f"the key groups {self._range.start} to {self._range.end} of this subtask. A key selector must return "
+                "equal keys of the same type for the same record, and a key must not be modified while it is in use"
             )
         return starts
 

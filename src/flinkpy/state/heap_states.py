@@ -1,14 +1,14 @@
-"""The states of the heap backend: one dict per descriptor, from key to value.
+"""The states of the heap backend. Each state is a dict from key to value.
 
-Every method is on the path of each record, so each is one dict operation, two attribute loads and one check.
+Every method is on the path of each record, so it costs one dict operation, two attribute loads and one check.
 
-**Copy on write.** A snapshot holds the values as they were, and is written while the task goes on. So while one is
-running, a value that can change is copied before it is changed, or handed to somebody who could change it. `_owned`
-says what is safe: None where no snapshot is running, else the keys whose value came to be after the last one began.
-Replacing a value needs no copy.
+**Copy on write.** A snapshot refers to the values and is written while the task continues. So while a snapshot is
+running, a mutable value is copied before it is changed or handed to user code, which could change it. `_owned` holds
+the keys whose values no running snapshot refers to; it is None if no snapshot is running. Replacing a value needs no
+copy.
 
-Source: org.apache.flink.runtime.state.heap.{Heap*State,CopyOnWriteStateMap}; what they answer is PyFlink's: None where
-there is nothing.
+Source: org.apache.flink.runtime.state.heap.{Heap*State,CopyOnWriteStateMap}. As in PyFlink, a state without a value
+returns None.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from flinkpy.state.private_copy import ATOMIC, private_copy
 
 
 class HeapState:
-    """Common part. `table` belongs to the backend, which snapshots it.
+    """Base class of the states. The backend owns `table` and takes snapshots of it.
 
-    Code that works on `table` itself may replace values at any time, but must not change one in place while
+    Code that uses `table` directly may replace values at any time. It must not change a value in place while
     `is_shared`.
     """
 
@@ -43,20 +43,20 @@ class HeapState:
 
     @property
     def is_shared(self) -> bool:
-        """Whether a running snapshot may hold values of the table."""
+        """True if a running snapshot may refer to values of the table."""
         return self._owned is not None
 
     def freeze(self) -> tuple[list[Any], list[Any]]:
-        """(keys, values), which stay as they are until `thaw`."""
+        """Returns the keys and the values. The values do not change until `thaw`."""
         self._owned = set()
         return list(self.table), list(self.table.values())
 
     def thaw(self) -> None:
-        """No snapshot is running any more. Thread: any."""
+        """Ends copy on write: no snapshot is running any more. Thread: any."""
         self._owned = None
 
     def _own(self, key: Any) -> Any:
-        """The value of the key, for changing it in place; None where there is none."""
+        """Returns the value of the key, which may be changed in place; None if there is none."""
         value = self._get(key)
         owned = self._owned
         if owned is None or type(value) in ATOMIC or key in owned:
@@ -68,7 +68,7 @@ class HeapState:
         return copied
 
     def _put(self, key: Any, value: Any) -> None:
-        """Replace the value by one that no snapshot holds."""
+        """Replaces the value by one that no snapshot refers to."""
         self.table[key] = value
         owned = self._owned
         if owned is not None and type(value) not in ATOMIC:
@@ -76,7 +76,7 @@ class HeapState:
 
 
 class HeapValueState(HeapState):
-    """Never holds None: `update(None)` removes the value."""
+    """A value per key. It never holds None: `update(None)` removes the value."""
 
     __slots__ = ()
 
@@ -96,13 +96,13 @@ class HeapValueState(HeapState):
     # -- batch face ------------------------------------------------------------------------------------------------
 
     def get_many(self, keys: Iterable[Any]) -> list[Any]:
-        """The value of each key, None where it has none."""
+        """Returns the value of each key, None for a key without one."""
         if self._owned is None:
             return list(map(self._get, keys))
         return list(map(self._own, keys))
 
     def put_many(self, keys: Iterable[Any], values: Iterable[Any]) -> None:
-        """Replace the values; None removes. Of a key that comes twice the last value stays."""
+        """Replaces the values. None removes a value. If a key occurs twice, its last value is kept."""
         if self._owned is not None:
             keys = list(keys)
             self._owned_many(keys)
@@ -124,10 +124,12 @@ class HeapValueState(HeapState):
 
 
 class HeapListState(HeapState):
+    """A list per key."""
+
     __slots__ = ()
 
     def get(self) -> list[Any]:
-        """A copy: what the function does with it does not change the state."""
+        """Returns a copy of the list, so user code may change it without changing the state."""
         values = self._get(self._context.key) if self._owned is None else self._own(self._context.key)
         return [] if values is None else values.copy()
 
@@ -160,7 +162,10 @@ class HeapListState(HeapState):
 
 
 class HeapMapState(HeapState):
-    """A key without entries is not in the table. Entries are kept under `records.key_identity.entry_key`."""
+    """A dict per key. A key without entries is not in the table.
+
+    Map keys are stored as `records.key_identity.entry_key` returns them.
+    """
 
     __slots__ = ()
 
@@ -218,7 +223,7 @@ class HeapMapState(HeapState):
         return self._get(self._context.key) is None
 
     def items(self) -> list[tuple[Any, Any]]:
-        """A copy, so that entries may be removed while it is read."""
+        """Returns a copy, so entries may be removed during an iteration."""
         entries = self._own(self._context.key)
         return [] if entries is None else [(user_key(key), value) for key, value in entries.items()]
 
@@ -240,6 +245,8 @@ class HeapMapState(HeapState):
 
 
 class HeapReducingState(HeapState):
+    """The reduced value per key."""
+
     __slots__ = ("_reduce",)
 
     def __init__(self, context: KeyContext, reduce: Any, table: dict[Any, Any] | None = None) -> None:
@@ -260,7 +267,7 @@ class HeapReducingState(HeapState):
 
 
 class HeapAggregatingState(HeapState):
-    """Holds the accumulator."""
+    """The accumulator of an AggregateFunction per key."""
 
     __slots__ = ("_function",)
 
@@ -283,7 +290,7 @@ class HeapAggregatingState(HeapState):
         self._put(key, self._function.add(value, accumulator))
 
     def accumulator(self) -> Any:
-        """For changing it in place; None where there is none."""
+        """Returns the accumulator, which may be changed in place; None if there is none."""
         return self._own(self._context.key)
 
     def set_accumulator(self, accumulator: Any) -> None:

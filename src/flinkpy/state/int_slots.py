@@ -1,30 +1,30 @@
-"""IntSlots: gives each distinct int64 a slot: 0, 1, 2, ... in order of first appearance; a whole batch at a time.
+"""IntSlots: assigns a slot (0, 1, 2, ...) to each distinct int64 in the order of first appearance, batch by batch.
 
-Two forms. While the keys lie in a small range, a table indexed by `key - base`: one lookup a key. When they do not, an
-open-addressing hash table that is probed for all keys of the batch together: each round settles every key whose place
-it is, and only the others go into the next.
+It has two forms. While the keys lie in a small range, it is a table indexed by `key - base`, with one lookup per key.
+Otherwise it is a hash table with open addressing, which is probed for all keys of a batch together: each round resolves
+the keys that are at their place, and the next round continues with the rest.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-#: The table form may span this many keys: 32 MiB of int64 slots.
+#: The maximum number of keys that the table form spans: 32 MiB of int64 slots.
 MAX_DENSE_SPAN = 1 << 22
 _MIN_DENSE_SPAN = 1 << 10
 _MIN_HASH_CAPACITY = 1 << 12
 #: 2**64 divided by the golden ratio: spreads consecutive keys (Fibonacci hashing).
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _EMPTY = -1
-#: While keys are put in, this minus its position stands for the one that wants a place.
+#: During an insertion a place holds this number minus the position of the key that claims it.
 _CLAIMED = -2
 
 
 class IntSlots:
-    """Thread: task thread.
+    """The slots of int64 keys. Thread: task thread.
 
     Attributes:
-        size: number of slots given out.
+        size: the number of assigned slots.
     """
 
     def __init__(self) -> None:
@@ -36,12 +36,14 @@ class IntSlots:
         self._shift = np.uint64(0)
 
     def slots_of(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Args:
+        """Looks up the slots of keys. New keys get the next slots.
+
+        Args:
             keys: int64[n].
 
         Returns:
             slots: int64[n].
-            new_positions: int64[m]: where in `keys` each slot given out by this call first appears, in slot order.
+            new_positions: int64[m]: for each slot that this call assigned, in slot order, its first position in `keys`.
         """
         if not len(keys):
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
@@ -50,7 +52,7 @@ class IntSlots:
         return self._hashed_slots(keys)
 
     def clear(self) -> None:
-        """Forget all keys. The table keeps its room: whoever clears it will fill it again."""
+        """Forgets all keys. The table keeps its memory, because the caller fills it again."""
         self.size = 0
         if self._dense is None:
             self._dense = np.full(0, _EMPTY, dtype=np.int64)
@@ -59,7 +61,7 @@ class IntSlots:
             self._dense.fill(_EMPTY)
 
     def find(self, keys: np.ndarray) -> np.ndarray:
-        """int64[n]: the slot of each key, negative where it has none."""
+        """Returns int64[n]: the slot of each key, negative for unknown keys."""
         table = self._dense
         if table is None:
             return self._find(keys)
@@ -70,14 +72,14 @@ class IntSlots:
         return slots
 
     def reserve(self) -> int:
-        """A slot that belongs to no number."""
+        """Assigns a slot that belongs to no key, and returns it."""
         self.size += 1
         return self.size - 1
 
     # -- table ---------------------------------------------------------------------------------------------------
 
     def _cover(self, low: int, high: int) -> bool:
-        """Make the table span low..high; False where that is too much, and the keys are hashed from now on."""
+        """Extends the table to span low..high. If that is too large, changes to the hash table and returns False."""
         table = self._dense
         assert table is not None
         if len(table) and low >= self._base and high < self._base + len(table):
@@ -88,7 +90,7 @@ class IntSlots:
         if span > MAX_DENSE_SPAN:
             self._to_hash_table()
             return False
-        # Room to both sides, so that keys that creep up (or down) do not copy the table each time.
+        # Leaves room on both sides, so slowly growing (or falling) keys do not copy the table each time.
         span_wanted = min(MAX_DENSE_SPAN, max(_MIN_DENSE_SPAN, 2 * span))
         room_below = (span_wanted - span) // 2 if low < self._base and len(table) else 0
         base = max(first - room_below, -(1 << 63))
@@ -105,7 +107,7 @@ class IntSlots:
         if not len(missing):
             return slots, missing
         wanted = index[missing]
-        # Written backwards, so the first appearance of a key is the one that stays.
+        # The writes go backwards, so the first appearance of a key wins.
         numbers = np.arange(len(wanted))
         table[wanted[::-1]] = numbers[::-1]
         is_first = table[wanted] == numbers
@@ -134,12 +136,12 @@ class IntSlots:
         return ((keys.view(np.uint64) * _MULTIPLIER) >> self._shift).astype(np.int64)
 
     def _insert(self, keys: np.ndarray, slots: np.ndarray) -> None:
-        """Put in keys that are not there, each once."""
+        """Inserts new, distinct keys."""
         mask = len(self._hash_slots) - 1
         place = self._home(keys)
         while len(keys):
             empty = self._hash_slots[place] < 0
-            # Several may want the same empty place: the last one written has it.
+            # Several keys may claim the same empty place. The last write wins.
             self._hash_slots[place[empty]] = slots[empty]
             settled = empty & (self._hash_slots[place] == slots)
             self._hash_keys[place[settled]] = keys[settled]
@@ -158,19 +160,19 @@ class IntSlots:
         return slots, missing[is_first]
 
     def _insert_new(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Put in keys that are not there, each any number of times; there is room. They get the next slots.
+        """Inserts new keys, which may repeat, and assigns the next slots. The table has room for them.
 
-        Returns: (int64[n]: the slot of each, bool[n]: whether it is the first of its key).
+        Returns: int64[n]: the slot of each key; bool[n]: true at the first appearance of each key.
         """
         table, mask = self._hash_slots, len(self._hash_slots) - 1
         place = self._home(keys)
-        #: Position of the first one of the same key.
+        #: The position of the first appearance of each key.
         owner = np.empty(len(keys), dtype=np.int64)
         left = np.arange(len(keys))
         while len(left):
             here = place[left]
             claims = left[table[here] == _EMPTY]
-            # The same keys want the same places all the way. Written backwards, so that the first who wants it stays.
+            # Equal keys probe the same places. The writes go backwards, so the first claim of a place wins.
             table[place[claims[::-1]]] = _CLAIMED - claims[::-1]
             claimant = _CLAIMED - table[here]
             is_claimed = claimant >= 0
@@ -188,7 +190,7 @@ class IntSlots:
         return given.take(owner), is_first
 
     def _find(self, keys: np.ndarray) -> np.ndarray:
-        """int64[n] slots, negative where the key is not there."""
+        """Returns int64[n]: the slots, negative for unknown keys."""
         place = self._home(keys)
         slots = self._hash_slots.take(place)
         wrong = np.flatnonzero((slots >= 0) & (self._hash_keys.take(place) != keys))

@@ -1,4 +1,4 @@
-"""KeyContext: where states look for the key of the record being processed."""
+"""KeyContext: the current key of an operator, shared with its states."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class KeyContext:
-    """The key of the record being processed."""
+    """Holds the key of the record that is being processed. The operator sets it, and states read it."""
 
     __slots__ = ("key",)
 

@@ -1,8 +1,8 @@
-"""KeySlots: gives each distinct key of one or more Arrow columns a slot, a batch at a time.
+"""KeySlots: assigns a slot to each distinct key of one or more Arrow columns, batch by batch.
 
-Each column becomes int64 codes: numbers and times are their own, everything else (strings, decimals, ...) goes through
-a dictionary that is asked once per distinct value of a batch. Several columns are paired up into one code. So no Python
-object is made per row. NULL is a key like any other, as in SQL's GROUP BY.
+Each column is converted to int64 codes. Numbers and times are their own codes. Other values (strings, decimals, ...)
+are looked up in a dictionary, once per distinct value of a batch. The codes of several columns are combined in pairs.
+So no Python object is created per row. NULL is a key like any other, as in GROUP BY of SQL.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ import pyarrow.compute as pc
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.state.int_slots import IntSlots
 
-#: Chunks do not become larger than this: one is copied within milliseconds, and the offsets of strings have 31 bits.
+#: The maximum size of a chunk. Copying it takes milliseconds, and the offsets of strings have 31 bits.
 _MAX_CHUNK_ROWS = 1 << 20
 _MAX_CHUNK_BYTES = 1 << 28
 
 
 class KeySlots:
-    """Thread: task thread.
+    """The slots of keys. Thread: task thread.
 
     Args:
-        types: of the key columns.
-        zeros_are_one: whether -0.0 is 0.0. They are two keys, but one value to those who count values.
+        types: the types of the key columns.
+        zeros_are_one: True if -0.0 and 0.0 get the same slot. They are different keys, but one value for
+            COUNT_DISTINCT.
     """
 
     def __init__(self, types: list[pa.DataType], zeros_are_one: bool = False) -> None:
@@ -34,23 +35,23 @@ class KeySlots:
             raise ValueError("a key needs at least one column")
         self.types = types
         self._columns = [_ColumnSlots(arrow_type, zeros_are_one) for arrow_type in types]
-        #: Pair i: slots of the columns up to i with those of column i + 1.
+        #: Pair i combines the slots of the columns up to i with the slots of column i + 1.
         self._pairs = [IntSlots() for _ in types[1:]]
-        #: Per key column, the values of the slots in turn. Each chunk is more than twice as long as the next, or of
-        #: the largest size: so there are few, however many batches have brought new keys.
+        #: Per key column, chunks with the values of the slots in slot order. Each chunk is more than twice as long as
+        #: the next, or has the maximum size. So there are few chunks even if many batches brought new keys.
         self._key_chunks: list[list[pa.Array]] = [[] for _ in types]
 
     @property
     def size(self) -> int:
-        """Number of keys seen."""
+        """The number of keys."""
         return self._pairs[-1].size if self._pairs else self._columns[0].size
 
     def slots_of(self, columns: list[pa.Array]) -> np.ndarray:
-        """int64[n]: the slot of each row's key. New keys get the next slots."""
+        """Returns int64[n]: the slot of each row's key. New keys get the next slots."""
         slots, new_rows = self._columns[0].slots_of(columns[0])
         for pair, column, values in zip(self._pairs, self._columns[1:], columns[1:]):
             right, _ = column.slots_of(values)
-            # Slots are below 2**31: memory ends before.
+            # Slots stay below 2**31: memory runs out before.
             slots, new_rows = pair.slots_of((slots << 32) | right)
         if len(new_rows):
             indices = pa.array(new_rows)
@@ -59,7 +60,7 @@ class KeySlots:
         return slots
 
     def take(self, slots: np.ndarray) -> list[pa.Array]:
-        """Per key column, the values of these slots. What it costs does not depend on how many others there are."""
+        """Returns the key columns of these slots. The cost does not depend on the number of other slots."""
         chunks = self._key_chunks[0]
         if len(chunks) <= 1:
             indices = pa.array(slots)
@@ -84,19 +85,19 @@ class KeySlots:
         ]
 
     def keys(self) -> list[pa.Array]:
-        """Per key column, the value of every slot."""
+        """Returns the key columns of all slots."""
         for position, (chunks, arrow_type) in enumerate(zip(self._key_chunks, self.types)):
             if len(chunks) != 1:
                 self._key_chunks[position] = [pa.concat_arrays(chunks) if chunks else pa.array([], arrow_type)]
         return [chunks[0] for chunks in self._key_chunks]
 
     def key_chunks(self) -> list[list[pa.Array]]:
-        """Per key column, arrays that together are the values of every slot. Arrays do not change."""
+        """Returns, per key column, chunks with the values of all slots. The chunks never change."""
         return [chunks.copy() if chunks else [pa.array([], kind)] for chunks, kind in zip(self._key_chunks, self.types)]
 
 
 def _append_chunk(chunks: list[pa.Array], chunk: pa.Array) -> None:
-    """Chunks at the end that are no more than twice as long as what comes behind them become one with it."""
+    """Appends a chunk. Merges it with chunks at the end that are at most twice as long as what follows them."""
     first = len(chunks)
     length, size_bytes = len(chunk), chunk.nbytes
     while first and len(chunks[first - 1]) <= 2 * length:
@@ -109,7 +110,7 @@ def _append_chunk(chunks: list[pa.Array], chunk: pa.Array) -> None:
 
 
 class _ColumnSlots:
-    """Slots of one column's values, null included."""
+    """The slots of one column's values, including null."""
 
     def __init__(self, arrow_type: pa.DataType, zeros_are_one: bool) -> None:
         self._encode = _encoder(arrow_type, zeros_are_one)
@@ -121,7 +122,7 @@ class _ColumnSlots:
         return self._slots.size
 
     def slots_of(self, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """(int64[n] slots, positions of the rows where the new slots appear first, in order of the slots)."""
+        """Returns int64[n]: the slots; and the rows at which new slots appear first, in slot order."""
         if not column.null_count:
             return self._slots.slots_of(self._encode(column))
         is_valid = column.is_valid().to_numpy(zero_copy_only=False)
@@ -137,7 +138,7 @@ class _ColumnSlots:
 
 
 def _encoder(arrow_type: pa.DataType, zeros_are_one: bool) -> Any:
-    """(column without nulls) -> int64[n] codes: equal values have equal codes, now and in every later batch."""
+    """Returns a function from a column without nulls to int64[n] codes. Equal values always have equal codes."""
     types = pa.types
     if types.is_integer(arrow_type):
         return lambda column: column.to_numpy().astype(np.int64, copy=False)
@@ -150,12 +151,12 @@ def _encoder(arrow_type: pa.DataType, zeros_are_one: bool) -> Any:
     if types.is_temporal(arrow_type) and arrow_type.bit_width == 64:
         return lambda column: column.view(pa.int64()).to_numpy()
     if types.is_nested(arrow_type):
-        raise UnsupportedOperationError(f"a column of {arrow_type} cannot be a key")
+        raise UnsupportedOperationError(f"a column of type {arrow_type} cannot be a key")
     return _DictionaryEncoder()
 
 
 def _float_codes(column: pa.Array, zeros_are_one: bool) -> np.ndarray:
-    """By bits, but there is one NaN; -0.0 is not 0.0 as a key, as `records.key_identity` has it."""
+    """Returns the bits of the numbers. All NaNs are equal. As keys -0.0 and 0.0 differ; see `records.key_identity`."""
     numbers = column.to_numpy().astype(np.float64)  # a copy
     if zeros_are_one:
         numbers += 0.0
@@ -164,7 +165,7 @@ def _float_codes(column: pa.Array, zeros_are_one: bool) -> np.ndarray:
 
 
 class _DictionaryEncoder:
-    """Numbers the values in order of appearance."""
+    """Numbers the values in the order of their first appearance."""
 
     def __init__(self) -> None:
         self._codes: dict[Any, int] = {}

@@ -1,4 +1,4 @@
-"""StateMetaInfo: what is written down about a state, so that a restore knows what it reads.
+"""StateMetaInfo: the description of a state that snapshots store, and the conversion of its values on restore.
 
 Source: org.apache.flink.runtime.state.RegisteredKeyValueStateBackendMetaInfo.
 """
@@ -21,19 +21,22 @@ from flinkpy.state.type_snapshot import (
     describe_type,
 )
 
-#: Kinds of keyed state; `timers` and `table` belong to built-in operators.
+#: The kinds of keyed state. Only built-in operators use `timers` and `table`.
 VALUE, LIST, MAP, REDUCING, AGGREGATING = "value", "list", "map", "reducing", "aggregating"
 TIMERS, TABLE = "timers", "table"
 
 
 @dataclass(frozen=True, slots=True)
 class StateMetaInfo:
-    """Attributes:
-    kind: value, list, map, reducing, aggregating, timers or table.
-    value_type: of a value, list element, map value or accumulator, without the time stamp of time-to-live.
-    map_key_type: of a map state.
-    has_ttl: every value, list element or map value is stored as `(value, time of last access in ms)`.
-    table: of a table: key columns and aggregates (`aggregate_table.TableLayout.to_json`).
+    """The description of a state in a snapshot.
+
+    Attributes:
+        kind: value, list, map, reducing, aggregating, timers or table.
+        value_type: the type of a value, list element, map value or accumulator, without the time stamp of a
+            time-to-live.
+        map_key_type: the type of the keys of a map state.
+        has_ttl: each value, list element or map value is stored as `(value, time of last access in ms)`.
+        table: the key columns and aggregates of a table (`aggregate_table.TableLayout.to_json`).
     """
 
     name: str
@@ -45,7 +48,7 @@ class StateMetaInfo:
 
     @staticmethod
     def of(kind: str, descriptor: Any) -> StateMetaInfo:
-        """Of a state that a descriptor asks for."""
+        """Returns the description of the state that a descriptor requests."""
         type_info = getattr(descriptor, "type_info", None)
         map_key_type = None
         if kind == MAP:
@@ -69,7 +72,7 @@ class StateMetaInfo:
     @staticmethod
     def from_json(data: dict[str, Any]) -> StateMetaInfo:
         if not isinstance(data["name"], str) or not isinstance(data["kind"], str):
-            raise TypeError("name or kind of a state is no text")
+            raise TypeError("the name or kind of a state is not a string")
         return StateMetaInfo(
             data["name"],
             data["kind"],
@@ -81,13 +84,13 @@ class StateMetaInfo:
 
 
 def ttl_config_of(descriptor: Any) -> Any | None:
-    """The StateTtlConfig of a descriptor where it is switched on."""
+    """Returns the StateTtlConfig of a descriptor if it is enabled."""
     config = getattr(descriptor, "ttl_config", None)
     return config if config is not None and config.is_enabled() else None
 
 
 def stored_type(kind: str, descriptor: Any) -> Any:
-    """TypeInformation of what one value, list element or map value is stored as; None: any object."""
+    """Returns the TypeInformation of a stored value, list element or map value; None for any object."""
     type_info = getattr(descriptor, "type_info", None)
     if kind == MAP and isinstance(type_info, MapTypeInfo):
         type_info = type_info.value_type
@@ -99,22 +102,23 @@ def stored_type(kind: str, descriptor: Any) -> Any:
 def element_conversion(
     stored: StateMetaInfo, wanted: StateMetaInfo, descriptor: Any, operator_name: str, now_ms: Callable[[], int]
 ) -> Conversion | None:
-    """How one stored value, list element or map value becomes what `wanted` stores; None: it is that already.
+    """Returns the conversion of a stored value, list element or map value to the format of `wanted`.
 
-    Switching time-to-live on starts each value's life now; switching it off drops the time stamps.
+    Returns None if no conversion is needed. If time-to-live was enabled since, the life of each value starts now. If it
+    was disabled, the time stamps are dropped.
 
     Args:
-        descriptor: its `renamed_fields` and `field_defaults`, where it has them, are followed.
+        descriptor: may have `renamed_fields` and `field_defaults`, which the conversion applies.
 
     Raises:
-        StateRestoreError: it is another kind of state.
-        StateMigrationError: the types do not fit.
+        StateRestoreError: the stored state is of another kind.
+        StateMigrationError: the types are not compatible.
     """
     state = f"operator {operator_name!r}, state {stored.name!r}"
     details = {"operator": operator_name, "state": stored.name}
     if stored.kind != wanted.kind:
         raise StateRestoreError(
-            f"{state}: it was written as a {stored.kind} state and is asked for as a {wanted.kind} state",
+            f"{state}: it was stored as a {stored.kind} state and is requested as a {wanted.kind} state",
             details=details,
         )
     renamed = getattr(descriptor, "renamed_fields", None)
@@ -126,7 +130,7 @@ def element_conversion(
     except IncompatibleTypeError as error:
         field = f", field {error.field!r}" if error.field else ""
         raise StateMigrationError(
-            f"{state}{field}: {error.reason}; the stored values cannot follow",
+            f"{state}{field}: {error.reason}; the stored values cannot be converted",
             details={**details, "field": error.field},
         ) from None
     if convert is not None:
@@ -135,14 +139,17 @@ def element_conversion(
 
 
 def _guarded(convert: Conversion, state: str, details: dict[str, str]) -> Conversion:
-    """Values are kept as they are given, so one may not be what its declared type says."""
+    """Returns the conversion with a typed error.
+
+    States store values as they are given, so a value may not match its declared type.
+    """
 
     def guarded(value: Any) -> Any:
         try:
             return convert(value)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise StateMigrationError(
-                f"{state}: the stored value {value!r:.200} is not of the type it was declared with: {error}",
+                f"{state}: the stored value {value!r:.200} does not match its declared type: {error}",
                 details=details,
             ) from error
 
@@ -155,7 +162,7 @@ def _check_map_keys(stored: TypeDescription, wanted: TypeDescription) -> None:
     except IncompatibleTypeError as error:
         raise IncompatibleTypeError(error.field, f"the key of the map {error.reason}") from None
     if convert is not None:
-        raise IncompatibleTypeError("", "the key of the map has other fields now")
+        raise IncompatibleTypeError("", "the key of the map now has other fields")
 
 
 def _with_time_stamps(had: bool, has: bool, convert: Conversion | None, now_ms: Callable[[], int]) -> Conversion | None:
@@ -174,8 +181,9 @@ def _same(value: Any) -> Any:
 
 
 def key_conversion_is_possible(stored: TypeDescription | None, wanted: TypeDescription | None) -> bool:
-    """Whether keys written as `stored` are keys of `wanted`. An undeclared type goes with any: a key's hash does not
-    depend on the declaration.
+    """True if keys of the type `stored` can be read as keys of the type `wanted`.
+
+    An undeclared type fits every type, because the hash of a key does not depend on the declaration.
     """
     if stored is None or wanted is None or PICKLED in (stored, wanted):
         return True
@@ -186,7 +194,7 @@ def key_conversion_is_possible(stored: TypeDescription | None, wanted: TypeDescr
 
 
 def layout_conversion(kind: str, convert: Conversion | None) -> Conversion | None:
-    """The conversion of all that a key has in a state, from that of one element."""
+    """Returns the conversion of a key's whole entry in a state, given the conversion of one element."""
     if convert is None:
         return None
     if kind == LIST:

@@ -1,9 +1,18 @@
-"""OperatorStateBackend: state that belongs to a subtask instead of a key.
+"""OperatorStateBackend: state that belongs to a subtask instead of a key, and its file format.
 
-Three kinds, which differ in how a restore hands them out: list state is split among the subtasks, union list state goes
-to each of them as a whole, broadcast state is the same in all.
+There are three kinds of operator state. A restore splits list state among the subtasks, gives the whole union list
+state to each of them, and gives each of them the same broadcast state.
 
-A snapshot keeps each element apart. What cannot change meanwhile is pickled later, on another thread; the rest at once.
+A snapshot stores each element separately. Immutable elements are pickled later on another thread, all others at once.
+
+```
+file    = magic (8 bytes) | format version (u32) | element ... | footer (JSON, UTF-8) | length of footer (u32)
+footer  = [{"begin": offset, "end": offset, "state": StateMetaInfo.to_json}, ...]
+```
+
+The OperatorStateHandle holds the offsets of the elements, so the JobMaster can distribute them without reading them.
+The footer maps offsets to states and types. A name may occur twice with different types, because some subtasks may not
+have requested their restored state.
 
 Source: org.apache.flink.runtime.state.DefaultOperatorStateBackend.
 """
@@ -11,22 +20,78 @@ Source: org.apache.flink.runtime.state.DefaultOperatorStateBackend.
 from __future__ import annotations
 
 import enum
+import io
+import json
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.errors import CorruptStateError, StateRestoreError, UnsupportedOperationError
-from flinkpy.state.checkpoint_streams import CheckpointStreams, StateFiles
+from flinkpy.state.checkpoint_streams import CheckpointOutputStream, CheckpointStreams, StateFiles
+from flinkpy.state.key_groups_file import UNREADABLE
 from flinkpy.state.meta_info import LIST, MAP, StateMetaInfo, element_conversion, layout_conversion
-from flinkpy.state.operator_state_file import StateSection, read_sections, write_footer, write_prefix
 from flinkpy.state.pickling import dumps, loads, unpicklable
 from flinkpy.state.private_copy import is_immutable
 
+MAGIC = b"FLPYOPS\n"
+FORMAT_VERSION = 1
+_PREFIX = struct.Struct("<8sI")
+_LENGTH = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class StateSection:
+    """The part of the file with the elements of one state: from `begin` up to, but not including, `end`."""
+
+    begin: int
+    end: int
+    meta: StateMetaInfo
+
+
+def write_prefix(stream: CheckpointOutputStream) -> None:
+    stream.write(_PREFIX.pack(MAGIC, FORMAT_VERSION))
+
+
+def write_footer(stream: CheckpointOutputStream, sections: list[StateSection]) -> None:
+    footer = [{"begin": part.begin, "end": part.end, "state": part.meta.to_json()} for part in sections]
+    data = json.dumps(footer).encode()
+    stream.write(data + _LENGTH.pack(len(data)))
+
+
+def read_sections(file: BinaryIO, name: str) -> list[StateSection]:
+    """Reads the footer of a file. `name` is used in messages.
+
+    Raises:
+        CorruptStateError: it is not a file of operator state, or it is damaged.
+        StateRestoreError: the file has a newer format.
+    """
+    prefix = file.read(_PREFIX.size)
+    if len(prefix) < _PREFIX.size or prefix[: len(MAGIC)] != MAGIC:
+        raise CorruptStateError(f"{name}: the file is not a file of operator state")
+    _, version = _PREFIX.unpack(prefix)
+    if version > FORMAT_VERSION:
+        raise StateRestoreError(
+            f"{name}: a newer release wrote the file in format {version}; this release reads formats up to "
+            f"{FORMAT_VERSION}"
+        )
+    try:
+        file.seek(-_LENGTH.size, io.SEEK_END)
+        (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
+        file.seek(-_LENGTH.size - length, io.SEEK_END)
+        footer = json.loads(file.read(length))
+        sections = [StateSection(part["begin"], part["end"], StateMetaInfo.from_json(part["state"])) for part in footer]
+        if not all(isinstance(part.begin, int) and isinstance(part.end, int) for part in sections):
+            raise TypeError("the offsets of a section are not numbers")
+        return sections
+    except (OSError, struct.error, *UNREADABLE) as error:
+        raise CorruptStateError(f"{name}: the footer cannot be read: {error}") from error
+
 
 class OperatorStateMode(enum.Enum):
-    """How a restore redistributes the state. Values are those of OperatorStateModeMessage."""
+    """The way a restore redistributes the state. The values are those of OperatorStateModeMessage."""
 
     SPLIT_DISTRIBUTE = 1
     UNION = 2
@@ -38,7 +103,7 @@ class OperatorStateMode(enum.Enum):
 
 
 class OperatorListState:
-    """Elements of this subtask."""
+    """A list of elements of this subtask."""
 
     __slots__ = ("elements",)
 
@@ -62,7 +127,7 @@ class OperatorListState:
 
 
 class HeapBroadcastState:
-    """A dict that every subtask keeps the same copy of."""
+    """A dict of which each subtask holds the same copy."""
 
     __slots__ = ("entries",)
 
@@ -110,7 +175,7 @@ class HeapBroadcastState:
 
 @dataclass(slots=True, eq=False)
 class _RestoredState:
-    """Elements as they were written, until somebody asks for them."""
+    """Restored elements, still pickled, of a state that was not requested yet."""
 
     mode: OperatorStateMode
     meta: StateMetaInfo
@@ -119,7 +184,7 @@ class _RestoredState:
 
 @dataclass(frozen=True, slots=True)
 class _FrozenState:
-    """Elements: bytes are pickles already; of `values` the pickle is still to be made."""
+    """A frozen state: elements that are already pickled, and values that are still to be pickled."""
 
     mode: OperatorStateMode
     meta: StateMetaInfo
@@ -128,9 +193,10 @@ class _FrozenState:
 
 
 class OperatorStateBackend:
-    """Thread: task thread. Asking twice for the same name gives the same state; in another mode it is an error.
+    """The operator state of one subtask. Thread: task thread.
 
-    Restored state that nobody asks for is kept, and is part of every snapshot.
+    Two requests with the same name return the same state. A second request in another mode raises
+    UnsupportedOperationError. Restored state that is never requested is kept, and is part of every snapshot.
     """
 
     def __init__(
@@ -145,7 +211,9 @@ class OperatorStateBackend:
         self._restored: list[_RestoredState] = []
         for handle in restored:
             if files is None:
-                raise StateRestoreError(f"operator {operator_name!r}: there is state, but nothing to read it with")
+                raise StateRestoreError(
+                    f"operator {operator_name!r}: there is state to restore, but no reader for its files"
+                )
             self._read(handle, files)
 
     def _read(self, handle: checkpoint_pb2.OperatorStateHandle, files: StateFiles) -> None:
@@ -157,11 +225,11 @@ class OperatorStateBackend:
                 for offset, length in zip(elements.offsets, elements.lengths, strict=True):
                     meta = next((part.meta for part in sections if part.begin <= offset < part.end), None)
                     if meta is None or meta.name != elements.name:
-                        raise CorruptStateError(f"{name}: its footer and its handle differ on {elements.name!r}")
+                        raise CorruptStateError(f"{name}: its footer and its handle differ about {elements.name!r}")
                     file.seek(offset)
                     data = file.read(length)
                     if len(data) != length:
-                        raise CorruptStateError(f"{name}: state {elements.name!r} ends early")
+                        raise CorruptStateError(f"{name}: the file ends within the state {elements.name!r}")
                     self._restored_state(mode, meta).elements.append(data)
 
     def _restored_state(self, mode: OperatorStateMode, meta: StateMetaInfo) -> _RestoredState:
@@ -182,7 +250,7 @@ class OperatorStateBackend:
         return self._state(state_descriptor, OperatorStateMode.BROADCAST, HeapBroadcastState)
 
     def registered_state_names(self) -> list[str]:
-        """Those that were asked for and those that were restored."""
+        """Returns the names of the requested and of the restored states."""
         return list(dict.fromkeys([*self._states, *(state.meta.name for state in self._restored)]))
 
     def _state(self, descriptor: Any, mode: OperatorStateMode, create: type[Any]) -> Any:
@@ -194,17 +262,19 @@ class OperatorStateBackend:
             self._fill(state, mode, meta, descriptor)
             known = self._states[name] = (meta, mode, state)
         if known[1] is not mode:
-            raise UnsupportedOperationError(f"operator state {name!r} is {known[1].name} already, not {mode.name}")
+            raise UnsupportedOperationError(
+                f"operator state {name!r} is already a {known[1].name} state; it cannot be requested as {mode.name}"
+            )
         return known[2]
 
     def _fill(self, state: Any, mode: OperatorStateMode, meta: StateMetaInfo, descriptor: Any) -> None:
-        """Put in what was restored, as values of today's type."""
+        """Adds the restored elements, converted to the current type."""
         restored = [known for known in self._restored if known.meta.name == meta.name]
         for known in restored:
             if known.mode is not mode:
                 raise StateRestoreError(
-                    f"operator {self._operator_name!r}, state {meta.name!r}: it was written as {known.mode.name} and "
-                    f"is asked for as {mode.name}",
+                    f"operator {self._operator_name!r}, state {meta.name!r}: it was stored as {known.mode.name} and "
+                    f"is requested as {mode.name}",
                     details={"operator": self._operator_name, "state": meta.name},
                 )
             convert = element_conversion(known.meta, meta, descriptor, self._operator_name, SystemClock().now_ms)
@@ -222,9 +292,9 @@ class OperatorStateBackend:
     # -- snapshots -------------------------------------------------------------------------------------------------
 
     def snapshot(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorStateSnapshot:
-        """Freeze the state as it is now.
+        """Freezes the current state.
 
-        Raises: StateSerializationError where an element that may change cannot be pickled.
+        Raises: StateSerializationError if a mutable element cannot be pickled.
         """
         frozen = [_FrozenState(state.mode, state.meta, state.elements.copy(), []) for state in self._restored]
         for meta, mode, state in self._states.values():
@@ -253,7 +323,7 @@ def _pickled(operator_name: str, meta: StateMetaInfo, element: Any) -> bytes:
 
 
 class OperatorStateSnapshot:
-    """StateSnapshot of an OperatorStateBackend."""
+    """The StateSnapshot of an OperatorStateBackend."""
 
     def __init__(self, operator_name: str, states: list[_FrozenState]) -> None:
         self._operator_name = operator_name

@@ -1,4 +1,4 @@
-"""PaneTable: accumulators of (key, pane) pairs, where a pane is a slice of time; a pane is dropped as a whole."""
+"""PaneTable: accumulators of (key, pane) pairs. A pane is a slice of time, and is dropped as a whole."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from flinkpy.state.int_slots import IntSlots
 from flinkpy.state.window_table import NO_SLOTS, WindowTable
 
 _MIN_STRIDE = 1 << 10
-#: So many cells (16 MiB) there may always be; beyond them only so many for each entry.
+#: The table may always have this number of cells (16 MiB). Above it the number of cells per entry is limited.
 _MIN_CELLS = 1 << 22
 _CELLS_PER_ENTRY = 16
 _LAST_PANE = np.iinfo(np.int64).max
 
 
 class PaneTable(WindowTable):
-    """Thread: task thread. Slots are valid until the next `drop_before`."""
+    """A WindowTable for tumbling and sliding windows. Slots are valid until the next `drop_before`.
+
+    Thread: task thread.
+    """
 
     def __init__(self, layout: TableLayout) -> None:
         super().__init__(layout)
         self._slots_by_pane: dict[int, list[np.ndarray]] = {}
         self._panes = self._sizes = NO_SLOTS
-        #: The slot of each cell, or -1. Where most cells would be empty the others are in a hash table instead.
+        #: The slot of each cell, or -1. If most cells would be empty, `_hashed` maps the cells in use to slots instead.
         self._cells = np.empty(0, dtype=np.int32)
         self._hashed: IntSlots | None = None
         self._start_numbering()
 
     def _start_numbering(self) -> None:
-        """Each pane has a row, each key a column; a cell is row times stride plus column."""
+        """Renumbers panes and keys. Each pane has a row, each key a column: cell = row * stride + column."""
         self._stride = _MIN_STRIDE
         while self._stride < self._keys.size:
             self._stride *= 2
@@ -42,15 +45,15 @@ class PaneTable(WindowTable):
     # -- what there is -----------------------------------------------------------------------------------------------
 
     def panes(self) -> np.ndarray:
-        """int64[n]: the panes that have anything, in order. Not to be changed."""
+        """Returns int64[n]: the panes that have entries, in order. The caller must not change the array."""
         return self._panes
 
     def sizes(self) -> np.ndarray:
-        """int64[n]: the number of keys in each of them. Not to be changed."""
+        """Returns int64[n]: the number of keys of each pane. The caller must not change the array."""
         return self._sizes
 
     def slots_of_panes(self, panes: np.ndarray) -> np.ndarray:
-        """The slots of all of them in turn."""
+        """Returns the slots of these panes, pane after pane."""
         chunks = [self._slots_of(pane) for pane in panes.tolist()]
         return np.concatenate(chunks) if chunks else NO_SLOTS
 
@@ -67,7 +70,7 @@ class PaneTable(WindowTable):
         return np.sort(np.concatenate(chunks)) if chunks else NO_SLOTS
 
     def find(self, key_numbers: np.ndarray, panes: np.ndarray) -> np.ndarray:
-        """int64[n]: the slot of each pair, negative where there is none."""
+        """Returns int64[n]: the slot of each (key, pane) pair, negative if there is none."""
         rows = np.array([self._rows.get(pane, -1) for pane in panes.tolist()], dtype=np.int64)
         cells = rows * self._stride + key_numbers
         if self._hashed is not None:
@@ -78,7 +81,7 @@ class PaneTable(WindowTable):
         return slots
 
     def merged_results(self, groups: np.ndarray, slots: np.ndarray, num_groups: int) -> list[pa.Array]:
-        """Per aggregate, the result of each group, where `slots[i]` belongs to group `groups[i]`."""
+        """Merges slots to groups: `slots[i]` belongs to `groups[i]`. Returns one result column per aggregate."""
         merged = self.layout.create_accumulators()
         for target, source in zip(merged, self.accumulators):
             target.grow(num_groups)
@@ -91,7 +94,12 @@ class PaneTable(WindowTable):
     def add(
         self, key_columns: list[pa.Array], panes: np.ndarray, value_columns: Sequence[pa.Array | None]
     ) -> np.ndarray:
-        """Take in records; a value column per aggregate, None for a COUNT of rows.
+        """Adds records.
+
+        Args:
+            key_columns: one array per key column.
+            panes: int64[n]: the pane of each record.
+            value_columns: one array per aggregate; None for a COUNT of rows.
 
         Returns: int64[n]: the slot of each record.
         """
@@ -104,7 +112,7 @@ class PaneTable(WindowTable):
     def _slots(self, key_columns: list[pa.Array], panes: np.ndarray) -> np.ndarray:
         keys = self._keys.slots_of(key_columns)
         if self._keys.size > self._stride:
-            # The keys of this batch are not of any slot yet: none may go.
+            # The keys of this batch have no slots yet, so no key may be dropped.
             self.keep(self.live_slots(), may_drop_keys=False)
         rows = self._rows_of(panes)
         if self._hashed is None and not self._has_room(self.size + len(panes)):
@@ -121,7 +129,7 @@ class PaneTable(WindowTable):
         return self._slots(key_columns, times[0])
 
     def _cell_slots(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As `IntSlots.slots_of`."""
+        """Returns the slots of cells and the positions of the new ones; see `IntSlots.slots_of`."""
         table = self._cells
         slots = table.take(cells)
         missing = np.flatnonzero(slots < 0)
@@ -129,7 +137,7 @@ class PaneTable(WindowTable):
             return slots.astype(np.int64), missing
         wanted = cells[missing]
         numbers = np.arange(len(wanted), dtype=np.int32)
-        # Written backwards, so the first appearance of a cell is the one that stays.
+        # The writes go backwards, so the first appearance of a cell wins.
         table[wanted[::-1]] = numbers[::-1]
         is_first = table.take(wanted) == numbers
         table[wanted[is_first]] = np.arange(self._size, self._size + int(is_first.sum()))
@@ -137,7 +145,7 @@ class PaneTable(WindowTable):
         return slots.astype(np.int64), missing[is_first]
 
     def _has_room(self, entries: int) -> bool:
-        """Whether all rows have cells; they are made unless too many of them would be empty."""
+        """Makes cells for all rows. Returns False if too many of them would be empty."""
         wanted = self._num_rows * self._stride
         if wanted <= len(self._cells):
             return True
@@ -149,13 +157,13 @@ class PaneTable(WindowTable):
         return True
 
     def _hash_all(self) -> None:
-        """Until the slots are numbered anew."""
+        """Changes to the hash table. `drop_before` may change back to cells."""
         self._cells = np.empty(0, dtype=np.int32)
         self._hashed = IntSlots()
         self.keep(self.live_slots(), may_drop_keys=False)
 
     def _rows_of(self, panes: np.ndarray) -> np.ndarray:
-        """int64[n], or int64[1] where all are the same."""
+        """Returns int64[n]: the row of each pane; or int64[1] if all panes are equal."""
         low, high = int(panes.min()), int(panes.max())
         if low == high:
             return np.array([self._row_of(low)])
@@ -186,14 +194,14 @@ class PaneTable(WindowTable):
         if low == high:
             self._add_to_panes(np.array([low]), [slots])
             return
-        # NumPy sorts integers of up to 16 bits by radix: linear, where wider ones cost n log n.
+        # NumPy sorts integers of up to 16 bits by radix, which is linear. Wider integers cost n log n.
         order = np.argsort((panes - low).astype(np.uint16) if high - low < 1 << 16 else panes, kind="stable")
         in_order = panes.take(order)
         starts = np.flatnonzero(np.append(True, in_order[1:] != in_order[:-1]))
         self._add_to_panes(in_order.take(starts), np.split(slots.take(order), starts[1:]))
 
     def _add_to_panes(self, panes: np.ndarray, slots: list[np.ndarray]) -> None:
-        """Each pane is there once, in order."""
+        """Adds slots to panes. The panes are distinct and in order."""
         places = np.searchsorted(self._panes, panes)
         known = self._panes.take(places, mode="clip") == panes if len(self._panes) else np.zeros(len(panes), dtype=bool)
         if not known.all():
@@ -206,8 +214,8 @@ class PaneTable(WindowTable):
             by_pane.setdefault(pane, []).append(each)
 
     def drop_before(self, pane: int) -> None:
-        """Forget all panes with smaller numbers. No records of them come any more."""
-        # At the end of time the next pane may be one that 64 bits cannot hold.
+        """Drops all earlier panes. No more records of them may arrive."""
+        # The pane after the last timestamp may not fit into 64 bits.
         end = int(np.searchsorted(self._panes, min(pane, _LAST_PANE), side="left" if pane <= _LAST_PANE else "right"))
         for expired in self._panes[:end].tolist():
             self.dropped(self._slots_of(expired))
@@ -221,7 +229,7 @@ class PaneTable(WindowTable):
             self._unhash()
 
     def _unhash(self) -> None:
-        """Where the entries that are left do not need a hash table."""
+        """Changes back to cells if the remaining entries do not need the hash table."""
         if self._num_rows * self._stride <= max(_MIN_CELLS, _CELLS_PER_ENTRY * self._size):
             self._hashed = None
             self._index_all()

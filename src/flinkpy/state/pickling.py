@@ -1,10 +1,10 @@
-"""How state becomes bytes: pickle, and cloudpickle for objects of classes that came with the job by value.
+"""Serializes state with pickle, and with cloudpickle for objects whose classes came with the job by value.
 
-A class of the user's main script is in no module that a later process could import. It is written down whole, but with
-its name: a restored object is of the class that the job has under that name now, so that `isinstance` holds and it has
-today's methods; the written one is only used where the job has none.
+A class of the user's main script is not in a module that a later process could import. So the state holds the whole
+class and its name. A restored object gets the class that the job has under that name now, so that `isinstance` holds
+and the object has the current methods. The stored class is only used if the job has none of that name.
 
-Only state that was written by a task of a job is unpickled here, after its checksum has been verified.
+This module only unpickles state that a task of a job wrote, after its checksum has been verified.
 """
 
 from __future__ import annotations
@@ -22,26 +22,32 @@ from flinkpy.common.errors import StateSerializationError
 
 _PROTOCOL = 5
 
-#: The classes of this process that came by value, and cloudpickle's number of each. It keeps every one it has loaded.
+#: The classes of this process that came by value, and the id that cloudpickle gave each of them. It keeps all classes
+#: that it has loaded.
 _CLASSES_BY_VALUE: weakref.WeakKeyDictionary[type, str] = cloudpickle_internals._DYNAMIC_CLASS_TRACKER_BY_CLASS
 _written_classes: weakref.WeakKeyDictionary[type, bytes] = weakref.WeakKeyDictionary()
-#: Numbers of the classes of one name that were still there after the garbage had been collected.
+#: The ids of the classes of each name that were left after a garbage collection.
 _collected: dict[tuple[str, str], set[str]] = {}
 
 
 def dumps(value: Any) -> bytes:
-    """Raises: whatever the objects' own pickling raises."""
+    """Returns the pickle of a value. Raises: any exception that the pickling of the user's object raises."""
     try:
         return pickle.dumps(value, _PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
-        # A class of the main script, a lambda: not importable by name.
+        # For example a class of the main script or a lambda, which cannot be imported by name.
         buffer = io.BytesIO()
         _StatePickler(buffer, _PROTOCOL).dump(value)
         return buffer.getvalue()
 
 
 def unpicklable(value: Any, error: BaseException, where: str = "") -> StateSerializationError:
-    """The error for a value (or key) of state whose pickling raised `error`; `where` names operator, state and key."""
+    """Returns the error for a value or key of state that cannot be pickled.
+
+    Args:
+        error: the exception that pickling raised.
+        where: the operator, state and key, if they are known.
+    """
     prefix = f"{where}: " if where else ""
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
     return StateSerializationError(
@@ -68,21 +74,25 @@ def _written(kind: type) -> bytes:
 
 
 def _class_of(module: str, qualname: str, number: str, data: bytes) -> Any:
-    """The class of this process that an object belongs to. Part of the format of state: keep the signature."""
+    """Returns the class of this process for a stored object.
+
+    Pickles of state call this function by its name and with these arguments, so they must not change.
+    """
     numbers = set(_classes_named(module, qualname))
     if len(numbers) > 1 and _collected.get((module, qualname)) != numbers:
-        # Others are of jobs that run here too, or that have ended and were not yet collected: those must not win.
+        # The others belong to jobs that also run here, or to ended jobs that were not collected yet. Those of ended
+        # jobs must not be used.
         gc.collect()
         _collected[module, qualname] = set(_classes_named(module, qualname))
     classes = _classes_named(module, qualname)
     if not classes:
         return cloudpickle.loads(data)
-    # The very class that wrote it, or else the one loaded last: a job's functions are loaded before its state.
+    # Prefers the class that wrote the object, then the one loaded last: a job's functions are loaded before its state.
     return classes.get(number) or list(classes.values())[-1]
 
 
 def _classes_named(module: str, qualname: str) -> dict[str, type]:
-    """By number, in the order in which they were loaded."""
+    """Returns the classes of that name by id, in the order in which they were loaded."""
     return {
         number: kind
         for kind, number in list(_CLASSES_BY_VALUE.items())

@@ -58,8 +58,8 @@ def private_copy(value: Any) -> Any:
         return value
     try:
         return copy.deepcopy(value)
-    except Exception as error:  # noqa: BLE001 - of the user's objects
+    except Exception as error:  # noqa: BLE001 - user objects may raise anything
         try:
             return pickling.loads(pickling.dumps(value))
-        except Exception:  # noqa: BLE001 - the same
+        except Exception:  # noqa: BLE001 - see above
             raise pickling.unpicklable(value, error) from error

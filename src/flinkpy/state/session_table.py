@@ -1,8 +1,8 @@
-"""SessionTable: accumulators of sessions: per key some spans of time that do not touch each other.
+"""SessionTable: accumulators of session windows. The sessions of a key are time spans that do not touch each other.
 
-The sessions of a key are a chain of slots, the latest first. A batch is merged with the beginnings of the chains of its
-keys, as far back as its records reach, in one pass: all spans, those of records and those of sessions, are sorted by
-key and start, and what touches becomes one session.
+The sessions of a key form a chain of slots, the latest first. A batch is merged in one pass with the first sessions of
+the chains of its keys, as far back as its records reach. The spans of the records and of the sessions are sorted by key
+and start, and spans that touch each other become one session.
 """
 
 from __future__ import annotations
@@ -13,23 +13,74 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.state.aggregate_table import TableLayout
-from flinkpy.state.end_queue import EndQueue
 from flinkpy.state.window_table import NO_SLOTS, WindowTable, with_room
 
 _END = -1
 _LONG_AGO = np.iinfo(np.int64).min
 
 
+_NO_SLOTS = np.empty(0, dtype=np.int64)
+
+
+class EndQueue:
+    """Slots in the order of their ends. `pop_until` does not look at the slots that are not due.
+
+    The slots are kept in sorted runs, each of which is more than twice as long as the next, as in a log-structured
+    merge tree. A slot is in the queue at most once. Thread: task thread.
+    """
+
+    def __init__(self) -> None:
+        #: (ascending ends, their slots).
+        self._runs: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def add(self, slots: np.ndarray, ends: np.ndarray) -> None:
+        if not len(slots):
+            return
+        runs = self._runs
+        first = len(runs)
+        length = len(slots)
+        while first and len(runs[first - 1][0]) <= 2 * length:
+            first -= 1
+            length += len(runs[first][0])
+        if first < len(runs):
+            ends = np.concatenate([*(run[0] for run in runs[first:]), ends])
+            slots = np.concatenate([*(run[1] for run in runs[first:]), slots])
+        # The sort is linear here, because it detects sorted runs.
+        order = np.argsort(ends, kind="stable")
+        runs[first:] = [(ends.take(order), slots.take(order))]
+
+    def pop_until(self, end: int) -> np.ndarray:
+        """Removes the slots that were added with this end or an earlier one. Returns them in ascending order."""
+        popped = []
+        for position, (ends, slots) in enumerate(self._runs):
+            count = int(np.searchsorted(ends, end, side="right"))
+            if count:
+                popped.append(slots[:count])
+                self._runs[position] = ends[count:], slots[count:]
+        if not popped:
+            return _NO_SLOTS
+        self._runs = [run for run in self._runs if len(run[0])]
+        return np.sort(np.concatenate(popped))
+
+    @property
+    def first_end(self) -> int | None:
+        """The earliest end; None if the queue is empty."""
+        return min((int(ends[0]) for ends, _ in self._runs), default=None)
+
+
 class SessionTable(WindowTable):
-    """Thread: task thread. Slots are valid until the next `drop`. The times of a slot are start and end (exclusive)."""
+    """A WindowTable for session windows. The times of a slot are the start and the end (exclusive), in ms.
+
+    Slots are valid until the next `drop`. Thread: task thread.
+    """
 
     def __init__(self, layout: TableLayout) -> None:
         super().__init__(layout)
         self._is_live = np.zeros(0, dtype=bool)
-        #: First slot of each key, and the next one of each slot.
+        #: The first slot of each key, and the next slot of each slot.
         self._first = NO_SLOTS
         self._next = NO_SLOTS
-        #: Every live session is in one of the two queues, in either with an end that it had once; sessions only grow.
+        #: Each live session is in one of the queues, with its current end or a former one. Sessions only grow.
         self._ending, self._expiring = EndQueue(), EndQueue()
         self._is_ending = np.zeros(0, dtype=bool)
         self._is_expiring = np.zeros(0, dtype=bool)
@@ -47,11 +98,11 @@ class SessionTable(WindowTable):
 
     @property
     def first_end(self) -> int | None:
-        """No session that `take_ended` has not given ends before it; None where there is none."""
+        """A lower bound for the ends of the sessions that `take_ended` has not returned; None if there are none."""
         return self._ending.first_end
 
     def numbers_of(self, key_columns: list[pa.Array]) -> np.ndarray:
-        """int64[n]: the number of each row's key. Valid until the next `drop`."""
+        """Returns int64[n]: the number of each row's key. Numbers are valid until the next `drop`."""
         numbers = self._keys.slots_of(key_columns)
         known = len(self._first)
         if self._keys.size > known:
@@ -60,11 +111,11 @@ class SessionTable(WindowTable):
         return numbers
 
     def has_sessions(self, numbers: np.ndarray) -> np.ndarray:
-        """bool[n]: whether the keys with these numbers have any."""
+        """Returns bool[n]: true for the keys that have sessions."""
         return self._first.take(numbers) != _END
 
     def touches(self, numbers: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """bool[n]: whether a session of key `numbers[i]` touches `starts[i]` to `ends[i]`."""
+        """Returns bool[n]: true if a session of key `numbers[i]` touches the span from `starts[i]` to `ends[i]`."""
         found = np.zeros(len(numbers), dtype=bool)
         slots = self._first.take(numbers)
         rows = np.flatnonzero(slots != _END)
@@ -76,8 +127,12 @@ class SessionTable(WindowTable):
         return found
 
     def _chains(self, numbers: np.ndarray, since: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(the slots of all sessions of the keys `numbers[i]` that do not end before `since[i]`, int64[n]: the first
-        one behind them in each chain). Each key is there once."""
+        """Follows the chains of distinct keys back to `since`.
+
+        Returns:
+            the slots of the sessions of the keys `numbers[i]` that do not end before `since[i]`.
+            int64[n]: the first slot behind them in each chain.
+        """
         chunks = []
         slots = self._first.take(numbers)
         rows = np.flatnonzero(slots != _END)
@@ -95,7 +150,7 @@ class SessionTable(WindowTable):
     def add(
         self, numbers: np.ndarray, starts: np.ndarray, ends: np.ndarray, value_columns: Sequence[pa.Array | None]
     ) -> np.ndarray:
-        """Take in records, each of which spans `starts[i]` to `ends[i]` of key `numbers[i]`.
+        """Adds records. Record i has the key `numbers[i]` and spans `starts[i]` to `ends[i]`.
 
         Returns: int64[n]: the slot of each record's session.
         """
@@ -112,7 +167,7 @@ class SessionTable(WindowTable):
         group_ends = np.maximum.reduceat(all_ends.take(order), begins)
 
         targets = np.full(len(begins), _END, dtype=np.int64)
-        # One of the sessions of a group stays; the others go into it.
+        # One session of each group stays. The others are merged into it.
         targets[groups[len(numbers) :]] = known
         is_new = targets == _END
         self._has_room(self._size + int(is_new.sum()))
@@ -146,13 +201,13 @@ class SessionTable(WindowTable):
             self._is_expiring = np.append(self._is_expiring, room)
 
     def _link(self, keys: np.ndarray, slots: np.ndarray, rests: np.ndarray | None = None) -> None:
-        """These slots are the chains of these keys; both are in order of the keys, and within them of time.
+        """Links the slots to the chains of their keys. Both arrays are in the order of the keys, then of time.
 
         Args:
-            rests: of each of the keys, what comes behind them in the chain; None: nothing does.
+            rests: for each distinct key, the slot behind these slots in the chain; None if the chains end with them.
         """
         is_first = np.append(True, keys[1:] != keys[:-1])
-        # The first in time is the last of its chain.
+        # The earliest session is the last of its chain.
         self._next[slots] = np.append(_END, slots[:-1])
         self._next[slots[is_first]] = _END if rests is None else rests
         is_last = np.append(is_first[1:], True)
@@ -161,7 +216,7 @@ class SessionTable(WindowTable):
     # -- ends --------------------------------------------------------------------------------------------------------
 
     def take_ended(self, time: int) -> np.ndarray:
-        """The sessions whose last ms is not after `time`. One that was given is given again only after it has grown."""
+        """Returns the sessions whose last ms is not after `time`. Returns a session again only after it has grown."""
         slots = self._ending.pop_until(time + 1)
         self._is_ending[slots] = False
         slots = slots[self._is_live.take(slots)]
@@ -170,7 +225,7 @@ class SessionTable(WindowTable):
         return slots[has_ended]
 
     def take_expired(self, ended: np.ndarray, time: int) -> np.ndarray:
-        """Among `ended` and what earlier calls were given, the sessions whose last ms is not after `time`."""
+        """Returns the sessions whose last ms is not after `time`, among `ended` and the `ended` of former calls."""
         self._keep_ended(ended)
         slots = self._expiring.pop_until(time + 1)
         self._is_expiring[slots] = False
@@ -180,7 +235,7 @@ class SessionTable(WindowTable):
         return slots[has_expired]
 
     def _expect(self, slots: np.ndarray) -> None:
-        """These sessions have to end; each is there once."""
+        """Adds distinct sessions to the queue of `take_ended`, unless they are in it."""
         slots = slots[~self._is_ending.take(slots)]
         self._is_ending[slots] = True
         self._ending.add(slots, self.ends(slots))
@@ -195,7 +250,7 @@ class SessionTable(WindowTable):
         self._is_live[slots] = False
 
     def drop(self, slots: np.ndarray) -> None:
-        """Forget these sessions."""
+        """Drops these sessions."""
         if not len(slots):
             return
         self.dropped(slots)
@@ -206,7 +261,7 @@ class SessionTable(WindowTable):
         self._compact_if_sparse()
 
     def _link_all(self, slots: np.ndarray) -> None:
-        """These are all sessions of their keys."""
+        """Links the chains of the keys of these slots, which are all sessions of their keys."""
         if len(slots):
             keys = self._key_of_slot.take(slots)
             order = order_by(keys, self._times[0].take(slots))
@@ -227,7 +282,7 @@ class SessionTable(WindowTable):
         self._has_room(self._size + len(numbers))
         slots = self._append(numbers, times)
         self._is_live[slots] = True
-        # Other batches may have had sessions of the same keys.
+        # Former batches may have contained sessions of the same keys.
         touched = _distinct(numbers, self._keys.size)
         known, _ = self._chains(touched, np.full(len(touched), _LONG_AGO))
         self._link_all(np.concatenate([known, slots]))
@@ -236,7 +291,7 @@ class SessionTable(WindowTable):
 
 
 def _distinct(numbers: np.ndarray, span: int) -> np.ndarray:
-    """The distinct numbers in order; all are below `span`."""
+    """Returns the distinct numbers in order. All numbers are below `span`."""
     if span > 16 * len(numbers) + 1024:
         return np.unique(numbers)
     is_there = np.zeros(span, dtype=bool)
@@ -245,7 +300,7 @@ def _distinct(numbers: np.ndarray, span: int) -> np.ndarray:
 
 
 def _earliest(numbers: np.ndarray, times: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
-    """(the distinct numbers in order, the earliest time of each); numbers are below `span`."""
+    """Returns the distinct numbers in order, and the earliest time of each. All numbers are below `span`."""
     distinct = _distinct(numbers, span)
     place = np.empty(span, dtype=np.int64)
     place[distinct] = np.arange(len(distinct))
@@ -255,13 +310,13 @@ def _earliest(numbers: np.ndarray, times: np.ndarray, span: int) -> tuple[np.nda
 
 
 def order_by(numbers: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """An order by number, and within each by time."""
+    """Returns the order of rows by number, then by time."""
     combined = _combined(numbers, times, times)
     return np.lexsort((times, numbers)) if combined is None else np.argsort(combined[0])
 
 
 def _combined(numbers: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Starts and ends moved so far apart that those of different numbers cannot meet; None: 64 bits are too few."""
+    """Shifts starts and ends so that spans of different numbers cannot touch. Returns None if 64 bits are too few."""
     if not len(numbers):
         return starts, ends
     first = int(starts.min())
@@ -273,13 +328,18 @@ def _combined(numbers: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tupl
 
 
 def _touching(keys: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(an order by key and start, the positions in it at which spans begin that touch none before of their key)."""
+    """Groups spans that touch each other.
+
+    Returns:
+        the order of the spans by key and start.
+        the positions in that order at which a group begins: the span touches no former span of its key.
+    """
     combined = _combined(keys, starts, ends)
     if combined is None:
         order = np.lexsort((starts, keys))
         keys, starts, ends = keys.take(order), starts.take(order), ends.take(order)
         is_first = np.append(True, keys[1:] != keys[:-1])
-        # Ends by their rank, raised for every key beyond all of the keys before.
+        # The ranks of the ends, raised for each key above those of all former keys.
         distinct, ranks = np.unique(ends, return_inverse=True)
         raised = (np.cumsum(is_first) - 1) * len(distinct)
         latest = distinct.take(np.maximum.accumulate(ranks + raised) - raised)

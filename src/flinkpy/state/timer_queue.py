@@ -1,6 +1,6 @@
-"""TimerQueue: the timers of one time domain of a keyed operator, owned by its state backend.
+"""TimerQueue: the timers of one time domain of a keyed operator. The state backend owns it.
 
-Timers of one time are a bucket of keys, so a (key, time) pair is there once, and a heap orders the times.
+The keys of the timers of one time form a bucket, so each (key, time) pair occurs once. A heap orders the times.
 
 Source: org.apache.flink.runtime.state.KeyGroupedInternalPriorityQueue, heap.HeapPriorityQueueSet.
 """
@@ -14,46 +14,49 @@ from typing import Any
 
 
 class TimerQueue(ABC):
-    """Thread: task thread. Its backend snapshots and restores what is in it."""
+    """Timers in the order of their times. The backend takes snapshots of them and restores them.
+
+    Thread: task thread.
+    """
 
     __slots__ = ()
 
     @abstractmethod
     def add(self, timestamp: int, key: Any) -> None:
-        """A timer that is there already stays one."""
+        """Adds a timer. Has no effect if the timer exists."""
 
     @abstractmethod
     def remove(self, timestamp: int, key: Any) -> None:
-        """Also where there is no such timer."""
+        """Removes a timer. Has no effect if the timer does not exist."""
 
     @abstractmethod
     def next_timestamp(self) -> int | None:
-        """The earliest time that has timers."""
+        """Returns the earliest time of a timer; None if there are no timers."""
 
     @abstractmethod
     def pop_due(self, up_to: int) -> Iterator[tuple[int, Any]]:
-        """(timestamp, key) of every timer not after `up_to`, in order of time, each removed before it is given.
+        """Yields (timestamp, key) of each timer up to and including `up_to`, in the order of time.
 
-        Timers that are added or removed while this runs are taken into account.
+        Each timer is removed before it is yielded. Timers that are added or removed meanwhile are taken into account.
         """
 
     @abstractmethod
     def items(self) -> Iterator[tuple[int, Any]]:
-        """Every (timestamp, key), in no particular order."""
+        """Yields (timestamp, key) of all timers, in no particular order."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
 
 class HeapTimerQueue(TimerQueue):
-    """In memory. While a snapshot is written, a bucket is copied before it is changed for the first time."""
+    """A TimerQueue in memory. While a snapshot is running, each bucket is copied before its first change."""
 
     __slots__ = ("_buckets", "_owned", "_times")
 
     def __init__(self) -> None:
         self._buckets: dict[int, dict[Any, None]] = {}
         self._times: list[int] = []
-        #: Times whose bucket no running snapshot holds; None where none is running.
+        #: The times whose buckets no running snapshot refers to; None if no snapshot is running.
         self._owned: set[int] | None = None
 
     def add(self, timestamp: int, key: Any) -> None:
@@ -73,7 +76,7 @@ class HeapTimerQueue(TimerQueue):
         return bucket
 
     def add_all(self, keys: list[Any], timestamps: list[int]) -> None:
-        """Timer by timer; for a restore."""
+        """Adds restored timers."""
         add = self.add
         for timestamp, key in zip(timestamps, keys, strict=True):
             add(timestamp, key)
@@ -88,7 +91,7 @@ class HeapTimerQueue(TimerQueue):
         return bucket is not None and key in bucket
 
     def _own(self, timestamp: int) -> dict[Any, None]:
-        """The bucket, for changing it."""
+        """Returns the bucket, which may be changed."""
         owned = self._owned
         bucket = self._buckets[timestamp]
         if owned is not None and timestamp not in owned:
@@ -126,10 +129,10 @@ class HeapTimerQueue(TimerQueue):
     # -- snapshots, by the backend ---------------------------------------------------------------------------------
 
     def freeze(self) -> tuple[list[int], list[dict[Any, None]]]:
-        """(times, their buckets), which stay as they are until `thaw`."""
+        """Returns the times and their buckets, which do not change until `thaw`."""
         self._owned = set()
         return list(self._buckets), list(self._buckets.values())
 
     def thaw(self) -> None:
-        """No snapshot is running any more. Thread: any."""
+        """Ends copy on write: no snapshot is running any more. Thread: any."""
         self._owned = None

@@ -1,6 +1,6 @@
-"""What a type of state looked like when it was written, and how its values become those of today's type.
+"""Describes the types of stored values, and converts stored values to the current type of their state.
 
-A description is plain JSON, so that it can be read without the user's classes:
+A description is plain JSON, so it can be read without the user's classes:
 
 | type | description |
 |---|---|
@@ -13,7 +13,8 @@ A description is plain JSON, so that it can be read without the user's classes:
 | pickled objects, or no declared type | `{"type": "PICKLED"}` |
 
 Source: org.apache.flink.api.common.typeutils.{TypeSerializerSnapshot,TypeSerializerSchemaCompatibility}. Differs: a
-value is converted when its state is asked for, whatever the backend; Flink's heap backend converts at the next write.
+value is converted when the operator requests its state, in every backend. Flink's heap backend converts a value at its
+next write.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ from flinkpy.common.composite_typeinfo import (
 )
 from flinkpy.common.types import Row, row_of
 
-#: JSON.
+#: The JSON description of a type.
 TypeDescription = dict[str, Any]
-#: A stored value to one of today's type.
+#: Converts a stored value to the current type.
 Conversion = Callable[[Any], Any]
 
 PICKLED: TypeDescription = {"type": "PICKLED"}
 
-#: From each type, the wider ones: every value of the former is one of the latter.
+#: For each type the wider types, which contain all its values.
 _WIDER = {
     "BYTE": ("SHORT", "INT", "LONG"),
     "SHORT": ("INT", "LONG"),
@@ -60,10 +61,10 @@ _TIME_TYPES = {DateTypeInfo: "SQL_DATE", TimeTypeInfo: "SQL_TIME", TimestampType
 
 
 class IncompatibleTypeError(Exception):
-    """Internal: becomes a StateMigrationError that names operator and state too.
+    """The types are not compatible. Callers turn it into a StateMigrationError that names the operator and the state.
 
     Attributes:
-        field: dotted path, empty for the whole value.
+        field: the dotted path of the field; empty for the whole value.
     """
 
     def __init__(self, field: str, reason: str) -> None:
@@ -73,7 +74,7 @@ class IncompatibleTypeError(Exception):
 
 
 def describe_type(type_info: Any) -> TypeDescription:
-    """`type_info`: TypeInformation, or None for any Python object."""
+    """Returns the description of a TypeInformation, or of None for any Python object."""
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         return PICKLED
     if isinstance(type_info, ExternalTypeInfo):
@@ -105,7 +106,7 @@ def describe_type(type_info: Any) -> TypeDescription:
 
 
 def show_type(description: TypeDescription) -> str:
-    """For messages: `ROW<id LONG, name STRING>`."""
+    """Returns the description as text for messages, such as `ROW<id LONG, name STRING>`."""
     kind = description["type"]
     if kind == "ROW":
         return f"ROW<{', '.join(f'{name} {show_type(field)}' for name, field in description['fields'])}>"
@@ -128,20 +129,21 @@ def conversion_between(
     renamed: Mapping[str, str] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> Conversion | None:
-    """How a value written as `stored` becomes one of `wanted`; None where it is one already.
+    """Returns the conversion of a value of the type `stored` to the type `wanted`; None if no conversion is needed.
 
     Args:
-        renamed: old to new name of fields; of a row in a row as dotted paths, in today's names but for the old one.
-        defaults: of fields that are new, by (dotted) name; the others are None.
+        renamed: the old and new names of fields. A field of a nested row is a dotted path. Except for the old name
+            itself, the path consists of the current names.
+        defaults: the values of new fields by (dotted) name. New fields without a default are None.
 
     Raises:
-        IncompatibleTypeError: there is no way.
+        IncompatibleTypeError: the value cannot be converted.
     """
     return _Converter(renamed or {}, defaults or {}).between(stored, wanted, "")
 
 
 def _holds_decimals(wanted: TypeDescription, stored: TypeDescription) -> bool:
-    """Whether there is room for as many digits on both sides of the point."""
+    """True if `wanted` has at least as many digits as `stored` on both sides of the decimal point."""
     more = wanted["scale"] - stored["scale"]
     return more >= 0 and wanted["precision"] - stored["precision"] >= more
 
@@ -182,10 +184,10 @@ class _Converter:
         for old, new in self._renamed.items():
             way, _, name = old.rpartition(".")
             new_name = new.rpartition(".")[2]
-            # Values that have the new name already were written after the renaming.
+            # Values with the new name were written after the renaming.
             if way == path and name in stored_names and new_name not in stored_names:
                 if new_name in renamed.values():
-                    raise IncompatibleTypeError(prefix + new_name, "two fields are renamed to it")
+                    raise IncompatibleTypeError(prefix + new_name, "two fields are renamed to this name")
                 renamed[name] = new_name
         positions = {renamed.get(name, name): position for position, name in enumerate(stored_names)}
         plan: list[tuple[int | None, Any]] = []
@@ -204,7 +206,7 @@ class _Converter:
         return _RowConversion(stored_names, names, plan)
 
     def _tuples(self, stored: list[Any], wanted: list[Any], path: str) -> Conversion | None:
-        """Tuples have positions only: fields are added and removed at the end."""
+        """Returns the conversion of tuples. Fields have no names, so they are added and removed at the end only."""
         prefix = f"{path}." if path else ""
         converts = [
             self.between(old, new, f"{prefix}f{position}") for position, (old, new) in enumerate(zip(stored, wanted))
@@ -223,7 +225,7 @@ class _Converter:
 
 
 class _RowConversion:
-    """Rows, and what users keep for rows: dicts, and plain sequences in the order of the fields."""
+    """Converts rows, and the values that users store as rows: dicts, and sequences in the order of the fields."""
 
     def __init__(self, stored: list[str], wanted: list[str], plan: list[tuple[int | None, Any]]) -> None:
         self._stored = stored
@@ -240,7 +242,7 @@ class _RowConversion:
         if isinstance(value, dict):
             return dict(zip(self._wanted, self._converted([value.get(name) for name in self._stored])))
         if not isinstance(value, list | tuple):
-            raise TypeError(f"a {type(value).__name__} is no row")
+            raise TypeError(f"a {type(value).__name__} is not a row")
         fields = self._converted(value)
         return fields if isinstance(value, list) else tuple(fields)
 

@@ -1,8 +1,8 @@
-"""WindowTable: accumulators of entries that are a key and times; the state of windows over columns.
+"""WindowTable: accumulators by key and window times. It is the state of column-wise window operators.
 
-An entry has a slot. Entries die when no window needs them any more; when most slots are dead the rest move together, so
-that memory follows what is alive. In a snapshot an entry is the key columns, the times, and the columns of the
-accumulators; its key group is that of the key.
+Each entry has a slot. An entry dies when no window needs it any more. When most slots are dead, the table is compacted,
+so that its memory follows the number of live entries. In a snapshot an entry consists of the key columns, the times,
+and the columns of the accumulators. Its key group is the key group of its key.
 """
 
 from __future__ import annotations
@@ -18,58 +18,58 @@ from flinkpy.state.key_slots import KeySlots
 from flinkpy.state.meta_info import StateMetaInfo
 
 _MIN_CAPACITY = 1 << 10
-#: Fewer dead slots than this are left where they are.
+#: A table with fewer dead slots is not compacted.
 _MIN_DEAD = 1 << 12
 NO_SLOTS = np.empty(0, dtype=np.int64)
 
 
 class WindowTable(ABC):
-    """Thread: task thread. Slots are valid until entries are dropped."""
+    """Base class of PaneTable and SessionTable. Slots are valid until entries are dropped. Thread: task thread."""
 
     def __init__(self, layout: TableLayout) -> None:
         self.layout = layout
         self.accumulators = layout.create_accumulators()
-        #: Of every slot, the live and the dead.
+        #: The number of the key of each slot, including dead slots.
         self._key_of_slot = NO_SLOTS
         self._times = [NO_SLOTS] * layout.namespaces
         self._size = 0
         self._dead = 0
         self._keys = KeySlots(list(layout.key_types))
-        #: Another one whenever keys get other numbers.
+        #: Changes whenever the keys are renumbered.
         self.key_numbering = 0
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
     @property
     def size(self) -> int:
-        """Number of live entries."""
+        """The number of live entries."""
         return self._size - self._dead
 
     @property
     def num_keys(self) -> int:
-        """The numbers of keys are below it."""
+        """The number of keys. The numbers of keys are below it."""
         return self._keys.size
 
     def key_numbers(self, slots: np.ndarray) -> np.ndarray:
-        """int64[n]: the number of each slot's key."""
+        """Returns int64[n]: the number of each slot's key."""
         return self._key_of_slot.take(slots)
 
     def keys(self, numbers: np.ndarray) -> list[pa.Array]:
-        """Per key column, the values of the keys with these numbers."""
+        """Returns the key columns of the keys with these numbers."""
         return self._keys.take(numbers)
 
     def results(self, slots: np.ndarray) -> list[pa.Array]:
-        """Per aggregate, the result of each of the slots."""
+        """Returns one column per aggregate with the results of the slots."""
         return [accumulator.results(slots) for accumulator in self.accumulators]
 
     @abstractmethod
     def live_slots(self) -> np.ndarray:
-        """In ascending order."""
+        """Returns the live slots in ascending order."""
 
     # -- slots -------------------------------------------------------------------------------------------------------
 
     def _append(self, keys: np.ndarray, times: list[np.ndarray]) -> np.ndarray:
-        """Slots for new entries of these keys and times."""
+        """Assigns slots to new entries with these keys and times."""
         first, end = self._size, self._size + len(keys)
         self._key_of_slot = with_room(self._key_of_slot, end)
         self._key_of_slot[first:end] = keys
@@ -82,22 +82,25 @@ class WindowTable(ABC):
         return np.arange(first, end)
 
     def changed(self, slots: np.ndarray) -> None:
-        """These entries are not what they were."""
+        """Called when these entries have changed."""
         return
 
     def dropped(self, slots: np.ndarray) -> None:
-        """These entries are dead from now on; `live_slots` leaves them out."""
+        """Called when these entries die. `live_slots` leaves them out from now on."""
         self._dead += len(slots)
 
     def _compact_if_sparse(self) -> bool:
-        """Whether it was."""
+        """Compacts the table if most of its slots are dead. Returns True if it did."""
         is_sparse = self._dead >= _MIN_DEAD and 2 * self._dead > self._size
         if is_sparse:
             self.keep(self.live_slots())
         return is_sparse
 
     def keep(self, slots: np.ndarray, may_drop_keys: bool = True) -> None:
-        """Number slots, and where most keys are gone also the keys, anew. `slots`: all that are alive."""
+        """Keeps only these slots, which are all live ones, and renumbers them.
+
+        If most keys are unused, it renumbers the keys too, unless `may_drop_keys` is False.
+        """
         keys = self._key_of_slot.take(slots)
         self._times = [times.take(slots) for times in self._times]
         if len(slots) < self._size:
@@ -111,10 +114,10 @@ class WindowTable(ABC):
 
     @abstractmethod
     def _index_all(self) -> None:
-        """All slots below the size are alive: find them anew by their keys and times."""
+        """Rebuilds the index from keys and times to slots. All slots below the size are live."""
 
     def _keep_keys(self, keys: np.ndarray) -> np.ndarray:
-        """The new numbers of the keys."""
+        """Drops unused keys if they are the majority. Returns the new numbers of `keys`."""
         is_used = np.zeros(self._keys.size, dtype=bool)
         is_used[keys] = True
         used = np.flatnonzero(is_used)
@@ -133,7 +136,7 @@ class WindowTable(ABC):
         if self._dead:
             self.keep(self.live_slots())
         size = self._size
-        return FrozenEntries(
+        return FrozenWindowTable(
             meta,
             self._keys.key_chunks(),
             self._key_of_slot[:size].copy(),
@@ -142,12 +145,12 @@ class WindowTable(ABC):
         )
 
     def restore(self, data: bytes) -> None:
-        """Add what `freeze` wrote; its entries must not be there yet."""
+        """Adds a stored table. Its entries must be new."""
         for batch in pa.ipc.open_stream(data):
             self.restore_batch(batch)
 
     def restore_batch(self, batch: pa.RecordBatch) -> np.ndarray:
-        """Add key columns, times, and columns of the accumulators; returns the slots."""
+        """Adds entries, given as key columns, times, and columns of the accumulators. Returns their slots."""
         columns = batch.columns
         width = len(self.layout.key_types)
         end = width + self.layout.namespaces
@@ -159,11 +162,11 @@ class WindowTable(ABC):
 
     @abstractmethod
     def _restore_entries(self, key_columns: list[pa.Array], times: list[np.ndarray]) -> np.ndarray:
-        """Slots for these entries, which are new."""
+        """Assigns slots to these new entries."""
 
 
-class FrozenEntries(FrozenTable):
-    """Copies of a table's columns; the keys are put to their entries when it is written."""
+class FrozenWindowTable(FrozenTable):
+    """Copies of a window table's columns. The key columns of the entries are made when it is written."""
 
     def __init__(
         self,
@@ -187,7 +190,7 @@ class FrozenEntries(FrozenTable):
 
 
 def with_room(values: np.ndarray, size: int) -> np.ndarray:
-    """At least doubled where it is too short, so that growing costs a constant per entry."""
+    """Returns an array of at least that size. The size at least doubles, so growing costs a constant per entry."""
     if size <= len(values):
         return values
     grown = np.empty(max(size, 2 * len(values), _MIN_CAPACITY), dtype=values.dtype)

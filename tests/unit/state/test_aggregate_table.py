@@ -126,9 +126,9 @@ def test_other_columns_are_refused_by_name(files):
         changed = aggregates()
         changed[2] = AggregateColumn("MAX", pa.int64())
         restored.aggregate_table("t", KEYS, changed)
-    with pytest.raises(StateMigrationError, match="there were 11 aggregates and are 1 now"):
+    with pytest.raises(StateMigrationError, match="stored with 11 aggregates and now has 1"):
         restored.aggregate_table("t", KEYS, aggregates()[:1])
-    with pytest.raises(StateRestoreError, match="it was written as a table state and is asked for as a value state"):
+    with pytest.raises(StateRestoreError, match="it was stored as a table state and is requested as a value state"):
         restored.value_state(ValueStateDescriptor("t", Types.INT()))
     assert table_of(restored).size == 4
 
@@ -136,5 +136,5 @@ def test_other_columns_are_refused_by_name(files):
 def test_a_name_is_a_table_or_a_state():
     backend = HeapKeyedStateBackend(parameters())
     table_of(backend)
-    with pytest.raises(UnsupportedOperationError, match="'t' is a table state already"):
+    with pytest.raises(UnsupportedOperationError, match="'t' is already a table state"):
         backend.value_state(ValueStateDescriptor("t", Types.INT()))

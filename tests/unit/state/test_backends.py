@@ -248,7 +248,9 @@ def test_states_are_apart_by_key_and_by_name(backend):
 def test_a_name_belongs_to_one_kind_of_state(backend):
     backend.value_state(VALUE)
 
-    with pytest.raises(UnsupportedOperationError, match="'v' is a value state already, not a list state"):
+    with pytest.raises(
+        UnsupportedOperationError, match="'v' is already a value state; it cannot be requested as a list state"
+    ):
         backend.list_state(ListStateDescriptor("v", Types.INT()))
 
 
@@ -420,7 +422,7 @@ def test_another_kind_of_state_is_refused(backend, files, make):
     kind = "rocksdb" if "rocksdb" in type(backend).__module__ else "hashmap"
     restored = make(kind, written(backend, files))
 
-    with pytest.raises(StateRestoreError, match="'v': it was written as a value state and is asked for as a list"):
+    with pytest.raises(StateRestoreError, match="'v': it was stored as a value state and is requested as a list"):
         restored.list_state(ListStateDescriptor("v", Types.INT()))
 
 

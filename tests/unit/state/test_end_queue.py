@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flinkpy.state.end_queue import EndQueue
+from flinkpy.state.session_table import EndQueue
 
 #: Either ends that are added, or an end up to which slots are taken.
 steps = st.lists(st.one_of(st.lists(st.integers(0, 50), max_size=6), st.integers(0, 50)), max_size=40)

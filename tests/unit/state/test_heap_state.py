@@ -80,7 +80,9 @@ def test_states_are_apart_by_key_and_by_name(backend):
 def test_a_name_belongs_to_one_kind_of_state(backend):
     backend.value_state(ValueStateDescriptor("s", Types.INT()))
 
-    with pytest.raises(UnsupportedOperationError, match="'s' is a value state already, not a list state"):
+    with pytest.raises(
+        UnsupportedOperationError, match="'s' is already a value state; it cannot be requested as a list state"
+    ):
         backend.list_state(ListStateDescriptor("s", Types.INT()))
 
 
@@ -94,5 +96,8 @@ def test_operator_state_belongs_to_the_subtask():
 
     assert backend.get_list_state(ListStateDescriptor("offsets", Types.LONG())).get() == [1, 2]
     assert ("a" in rules, rules.get("c"), rules.items()) == (True, None, [("a", "b")])
-    with pytest.raises(UnsupportedOperationError, match="'offsets' is SPLIT_DISTRIBUTE already, not UNION"):
+    with pytest.raises(
+        UnsupportedOperationError,
+        match="'offsets' is already a SPLIT_DISTRIBUTE state; it cannot be requested as UNION",
+    ):
         backend.get_union_list_state(ListStateDescriptor("offsets", Types.LONG()))

@@ -112,7 +112,7 @@ def test_another_max_parallelism_is_refused(files):
 def test_a_newer_format_is_refused(files):
     handle = written(files)
     files.damage(handle.key_groups.file, lambda data: data[:8] + b"\x07" + data[9:])
-    with pytest.raises(StateRestoreError, match="memory:0: written in format 7 by a newer release"):
+    with pytest.raises(StateRestoreError, match="memory:0: a newer release wrote the file in format 7"):
         restored(files, handle)
 
 
@@ -128,7 +128,7 @@ def test_a_damaged_file_is_refused(files, damage):
 
 def test_state_of_rocksdb_in_its_own_format_is_refused(files):
     handle = checkpoint_pb2.KeyedStateHandle(incremental=checkpoint_pb2.IncrementalKeyedStateHandle(backend_id="x"))
-    with pytest.raises(StateRestoreError, match=r"'count words'.*written by the backend 'rocksdb'"):
+    with pytest.raises(StateRestoreError, match=r"'count words'.*native format of the backend 'rocksdb'"):
         restored(files, handle)
 
 
@@ -147,7 +147,7 @@ def test_a_failed_write_leaves_nothing_behind(files):
 def test_a_key_of_another_subtask_is_an_error(files):
     backend = HeapKeyedStateBackend(parameters(key_groups=KeyGroupRange(0, 63)))
     backend.value_state(VALUE).table.update({key: key for key in range(100)})
-    with pytest.raises(StateRestoreError, match=r"state 'v': [0-9]+ keys are not of key groups 0 to 63"):
+    with pytest.raises(StateRestoreError, match=r"state 'v': [0-9]+ keys are not in the key groups 0 to 63"):
         backend.snapshot(1, OPTIONS).write(files)
 
 

@@ -129,7 +129,7 @@ def test_another_mode_is_refused(files):
     backend.get_list_state(LIST).add(1)
     again = restored(files, written(backend, files))
 
-    with pytest.raises(StateRestoreError, match="'list': it was written as SPLIT_DISTRIBUTE and is asked for as UNION"):
+    with pytest.raises(StateRestoreError, match="'list': it was stored as SPLIT_DISTRIBUTE and is requested as UNION"):
         again.get_union_list_state(LIST)
 
 
@@ -161,5 +161,5 @@ def test_a_newer_format_is_refused(files):
     backend.get_list_state(LIST).add(1)
     handle = written(backend, files)
     files.damage(handle.file, lambda data: data[:8] + b"\x09" + data[9:])
-    with pytest.raises(StateRestoreError, match="memory:0: written in format 9 by a newer release"):
+    with pytest.raises(StateRestoreError, match="memory:0: a newer release wrote the file in format 9"):
         restored(files, handle)

@@ -151,23 +151,25 @@ def test_keys_of_a_map_state_do_not_change_their_type(files):
 
 def test_a_value_that_is_not_of_its_declared_type_is_named(files):
     new = Types.ROW_NAMED(["id"], [Types.INT()])
-    with pytest.raises(StateMigrationError, match="state 's': the stored value 'oops' is not of the type"):
+    with pytest.raises(
+        StateMigrationError, match="state 's': the stored value 'oops' does not match its declared type"
+    ):
         evolved(files, PERSON, "oops", Types.ROW_NAMED(["name", "x", "id"], [Types.STRING(), Types.INT(), Types.INT()]))
     assert evolved(files, PERSON, Row(id=1, name="Ann"), new) == Row(id=1)
 
 
 def test_another_kind_of_state_is_refused(files):
     handle = written(files, ValueStateDescriptor("s", Types.INT()), 1)
-    with pytest.raises(
-        StateRestoreError, match="state 's': it was written as a value state and is asked for as a list"
-    ):
+    with pytest.raises(StateRestoreError, match="state 's': it was stored as a value state and is requested as a list"):
         read(files, handle, ListStateDescriptor("s", Types.INT()))
 
 
 def test_another_type_of_key_is_refused(files):
     handle = written(files, ValueStateDescriptor("s", Types.INT()), 1, key_type=Types.STRING())
     assert read(files, handle, ValueStateDescriptor("s", Types.INT()), key_type=None) == 1
-    with pytest.raises(StateMigrationError, match="operator 'count words': the type of the key was STRING and is LONG"):
+    with pytest.raises(
+        StateMigrationError, match="operator 'count words': the keys were stored as STRING and now have the type LONG"
+    ):
         read(files, handle, ValueStateDescriptor("s", Types.INT()), key_type=Types.LONG())
 
 

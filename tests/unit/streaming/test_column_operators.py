@@ -153,7 +153,7 @@ def test_rows_of_a_declared_type_become_columns():
 def test_unsupported_column_aggregation_is_refused_clearly():
     with pytest.raises(UnsupportedOperationError, match="aggregate function 'MEDIAN'"):
         aggregate(("k",), "FINAL", A("x", "MEDIAN", "v")).process(columns(k=[1], v=[1]))
-    with pytest.raises(UnsupportedOperationError, match="column of numbers, not string"):
+    with pytest.raises(UnsupportedOperationError, match="numeric column, not string"):
         aggregate(("k",), "FINAL", A("x", "SUM", "v")).process(columns(k=[1], v=["a"]))
     with pytest.raises(TypeMismatchError, match="no column 'w'"):
         aggregate(("k",), "FINAL", A("x", "SUM", "w")).process(columns(k=[1], v=[1]))

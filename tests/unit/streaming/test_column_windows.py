@@ -344,7 +344,7 @@ def test_state_of_another_kind_of_window_is_not_restored():
     engine = Engine(window_spec(**TUMBLING))
     engine.add([("a", 1, 1)])
     engine.spec = window_spec(**SESSIONS)
-    with pytest.raises(StateMigrationError, match="1 times of windows and have 2 now"):
+    with pytest.raises(StateMigrationError, match="1 window times and now have 2"):
         engine.restart()
 
 

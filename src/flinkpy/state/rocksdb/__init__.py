@@ -1,4 +1,4 @@
-"""Keyed state in RocksDB, on local disk: for state larger than memory, and for incremental checkpoints.
+"""Keyed state in RocksDB on local disk, for state larger than memory and for incremental checkpoints.
 
-How keys, values and files are laid out, and why: docs/decisions/0006-rocksdb-layout.md.
+docs/decisions/0006-rocksdb-layout.md describes the layout of keys, values and files, with its reasons.
 """

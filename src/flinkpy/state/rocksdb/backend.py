@@ -20,6 +20,7 @@ from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import StateBackendError
 from flinkpy.state.aggregate_table import AggregateTable, TableLayout
 from flinkpy.state.backend import KeyedStateBackend, KeyedStateBackendParameters
+from flinkpy.state.checkpoint_streams import StateSnapshot
 from flinkpy.state.meta_info import (
     AGGREGATING,
     LIST,
@@ -32,7 +33,6 @@ from flinkpy.state.meta_info import (
     ttl_config_of,
 )
 from flinkpy.state.pane_table import PaneTable
-from flinkpy.state.rocksdb.aggregate_table import RocksDBAggregateTable
 from flinkpy.state.rocksdb.cached_state import CachedState
 from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix, decode_state_key
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
@@ -42,16 +42,18 @@ from flinkpy.state.rocksdb.restore import restore
 from flinkpy.state.rocksdb.settings import BLOB_GC_START, BLOB_GC_STOP, RocksDBSettings
 from flinkpy.state.rocksdb.single_states import RocksDBAggregatingState, RocksDBReducingState, RocksDBValueState
 from flinkpy.state.rocksdb.snapshots import CanonicalSnapshot, Handles, NativeSnapshot
+from flinkpy.state.rocksdb.tables import RocksDBAggregateTable, RocksDBPaneTable, RocksDBSessionTable
 from flinkpy.state.rocksdb.timer_queue import RocksDBTimerQueue
-from flinkpy.state.rocksdb.ttl_sweep import ExpiredStateSweep
 from flinkpy.state.rocksdb.value_codec import decode, encode, freeze
-from flinkpy.state.rocksdb.window_tables import RocksDBPaneTable, RocksDBSessionTable
 from flinkpy.state.session_table import SessionTable
-from flinkpy.state.snapshot import StateSnapshot
 from flinkpy.state.type_snapshot import PICKLED, Conversion, describe_type
 
 if TYPE_CHECKING:
     from flinkpy.state.aggregate_table import AggregateColumn
+from collections.abc import Callable
+
+from flinkpy.state.key_context import KeyContext
+from flinkpy.state.rocksdb.database import RocksDatabase
 
 _SAVEPOINTS = (
     checkpoint_pb2.SAVEPOINT,
@@ -60,13 +62,86 @@ _SAVEPOINTS = (
 )
 
 
-class RocksDBKeyedStateBackend(KeyedStateBackend):
-    """Values are stored when they are given to the state: changing one afterwards changes nothing.
+_ACCESSES_PER_KEY = 10
 
-    Raises: what `restore.restore` raises; UnsupportedOperationError where rocksdict is not installed.
+
+class ExpiredStateSweep:
+    """Removes expired values of a state, a few keys at a time, while the state is used. Thread: task thread.
+
+    `on_access` is called at each access to the state. Rocksdict has no compaction filters, which Flink uses, so the
+    task thread checks the keys in rounds, one key per `_ACCESSES_PER_KEY` accesses.
+
+    Source: org.apache.flink.state.rocksdb.ttl.RocksDbTtlCompactFiltersManager.
+
+    Args:
+        state_id: the number of the state in the database.
+        clean: removes the expired values of the current key.
+        accesses_per_step: the number of accesses between two steps.
     """
 
-    #: Going round the keys would read the whole database again and again.
+    def __init__(
+        self,
+        database: RocksDatabase,
+        state_id: int,
+        key_groups: range,
+        context: KeyContext,
+        clean: Callable[[], None],
+        accesses_per_step: int,
+    ) -> None:
+        self._database = database
+        self._state_id = state_id
+        self._key_groups = key_groups
+        self._context = context
+        self._clean = clean
+        self._accesses_per_step = accesses_per_step
+        self._accesses = 0
+        self._keys = self._round()
+
+    def on_access(self) -> None:
+        self._accesses += 1
+        if self._accesses >= self._accesses_per_step:
+            self._accesses = 0
+            self._step(max(1, self._accesses_per_step // _ACCESSES_PER_KEY))
+
+    def _step(self, size: int) -> None:
+        """Checks `size` keys. After the last key of the state, the next step begins a new round."""
+        context = self._context
+        current = context.key
+        try:
+            for _ in range(size):
+                key = next(self._keys, self)
+                if key is self:
+                    self._keys = self._round()
+                    return
+                context.key = key
+                self._clean()
+        finally:
+            context.key = current
+
+    def _round(self) -> Iterator[Any]:
+        """Yields each key in the database. Seeks each one anew, because an iterator would pin files for a round."""
+        for key_group in self._key_groups:
+            prefix = PREFIX.pack(key_group, self._state_id)
+            begin: bytes | None = prefix
+            end = after_prefix(prefix)
+            while begin is not None:
+                pair = next(self._database.scan(begin, end), None)
+                if pair is None:
+                    break
+                key, stop = decode_state_key(pair[0], PREFIX.size)
+                begin = after_prefix(pair[0][:stop])
+                yield key
+
+
+class RocksDBKeyedStateBackend(KeyedStateBackend):
+    """Keeps state in a RocksDB database.
+
+    A value is stored when it is given to the state. A later change of the object does not change the state.
+
+    Raises: see `restore.restore`. UnsupportedOperationError if rocksdict is not installed.
+    """
+
+    #: Rounds over all keys would read the whole database again and again.
     cleans_incrementally = False
 
     def __init__(self, parameters: KeyedStateBackendParameters) -> None:
@@ -85,11 +160,11 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._queues: dict[str, RocksDBTimerQueue] = {}
         self._rocksdb_tables: dict[str, RocksDBAggregateTable | RocksDBPaneTable | RocksDBSessionTable] = {}
         self._collects_blobs = False
-        #: Guards the next two, which snapshots change from their own thread.
+        #: Guards `_uploaded` and `_unconfirmed`, which snapshots change from their own threads.
         self._lock = threading.Lock()
-        #: Files of the last checkpoint that is known to be complete.
+        #: The files of the last checkpoint that is known to be complete.
         self._uploaded: Handles = restored.files
-        #: Files of checkpoints that are written and not known to be complete, by checkpoint.
+        #: The files of checkpoints that are written but not known to be complete, by checkpoint id.
         self._unconfirmed: dict[int, Handles] = {}
 
     def _create_directory(self) -> Path:
@@ -97,9 +172,12 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         name = f"rocksdb-{self._backend_id}"
         if not parents and self.parameters.directory is None:
             return Path(tempfile.mkdtemp(prefix="flinkpy-rocksdb-"))
-        # Operators are spread over the directories, which are usually disks.
-        chosen = parents[zlib.crc32(self._backend_id.encode()) % len(parents)] if parents else None
-        directory = (Path(chosen) if chosen is not None else self.parameters.directory or Path()) / name
+        if parents:
+            # Distributes the operators over the directories, which are usually on different disks.
+            parent = Path(parents[zlib.crc32(self._backend_id.encode()) % len(parents)])
+        else:
+            parent = self.parameters.directory or Path()
+        directory = parent / name
         try:
             directory.mkdir(parents=True, mode=0o700)
         except OSError as error:
@@ -146,7 +224,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return state
 
     def _claim(self, meta: StateMetaInfo, descriptor: Any) -> int:
-        """The number of the state, with what was restored of it converted to today's type."""
+        """Returns the number of the state. Converts its restored entries to the current type."""
         operator_name, now_ms = self.parameters.operator_name, self.parameters.clock.now_ms
         stored = self._registry.find(meta.name, timers=False)
         conversions = [
@@ -165,7 +243,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return target
 
     def _rewrite(self, source: int, target: int, kind: str, convert: Conversion | None) -> None:
-        """Move all entries of state `source` to state `target`, each element converted."""
+        """Moves all entries of the state `source` to the state `target`, and converts each element."""
         view = self._database.view()
         try:
             for key_group in self._key_groups:
@@ -218,7 +296,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return table
 
     def _table_codec(self, name: str, layout: TableLayout) -> StateKeyCodec:
-        """Of the table's entries, with those of all that is restored of it under one number."""
+        """Returns the codec for the table's keys. Moves all its restored entries to one number."""
         stored = self._registry.find(name, timers=False)
         for state_id in stored:
             layout.check_restored(self._registry.states[state_id], self.parameters.operator_name)
@@ -234,11 +312,12 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             yield from self._keys_of(state_id)
 
     def _keys_of(self, state_id: int) -> Iterator[Any]:
-        """Each once, though a list or a map has several entries."""
+        """Yields each key of a state once. A list or a map has several database entries per key."""
         for data, end in self._distinct(state_id):
             yield decode_state_key(data[:end], PREFIX.size)[0]
 
     def _distinct(self, state_id: int) -> Iterator[tuple[bytes, int]]:
+        """Yields the first database key of each key of a state, and the end of the key in it."""
         last = b""
         for key_group in self._key_groups:
             prefix = PREFIX.pack(key_group, state_id)
@@ -261,7 +340,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return entries
 
     def _spill(self) -> None:
-        """Everything in memory to the database."""
+        """Writes all changes in memory to the database."""
         for state in self._caches.values():
             state.spill()
         for queue in self._queues.values():
@@ -278,7 +357,11 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         key_type = self.parameters.key_type
         header = self._registry.header(self.max_parallelism, None if key_type is None else describe_type(key_type))
         is_savepoint = options.kind in _SAVEPOINTS
-        if options.format != checkpoint_pb2.NATIVE if is_savepoint else not self._settings.is_incremental:
+        if is_savepoint:
+            is_canonical = options.format != checkpoint_pb2.NATIVE
+        else:
+            is_canonical = not self._settings.is_incremental
+        if is_canonical:
             ttl = {name: ttl for name, ttl in self.time_to_live.items() if ttl.cleans_snapshots}
             return CanonicalSnapshot(self._database.view(), header, self._registry.states, self.key_group_range, ttl)
         self._collect_blobs()
@@ -295,10 +378,10 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         )
 
     def _reusable(self, options: checkpoint_pb2.CheckpointOptions) -> Handles:
-        """Uploaded files that the checkpoint may use.
+        """Returns the uploaded files that the checkpoint may use.
 
-        After a restore these may be files of another job, or of a savepoint, which somebody else may delete. Only what
-        lies where this job's shared files lie is the job's own.
+        After a restore they may be files of another job or of a savepoint, which others may delete. The job only owns
+        the files in its directory of shared files.
         """
         owned = options.location.shared_directory.rstrip("/")
         if not owned:
@@ -307,7 +390,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             return {name: handle for name, handle in self._uploaded.items() if handle.path.startswith(f"{owned}/")}
 
     def _on_written(self, checkpoint_id: int, files: Handles) -> None:
-        """Thread: any."""
+        """Called when the files of a checkpoint have been written. Thread: any."""
         with self._lock:
             self._unconfirmed[checkpoint_id] = files
 
@@ -316,7 +399,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             files = self._unconfirmed.pop(checkpoint_id, None)
             if files is not None:
                 self._uploaded = files
-            # Those before are subsumed; their files may be gone.
+            # Earlier checkpoints are subsumed, so their files may have been deleted.
             for earlier in [known for known in self._unconfirmed if known < checkpoint_id]:
                 del self._unconfirmed[earlier]
 
@@ -325,16 +408,20 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             self._unconfirmed.pop(checkpoint_id, None)
 
     def _collect_blobs(self) -> None:
-        """Garbage collection of blob files writes live values again, so it runs only where there is much garbage."""
+        """Switches the garbage collection of blob files on or off.
+
+        The collection rewrites live values, so it only runs while there is much garbage.
+        """
         total = self._database.property("rocksdb.live-blob-file-size")
         garbage = self._database.property("rocksdb.live-blob-file-garbage-size")
-        wanted = total > 0 and garbage > total * (BLOB_GC_STOP if self._collects_blobs else BLOB_GC_START)
+        threshold = BLOB_GC_STOP if self._collects_blobs else BLOB_GC_START
+        wanted = total > 0 and garbage > total * threshold
         if wanted is not self._collects_blobs:
             self._collects_blobs = wanted
             self._database.set_options({"enable_blob_garbage_collection": str(wanted).lower()})
 
     def close(self) -> None:
-        """The files stay until the snapshots that read them are released."""
+        """See the base class. The files stay until the snapshots that read them are released."""
         self._caches.clear()
         self._queues.clear()
         self._rocksdb_tables.clear()
@@ -346,7 +433,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
 
 
 def _converted(value: bytes, kind: str, convert: Conversion | None) -> bytes:
-    """A database value of a state of that kind."""
+    """Returns a database value of a state of that kind with each element converted."""
     if convert is None:
         return value
     if kind == LIST:

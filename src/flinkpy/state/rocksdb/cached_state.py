@@ -1,8 +1,9 @@
-"""CachedState: what was lately read or written of one state stays in memory, by key, in three generations.
+"""CachedState: the cache of one state in RocksDB. It holds recently used entries by key, in three generations.
 
-`dirty` is what the database does not have yet. When it is full it is written, in one batch in order of key, and becomes
-`clean`; what was clean becomes `old`, what was old is forgotten. What is read joins `clean`. A key is looked up in
-`dirty`, `clean`, `old`, and then in the database; so what is found first is the newest, and keys in use stay.
+`dirty` holds the changes that the database does not have yet. When it is full, it is written in one batch in the order
+of the keys and becomes `clean`. The former `clean` becomes `old`, and the former `old` is dropped. Entries that were
+read from the database are added to `clean`. A lookup goes through `dirty`, `clean`, `old` and the database in this
+order. So it finds the newest entry first, and keys in use stay in memory.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from flinkpy.state.backend import KeyContext
 from flinkpy.state.rocksdb.database import RocksDatabase
 from flinkpy.state.rocksdb.key_codec import StateKeyCodec
 
-#: Keys of one generation; some 10 MB where keys and values are small.
+#: The maximum number of keys of a generation: about 10 MB if keys and values are small.
 MAX_GENERATION = 65_536
 MISSING: Any = object()
 
 
 class CachedState(ABC):
-    """Thread: task thread.
+    """Base class of the states of the backend. Thread: task thread.
 
     Args:
-        max_dirty_bytes: of values that are held as bytes, before they are written.
+        max_dirty_bytes: the total size at which values held as bytes are written.
     """
 
     __slots__ = ("_bytes", "_clean", "_context", "_database", "_dirty", "_keys", "_max_dirty_bytes", "_old")
@@ -37,11 +38,11 @@ class CachedState(ABC):
         self._dirty: dict[Any, Any] = {}
         self._clean: dict[Any, Any] = {}
         self._old: dict[Any, Any] = {}
-        #: Of values held as bytes, in dirty and clean.
+        #: The total size of the values held as bytes in `dirty` and `clean`.
         self._bytes = 0
 
     def _find(self, key: Any) -> Any:
-        """What is held for the key; MISSING: nothing."""
+        """Returns the cached entry of the key; MISSING if it is not cached."""
         held = self._dirty.get(key, MISSING)
         if held is MISSING:
             held = self._clean.get(key, MISSING)
@@ -52,14 +53,14 @@ class CachedState(ABC):
         return held
 
     def _remember(self, key: Any, held: Any) -> None:
-        """`held` is what the database has."""
+        """Caches an entry that is in the database."""
         self._clean[key] = held
         if len(self._clean) >= MAX_GENERATION or self._bytes >= self._max_dirty_bytes:
             self._old, self._clean = self._clean, {}
             self._bytes = 0
 
     def spill(self) -> None:
-        """Write what the database does not have."""
+        """Writes the changes to the database."""
         dirty = self._dirty
         if not dirty:
             return
@@ -71,20 +72,20 @@ class CachedState(ABC):
 
     @abstractmethod
     def _write(self, dirty: dict[Any, Any]) -> None:
-        """To the database, in order of key."""
+        """Writes entries to the database in the order of their keys."""
 
     def _kept(self, dirty: dict[Any, Any]) -> dict[Any, Any]:
-        """What stays in memory of what has been written."""
+        """Returns the part of the written entries that stays in memory."""
         return dirty
 
     def forget(self) -> None:
-        """Everything in memory, written or not."""
+        """Drops all entries in memory, including changes that are not written."""
         self._dirty, self._clean, self._old = {}, {}, {}
         self._bytes = 0
 
 
 def in_order(keys: list[bytes], values: Iterable[bytes | None]) -> Iterator[tuple[bytes, bytes | None]]:
-    """Pairs in order of key; the keys are distinct."""
+    """Returns the pairs in the order of the keys, which are distinct."""
     return iter(sorted(zip(keys, values), key=_key_of))
 
 

@@ -1,6 +1,6 @@
-"""RocksDatabase: one database on local disk, with typed errors, and open for as long as somebody reads it.
+"""RocksDatabase: a RocksDB database on local disk, with typed errors. It stays open until its last user releases it.
 
-The write-ahead log is off: what makes state durable are checkpoints, and a database whose process died is never opened
+The write-ahead log is off. Checkpoints make the state durable, and the database of a dead process is never opened
 again.
 """
 
@@ -17,36 +17,36 @@ from typing import Any
 from flinkpy.common.errors import CorruptStateError, FlinkError, StateBackendError
 from flinkpy.state.rocksdb.settings import load_rocksdict
 
-#: Entries per batch that `write` builds between two looks at its size.
+#: The number of entries that `write` adds to a batch between two checks of its size.
 _ENTRIES_PER_LOOK = 256
 Pair = tuple[bytes, bytes]
 
 
 def database_error(error: Exception, doing: str, path: Path) -> FlinkError:
-    """rocksdict raises plain Exceptions; what happened is in the text."""
+    """Returns the typed error for an exception of rocksdict, which only raises Exception with a text."""
     text = str(error)
     if text.startswith("Corruption") or "checksum" in text:
         return CorruptStateError(f"the database {path} is damaged: {text}", details={"path": str(path)})
     hint = " (the disk is full)" if "No space left" in text else ""
-    return StateBackendError(f"the database {path} failed at {doing}{hint}: {text}", details={"path": str(path)})
+    return StateBackendError(f"{doing} the database {path} failed{hint}: {text}", details={"path": str(path)})
 
 
 def remove_directory(directory: Path) -> None:
-    """With all that is in it; and the backend's own directory around it where it was the last in there."""
+    """Removes a directory with its content, and its parent, the directory of the backend, if that becomes empty."""
     shutil.rmtree(directory, ignore_errors=True)
     with suppress(OSError):
         directory.parent.rmdir()
 
 
 class RocksDatabase:
-    """Thread: task thread, but for `DatabaseView`s and `DatabaseFiles`.
+    """A database. Thread: task thread; any for DatabaseView and DatabaseFiles.
 
     Args:
-        directory: of this database alone; removed with everything in it when the last user has let go.
-        options: rocksdict.Options.
+        directory: belongs to this database alone. It is removed when the last user releases the database.
+        options: a rocksdict.Options.
+        write_batch_bytes: the size in bytes at which `write` writes a batch.
 
-    Raises:
-        StateBackendError, CorruptStateError.
+    Raises: StateBackendError, CorruptStateError.
     """
 
     def __init__(self, directory: Path, options: Any, write_batch_bytes: int) -> None:
@@ -56,7 +56,7 @@ class RocksDatabase:
         self._write_batch_bytes = write_batch_bytes
         self._users = 1
         self._lock = threading.Lock()
-        #: Asked for since the last write, so that they are to be linked before the next one.
+        #: The files requested since the last write. They must be linked before the next write.
         self._files: DatabaseFiles | None = None
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -70,13 +70,13 @@ class RocksDatabase:
     # -- life ------------------------------------------------------------------------------------------------------
 
     def retain(self) -> None:
-        """One more user, who calls `release` once. Thread: any."""
+        """Adds a user, which calls `release` once. Thread: any."""
         with self._lock:
             assert self._users, "the database is closed"
             self._users += 1
 
     def release(self) -> None:
-        """Thread: any. The last one closes the database and removes its files."""
+        """Removes a user. The last one closes the database and removes its files. Thread: any."""
         with self._lock:
             self._users -= 1
             if self._users:
@@ -93,7 +93,7 @@ class RocksDatabase:
             raise database_error(error, "reading", self.path) from error
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        """In the order of the keys; where they are sorted they are found twice as fast."""
+        """Returns the values in the order of the keys. Sorted keys are twice as fast."""
         if len(keys) < 2:
             return [self.get(key) for key in keys]
         try:
@@ -102,12 +102,12 @@ class RocksDatabase:
             raise database_error(error, "reading", self.path) from error
 
     def scan(self, lower: bytes, upper: bytes | None) -> Iterator[Pair]:
-        """Pairs with lower <= key < upper in order of key; `upper` None: to the end."""
+        """Yields the pairs with lower <= key < upper in the order of the keys. Without `upper` it goes to the end."""
         return _scan(self._rocksdict, self._db, lower, upper, self.path)
 
     @contextmanager
     def failing(self, doing: str) -> Iterator[None]:
-        """Errors of rocksdict become ours."""
+        """Turns errors of rocksdict into typed errors. `doing` is a verb such as "writing"."""
         try:
             yield
         except FlinkError:
@@ -116,15 +116,15 @@ class RocksDatabase:
             raise database_error(error, doing, self.path) from error
 
     def view(self) -> DatabaseView:
-        """The database as it is now. It has to be closed."""
-        # An iterator sees what there was when it was made. Those of rocksdict's snapshots see what was written since.
+        """Returns a view of the current content. The caller must close it."""
+        # An iterator sees the content at its creation. Iterators of rocksdict's snapshots also see later writes.
         options = self._rocksdict.ReadOptions()
         return DatabaseView(self, self._db.items(read_opt=options), self._db.iter(options))
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def write(self, pairs: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Put each pair; a value of None deletes. In order of key it is several times as fast."""
+        """Writes the pairs. A value of None deletes the key. Sorted keys are several times as fast."""
         self._link_files()
         batch = self._rocksdict.WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
@@ -140,14 +140,14 @@ class RocksDatabase:
                     pending = 0
                     if batch.size_in_bytes() >= self._write_batch_bytes:
                         self._db.write(batch)
-                        # A written batch is consumed.
+                        # A batch can be written only once.
                         batch = self._rocksdict.WriteBatch(raw_mode=True)
                         put, delete = batch.put, batch.delete
             if len(batch):
                 self._db.write(batch)
 
     def put_many(self, keys: list[bytes], values: list[bytes]) -> None:
-        """`write` for pairs of which none deletes."""
+        """Does the same as `write`, for pairs without deletions."""
         self._link_files()
         with self.failing("writing"):
             batch = self._rocksdict.WriteBatch(raw_mode=True)
@@ -162,7 +162,7 @@ class RocksDatabase:
 
     def delete_range(self, lower: bytes, upper: bytes) -> None:
         self._link_files()
-        with self.failing("deleting"):
+        with self.failing("deleting from"):
             batch = self._rocksdict.WriteBatch(raw_mode=True)
             batch.delete_range(lower, upper)
             self._db.write(batch)
@@ -170,41 +170,44 @@ class RocksDatabase:
     # -- files -----------------------------------------------------------------------------------------------------
 
     def files(self, target: Path) -> DatabaseFiles:
-        """The files with all that has been written so far, hard-linked into `target` when they are asked to."""
+        """Returns the files with the current content. They are hard-linked into `target` later."""
         self._link_files()
         self._files = files = DatabaseFiles(self, target)
         return files
 
     def _link_files(self) -> None:
-        """Those that were asked for, where nobody else has: what comes next is not to be in them."""
+        """Links the requested files before a write, which must not be in them, if they are not linked yet."""
         files, self._files = self._files, None
         if files is not None:
             files.link_first()
 
     def link_files_into(self, target: Path) -> None:
-        """Thread: any, while nobody writes. Half of the time is spent on waiting for the disk, without the GIL."""
+        """Flushes the database and hard-links its files. Thread: any, but not during a write.
+
+        Half of the time is spent waiting for the disk without the GIL.
+        """
         with self.failing("flushing"):
             self._db.flush(True)
-        with self.failing("linking its files"):
+        with self.failing("linking the files of"):
             self._rocksdict.Checkpoint(self._db).create_checkpoint(str(target))
 
     def property(self, name: str) -> int:
-        with self.failing("reading its properties"):
+        with self.failing("reading the properties of"):
             return self._db.property_int_value(name) or 0
 
     def set_options(self, options: dict[str, str]) -> None:
-        with self.failing("changing its options"):
+        with self.failing("changing the options of"):
             self._db.set_options(options)
 
 
 class DatabaseFiles:
-    """The files of a database as it was, linked on the thread that uploads them: the task does not wait for the disk.
+    """The files of a database at one moment. The thread that uploads them links them, so the task does not wait.
 
-    What the task changes meanwhile it holds in memory. Where it has to write before they are linked, it links them
-    itself, or waits until they are. Thread: any.
+    Meanwhile the task holds its changes in memory. If it must write before the files are linked, it links them itself
+    or waits until they are linked. Thread: any.
 
     Args:
-        directory: is made by `link`.
+        directory: does not exist yet. `link` creates it.
     """
 
     def __init__(self, database: RocksDatabase, directory: Path) -> None:
@@ -216,15 +219,15 @@ class DatabaseFiles:
         self._failure: FlinkError | None = None
 
     def link(self) -> None:
-        """Idempotent.
+        """Links the files. Idempotent. After a failure each call raises the same error.
 
-        Raises: StateBackendError, CorruptStateError; again and again.
+        Raises: StateBackendError, CorruptStateError.
         """
         with self._lock:
             if self._is_linked:
                 return
             if self._failure is None:
-                self._failure = StateBackendError(f"linking the database's files into {self.directory} was interrupted")
+                self._failure = StateBackendError(f"linking the database files into {self.directory} was interrupted")
                 try:
                     if self._database is not None:
                         self._database.link_files_into(self.directory)
@@ -235,13 +238,13 @@ class DatabaseFiles:
             raise self._failure
 
     def link_first(self) -> None:
-        """Before the database is changed. A failure is the snapshot's, which hears of it by its own `link`."""
+        """Links the files before a change of the database. The snapshot gets a failure from its own call of `link`."""
         if self._database is not None:
             with suppress(FlinkError):
                 self.link()
 
     def close(self) -> None:
-        """They are not needed any more, linked or not. Idempotent."""
+        """Removes the linked files and releases the database. Idempotent."""
         with self._lock:
             database, self._database = self._database, None
         if database is not None:
@@ -250,11 +253,11 @@ class DatabaseFiles:
 
 
 class DatabaseView:
-    """A database as it was. Thread: one at a time, any.
+    """The content of a database at one moment. Thread: any, one at a time.
 
     Args:
-        pairs: all of it, in order.
-        cursor: an iterator over the same, of rocksdict.
+        pairs: all pairs in order.
+        cursor: a rocksdict iterator over the same content.
     """
 
     def __init__(self, database: RocksDatabase, pairs: Iterator[Pair], cursor: Any) -> None:
@@ -263,13 +266,13 @@ class DatabaseView:
         self._path = database.path
         self._pairs: Iterator[Pair] = pairs
         self._cursor = cursor
-        #: What `_pairs` gave last and nobody has had yet.
+        #: The last pair of `_pairs`, if it has not been yielded yet.
         self._next: Pair | None = None
-        #: The last key that somebody had.
+        #: The last key that was yielded.
         self._last: bytes | None = None
 
     def scan(self, lower: bytes, upper: bytes | None) -> Iterator[Pair]:
-        """Pairs with lower <= key < upper in order of key. What comes in order of key is read in one pass."""
+        """Yields the pairs with lower <= key < upper in order. Scans of ascending ranges share one pass."""
         try:
             if self._last is not None and lower <= self._last:
                 yield from self._seek(lower, upper)
@@ -283,7 +286,7 @@ class DatabaseView:
                 pair = next(self._pairs, None)
             self._next = pair
             if pair is None:
-                # An error ends the iteration as if there were no more: look again at where it ended.
+                # An error ends the iteration like the end of the data. This checks the status at its end.
                 self._cursor.seek(lower if self._last is None else max(lower, self._last + b"\0"))
                 self._cursor.status()
         except Exception as error:
@@ -298,7 +301,7 @@ class DatabaseView:
         cursor.status()
 
     def close(self) -> None:
-        """Idempotent."""
+        """Releases the database. Idempotent."""
         database, self._database = self._database, None
         self._pairs, self._cursor = iter(()), None
         if database is not None:
@@ -314,7 +317,7 @@ def _scan(rocksdict: Any, source: Any, lower: bytes, upper: bytes | None, path: 
         for pair in source.items(from_key=lower, read_opt=options):
             yield pair
             last = pair
-        # An error ends the iteration as if there were no more: look again at where it ended.
+        # An error ends the iteration like the end of the data. This checks the status at its end.
         probe = source.iter(options)
         probe.seek(lower if last is None else last[0] + b"\0")
         probe.status()

@@ -1,20 +1,20 @@
-"""Keys as bytes: the same key is the same bytes, always, and no key's bytes are the beginning of another's.
+"""Encodes keys as bytes. Equal keys have equal bytes, and no key's bytes are a prefix of another key's bytes.
 
-The first lets the bytes stand for the key in the database; the second makes all that lies under a key a range of its
-own. Pickle has neither property: it refers back to objects it has seen, so that equal tuples may differ.
+The first property lets the bytes identify the key in the database. The second one gives all entries under a key a range
+of their own. Pickle has neither property: it refers back to former objects, so pickles of equal tuples may differ.
 
 | first byte | then |
 |---|---|
 | 1 int of 64 bits, 3 float | 8 bytes |
-| 2 larger int, 7 str, 8 bytes, 10 pickle, 11 Decimal | length (u32), so many bytes |
+| 2 larger int, 7 str, 8 bytes, 10 pickle, 11 Decimal | length (u32), the bytes |
 | 4 False, 5 True, 6 None | - |
 | 9 tuple, 12 NamespacedKey | number of items (u32), the items |
 
-A class that came with the job by value is written by its name, because its pickle is another one in every process;
-`classes_by_value` is what the names stand for.
+A class that came with the job by value is written as its name, because its pickle differs from process to process.
+`classes_by_value` maps the names to the classes.
 
-Keys are one in the database if they are one by `records.key_identity`. The bytes are those of the key that users know;
-`decode_state_key` gives the key that state is kept under.
+The database treats keys as equal if `records.key_identity` does. The bytes encode the key that the user knows;
+`decode_state_key` returns the key under which state is kept.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TAGGED_LENGTH = struct.Struct(">BI")
 _INT_AT = struct.Struct(">q")
 _FLOAT_AT = struct.Struct(">d")
 _LENGTH_AT = struct.Struct(">I")
-#: Key group and number of the state.
+#: The key group and the number of the state.
 PREFIX = struct.Struct(">HH")
 _INT_KEYS = np.dtype([("group", ">u2"), ("state", ">u2"), ("tag", "u1"), ("value", ">i8")])
 _INT_KEYS_AS_BYTES = np.dtype(f"V{_INT_KEYS.itemsize}")
@@ -88,12 +88,12 @@ def _encode_other(value: Any) -> bytes:
         return encode(python_scalar(value))
     buffer = io.BytesIO()
     pickler = _KeyPickler(buffer, 5)
-    pickler.fast = True  # no references back: equal values have equal bytes
+    pickler.fast = True  # without back references equal values have equal bytes
     pickler.dump(value)
     return _sized(_PICKLE, buffer.getvalue())
 
 
-#: (module, qualified name) to the pickle of each class by value that a key of this process is of.
+#: The pickles of the classes by value that occur in keys of this process, by (module, qualified name).
 classes_by_value: dict[tuple[str, str], bytes] = {}
 
 
@@ -111,7 +111,7 @@ class _KeyUnpickler(pickle.Unpickler):
         module, qualname = pid
         data = classes_by_value.get((module, qualname))
         if data is None:
-            raise pickle.UnpicklingError(f"the class {module}.{qualname} is not known")
+            raise pickle.UnpicklingError(f"unknown class {module}.{qualname}")
         return pickling._class_of(module, qualname, "", data)
 
 
@@ -130,12 +130,12 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
 
 
 def encode(key: Any) -> bytes:
-    """The bytes of one key (or of a key of a map)."""
+    """Returns the bytes of a key, or of a map key."""
     return _ENCODERS.get(type(key), _encode_other)(key)
 
 
 def decode(data: bytes, offset: int = 0) -> tuple[Any, int]:
-    """(key that begins at `offset`, where it ends). Raises: CorruptStateError."""
+    """Returns the key that begins at `offset`, and its end. Raises: CorruptStateError."""
     try:
         return _decode(data, offset)
     except (struct.error, IndexError, ValueError, pickle.UnpicklingError, EOFError) as error:
@@ -143,7 +143,7 @@ def decode(data: bytes, offset: int = 0) -> tuple[Any, int]:
 
 
 def decode_state_key(data: bytes, offset: int = 0) -> tuple[Any, int]:
-    """As `decode`, of a key of the stream: the key that state is kept under."""
+    """Does the same as `decode`, but returns the key under which state is kept."""
     key, end = decode(data, offset)
     return state_key(key), end
 
@@ -185,9 +185,9 @@ def _decode(data: bytes, offset: int) -> tuple[Any, int]:
 
 
 class StateKeyCodec:
-    """The keys of one state in the database: key group (u16), number of the state (u16), key.
+    """Encodes the database keys of one state: key group (u16), number of the state (u16), key.
 
-    So a key group is one range over all states, and within it each state is one.
+    So each key group is one range of the database, and each state is one range of the key group.
     """
 
     __slots__ = ("_max_parallelism", "state_id")
@@ -200,7 +200,7 @@ class StateKeyCodec:
         return PREFIX.pack(hash_key(key) % self._max_parallelism, self.state_id) + encode(key)
 
     def encode_many(self, keys: Sequence[Any]) -> list[bytes]:
-        """Of a batch, vectorised where the keys are plain ints."""
+        """Returns the database keys of a batch. Vectorised if the keys are plain ints."""
         groups = key_groups(hash_keys(keys), self._max_parallelism)
         numbers = _int64s(keys)
         if numbers is not None:
@@ -214,7 +214,7 @@ class StateKeyCodec:
         ]
 
     def encode_sorted(self, keys: Sequence[Any]) -> tuple[list[bytes], np.ndarray]:
-        """(their bytes in order, int64[n]: the position in `keys` that each of these comes from)."""
+        """Returns the database keys in order, and int64[n]: the position in `keys` of each of them."""
         numbers = _int64s(keys)
         if numbers is None:
             encoded = self.encode_many(keys)
@@ -225,20 +225,23 @@ class StateKeyCodec:
         return self.encode_ints(groups[order], numbers[order]), order
 
     def encode_ints(self, groups: np.ndarray, keys: np.ndarray) -> list[bytes]:
-        """Args:
-        groups: int32[n]. keys: int64[n].
+        """Returns the database keys of int keys.
+
+        Args:
+            groups: int32[n]: the key groups.
+            keys: int64[n].
         """
         encoded = np.empty(len(keys), dtype=_INT_KEYS)
         encoded["group"], encoded["state"], encoded["tag"], encoded["value"] = groups, self.state_id, _INT, keys
         return encoded.view(_INT_KEYS_AS_BYTES).tolist()
 
     def prefix(self, key_group: int) -> bytes:
-        """What all keys of this state in that key group begin with."""
+        """Returns the prefix of all database keys of this state in that key group."""
         return PREFIX.pack(key_group, self.state_id)
 
 
 def _int64s(keys: Sequence[Any]) -> np.ndarray | None:
-    """The keys where all are ints of 64 bits."""
+    """Returns the keys as int64[n], or None unless all of them are ints of 64 bits."""
     if set(map(type, keys)) == {int}:
         with contextlib.suppress(OverflowError):
             return np.array(keys, dtype=np.int64)
@@ -246,6 +249,6 @@ def _int64s(keys: Sequence[Any]) -> np.ndarray | None:
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """The smallest bytes greater than everything that begins with `prefix`; None: there is nothing greater."""
+    """Returns the smallest bytes greater than all bytes with this prefix; None if there are none."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None

@@ -1,11 +1,11 @@
-"""List state in RocksDB: elements are appended as chunks of their own, so adding reads nothing.
+"""List state in RocksDB. New elements are stored as a chunk of their own, so `add` does not read the list.
 
-A chunk's key is the list's, then a number that grows over the whole database; its value is the pickled list of what is
-held for the elements. All elements added between two spills are one chunk. A list that was read and lies in many
-chunks is written anew as one.
+The key of a chunk is the key of the list, followed by a number that grows over the whole database. Its value is a
+pickled list of elements in the form in which they are held (`value_codec.freeze`). All elements added between two
+spills are one chunk. A list that is read and has many chunks is rewritten as one chunk.
 
-Source: org.apache.flink.state.rocksdb.RocksDBListState. Differs: chunks instead of RocksDB's merge operator, which
-rocksdict does not have.
+Source: org.apache.flink.state.rocksdb.RocksDBListState. Differs: it uses chunks instead of RocksDB's merge operator,
+which rocksdict does not have.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from flinkpy.state.rocksdb.key_codec import StateKeyCodec, after_prefix
 from flinkpy.state.rocksdb.value_codec import PLAIN, Frozen, decode, freeze, thaw
 
 CHUNK_NUMBER = struct.Struct(">Q")
-#: A list in more chunks is written anew when it is read.
+#: A list with more chunks is rewritten when it is read.
 _MAX_CHUNKS = 16
 #: Longer lists are not kept in memory once they are written.
 _MAX_KEPT = 1_024
 
 
 def encode_chunk(held: list[Any]) -> bytes:
-    """Of what `freeze` gave for the elements."""
+    """Returns the bytes of a chunk, given its elements as `freeze` returned them."""
     return dumps(held)
 
 
 def decode_chunk(data: bytes) -> list[Any]:
-    """The elements' values."""
+    """Returns the values of a chunk's elements."""
     held = loads(data)
     if Frozen in set(map(type, held)):
         return [thaw(element) for element in held]
@@ -42,13 +42,13 @@ def decode_chunk(data: bytes) -> list[Any]:
 
 
 class _List:
-    """What is known of one key's list.
+    """The cached list of one key.
 
     Attributes:
-        elements: all that are held; None: not read yet.
-        added: those the database does not have.
-        chunks: keys of the chunks in the database; None: not read yet.
-        is_replaced: the chunks in the database are to be deleted first.
+        elements: all elements; None if they have not been read.
+        added: the elements that the database does not have.
+        chunks: the keys of the chunks in the database; None if they have not been read.
+        is_replaced: the chunks in the database must be deleted first.
     """
 
     __slots__ = ("added", "chunks", "elements", "is_replaced")
@@ -61,7 +61,7 @@ class _List:
 
 
 class RocksDBListState(CachedState):
-    """`next_chunk` gives chunk numbers, each larger than all before."""
+    """A list per key. `next_chunk` returns ascending chunk numbers."""
 
     __slots__ = ("_added", "_next_chunk")
 
@@ -78,7 +78,7 @@ class RocksDBListState(CachedState):
         self._added = 0
 
     def get(self) -> list[Any]:
-        """A copy: what the function does with it does not change the state."""
+        """Returns a copy of the list, so user code may change it without changing the state."""
         key = self._context.key
         known = self._find(key)
         if known is MISSING:

@@ -1,4 +1,4 @@
-"""Map state in RocksDB: one database entry per entry of the map; its key is the state's key, then the map's.
+"""Map state in RocksDB: one database entry per map entry. Its key is the key of the state, followed by the map key.
 
 Source: org.apache.flink.state.rocksdb.RocksDBMapState.
 """
@@ -19,18 +19,18 @@ from flinkpy.state.rocksdb.value_codec import PLAIN, Frozen, decode, encode, fre
 
 #: Larger maps are not kept in memory once they are written.
 _MAX_KEPT = 1_024
-#: Stands for an entry that is not there; None is a value.
+#: Marks an entry that does not exist. None is a valid value.
 ABSENT: Any = object()
 
 
 class _Map:
-    """What is known of one key's map.
+    """The cached map of one key.
 
     Attributes:
-        entries: what is held for the value of each entry that is known, or ABSENT; by `entry_key` of the map key.
-        is_complete: entries that are not known do not exist.
-        changed: map keys of entries that the database does not have like this.
-        is_cleared: entries in the database are to be deleted first.
+        entries: the cached values, or ABSENT, by `entry_key` of the map key.
+        is_complete: entries that are not in `entries` do not exist.
+        changed: the map keys of entries that differ from the database.
+        is_cleared: the entries in the database must be deleted first.
     """
 
     __slots__ = ("changed", "entries", "is_cleared", "is_complete")
@@ -43,11 +43,13 @@ class _Map:
 
 
 class RocksDBMapState(CachedState):
+    """A map per key."""
+
     __slots__ = ("_weight",)
 
     def __init__(self, context: KeyContext, database: RocksDatabase, keys: StateKeyCodec, max_dirty_bytes: int) -> None:
         super().__init__(context, database, keys, max_dirty_bytes)
-        #: Entries that were changed or read since the last spill.
+        #: The number of entries that were changed or read since the last spill.
         self._weight = 0
 
     # -- one entry -------------------------------------------------------------------------------------------------
@@ -80,7 +82,7 @@ class RocksDBMapState(CachedState):
         return held
 
     def _count(self, held: Any) -> None:
-        """An entry more is in memory."""
+        """Counts a new entry in memory, and reduces the memory if a limit is reached."""
         if type(held) is Frozen:
             self._bytes += len(held.data)
         self._weight += 1
@@ -132,7 +134,7 @@ class RocksDBMapState(CachedState):
     # -- the whole map ---------------------------------------------------------------------------------------------
 
     def _whole(self) -> dict[Any, Any]:
-        """Everything that is held, ABSENT entries too."""
+        """Returns the complete map, including ABSENT entries."""
         state_key = self._context.key
         known = self._find(state_key)
         if known is MISSING:
@@ -152,7 +154,7 @@ class RocksDBMapState(CachedState):
         return entries
 
     def items(self) -> list[tuple[Any, Any]]:
-        """A copy, so that entries may be removed while it is read; in no particular order."""
+        """Returns a copy in no particular order, so entries may be removed during an iteration."""
         return [
             (user_key(key), decode(held.data) if type(held) is Frozen else held)
             for key, held in self._whole().items()
@@ -181,7 +183,7 @@ class RocksDBMapState(CachedState):
         state_key = self._context.key
         known = self._for_change(state_key)
         if known.is_complete and not known.is_cleared:
-            # Each entry that may be in the database is known: no need to look for them when this is written.
+            # All entries that may be in the database are known, so the next spill need not search for them.
             for key in known.entries:
                 known.entries[key] = ABSENT
                 known.changed[key] = None

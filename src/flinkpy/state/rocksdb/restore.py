@@ -1,50 +1,141 @@
-"""What a database is made from at a restore: files in the canonical format, or those of one or more databases.
+"""Restores the database of a backend from files in the canonical format, or from the files of databases.
 
-One database with exactly the subtask's key groups is opened as it is. Otherwise the one that overlaps most is, its
-other key groups are deleted, and the subtask's are copied from the others.
+A database with exactly the key groups of the subtask is opened as it is. Otherwise the database with the largest
+overlap is opened, its other key groups are deleted, and the missing ones are copied from the other databases.
 
 Source: org.apache.flink.state.rocksdb.restore.{RocksDBFullRestoreOperation,RocksDBIncrementalRestoreOperation}.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 
 from flinkpy._proto import checkpoint_pb2
-from flinkpy.common.errors import StateRestoreError
+from flinkpy.common.errors import CorruptStateError, StateRestoreError, UnsupportedOperationError
 from flinkpy.common.key_groups import KeyGroupRange
 from flinkpy.records.key_identity import entry_key, state_keys
 from flinkpy.state.aggregate_table import TableLayout
 from flinkpy.state.backend import KeyedStateBackendParameters
 from flinkpy.state.checkpoint_streams import StateFiles
-from flinkpy.state.key_groups_file import Chunk
-from flinkpy.state.key_groups_restore import check_header, restored_chunks
+from flinkpy.state.key_groups_file import (
+    UNREADABLE,
+    Chunk,
+    KeyGroupsHeader,
+    check_header,
+    read_bytes,
+    read_header,
+    restored_chunks,
+)
 from flinkpy.state.meta_info import LIST, MAP, TABLE, TIMERS, StateMetaInfo
-from flinkpy.state.rocksdb.aggregate_table import RowCodec
 from flinkpy.state.rocksdb.database import Pair, RocksDatabase
-from flinkpy.state.rocksdb.key_codec import StateKeyCodec
+from flinkpy.state.rocksdb.key_codec import StateKeyCodec, classes_by_value
 from flinkpy.state.rocksdb.key_codec import encode as encode_key
 from flinkpy.state.rocksdb.list_state import CHUNK_NUMBER, encode_chunk
 from flinkpy.state.rocksdb.settings import RocksDBSettings
 from flinkpy.state.rocksdb.snapshots import Handles
-from flinkpy.state.rocksdb.state_registry import StateRegistry
+from flinkpy.state.rocksdb.tables import RowCodec
 from flinkpy.state.rocksdb.timer_queue import encode_timers
 from flinkpy.state.rocksdb.value_codec import encode, encode_many, freeze
+from flinkpy.state.type_snapshot import TypeDescription
 
 _Incremental = checkpoint_pb2.IncrementalKeyedStateHandle
 _U16 = struct.Struct(">H")
 
 
+_LENGTH = struct.Struct("<I")
+#: State numbers have 16 bits.
+_MAX_STATES = 0xFFFF
+
+
+class StateRegistry:
+    """The numbers of the states in the database keys, and the descriptions of the states.
+
+    Numbers are assigned in the order in which states are first requested. A native snapshot stores them. After a
+    restore with another parallelism a name may occur more than once, with different types, until the operator requests
+    the state. Thread: task thread; snapshots copy `states`.
+
+    Attributes:
+        states: the descriptions by number, ascending.
+        last_chunk: the number of the last chunk of any list (`list_state`).
+    """
+
+    def __init__(self) -> None:
+        self.last_chunk = 0
+        self.states: dict[int, StateMetaInfo] = {}
+        self._next_id = 0
+
+    def find(self, name: str, *, timers: bool) -> list[int]:
+        """Returns the numbers of the restored or registered states, or of the timer queues, of that name."""
+        return [
+            state_id for state_id, meta in self.states.items() if meta.name == name and (meta.kind == TIMERS) is timers
+        ]
+
+    def register(self, meta: StateMetaInfo) -> int:
+        """Assigns a new number to a state and returns it."""
+        state_id = self._next_id
+        if state_id >= _MAX_STATES:
+            raise UnsupportedOperationError(f"state {meta.name!r}: a database has at most {_MAX_STATES} states")
+        self._next_id += 1
+        self.states[state_id] = meta
+        return state_id
+
+    def next_chunk(self) -> int:
+        self.last_chunk += 1
+        return self.last_chunk
+
+    def number_of(self, meta: StateMetaInfo) -> int:
+        """Returns the number of exactly this state. Registers it if it is new."""
+        for state_id, known in self.states.items():
+            if known == meta:
+                return state_id
+        return self.register(meta)
+
+    def header(self, max_parallelism: int, key_type: TypeDescription | None) -> KeyGroupsHeader:
+        """Returns the header of the canonical format, with the states in the order of `states`."""
+        return KeyGroupsHeader(max_parallelism, key_type, tuple(self.states.values()))
+
+    def to_bytes(self, header: KeyGroupsHeader) -> bytes:
+        """Returns the `meta` file of a native snapshot: the canonical header, then data for the database."""
+        classes = [[*name, base64.b64encode(data).decode()] for name, data in list(classes_by_value.items())]
+        data = json.dumps({"numbers": list(self.states), "last_chunk": self.last_chunk, "classes": classes}).encode()
+        return header.to_bytes() + _LENGTH.pack(len(data)) + data
+
+    @staticmethod
+    def from_file(file: BinaryIO, name: str) -> tuple[StateRegistry, KeyGroupsHeader]:
+        """Reads a `meta` file, and registers the classes of its keys in `classes_by_value`.
+
+        Raises: CorruptStateError; StateRestoreError if the file has a newer format.
+        """
+        header = read_header(file, name)
+        try:
+            (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
+            data = json.loads(read_bytes(file, length))
+            registry = StateRegistry()
+            registry.states = dict(zip(map(int, data["numbers"]), header.states, strict=True))
+            registry._next_id = max(registry.states, default=-1) + 1
+            registry.last_chunk = int(data["last_chunk"])
+            for module, qualname, pickled in data["classes"]:
+                classes_by_value.setdefault((module, qualname), base64.b64decode(pickled))
+        except (struct.error, *UNREADABLE) as error:
+            raise CorruptStateError(f"{name}: the numbers of the states cannot be read: {error}") from error
+        return registry, header
+
+
 @dataclass(slots=True)
 class RestoredDatabase:
-    """Attributes:
-    files: handles of the files that the database was opened with; empty where it was not opened as it is.
+    """A restored database.
+
+    Attributes:
+        files: the handles of the files with which the database was opened; empty if it was not opened as it is.
     """
 
     database: RocksDatabase
@@ -53,10 +144,10 @@ class RestoredDatabase:
 
 
 def restore(parameters: KeyedStateBackendParameters, settings: RocksDBSettings, directory: Path) -> RestoredDatabase:
-    """The database of a backend, new where there is nothing to restore.
+    """Opens the database of a backend. It is empty if there is nothing to restore.
 
     Args:
-        directory: does not exist.
+        directory: the directory of the database. It must not exist.
 
     Raises: StateRestoreError, StateMigrationError, CorruptStateError, CheckpointStorageError, StateBackendError.
     """
@@ -99,7 +190,7 @@ class _Restore:
         return RestoredDatabase(database, self._registry, files)
 
     def _base_of(self, native: list[_Incremental]) -> _Incremental | None:
-        """The database that is used as it is."""
+        """Returns the database to open; None if no overlap reaches the threshold."""
         threshold = self._settings.restore_overlap_threshold
 
         def overlap(handle: _Incremental) -> int:
@@ -137,12 +228,12 @@ class _Restore:
     def _files(self) -> StateFiles:
         if self._parameters.files is None:
             raise StateRestoreError(
-                f"operator {self._parameters.operator_name!r}: there is state, but nothing to read it with"
+                f"operator {self._parameters.operator_name!r}: there is state to restore, but no reader for its files"
             )
         return self._parameters.files
 
     def _drop_others(self, database: RocksDatabase, base: _Incremental) -> None:
-        """Delete the key groups that are not the subtask's."""
+        """Deletes the key groups that do not belong to the subtask."""
         had, wanted = _range(base.key_groups), self._range
         if had.start < wanted.start:
             database.delete_range(_U16.pack(had.start), _U16.pack(wanted.start))
@@ -213,5 +304,5 @@ def _range_of(handle: checkpoint_pb2.KeyedStateHandle | _Incremental) -> KeyGrou
 
 
 def _overlap(one: KeyGroupRange, other: KeyGroupRange) -> int:
-    """Number of key groups that are in both."""
+    """Returns the number of key groups in both ranges."""
     return max(0, min(one.end, other.end) - max(one.start, other.start) + 1)

@@ -1,7 +1,7 @@
-"""RocksDBSettings: configuration to options of a database.
+"""RocksDBSettings: translates the configuration to the options of a database.
 
-Settings go before each other as in Flink: what is configured, then the predefined options, then our own defaults. What
-rocksdict cannot do is refused where the state would suffer from it, and logged where only speed would.
+The precedence is that of Flink: configured options, then predefined options, then the defaults. An option that
+rocksdict does not support is refused if it affects the state, and logged if it only affects the speed.
 
 Source: org.apache.flink.state.rocksdb.{RocksDBResourceContainer,PredefinedOptions,RocksDBMemoryControllerUtils}.
 """
@@ -26,23 +26,25 @@ _LOG = logging.getLogger(__name__)
 _PREFIX = "state.backend.rocksdb."
 _MB = 1 << 20
 
-#: Values of this size and more lie in blob files, which compactions do not write again (decision 0006).
+#: Values of at least this size are stored in blob files, which compactions do not rewrite (decision 0006).
 MIN_BLOB_SIZE = 256
 BLOB_FILE_SIZE = 64 * _MB
-#: When so much of what is in blob files is known to be garbage, compactions collect it from the older half of them;
-#: until so little is left.
+#: When this fraction of the blob files is known to be garbage, compactions begin to collect it from the older half of
+#: the files. They stop at the lower fraction.
 BLOB_GC_AGE_CUTOFF = 0.5
 BLOB_GC_START = 0.3
 BLOB_GC_STOP = 0.2
-#: With levels, files are compacted for the garbage alone from this part on; universal compactions look at all anyway.
+#: The fraction of garbage from which level compactions compact files only because of it. Universal compactions visit
+#: all files anyway.
 _BLOB_GC_FORCE = 0.5
-#: Universal compactions merge everything when what is not in the oldest run is half as large as that. Keys are small
-#: where values lie in blob files, and this is what finds the garbage in these.
+#: Universal compactions merge everything when the newer runs reach half of the size of the oldest run. If values are in
+#: blob files, the runs are small, and only a compaction finds the garbage in the blob files.
 _MAX_SIZE_AMPLIFICATION_PERCENT = 50
-#: Files of level 0 that start a compaction: twice RocksDB's, because every checkpoint makes one (decision 0006).
+#: The number of level-0 files that starts a compaction. It is twice RocksDB's default, because every checkpoint creates
+#: a file (decision 0006).
 _LEVEL_0_TRIGGER = 8
 
-#: What each predefined set stands for, by key.
+#: The options of each predefined set, by key.
 _PREDEFINED: dict[str, dict[str, Any]] = {
     "DEFAULT": {},
     "SPINNING_DISK_OPTIMIZED": {
@@ -78,7 +80,7 @@ _NUM_LEVELS = 7
 
 
 def load_rocksdict() -> ModuleType:
-    """Raises: UnsupportedOperationError: the package is not installed."""
+    """Imports rocksdict. Raises: UnsupportedOperationError if the package is not installed."""
     try:
         return importlib.import_module("rocksdict")
     except ImportError as error:
@@ -89,11 +91,11 @@ def load_rocksdict() -> ModuleType:
 
 @dataclass(frozen=True, slots=True)
 class RocksDBSettings:
-    """What the backend reads from its configuration.
+    """The settings of a backend.
 
     Attributes:
-        local_directories: of `state.backend.rocksdb.localdir`.
-        is_incremental: whether checkpoints share files.
+        local_directories: the directories of `state.backend.rocksdb.localdir`.
+        is_incremental: checkpoints share files.
     """
 
     configuration: AnyConfiguration
@@ -107,7 +109,7 @@ class RocksDBSettings:
 
     @staticmethod
     def read(configuration: AnyConfiguration) -> RocksDBSettings:
-        """Raises: ConfigurationError, UnsupportedOperationError; both name the key."""
+        """Reads the settings. Raises: ConfigurationError, UnsupportedOperationError. Both name the key."""
         _check_known(configuration)
         directories = read_option(configuration, keys.LOCAL_DIRECTORIES) or ""
         return RocksDBSettings(
@@ -122,7 +124,7 @@ class RocksDBSettings:
         )
 
     def database_options(self) -> Any:
-        """rocksdict.Options of a new database, or one that is there."""
+        """Returns the rocksdict.Options with which to open a database."""
         rocksdict = load_rocksdict()
         configuration = self.configuration
         predefined = _PREDEFINED[read_option(configuration, keys.PREDEFINED_OPTIONS)]
@@ -155,7 +157,7 @@ class RocksDBSettings:
 
     def _set_compaction(self, rocksdict: ModuleType, options: Any, style: str) -> None:
         if style == "FIFO":
-            raise UnsupportedOperationError(f"{keys.COMPACTION_STYLE.key}: FIFO would drop state")
+            raise UnsupportedOperationError(f"{keys.COMPACTION_STYLE.key}: FIFO is not supported: it would drop state")
         if style == "NONE":
             options.set_disable_auto_compactions(True)
         elif style == "UNIVERSAL":
@@ -208,7 +210,7 @@ class RocksDBSettings:
         options.set_block_based_table_factory(blocks)
 
     def _shared_memory(self) -> _SharedMemory | None:
-        """That of the process; None: each database has its own."""
+        """Returns the memory that all databases of the process share; None if each database has its own."""
         configuration = self.configuration
         per_slot = read_option(configuration, keys.FIX_PER_SLOT_MEMORY_SIZE)
         per_process = read_option(configuration, keys.FIX_PER_TM_MEMORY_SIZE)
@@ -237,7 +239,10 @@ _shared_lock = threading.Lock()
 
 
 def _shared_memory(size_bytes: int, write_buffer_ratio: float) -> _SharedMemory:
-    """The one of this process. Write buffers are charged to the cache, which may so overshoot by half of theirs."""
+    """Returns the shared memory of this process.
+
+    Write buffers are charged to the cache. So the cache may exceed its size by half of the size of the write buffers.
+    """
     rocksdict = load_rocksdict()
     with _shared_lock:
         known = _shared.get((size_bytes, write_buffer_ratio))
@@ -251,12 +256,12 @@ def _shared_memory(size_bytes: int, write_buffer_ratio: float) -> _SharedMemory:
 
 
 def _check_known(configuration: AnyConfiguration) -> None:
-    """Keys of Flink's backend that this one does not act on: said once, at the start of the operator."""
+    """Refuses or logs options of Flink's RocksDB backend that this backend ignores."""
     acted_on = {option.key for option in options_of("rocksdb_options")}
     left = sorted(key for key in entries_of(configuration) if key.startswith(_PREFIX) and key not in acted_on)
     if f"{_PREFIX}options-factory" in left:
         raise UnsupportedOperationError(
-            f"{_PREFIX}options-factory names a Java class; use {keys.PREDEFINED_OPTIONS.key} and the options beside it"
+            f"{_PREFIX}options-factory names a Java class; use {keys.PREDEFINED_OPTIONS.key} and other options instead"
         )
     if left:
-        _LOG.warning("These options have no effect on the state backend rocksdb of flinkpy: %s", ", ".join(left))
+        _LOG.warning("flinkpy's state backend rocksdb ignores these options: %s", ", ".join(left))

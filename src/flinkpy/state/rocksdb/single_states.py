@@ -1,4 +1,4 @@
-"""Value, reducing and aggregating state in RocksDB: one database entry per key.
+"""Value, reducing and aggregating state in RocksDB, with one database entry per key.
 
 Source: org.apache.flink.state.rocksdb.{RocksDBValueState,RocksDBReducingState,RocksDBAggregatingState}.
 """
@@ -18,14 +18,14 @@ from flinkpy.state.rocksdb.value_codec import PLAIN, Frozen, decode, encode_many
 
 
 def objects(values: list[Any]) -> np.ndarray:
-    """object[n]."""
+    """Returns the values as object[n]."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
 
 
 class _SingleState(CachedState):
-    """None is held where the key has nothing."""
+    """Base class of states with one value per key. The cache holds None for a key without a value."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ class _SingleState(CachedState):
         self._database.write((key, None if value is None else next(encoded)) for key, value in zip(keys, held))
 
     def _load(self, key: Any) -> Any:
-        """What is held for a key that is not in `dirty`."""
+        """Returns the held value of a key that is not in `dirty`."""
         held = self._clean.get(key, MISSING)
         if held is MISSING:
             held = self._old.get(key, MISSING)
@@ -57,7 +57,7 @@ class _SingleState(CachedState):
             self.spill()
 
     def _put_held(self, key: Any, value: Any) -> None:
-        """Anything but a plain object or None."""
+        """Stores a value that is neither a plain object nor None."""
         held = freeze(value)
         self._dirty[key] = held
         if type(held) is Frozen:
@@ -67,6 +67,8 @@ class _SingleState(CachedState):
 
 
 class RocksDBValueState(_SingleState):
+    """A value per key."""
+
     __slots__ = ()
 
     def value(self) -> Any:
@@ -88,7 +90,7 @@ class RocksDBValueState(_SingleState):
     # -- batch face ------------------------------------------------------------------------------------------------
 
     def get_many(self, keys: Iterable[Any]) -> list[Any]:
-        """The value of each key, None where it has none; one probe of the database for all that are not in memory."""
+        """Returns the value of each key, None for a key without one. Reads all uncached keys in one probe."""
         keys = keys if isinstance(keys, list) else list(keys)
         dirty, clean, old = self._dirty, self._clean, self._old
         if dirty or clean or old:
@@ -109,7 +111,7 @@ class RocksDBValueState(_SingleState):
         return values
 
     def _load_many(self, keys: list[Any]) -> list[Any]:
-        """Of keys that are not in memory, from the database."""
+        """Reads the values of uncached keys from the database."""
         encoded, order = self._keys.encode_sorted(keys)
         found = objects(hold_many(self._database.get_many(encoded)))
         in_order = np.empty_like(found)
@@ -124,7 +126,7 @@ class RocksDBValueState(_SingleState):
         return held
 
     def put_many(self, keys: Iterable[Any], values: Iterable[Any]) -> None:
-        """Replace the values; None removes. Of a key that comes twice the last value stays."""
+        """Replaces the values. None removes a value. If a key occurs twice, its last value is kept."""
         values = values if isinstance(values, list) else list(values)
         if not set(map(type, values)) <= PLAIN:
             values = [freeze(value) for value in values]
@@ -135,6 +137,8 @@ class RocksDBValueState(_SingleState):
 
 
 class RocksDBReducingState(_SingleState):
+    """The reduced value per key."""
+
     __slots__ = ("_reduce",)
 
     def __init__(
@@ -163,7 +167,10 @@ class RocksDBReducingState(_SingleState):
 
 
 class RocksDBAggregatingState(_SingleState):
-    """Holds the accumulator, as an object where it was lately changed: only the aggregate function sees it."""
+    """The accumulator of an AggregateFunction per key.
+
+    A recently changed accumulator is held as an object, because only the aggregate function sees it.
+    """
 
     __slots__ = ("_function",)
 
@@ -193,7 +200,7 @@ class RocksDBAggregatingState(_SingleState):
             self.spill()
 
     def accumulator(self) -> Any:
-        """None where there is none."""
+        """Returns the accumulator; None if there is none."""
         return self._accumulator(self._context.key)
 
     def set_accumulator(self, accumulator: Any) -> None:
@@ -202,5 +209,7 @@ class RocksDBAggregatingState(_SingleState):
             self.spill()
 
     def _kept(self, dirty: dict[Any, Any]) -> dict[Any, Any]:
-        """An object that changes may have been given out as a result: from now on it is read from its bytes."""
+        """See CachedState. Drops mutable accumulators, which may have been returned as results, so that they are read
+        from their bytes.
+        """
         return {key: held for key, held in dirty.items() if held is None or type(held) in PLAIN}

@@ -1,8 +1,8 @@
-"""Snapshots of a database: in the canonical format, and as the database's own files.
+"""Snapshots of a database, in the canonical format or as the files of the database (native).
 
-Neither waits for the disk in its synchronous part. The canonical one is read from a view of the database. The native
-one flushes and hard-links the files, which takes some milliseconds however much state there is, before the database is
-next written to, and uploads those that no completed checkpoint has.
+Their synchronous phases do not wait for the disk. A canonical snapshot reads a view of the database. A native snapshot
+flushes the database and hard-links its files before the next write to the database, which takes some milliseconds for
+any size of state. Then it uploads the files that no completed checkpoint has.
 
 Source: org.apache.flink.state.rocksdb.snapshot.{RocksFullSnapshotStrategy,RocksIncrementalSnapshotStrategy,
 RocksNativeFullSnapshotStrategy}.
@@ -26,28 +26,28 @@ from flinkpy.state.checkpoint_streams import CheckpointedStateScope, CheckpointS
 from flinkpy.state.heap_snapshot import ChunkSize
 from flinkpy.state.key_groups_file import KeyGroupsFileWriter, KeyGroupsHeader
 from flinkpy.state.meta_info import LIST, MAP, TABLE, TIMERS, StateMetaInfo
-from flinkpy.state.rocksdb.aggregate_table import RowCodec
 from flinkpy.state.rocksdb.database import DatabaseFiles, DatabaseView, Pair
 from flinkpy.state.rocksdb.key_codec import PREFIX, after_prefix
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
 from flinkpy.state.rocksdb.list_state import decode_chunk
+from flinkpy.state.rocksdb.tables import RowCodec
 from flinkpy.state.rocksdb.timer_queue import decode_timer
 from flinkpy.state.rocksdb.value_codec import decode
 from flinkpy.state.ttl import TimeToLive
 
-#: Files that never change once they are written.
+#: The suffixes of files that never change after they were written.
 _SHAREABLE = (".sst", ".blob")
-#: Of this process only.
+#: The names of files that only concern this process.
 _LOCAL = ("LOCK", "LOG", "IDENTITY")
 Handles = dict[str, checkpoint_pb2.StreamStateHandle]
 
 
 class CanonicalSnapshot:
-    """StateSnapshot in the format of `key_groups_file`.
+    """A StateSnapshot in the format of `key_groups_file`.
 
     Args:
-        states: by number in the database, in the order of the header.
-        time_to_live: of states whose expired values are left out, by name.
+        states: the states by their numbers in the database, in the order of the header.
+        time_to_live: the time-to-live of the states whose expired values are left out, by name.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class CanonicalSnapshot:
     ) -> None:
         self._view = view
         self._header = header
-        #: In the order of the database, which is read in one pass.
+        #: The states in the order of the database, so that one pass reads them all.
         self._in_order = sorted((state_id, index, meta) for index, (state_id, meta) in enumerate(states.items()))
         self._range = key_group_range
         self._time_to_live = dict(time_to_live)
@@ -110,7 +110,7 @@ def _write_table(writer: KeyGroupsFileWriter, index: int, rows: RowCodec, pairs:
 
 
 def _entries(kind: str, pairs: Iterable[Pair]) -> Iterator[tuple[Any, Any]]:
-    """(key, value) as the canonical format has them. A list or map comes in parts, one per database entry."""
+    """Yields (key, value) pairs in the canonical format. Lists and maps are yielded in several parts."""
     offset = PREFIX.size
     if kind == TIMERS:
         for data, _ in pairs:
@@ -126,7 +126,7 @@ def _entries(kind: str, pairs: Iterable[Pair]) -> Iterator[tuple[Any, Any]]:
             yield decode_key(data, offset)[0], decode(value)
 
 
-#: Entries of one map that are written together.
+#: The maximum number of map entries in a part.
 _MAP_PART = 256
 
 
@@ -156,17 +156,18 @@ def _unexpired(entries: Iterator[tuple[Any, Any]], kind: str, ttl: TimeToLive) -
 
 
 class NativeSnapshot:
-    """StateSnapshot as the files of the database.
+    """A StateSnapshot that consists of the files of the database.
 
     Args:
-        files: of the database as it is now; closed by `release`.
-        meta: content of the `meta` file.
-        reusable: handles of files that a completed checkpoint has, by name; each is the same file.
-        is_shared: whether later checkpoints may use what this one uploads.
-        on_written: told, once all is written, which files a later checkpoint may use when this one is complete.
+        files: the files with the current content. `release` closes them.
+        meta: the content of the `meta` file.
+        reusable: the handles of uploaded files of a completed checkpoint, by name. Equal names are the same file.
+        is_shared: later checkpoints may use the files that this one uploads.
+        on_written: called when all files are written, with the checkpoint id and the files that later checkpoints may
+            use once this checkpoint is complete.
 
     Attributes:
-        bytes_persisted: written for this snapshot, as against reused. Set by `write`.
+        bytes_persisted: the number of bytes that `write` wrote, without reused files.
     """
 
     def __init__(
@@ -246,5 +247,5 @@ class NativeSnapshot:
 
 
 def _is_empty_log(path: Path) -> bool:
-    """The write-ahead log, which is off."""
+    """True for an empty write-ahead log, which is off."""
     return path.suffix == ".log" and path.stat().st_size == 0

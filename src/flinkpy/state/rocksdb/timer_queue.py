@@ -1,8 +1,9 @@
-"""RocksDBTimerQueue: timers in the database, the next ones in memory as well.
+"""RocksDBTimerQueue: keeps timers in the database, and the next ones also in memory.
 
-Everything up to a horizon is in memory, in a heap queue, which alone answers what is due. When that is used up, the
-next timers of each key group are read and the horizon moves on; when too many come before the horizon, it moves back.
-A database key is key group, number of the queue, time, key; so the timers of a key group lie in order of time.
+All timers up to a horizon are in memory, in a heap queue, which alone determines the timers that are due. When the heap
+queue is empty, the next timers of each key group are read, and the horizon moves to a later time. When too many timers
+are added before the horizon, it moves to an earlier time. A database key consists of key group, number of the queue,
+time and key, so the timers of a key group are in the order of time.
 
 Source: org.apache.flink.state.rocksdb.RocksDBCachingPriorityQueueSet.
 """
@@ -23,18 +24,18 @@ from flinkpy.state.rocksdb.database import RocksDatabase
 from flinkpy.state.rocksdb.key_codec import PREFIX, after_prefix, decode_state_key, encode
 from flinkpy.state.timer_queue import HeapTimerQueue, TimerQueue
 
-#: Times in order as unsigned numbers.
+#: Times are stored as unsigned big-endian numbers, which keeps their order.
 _TIME = struct.Struct(">Q")
 _TIME_OFFSET = 1 << 63
 _TIME_END = PREFIX.size + _TIME.size
 _MIN_TIME, _MAX_TIME = -(1 << 63), (1 << 63) - 1
-#: Timers in memory at which the horizon moves back.
+#: The number of timers in memory at which the horizon moves to an earlier time.
 _MAX_HEAD = 131_072
 _NEW, _ADDED, _REMOVED = "not in the database", "perhaps in the database", "to be deleted"
 
 
 def encode_timers(queue_id: int, max_parallelism: int, timestamps: Sequence[int], keys: Sequence[Any]) -> list[bytes]:
-    """The database keys of timers."""
+    """Returns the database keys of timers."""
     groups: np.ndarray = key_groups(hash_keys(keys), max_parallelism)
     prefix, time = PREFIX.pack, _TIME.pack
     return [
@@ -44,15 +45,17 @@ def encode_timers(queue_id: int, max_parallelism: int, timestamps: Sequence[int]
 
 
 def decode_timer(data: bytes) -> tuple[int, Any]:
-    """(timestamp, key). Raises: CorruptStateError."""
+    """Returns (timestamp, key). Raises: CorruptStateError."""
     (time,) = _TIME.unpack_from(data, PREFIX.size)
     return time - _TIME_OFFSET, decode_state_key(data, _TIME_END)[0]
 
 
 class RocksDBTimerQueue(TimerQueue):
-    """Args:
-    cache_size: timers of a key group that are read at once; None: all timers stay in memory, and the database only
-        keeps them for checkpoints.
+    """A TimerQueue that keeps its timers in the database.
+
+    Args:
+        cache_size: the number of timers of a key group that are read at once. None: all timers stay in memory, and the
+            database keeps them for checkpoints only.
     """
 
     __slots__ = (
@@ -82,12 +85,12 @@ class RocksDBTimerQueue(TimerQueue):
         self._range = key_group_range
         self._cache_size = cache_size
         self._head = HeapTimerQueue()
-        #: At least the number of timers in `_head`.
+        #: An upper bound for the number of timers in `_head`.
         self._head_size = 0
-        #: Every timer up to here is in `_head`, and none after it. The first look at the database is still to come.
+        #: `_head` holds all timers up to this time and no later ones. Initially the database has not been read.
         self._horizon = _MIN_TIME - 1
         self._changes: dict[tuple[int, Any], str] = {}
-        #: Whether `_head` is being read, and must stay the same object.
+        #: The number of iterators that read `_head`. While there are any, it must stay the same object.
         self._firing = 0
 
     # -- the queue -------------------------------------------------------------------------------------------------
@@ -149,13 +152,13 @@ class RocksDBTimerQueue(TimerQueue):
                 yield decode_timer(data)
 
     def __len__(self) -> int:
-        """Counts; for tests and messages."""
+        """Returns the number of timers. It reads all of them, so it is only for tests and messages."""
         return sum(1 for _ in self.items())
 
     # -- memory and database ---------------------------------------------------------------------------------------
 
     def spill(self) -> None:
-        """Write what the database does not have."""
+        """Writes the changes to the database."""
         changes = self._changes
         if not changes:
             return
@@ -165,7 +168,7 @@ class RocksDBTimerQueue(TimerQueue):
         self._database.write(in_order(keys, [None if change is _REMOVED else b"" for change in changes.values()]))
 
     def _read_on(self) -> None:
-        """Move the horizon to a later time, with all timers up to it in memory."""
+        """Moves the horizon to a later time, and reads all timers up to it into memory."""
         self.spill()
         head = HeapTimerQueue() if not self._firing else self._head
         limit = self._cache_size
@@ -179,7 +182,8 @@ class RocksDBTimerQueue(TimerQueue):
             if limit is not None and len(timers) > limit:
                 first, last = timers[0][0], timers[-1][0]
                 if first == last:
-                    # More timers at one time than are read at once: all of these, so that the horizon can be there.
+                    # One time has more timers than are read at once. This reads all of them, so that the horizon can
+                    # move to this time.
                     timers += self._all_at(pairs, first)
                     horizon = min(horizon, first)
                 else:
@@ -201,7 +205,7 @@ class RocksDBTimerQueue(TimerQueue):
             yield timer
 
     def _shrink(self) -> None:
-        """Too many timers are in memory: the later half is left to the database, which has or gets them all."""
+        """Drops the later half of the timers from memory. The database has them, or the next spill writes them."""
         if self._cache_size is None or self._firing:
             return
         times = sorted(timestamp for timestamp, _ in self._head.items())

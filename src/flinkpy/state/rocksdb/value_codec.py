@@ -1,8 +1,8 @@
-"""Values: as they are held in memory between two writes to the database, and as bytes in it.
+"""Converts values between objects, their form in the cache, and their bytes in the database.
 
-What can be changed in place is held pickled (`Frozen`), so that what a function does to a value it has stored or been
-given does not change the state, whether it is in memory or on disk. Everything else is held as the object it is and
-becomes bytes when it is written, a batch at a time.
+The cache holds mutable values as pickles (`Frozen`). So a function that changes a value that it has stored or read does
+not change the state, whether the value is in memory or on disk. Immutable values are held as objects and encoded when
+they are written, a batch at a time.
 
 | first byte | then |
 |---|---|
@@ -24,9 +24,9 @@ from flinkpy.common.errors import CorruptStateError
 from flinkpy.state.pickling import dumps, loads, unpicklable
 from flinkpy.state.private_copy import ATOMIC, is_immutable
 
-#: Held as they are, whatever they are: small objects that never change.
+#: The types of small, immutable objects, which are always held as objects.
 PLAIN = ATOMIC - {str, bytes, range}
-#: Longer strings are held pickled, because those are counted in the size of what is held.
+#: Longer strings are held as bytes, because the size of the cache only counts values held as bytes.
 MAX_PLAIN_LENGTH = 256
 _INT, _FLOAT, _STR, _BYTES = b"\1", b"\2", b"\3", b"\4"
 _TAGGED_INT = struct.Struct("<cq")
@@ -37,7 +37,7 @@ _NINE_BYTES = np.dtype("V9")
 
 
 class Frozen:
-    """A value as the bytes it has in the database."""
+    """A value in the form of its bytes in the database."""
 
     __slots__ = ("data",)
 
@@ -49,7 +49,10 @@ class Frozen:
 
 
 def freeze(value: Any) -> Any:
-    """`value` where it cannot change, else its bytes. Raises: StateSerializationError."""
+    """Returns the form in which a value is held: the value itself if it is immutable, else a Frozen.
+
+    Raises: StateSerializationError.
+    """
     kind = type(value)
     if kind in PLAIN:
         return value
@@ -69,12 +72,12 @@ def _is_small(item: Any) -> bool:
 
 
 def thaw(held: Any) -> Any:
-    """The value of what `freeze` gave."""
+    """Returns the value of an object that `freeze` returned."""
     return decode(held.data) if type(held) is Frozen else held
 
 
 def hold(data: bytes) -> Any:
-    """What `freeze` would have given, from bytes of the database."""
+    """Returns the form in which a value from the database is held; see `freeze`."""
     first = data[0]
     if first in (1, 2) or (first in (3, 4) and len(data) <= MAX_PLAIN_LENGTH):
         return decode(data)
@@ -103,7 +106,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
 
 
 def encode(held: Any) -> bytes:
-    """The bytes of a value, or of what is held for it."""
+    """Returns the bytes of a value, or of a held value."""
     return _ENCODERS.get(type(held), dumps)(held)
 
 
@@ -112,7 +115,7 @@ def encode_many(held: Sequence[Any]) -> list[bytes]:
     if len(kinds) == 1:
         kind = kinds.pop()
         if kind is int or kind is float:
-            # Some may not fit into 64 bits: then one by one.
+            # If a number does not fit into 64 bits, the values are encoded one by one below.
             with contextlib.suppress(OverflowError):
                 return _encode_numbers(held, kind)
     encoders = _ENCODERS
@@ -127,7 +130,7 @@ def _encode_numbers(held: Sequence[Any], kind: type) -> list[bytes]:
 
 
 def decode(data: bytes) -> Any:
-    """Raises: CorruptStateError."""
+    """Returns the value of bytes from the database. Raises: CorruptStateError."""
     first = data[:1]
     try:
         if first == _INT:
@@ -146,7 +149,7 @@ def decode(data: bytes) -> Any:
 
 
 def hold_many(found: Sequence[bytes | None]) -> list[Any]:
-    """`hold` of each; None stays None."""
+    """Applies `hold` to each value. None stays None."""
     if found and None not in found:
         joined = b"".join(found)  # type: ignore[arg-type]
         tag = joined[:1]

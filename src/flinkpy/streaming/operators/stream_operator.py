@@ -42,8 +42,8 @@ from flinkpy.streaming.operators.output import Output
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
     from flinkpy.records.scalar_codecs import ValueMismatch
+    from flinkpy.state.checkpoint_streams import StateSnapshot
     from flinkpy.state.operator_state import OperatorStateBackend
-    from flinkpy.state.snapshot import StateSnapshot
     from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
     from flinkpy.streaming.operators.latency import LatencyStats
     from flinkpy.streaming.operators.metric_group import OperatorMetricGroup

@@ -254,7 +254,7 @@ def test_the_heap_backend_refuses_a_database_by_name(make, files):
     fill(backend, range(10))
     handle = written(backend, files, 1)
 
-    with pytest.raises(StateRestoreError, match="written by the backend 'rocksdb' in its own format"):
+    with pytest.raises(StateRestoreError, match="written in the native format of the backend 'rocksdb'"):
         make(handle, configuration={"state.backend.type": "hashmap"})
 
 
@@ -287,7 +287,7 @@ def test_a_full_disk_is_named():
     error = database_error(OSError("IO error: No space left on device: While appending"), "flushing", Path("/disk/db"))
 
     assert isinstance(error, StateBackendError)
-    assert "the database /disk/db failed at flushing (the disk is full)" in str(error)
+    assert "flushing the database /disk/db failed (the disk is full)" in str(error)
 
 
 def test_a_failing_upload_leaves_nothing_behind(make, files, tmp_path):
@@ -370,7 +370,7 @@ def test_files_that_cannot_be_linked_are_the_failure_of_their_checkpoint_alone(m
     fill(backend, range(100, 200))
     assert backend.num_entries() == 4 * 200
 
-    with pytest.raises(StateBackendError, match="failed at linking its files"):
+    with pytest.raises(StateBackendError, match=r"linking the files of the database .* failed"):
         failing.write(files)
     failing.release()
 

@@ -1,9 +1,15 @@
-"""RocksDBAggregateTable: columns of accumulators whose keys need not all be in memory.
+"""The tables of column-wise aggregations in RocksDB.
 
-The keys of late batches are a heap table, the working set. A key that is new to it is looked for in the database, all
-of a batch in one probe; when the working set is full, what was changed is written in one batch and a new one begins. A
-database entry's key is the tuple of the key columns' values (the bare value of a single column), its value one row of
-the accumulators' columns.
+RocksDBAggregateTable holds only a part of the keys in memory. The keys of recent batches form the working set. Keys
+that are new to it are looked up in the database, all keys of a batch in one probe. When the working set is full, the
+table writes its changes in one batch and begins a new working set.
+
+RocksDBPaneTable and RocksDBSessionTable hold all open windows in memory, and in the database for checkpoints. Before a
+snapshot they write the entries that changed since the last one. They delete dropped entries at once. So an incremental
+checkpoint contains only new data.
+
+The key of a database entry is the tuple of the key columns' values and the window times (or the bare value of a single
+column). Its value is one row of the accumulators' columns.
 """
 
 from __future__ import annotations
@@ -20,26 +26,29 @@ from flinkpy.records.numpy_dtypes import numpy_dtype
 from flinkpy.state.accumulators import Accumulator
 from flinkpy.state.aggregate_table import AggregateTable, TableLayout
 from flinkpy.state.key_slots import KeySlots
+from flinkpy.state.pane_table import PaneTable
 from flinkpy.state.pickling import dumps, loads
 from flinkpy.state.rocksdb.cached_state import in_order
 from flinkpy.state.rocksdb.database import Pair, RocksDatabase
 from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix, decode, encode
+from flinkpy.state.session_table import SessionTable
+from flinkpy.state.window_table import WindowTable
 
-#: Keys of the working set; 100 MB at most where keys and accumulators are numbers.
+#: The maximum number of keys of the working set: at most 100 MB if keys and accumulators are numbers.
 _MAX_KEYS = 262_144
-#: Rows that are read or written at once when all are wanted.
+#: The number of rows that are read at once when the whole table is read.
 _PIECE = 16_384
 
 
 class RowCodec:
-    """Rows of a table to database keys and values, and back. Key columns are followed by namespaces. Thread: any."""
+    """Converts table rows to database keys and values, and back. Namespaces follow the key columns. Thread: any."""
 
     def __init__(self, layout: TableLayout) -> None:
         self.layout = layout
         accumulators = layout.create_accumulators()
         self.value_types = [column.type for accumulator in accumulators for column in accumulator.freeze(0)()]
         fields: list[tuple[str, Any]] = [("valid", "u8")]
-        #: Numbers only: a row is its bytes, else it is pickled.
+        #: True if all columns are numeric. Then a row is stored as its bytes, else as a pickle.
         self._is_plain = len(self.value_types) <= 64
         for position, kind in enumerate(self.value_types):
             plain = _plain_type(kind)
@@ -52,7 +61,7 @@ class RowCodec:
     # -- keys --------------------------------------------------------------------------------------------------------
 
     def encode_keys(self, codec: StateKeyCodec, columns: Sequence[pa.Array], max_parallelism: int) -> list[bytes]:
-        """One per row of the key columns."""
+        """Returns one database key per row."""
         groups = key_groups(hash_columns(columns[: len(self.layout.key_types)]), max_parallelism)
         if len(columns) == 1 and pa.types.is_integer(columns[0].type) and not columns[0].null_count:
             numbers = columns[0].to_numpy()
@@ -66,7 +75,11 @@ class RowCodec:
     def decode_keys(self, data: Sequence[bytes]) -> list[pa.Array]:
         keys = [decode(key, PREFIX.size)[0] for key in data]
         types = self.layout.entry_types
-        columns: Any = [keys] if len(types) == 1 else list(zip(*keys)) if keys else [()] * len(types)
+        columns: Any
+        if len(types) == 1:
+            columns = [keys]
+        else:
+            columns = list(zip(*keys)) or [()] * len(types)
         return [_key_array(column, kind) for column, kind in zip(columns, types)]
 
     # -- values ------------------------------------------------------------------------------------------------------
@@ -101,13 +114,13 @@ class RowCodec:
         return arrays
 
     def batch(self, pairs: Sequence[Pair]) -> pa.RecordBatch:
-        """As tables are written in snapshots: key columns, then those of the accumulators."""
+        """Returns the batch for a snapshot: the key columns, then the columns of the accumulators."""
         columns = self.decode_keys([key for key, _ in pairs]) + self.decode_values([value for _, value in pairs])
         return pa.RecordBatch.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType | None:
-    """The number type that a column's values fit in; None: they are no numbers."""
+    """Returns the numeric type that represents the values of a column; None if there is none."""
     if pa.types.is_boolean(kind):
         return pa.uint8()
     if pa.types.is_integer(kind) or kind in (pa.float32(), pa.float64()):
@@ -118,7 +131,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType | None:
 
 
 def _key_values(column: pa.Array) -> list[Any]:
-    """Python values: times as their numbers, because a Python datetime has no nanoseconds."""
+    """Returns Python values. Times become numbers, because a Python datetime has no nanoseconds."""
     plain = _plain_type(column.type) if pa.types.is_temporal(column.type) else None
     return (column if plain is None else column.view(plain)).to_pylist()  # type: ignore[no-any-return]
 
@@ -129,7 +142,7 @@ def _key_array(values: Any, kind: pa.DataType) -> pa.Array:
 
 
 class _WorkingSet:
-    """Keys in memory, and which of them the database does not have like this."""
+    """The keys in memory, with a flag for those that differ from the database."""
 
     def __init__(self, layout: TableLayout) -> None:
         self.keys = KeySlots(list(layout.key_types))
@@ -162,7 +175,11 @@ class _WorkingSet:
 
 
 class RocksDBAggregateTable(AggregateTable):
-    """Slots are valid until the next `add`. `size` and `keys` are for the end: they bring all keys into memory."""
+    """An AggregateTable whose keys need not all fit into memory.
+
+    Slots are valid until the next `add`. `size` and `keys` load all keys into memory, so they are only used at the end
+    of the input.
+    """
 
     def __init__(
         self,
@@ -200,7 +217,7 @@ class RocksDBAggregateTable(AggregateTable):
         return slots
 
     def _read(self, known: int, slots: np.ndarray, key_columns: list[pa.Array]) -> None:
-        """Accumulators of the slots from `known` on, where the database has them."""
+        """Reads the accumulators of the new slots, which begin at `known`, from the database."""
         new_rows = np.flatnonzero(slots >= known)
         new_slots, first = np.unique(slots[new_rows], return_index=True)
         indices = pa.array(new_rows[first])
@@ -247,7 +264,7 @@ class RocksDBAggregateTable(AggregateTable):
                 yield piece
 
     def spill(self) -> None:
-        """Write what the database does not have."""
+        """Writes the changes to the database."""
         working = self._working
         changed = np.flatnonzero(working.is_changed[: working.keys.size])
         if not len(changed):
@@ -257,3 +274,96 @@ class RocksDBAggregateTable(AggregateTable):
         values = self._rows.encode_values(working.columns(changed))
         self._database.write(in_order(self._rows.encode_keys(self._codec, keys, self._max_parallelism), values))
         working.is_changed[:] = False
+
+
+class _StoredTable(WindowTable):
+    """A WindowTable in memory that also keeps its entries in the database. Thread: task thread."""
+
+    def __init__(
+        self,
+        layout: TableLayout,
+        database: RocksDatabase,
+        codec: StateKeyCodec,
+        max_parallelism: int,
+        key_groups_owned: range,
+    ) -> None:
+        super().__init__(layout)
+        self._row_codec = RowCodec(layout)
+        self._database = database
+        self._codec = codec
+        self._max_parallelism = max_parallelism
+        #: For each slot: true if the database has the entry; the times with which it has it; true if it has changed.
+        self._is_stored = np.zeros(0, dtype=bool)
+        self._stored_times = [np.zeros(0, dtype=np.int64)] * layout.namespaces
+        self._is_changed = np.zeros(0, dtype=bool)
+        for key_group in key_groups_owned:
+            prefix = codec.prefix(key_group)
+            pairs = database.scan(prefix, after_prefix(prefix))
+            while piece := list(islice(pairs, _PIECE)):
+                self._note_stored(self.restore_batch(self._row_codec.batch(piece)))
+
+    def changed(self, slots: np.ndarray) -> None:
+        super().changed(slots)
+        self._make_room()
+        self._is_changed[slots] = True
+
+    def _make_room(self) -> None:
+        missing = max(self._size, 2 * len(self._is_stored)) - len(self._is_stored)
+        if len(self._is_stored) < self._size:
+            self._is_stored = np.append(self._is_stored, np.zeros(missing, dtype=bool))
+            self._is_changed = np.append(self._is_changed, np.zeros(missing, dtype=bool))
+            room = np.zeros(missing, dtype=np.int64)
+            self._stored_times = [np.append(times, room) for times in self._stored_times]
+
+    def _note_stored(self, slots: np.ndarray) -> None:
+        self._make_room()
+        self._is_stored[slots] = True
+        self._is_changed[slots] = False
+        for stored, times in zip(self._stored_times, self._times):
+            stored[slots] = times.take(slots)
+
+    def dropped(self, slots: np.ndarray) -> None:
+        super().dropped(slots)
+        self._make_room()
+        self._delete(slots[self._is_stored.take(slots)])
+
+    def _delete(self, slots: np.ndarray) -> None:
+        """Deletes these entries from the database, by the times with which they are stored."""
+        if len(slots):
+            self._database.write((key, None) for key in sorted(self._encoded(slots, self._stored_times)))
+            self._is_stored[slots] = False
+
+    def keep(self, slots: np.ndarray, may_drop_keys: bool = True) -> None:
+        self._make_room()
+        self._is_stored, self._is_changed = self._is_stored.take(slots), self._is_changed.take(slots)
+        self._stored_times = [times.take(slots) for times in self._stored_times]
+        super().keep(slots, may_drop_keys)
+
+    def spill(self) -> None:
+        """Writes the changes to the database."""
+        self._make_room()
+        live = self.live_slots()
+        changed = live[self._is_changed.take(live)]
+        if not len(changed):
+            return
+        moved = np.zeros(len(changed), dtype=bool)
+        for stored, times in zip(self._stored_times, self._times):
+            moved |= stored.take(changed) != times.take(changed)
+        self._delete(changed[moved & self._is_stored.take(changed)])
+        indices = pa.array(changed)
+        frozen = [column for accumulator in self.accumulators for column in accumulator.freeze(self._size)()]
+        values = self._row_codec.encode_values([column.take(indices) for column in frozen])
+        self._database.write(in_order(self._encoded(changed, self._times), values))
+        self._note_stored(changed)
+
+    def _encoded(self, slots: np.ndarray, times: list[np.ndarray]) -> list[bytes]:
+        columns = [*self.keys(self.key_numbers(slots)), *(pa.array(each.take(slots)) for each in times)]
+        return self._row_codec.encode_keys(self._codec, columns, self._max_parallelism)
+
+
+class RocksDBPaneTable(_StoredTable, PaneTable):
+    """A PaneTable that keeps its entries in the database."""
+
+
+class RocksDBSessionTable(_StoredTable, SessionTable):
+    """A SessionTable that keeps its entries in the database."""
