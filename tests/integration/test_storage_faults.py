@@ -228,9 +228,7 @@ def test_a_job_none_of_whose_checkpoints_is_whole_fails_and_touches_none(
             flip_a_bit(damage.files_of(damage.take_checkpoint())[0])
         before = digests(damage.directory)
         damage.kill_task_executor()
-        with pytest.raises(
-            JobExecutionError, match=r"no checkpoint of job .* is usable any more.*is damaged"
-        ) as raised:
+        with pytest.raises(JobExecutionError, match=r"all checkpoints of job .* are damaged.*is damaged") as raised:
             run.wait_for_end()
         assert type(raised.value.cause) is CorruptStateError
     assert digests(damage.directory) == before

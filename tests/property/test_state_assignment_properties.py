@@ -9,8 +9,7 @@ from hypothesis import given
 
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.job_description import InputDescription, OperatorDescription, VertexDescription
-from flinkpy.checkpoint.operator_state_repartitioner import repartition
-from flinkpy.checkpoint.state_assignment import assign_state
+from flinkpy.checkpoint.state_assignment import assign_state, repartition
 from flinkpy.common.key_groups import key_group_range
 
 PARALLELISM = st.integers(1, 9)

@@ -1,6 +1,6 @@
-"""Checkpoints: where they are kept, which are complete, and how their state is handed out again.
+"""Checkpoints: taking, storing and restoring them.
 
-`storage/` writes and reads files, `metadata` is the file that makes a checkpoint one, `completed_checkpoint_store`
-knows which there are, `shared_state_registry` which files more than one of them needs, `savepoint_loader` and
-`state_assignment` bring their state to the tasks of a job, `coordinator/` takes them.
+`coordinator/` takes checkpoints. `storage/` writes and reads their files. `metadata` is the file that completes a
+checkpoint. `completed_checkpoint_store` keeps the list of complete checkpoints, and `shared_state_registry` the list of
+files that several of them use. `savepoint_loader` and `state_assignment` bring their state to the tasks of a job.
 """

@@ -1,7 +1,7 @@
-"""CheckpointsCleaner: deletes what is no longer needed, and nothing else. Blocking; never on a main thread.
+"""CheckpointsCleaner: deletes the files of checkpoints that are not needed any more. Blocking; never on a main thread.
 
-`_metadata` goes first, so that what is half deleted is no checkpoint to anybody. A file that is not there is fine. What
-cannot be deleted now is left, with a warning: the next life of the job finds it again.
+It deletes `_metadata` first, so that a half-deleted checkpoint does not look like a complete one. Missing files are no
+error. If a file cannot be deleted, the cleaner logs a warning, and the next JobMaster of the job finds the file again.
 
 Source: org.apache.flink.runtime.checkpoint.CheckpointsCleaner.
 """
@@ -36,17 +36,17 @@ from flinkpy.common.failpoints import failpoint
 
 logger = logging.getLogger(__name__)
 
-#: Deletions at the same time on a file system that is reached over a network, where each waits for an answer.
+#: The number of parallel deletions on remote file systems, where each deletion waits for an answer.
 _DELETING_THREADS = 8
-#: Clocks of hosts differ: a file this much older than "now" is taken for older.
+#: The tolerance for different clocks of hosts: only files that are older by more than this count as old.
 CLOCK_SKEW_MS = 5 * 60_000
 
 
 class CheckpointsCleaner:
-    """Thread: any.
+    """Deletes the files of checkpoints of one job. Thread: any.
 
     Args:
-        in_use: directories of checkpoints that must not lose a file; asked before each deletion.
+        in_use: returns the directories of checkpoints that must not lose a file. Called before each deletion.
         is_parallel: execution.checkpointing.cleaner.parallel-mode.
     """
 
@@ -64,9 +64,9 @@ class CheckpointsCleaner:
         self._is_parallel = is_parallel
 
     def discard_completed(self, checkpoint: CompletedCheckpoint) -> None:
-        """Delete a checkpoint that is not in use any more, and the shared files that were only its.
+        """Deletes a checkpoint that is not in use any more, and the shared files that only it used.
 
-        Raises: ValueError where it is in use.
+        Raises: ValueError if it is in use.
         """
         if checkpoint.external_path in self._in_use():
             raise ValueError(f"{checkpoint!r} is in use")
@@ -78,19 +78,20 @@ class CheckpointsCleaner:
             if checkpoint.external_path == self._storage.directory_of(checkpoint.checkpoint_id):
                 discard_directory(self._storage.file_systems, checkpoint.external_path)
             else:
-                # Not made by this job: only what is known to belong to it.
+                # Another job made it, so only the files that it names are deleted.
                 discard_exactly(self._storage.file_systems, checkpoint.external_path, checkpoint.metadata)
         with _left_for_later(f"shared files of {checkpoint!r}"):
             failpoint("discard.before_shared")
             self._delete(freed)
 
     def discard_pending(self, checkpoint_id: int, location: CheckpointStorageLocation | None) -> None:
-        """Delete what a checkpoint that was given up has written so far, as far as its acknowledgements told.
+        """Deletes the directory of an aborted checkpoint, and the shared files that its acknowledgements named.
 
-        What its tasks write later they delete themselves, or `discard_states` does when they tell.
+        Tasks delete the files that they write later themselves, or `discard_states` deletes them when tasks report
+        them.
         """
         if location is not None and location.directory in self._in_use():
-            raise ValueError(f"checkpoint {checkpoint_id} is completed")
+            raise ValueError(f"checkpoint {checkpoint_id} is complete and in use")
         freed = self._registry.unregister(checkpoint_id)
         if location is not None:
             with _left_for_later(location.directory):
@@ -99,10 +100,10 @@ class CheckpointsCleaner:
             self._delete(freed)
 
     def discard_states(self, states: Iterable[checkpoint_pb2.TaskStateSnapshot]) -> None:
-        """Delete what tasks reported for a checkpoint that is not going to be completed, e.g. too late.
+        """Deletes the state that tasks reported for a failed checkpoint, for example too late.
 
-        Files of completed checkpoints, and shared ones that any checkpoint uses, stay: a repeated acknowledgement
-        may tell of them too.
+        Keeps the files of complete checkpoints and the shared files in use, because a repeated acknowledgement may name
+        them too.
         """
         kept = [directory.rstrip("/") for directory in self._in_use()]
         paths: set[str] = set()
@@ -111,16 +112,17 @@ class CheckpointsCleaner:
             exclusive = paths_of(handles_of_snapshot(snapshot)) - shared
             paths.update(path for path in exclusive if not any(is_below(path, directory) for directory in kept))
             paths.update(self._registry.deletable(shared))
-        with _left_for_later("state of a checkpoint that was given up"):
+        with _left_for_later("state of an aborted checkpoint"):
             self._delete(sorted(paths))
 
     def delete_incomplete(self, below_id: int | None, keep_ids: Collection[int]) -> list[str]:
-        """Delete directories of earlier checkpoints that never got their `_metadata`.
+        """Deletes the directories of checkpoints that never got their `_metadata`.
 
         Args:
-            below_id: only ids lower than this, which has been completed; None: any. keep_ids: pending ones.
+            below_id: the id of a complete checkpoint; only directories of lower ids are deleted. None: all ids.
+            keep_ids: the ids of checkpoints in progress.
 
-        Returns: the directories.
+        Returns: the deleted directories.
         """
         storage = self._storage
         if not storage.owns_job_directory:
@@ -140,16 +142,16 @@ class CheckpointsCleaner:
         return deleted
 
     def delete_leftovers(self, next_checkpoint_id: int, now_ms: int) -> list[str]:
-        """At the start of a JobMaster, when the checkpoints to recover from are known: what its predecessor left.
+        """Deletes the leftovers of the former JobMaster. Called when the checkpoints to recover from are known.
 
-        That are directories of checkpoints that nobody points at, and shared files that none of them uses. Only where
-        there is a checkpoint to recover from: where there is none, that may be an error which a person has to look at.
+        Leftovers are directories of checkpoints without a pointer, and shared files that no checkpoint uses. Nothing is
+        deleted without a checkpoint to recover from, because that may be an error that a person must investigate.
 
         Args:
-            next_checkpoint_id: only lower ids are the predecessor's.
-            now_ms: since the epoch; shared files must be older than this by more than CLOCK_SKEW_MS.
+            next_checkpoint_id: only lower ids belong to the former JobMaster.
+            now_ms: ms since the epoch. Only shared files older than this by more than CLOCK_SKEW_MS are deleted.
 
-        Returns: the directories and files.
+        Returns: the deleted directories and files.
         """
         storage = self._storage
         in_use = set(self._in_use())
@@ -165,12 +167,12 @@ class CheckpointsCleaner:
         return deleted + self.delete_unused_shared_files(now_ms - CLOCK_SKEW_MS)
 
     def delete_unused_shared_files(self, before_ms: int) -> list[str]:
-        """Delete shared files that no checkpoint uses, e.g. of a task that was killed before it acknowledged them.
+        """Deletes shared files that no checkpoint uses, for example of a task that was killed before it acknowledged.
 
         Args:
-            before_ms: since the epoch; files written later may be of a checkpoint that is not acknowledged yet.
+            before_ms: ms since the epoch. Later files may belong to a checkpoint that is not acknowledged yet.
 
-        Returns: the files.
+        Returns: the deleted files.
         """
         directory = self._storage.shared_directory
         if not self._storage.owns_job_directory:
@@ -185,7 +187,7 @@ class CheckpointsCleaner:
         return unused
 
     def delete_job_directory(self) -> None:
-        """The job has ended and keeps no checkpoint."""
+        """Deletes the directory of a job that has ended and keeps no checkpoint."""
         storage = self._storage
         if storage.owns_job_directory and not self._in_use():
             with _left_for_later(storage.job_directory):
@@ -199,14 +201,14 @@ class CheckpointsCleaner:
 
 
 def checkpoint_ids_in(file_systems: FileSystems, job_directory: str) -> list[int]:
-    """Of the directories chk-n, in order."""
+    """Returns the ids of the directories chk-<id>, in order."""
     names = [entry.name for entry in file_systems.of(job_directory).list(job_directory) if entry.is_directory]
     numbers = [name.removeprefix(CHECKPOINT_DIRECTORY_PREFIX) for name in names if name.startswith("chk-")]
     return sorted(int(number) for number in numbers if number.isdigit())
 
 
 def discard_directory(file_systems: FileSystems, directory: str) -> None:
-    """Delete the directory of a checkpoint with whatever is in it. Raises: CheckpointStorageError."""
+    """Deletes the directory of a checkpoint with its whole content. Raises: CheckpointStorageError."""
     file_system = file_systems.of(directory)
     file_system.delete_file(join(directory, METADATA_FILE_NAME))
     failpoint("discard.after_metadata")
@@ -214,9 +216,9 @@ def discard_directory(file_systems: FileSystems, directory: str) -> None:
 
 
 def discard_exactly(file_systems: FileSystems, directory: str, metadata: checkpoint_pb2.CheckpointMetadata) -> None:
-    """Delete a checkpoint's `_metadata` and the files in its directory that it names, and the directory if that is all.
+    """Deletes the `_metadata` of a checkpoint, the files in its directory that it names, and the directory if empty.
 
-    Files that a crash left half-written there are its own too.
+    Also deletes unfinished files there, which a crash may have left.
 
     Raises: CheckpointStorageError.
     """
@@ -230,9 +232,9 @@ def discard_exactly(file_systems: FileSystems, directory: str, metadata: checkpo
 
 
 def delete_files(file_systems: FileSystems, paths: list[str], *, is_parallel: bool = True) -> None:
-    """Deletes files of checkpoints. What lies in a directory `shared` that is a symbolic link is not deleted.
+    """Deletes files of checkpoints. Does not delete files in a directory `shared` that is a symbolic link.
 
-    Raises: CheckpointStorageError, after the others have been tried.
+    Raises: CheckpointStorageError, after all files have been tried.
     """
     errors: list[CheckpointStorageError] = []
 
@@ -257,6 +259,8 @@ def delete_files(file_systems: FileSystems, paths: list[str], *, is_parallel: bo
 
 
 class _left_for_later:
+    """A context manager that turns storage errors of a deletion into a warning."""
+
     def __init__(self, what: str) -> None:
         self._what = what
 
@@ -265,6 +269,6 @@ class _left_for_later:
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> bool:
         if isinstance(error, CheckpointStorageError | OSError):
-            logger.warning("%s is not deleted now: %s", self._what, error)
+            logger.warning("Could not delete %s now: %s", self._what, error)
             return True
         return False

@@ -1,4 +1,4 @@
-"""CompletedCheckpoint: one that can be restored from; and what becomes of checkpoints when their job ends.
+"""CompletedCheckpoint: a checkpoint from which a job can be restored; and the retention of checkpoints.
 
 Source: org.apache.flink.runtime.checkpoint.{CompletedCheckpoint,CheckpointProperties}.
 """
@@ -22,10 +22,12 @@ def is_savepoint(metadata: checkpoint_pb2.CheckpointMetadata) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CompletedCheckpoint:
-    """Attributes:
-    metadata: with absolute paths only.
-    external_path: the directory that has `_metadata`.
-    is_owned: the job may delete it when it is no longer needed; false where it was restored with NO_CLAIM.
+    """A complete checkpoint or savepoint.
+
+    Attributes:
+        metadata: its content. All paths are absolute.
+        external_path: the directory of `_metadata`.
+        is_owned: True if the job may delete it when it is not needed any more. False after a restore with NO_CLAIM.
     """
 
     metadata: checkpoint_pb2.CheckpointMetadata
@@ -54,17 +56,20 @@ class CompletedCheckpoint:
 
 
 class CheckpointRetention(enum.Enum):
-    """Which ends of the job its checkpoints outlive. Values of `...externalized-checkpoint-retention`."""
+    """The terminal states of a job that its checkpoints outlive.
+
+    The names are the values of `execution.checkpointing.externalized-checkpoint-retention`.
+    """
 
     NO_EXTERNALIZED_CHECKPOINTS = frozenset[str]()
     DELETE_ON_CANCELLATION = frozenset({"FAILED"})
     RETAIN_ON_CANCELLATION = frozenset({"FAILED", "CANCELED"})
 
     def keeps_after(self, status: JobStatus, cause: BaseException | None = None) -> bool:
-        """Returns whether the checkpoints of a job that ended in `status`, because of `cause`, are kept.
+        """True if the checkpoints of a job that ended in `status`, because of `cause`, are kept.
 
-        A suspended job goes on elsewhere and needs them. So does the user of a job that failed because a sink has
-        lost records: a checkpoint is the only way to write them again, or to go on without them.
+        A suspended job continues elsewhere and needs them. The user of a job that failed because a sink lost records
+        needs them too: only a checkpoint allows to write the records again, or to continue without them.
         """
         return (
             not status.is_globally_terminal_state()

@@ -1,10 +1,10 @@
-"""CompletedCheckpointStore: the checkpoints a job can be restored from, newest last.
+"""CompletedCheckpointStore: the complete checkpoints from which a job can be restored, newest last.
 
-A checkpoint counts from the moment its pointer is durable. What it replaces may be deleted only after that; a pointer
-to something deleted is dropped when the pointers are read, a checkpoint without pointer is a leftover.
+A checkpoint is complete once its pointer is durable. Only then may the checkpoints that it replaces be deleted. A
+pointer to a deleted checkpoint is dropped when the pointers are read. A checkpoint without a pointer is a leftover.
 
 ```
-  state files -> _metadata -> pointer | counts from here | -> confirm -> delete what is older
+  state files -> _metadata -> pointer | complete from here | -> confirm -> delete older checkpoints
 ```
 
 Source: org.apache.flink.runtime.checkpoint.DefaultCompletedCheckpointStore.
@@ -21,10 +21,9 @@ from flinkpy.checkpoint.checkpoints_cleaner import CheckpointsCleaner, checkpoin
 from flinkpy.checkpoint.completed_checkpoint import CheckpointRetention, CompletedCheckpoint
 from flinkpy.checkpoint.metadata import METADATA_FILE_NAME, decode_and_resolve, read_metadata_file
 from flinkpy.checkpoint.shared_state_registry import SharedStateRegistry
-from flinkpy.checkpoint.snapshot_files import snapshot_files
+from flinkpy.checkpoint.snapshot_files import snapshot_files, verify_checkpoint
 from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorage
 from flinkpy.checkpoint.storage.file_system import join, storage_error
-from flinkpy.checkpoint.verification import verify_checkpoint
 from flinkpy.common.durable_file import CorruptFileError
 from flinkpy.common.errors import (
     CheckpointNotFoundError,
@@ -43,14 +42,14 @@ logger = logging.getLogger(__name__)
 
 
 class CompletedCheckpointStore:
-    """Blocking, except the properties. Thread: any; changes one at a time.
+    """The retained checkpoints of one job. Blocking, except the properties. Thread: any; changes one at a time.
 
     Args:
         max_retained: execution.checkpointing.num-retained.
 
     Attributes:
-        registry: of the shared files; pending checkpoints may be registered there too, by their ids.
-        cleaner: deletes; knows which directories are in use.
+        registry: the users of the shared files. Checkpoints in progress may be registered there too, by their ids.
+        cleaner: deletes checkpoints, but not those of this store.
     """
 
     def __init__(
@@ -62,14 +61,15 @@ class CompletedCheckpointStore:
         is_cleaner_parallel: bool = True,
     ) -> None:
         if max_retained < 1:
-            raise ValueError(f"{max_retained} checkpoints cannot be retained: at least one must be")
+            raise ValueError(f"max_retained must be at least 1, not {max_retained}")
         self._pointers = pointers
         self._storage = storage
         self._max_retained = max_retained
         self._retained: tuple[CompletedCheckpoint, ...] = ()
-        #: Directories of checkpoints found to be damaged: left for a person to look at, as long as whole ones would be.
+        #: The directories of damaged checkpoints. They are kept as long as whole ones, so that a person can inspect
+        #: them.
         self._damaged: tuple[str, ...] = ()
-        #: sha256 of `_metadata`, by its directory.
+        #: The SHA-256 digest of `_metadata` by its directory.
         self._digests: dict[str, bytes] = {}
         self._changing = threading.Lock()
         self.registry = SharedStateRegistry()
@@ -79,7 +79,7 @@ class CompletedCheckpointStore:
 
     @property
     def checkpoints(self) -> tuple[CompletedCheckpoint, ...]:
-        """Oldest first."""
+        """The retained checkpoints, oldest first."""
         return self._retained
 
     @property
@@ -88,21 +88,26 @@ class CompletedCheckpointStore:
         return retained[-1] if retained else None
 
     def recover(self, *, read_everything: bool = False) -> CompletedCheckpoint | None:
-        """Find the checkpoints of the JobMaster before this one. Call it once, before anything else.
+        """Finds the checkpoints of the former JobMaster. Called once, before all other methods.
 
-        The newest that is whole is the one to go on from. One that is damaged or missing is left out, its directory
-        is left as it is, and an error is logged: where a sink has committed what that checkpoint contained, going on
-        from an older one repeats it.
+        The job continues from the newest checkpoint that is not damaged. For a damaged or missing checkpoint an error
+        is logged, and its directory is not changed. If a sink has committed the results of such a checkpoint, a restore
+        from an older one repeats them.
 
-        Returns: the newest; None where there never was one.
-        Raises: CorruptStateError where there are checkpoints and none is usable, StateRestoreError (a newer release
-            wrote it, or it is another job's), CheckpointStorageError where that cannot be found out.
+        Args:
+            read_everything: compares the checksums of all files of the newest checkpoint, which reads its whole state.
+
+        Returns: the newest checkpoint; None if the job has none.
+        Raises:
+            CorruptStateError: the job has checkpoints, and all of them are damaged.
+            StateRestoreError: a newer release or another job wrote the checkpoint.
+            CheckpointStorageError: the checkpoints cannot be read.
         """
         with self._changing:
             try:
                 pointers = list(self._pointers.load().pointers)
             except CorruptFileError as error:
-                logger.error("%s; looking for checkpoints in %s", error, self._storage.job_directory)
+                logger.error("%s; searching for checkpoints in %s", error, self._storage.job_directory)
                 pointers = self._pointers_from_directory(error)
             usable: list[CompletedCheckpoint] = []
             problems: list[str] = []
@@ -115,7 +120,7 @@ class CompletedCheckpointStore:
                         checkpoint.metadata, self._storage.file_systems, read_everything=read_everything and not usable
                     )
                 except (CorruptStateError, CheckpointNotFoundError) as error:
-                    # Once there is a newer one, an older one that is gone was replaced by it.
+                    # If a newer one is usable, it has replaced this one, which may have been deleted.
                     if not usable:
                         problems.append(f"checkpoint {pointer.checkpoint_id}: {error}")
                         self._damaged += (pointer.external_path,)
@@ -124,24 +129,27 @@ class CompletedCheckpointStore:
                 usable.insert(0, checkpoint)
             if not usable and problems:
                 raise CorruptStateError(
-                    f"job {self._storage.job_id} has checkpoints and none of them can be used: {'; '.join(problems)}"
+                    f"job {self._storage.job_id} has checkpoints, but none of them can be used: {'; '.join(problems)}"
                 )
             for checkpoint in usable:
                 self._register(checkpoint)
             self._retained = tuple(usable)
             if problems:
                 logger.error(
-                    "going on from checkpoint %d instead: results that were committed since then are repeated",
+                    "continuing from checkpoint %d instead: results that were committed since then are repeated",
                     usable[-1].checkpoint_id,
                 )
             return self.latest
 
     def add(self, checkpoint: CompletedCheckpoint) -> tuple[CompletedCheckpoint, ...]:
-        """The checkpoint, whose `_metadata` is written, counts when this returns.
+        """Stores the pointer to a checkpoint whose `_metadata` is written. The checkpoint is complete on return.
 
-        Returns: those it replaces, oldest first; to be given to `cleaner.discard_completed` once it is confirmed.
-        Raises: CheckpointStorageError; it does not count then, and the others do as before. LeadershipLostError,
-            HighAvailabilityError: it is open whether it counts, and nothing may be added to this store any more.
+        Returns: the replaced checkpoints, oldest first. Pass them to `cleaner.discard_completed` once this one is
+            confirmed.
+        Raises:
+            CheckpointStorageError: the checkpoint is not complete. The other checkpoints are not affected.
+            LeadershipLostError, HighAvailabilityError: it is not known whether the checkpoint is complete. Nothing may
+                be added to this store any more.
         """
         with self._changing:
             others = tuple(c for c in self._retained if c.checkpoint_id != checkpoint.checkpoint_id)
@@ -156,24 +164,27 @@ class CompletedCheckpointStore:
             self._register(checkpoint)
             try:
                 failpoint("completed.before_pointers")
-                # With those about to be replaced: whether the old or the new pointers survive a failure in here,
-                # there is one to something that still exists.
+                # The replaced checkpoints are included. So after a failure either the old or the new pointers are
+                # stored, and they always contain a checkpoint that exists.
                 self._save(retained)
                 failpoint("completed.after_pointers")
             except (LeadershipLostError, HighAvailabilityError):
-                raise  # the next leader knows which are noted; here nothing may be given up because of it
+                raise  # the pointer may be stored, and only the next leader knows; so nothing may be undone here
             except (OSError, FlinkError) as error:
                 if checkpoint.checkpoint_id not in {c.checkpoint_id for c in self._retained}:
                     self.registry.unregister(checkpoint.checkpoint_id)
-                raise storage_error("note as completed", checkpoint.external_path, error) from error
+                raise storage_error("store the pointer to", checkpoint.external_path, error) from error
             self._retained = retained[-self._max_retained :]
             return retained[: -self._max_retained]
 
     def drop_damaged(self) -> tuple[CompletedCheckpoint, ...]:
-        """After a task found damage: read all of the newest checkpoint, and drop it if something is wrong; and so on.
+        """Drops damaged checkpoints. Called after a task has found damage.
 
-        Their directories stay. Returns: those dropped, newest first.
-        Raises: CorruptStateError where none is left of those there were.
+        It reads the whole state of the newest checkpoint. If that is damaged, it drops the checkpoint and continues
+        with the next one. The directories of dropped checkpoints are kept.
+
+        Returns: the dropped checkpoints, newest first.
+        Raises: CorruptStateError if no checkpoint is left.
         """
         with self._changing:
             dropped: list[CompletedCheckpoint] = []
@@ -184,7 +195,7 @@ class CompletedCheckpointStore:
                     verify_checkpoint(newest.metadata, self._storage.file_systems, read_everything=True)
                     break
                 except CorruptStateError as error:
-                    logger.error("%r is not used any more: %s", newest, error)
+                    logger.error("%r is damaged and not used any more: %s", newest, error)
                     problem = f"{newest!r}: {error}"
                     dropped.append(newest)
                     self._damaged += (newest.external_path,)
@@ -192,7 +203,7 @@ class CompletedCheckpointStore:
                     self.registry.unregister(newest.checkpoint_id)
                     self._retained = self._retained[:-1]
             if dropped and not self._retained:
-                raise CorruptStateError(f"no checkpoint of job {self._storage.job_id} is usable any more; {problem}")
+                raise CorruptStateError(f"all checkpoints of job {self._storage.job_id} are damaged; {problem}")
             if dropped:
                 self._save(self._retained)
             return tuple(dropped)
@@ -201,9 +212,9 @@ class CompletedCheckpointStore:
         """Removes the pointers of a job that has ended for good, and the checkpoints that `retention` does not keep.
 
         Args:
-            cause: why the job ended; None where it did not fail.
+            cause: the failure of the job; None if it did not fail.
 
-        Raises: OSError where the pointers cannot be removed.
+        Raises: OSError if the pointers cannot be removed.
         """
         with self._changing:
             if not status.is_globally_terminal_state():
@@ -212,9 +223,9 @@ class CompletedCheckpointStore:
             retained = self._retained
             if retention.keeps_after(status, cause) and (retained or self._damaged):
                 for checkpoint in retained:
-                    logger.info("%r is kept", checkpoint)
+                    logger.info("keeping %r", checkpoint)
                 for directory in self._damaged:
-                    logger.warning("%s is kept, though it is damaged", directory)
+                    logger.warning("keeping the damaged checkpoint in %s", directory)
                 self.cleaner.delete_incomplete(None, ())
                 return
             self._retained, self._damaged = (), ()
@@ -226,7 +237,7 @@ class CompletedCheckpointStore:
         shared = checkpoint.shared_paths
         foreign: frozenset[str] = frozenset()
         if checkpoint.external_path != self._storage.directory_of(checkpoint.checkpoint_id):
-            # Not made by this job: it claims what lies where that other job kept its files, and nothing else.
+            # Another job made it. This job only owns the files in the directories of that job.
             foreign = snapshot_files(checkpoint.metadata, checkpoint.external_path).foreign
             self.registry.register(checkpoint.checkpoint_id, shared & foreign, is_owned=False)
         self.registry.register(checkpoint.checkpoint_id, shared - foreign, is_owned=checkpoint.is_owned)
@@ -265,7 +276,7 @@ class CompletedCheckpointStore:
             )
         if pointer.job_id and metadata.job_id != pointer.job_id:
             raise StateRestoreError(
-                f"{path} is of job {metadata.job_id} ({metadata.job_name!r}), not of job {pointer.job_id}",
+                f"{path} belongs to job {metadata.job_id} ({metadata.job_name!r}), not to job {pointer.job_id}",
                 details={"path": path},
             )
         self._digests[directory] = hashlib.sha256(content).digest()
@@ -274,7 +285,7 @@ class CompletedCheckpointStore:
     def _pointers_from_directory(
         self, error: CorruptFileError
     ) -> list[checkpoint_pb2.CompletedCheckpointPointers.Pointer]:
-        """Every checkpoint in the job's own directory that has `_metadata`: it was complete when that was written."""
+        """Returns pointers to all checkpoints in the job's directory that have `_metadata`, which is written last."""
         storage = self._storage
         if not storage.owns_job_directory:
             raise CorruptStateError(f"the checkpoints of job {storage.job_id} cannot be found: {error}") from error
@@ -295,7 +306,7 @@ class CompletedCheckpointStore:
         ]
         if not pointers:
             raise CorruptStateError(
-                f"the checkpoints of job {storage.job_id} cannot be found: {error}, and there is none in "
-                f"{storage.job_directory}"
+                f"the checkpoints of job {storage.job_id} cannot be found: {error}, and {storage.job_directory} "
+                "contains none"
             ) from error
         return pointers

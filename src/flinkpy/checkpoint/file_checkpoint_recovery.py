@@ -1,7 +1,7 @@
-"""Pointers and counter of checkpoints in a directory of this host: checksummed files, replaced as a whole. Blocking.
+"""The checkpoint pointers and the id counter of a job, in checksummed files in a directory of this host. Blocking.
 
 Source: org.apache.flink.runtime.checkpoint.StandaloneCheckpointRecoveryFactory.
-Differs: Flink's standalone ones live in memory and end with their JobMaster.
+Differs: Flink's standalone implementation keeps them in memory, so they end with their JobMaster.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ FIRST_CHECKPOINT_ID = 1
 
 
 class FileCheckpointPointerStore:
-    """Args:
-    directory: exists; nobody else writes these files.
+    """Keeps the pointers to complete checkpoints in a file.
+
+    Args:
+        directory: an existing directory. No other process writes its files.
     """
 
     def __init__(self, directory: Path | str) -> None:
@@ -44,7 +46,7 @@ class FileCheckpointPointerStore:
         except FileNotFoundError:
             return checkpoint_pb2.CompletedCheckpointPointers()
         except DecodeError as error:
-            raise CorruptFileError(f"{self._path} holds no pointers: {error}") from error
+            raise CorruptFileError(f"{self._path} does not contain checkpoint pointers: {error}") from error
 
     def save(self, pointers: checkpoint_pb2.CompletedCheckpointPointers) -> None:
         write_checksummed(self._path, pointers.SerializeToString())
@@ -54,11 +56,11 @@ class FileCheckpointPointerStore:
 
 
 class FileCheckpointIDCounter(StoredCheckpointIDCounter):
-    """Thread: any.
+    """Keeps the next checkpoint id in a file. Thread: any.
 
     Args:
-        directory: exists; nobody else writes this file.
-        at_least: the lowest id there may be, from what else is known; decides where the file is missing or damaged.
+        directory: an existing directory. No other process writes its files.
+        at_least: the lowest possible next id, known from other sources. It is used if the file is missing or damaged.
     """
 
     def __init__(self, directory: Path | str, at_least: int = FIRST_CHECKPOINT_ID) -> None:
@@ -78,12 +80,12 @@ class FileCheckpointIDCounter(StoredCheckpointIDCounter):
         except FileNotFoundError:
             return FIRST_CHECKPOINT_ID
         except CorruptFileError as error:
-            logger.error("%s; going on above the checkpoints that are known", error)
+            logger.error("%s; continuing above the ids of the known checkpoints", error)
             return FIRST_CHECKPOINT_ID
 
 
 class FileCheckpointRecovery:
-    """Both in one directory, which is made where it is missing."""
+    """Creates the pointer store and the id counter in one directory. Makes the directory if it is missing."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

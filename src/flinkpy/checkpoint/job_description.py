@@ -1,4 +1,4 @@
-"""What has to be known of a job to hand state out to it.
+"""The description of a job that the assignment of state needs.
 
 Source: the parts of org.apache.flink.runtime.executiongraph.ExecutionJobVertex that StateAssignmentOperation reads.
 """
@@ -25,7 +25,7 @@ class OperatorDescription:
 
 @dataclass(frozen=True, slots=True)
 class InputDescription:
-    """One input edge. `producer_result` is the position in the producer's results."""
+    """An input edge. `producer_result` is the position in the results of the producer."""
 
     producer_vertex_id: str
     producer_result: int
@@ -34,10 +34,13 @@ class InputDescription:
 
 @dataclass(frozen=True, slots=True)
 class VertexDescription:
-    """Attributes:
-    operators: in the order of the chain; the first has the inputs.
-    inputs: as in JobVertex.inputs.
-    is_max_parallelism_configured: by the user, so that it may not give way to that of the restored state.
+    """A vertex of the job graph.
+
+    Attributes:
+        operators: the operators in the order of the chain. The first one has the inputs.
+        inputs: the input edges in the order of JobVertex.inputs.
+        is_max_parallelism_configured: True if the user set the max parallelism, so that the max parallelism of restored
+            state must not replace it.
     """
 
     vertex_id: str
@@ -50,7 +53,7 @@ class VertexDescription:
 
 
 def describe_job_graph(job_graph: job_pb2.JobGraph) -> list[VertexDescription]:
-    """Of a JobGraph as it was submitted, whose vertices still say whether their max parallelism is derived."""
+    """Describes a JobGraph as it was submitted, with a max parallelism of 0 where the user set none."""
     return describe_vertices(job_graph.vertices)
 
 
@@ -68,7 +71,7 @@ def describe_vertices(vertices: Iterable[job_pb2.JobVertex]) -> list[VertexDescr
             tuple(OperatorDescription(o.operator_id, o.uid, o.name) for o in vertex.chain),
             vertex.parallelism,
             vertex.max_parallelism if vertex.max_parallelism > 0 else default_max_parallelism(vertex.parallelism),
-            # A data set that nobody produces is the ExecutionGraph's to refuse.
+            # The ExecutionGraph refuses data sets without a producer.
             tuple(
                 InputDescription(*results[edge.source_data_set_id])
                 for edge in vertex.inputs

@@ -1,9 +1,9 @@
-"""`_metadata`: the file that makes a directory a checkpoint; written last, whole or not at all.
+"""The file `_metadata`, which completes a checkpoint. It is written last and atomically.
 
     magic (8 bytes) | format version (uint32) | length of the message (uint64) | CheckpointMetadata | sha256 of all that
 
-Integers are big-endian. The last 32 bytes are the checksum in every version, so that a newer version is told from a
-damaged file. Files in the same directory are named relative to it: a savepoint may be moved as a whole.
+Integers are big-endian. The last 32 bytes are the checksum in all versions, so a newer version can be told from a
+damaged file. Paths of files in the same directory are relative to it, so a savepoint can be moved as a whole.
 
 Source: org.apache.flink.runtime.checkpoint.{Checkpoints,metadata.MetadataSerializer}.
 """
@@ -23,19 +23,19 @@ from flinkpy.common.errors import CheckpointNotFoundError, CorruptStateError, St
 
 METADATA_FILE_NAME = "_metadata"
 CHECKPOINT_DIRECTORY_PREFIX = "chk-"
-#: Raised when an older release could misread what this one writes.
+#: Incremented when older releases could misread the files of this release.
 FORMAT_VERSION = 1
 
 _MAGIC = b"\x89FLKPCP\n"
 _HEAD = struct.Struct(">8sIQ")
 _DIGEST_BYTES = 32
-#: protobuf's own bound. No larger file can be metadata, so none is read into memory.
+#: The maximum size of a protobuf message. Larger files cannot be metadata and are not read into memory.
 _MAX_BYTES = 2 << 30
 _SHOWN_CHARS = 200
 
 
 def encode_metadata(metadata: checkpoint_pb2.CheckpointMetadata) -> bytes:
-    """The content of the file. `metadata.version` is set by it."""
+    """Returns the content of the file. Sets `metadata.version`."""
     metadata.version = FORMAT_VERSION
     message = metadata.SerializeToString(deterministic=True)
     content = _HEAD.pack(_MAGIC, FORMAT_VERSION, len(message)) + message
@@ -43,13 +43,13 @@ def encode_metadata(metadata: checkpoint_pb2.CheckpointMetadata) -> bytes:
 
 
 def decode_metadata(content: bytes, path: str) -> checkpoint_pb2.CheckpointMetadata:
-    """Raises: CorruptStateError, StateRestoreError (a newer version); both name `path`."""
+    """Parses the content of the file. Raises: CorruptStateError; StateRestoreError for a newer version."""
     details = {"path": path}
     if len(content) < _HEAD.size + _DIGEST_BYTES or not content.startswith(_MAGIC):
-        raise CorruptStateError(f"{path} is damaged, or is no metadata of a flinkpy checkpoint", details=details)
+        raise CorruptStateError(f"{path} is damaged or not the metadata of a flinkpy checkpoint", details=details)
     body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
-        raise CorruptStateError(f"{path} is damaged: its checksum is not that of what was written", details=details)
+        raise CorruptStateError(f"{path} is damaged: its checksum does not match its content", details=details)
     _, version, length = _HEAD.unpack_from(body)
     if version > FORMAT_VERSION:
         raise StateRestoreError(
@@ -59,17 +59,17 @@ def decode_metadata(content: bytes, path: str) -> checkpoint_pb2.CheckpointMetad
         )
     try:
         if length != len(body) - _HEAD.size:
-            raise DecodeError("its length is another")
+            raise DecodeError("its length is wrong")
         return checkpoint_pb2.CheckpointMetadata.FromString(body[_HEAD.size :])
     except DecodeError as error:
         raise CorruptStateError(f"{path} is damaged: {error}", details=details) from error
 
 
 def write_metadata(file_systems: FileSystems, directory: str, metadata: checkpoint_pb2.CheckpointMetadata) -> str:
-    """Write `_metadata` into `directory`, which exists; afterwards the checkpoint can be restored from there.
+    """Writes `_metadata` into an existing directory. After that the checkpoint can be restored.
 
-    Returns: the directory, the checkpoint's external path.
-    Raises: CheckpointStorageError, with no `_metadata` left.
+    Returns: the directory, which is the external path of the checkpoint.
+    Raises: CheckpointStorageError. No `_metadata` exists then.
     """
     stored = checkpoint_pb2.CheckpointMetadata()
     stored.CopyFrom(metadata)
@@ -91,24 +91,31 @@ def write_metadata(file_systems: FileSystems, directory: str, metadata: checkpoi
 
 
 def load_metadata(file_systems: FileSystems, path: str) -> tuple[str, checkpoint_pb2.CheckpointMetadata]:
-    """The checkpoint at `path`: its directory or the `_metadata` in it. All paths in the handles are absolute again.
+    """Loads the metadata of a checkpoint.
 
-    Returns: its directory and its metadata.
-    Raises: CheckpointNotFoundError, CorruptStateError, StateRestoreError (a newer version), CheckpointStorageError,
-        ConfigurationError (no path at all).
+    Args:
+        path: the directory of the checkpoint, or its `_metadata` file.
+
+    Returns: the directory, and the metadata with absolute paths.
+    Raises: CheckpointNotFoundError, CorruptStateError, CheckpointStorageError; StateRestoreError for a newer version;
+        ConfigurationError if `path` is not a path.
     """
     directory = directory_of_metadata(path, METADATA_FILE_NAME)
     return directory, decode_and_resolve(read_metadata_file(file_systems, directory), directory)
 
 
 def read_metadata_file(file_systems: FileSystems, directory: str) -> bytes:
-    """Raises: CheckpointNotFoundError, CorruptStateError (too large, or no regular file), CheckpointStorageError."""
+    """Returns the content of `_metadata`.
+
+    Raises: CheckpointNotFoundError, CheckpointStorageError; CorruptStateError if it is too large or not a regular file.
+    """
     metadata_path = join(directory, METADATA_FILE_NAME)
     file_system = file_systems.of(metadata_path)
     try:
-        if (size_bytes := file_system.size_bytes(metadata_path)) > _MAX_BYTES:
+        size_bytes = file_system.size_bytes(metadata_path)
+        if size_bytes > _MAX_BYTES:
             raise CorruptStateError(
-                f"{metadata_path} has {size_bytes:,} bytes; metadata of a checkpoint has at most {_MAX_BYTES:,}",
+                f"{metadata_path} has {size_bytes:,} bytes; the metadata of a checkpoint has at most {_MAX_BYTES:,}",
                 details={"path": metadata_path},
             )
         with file_system.open(metadata_path) as file:
@@ -120,10 +127,12 @@ def read_metadata_file(file_systems: FileSystems, directory: str) -> bytes:
 
 
 def decode_and_resolve(content: bytes, directory: str) -> checkpoint_pb2.CheckpointMetadata:
-    """`decode_metadata`, with every path absolute.
+    """Does the same as `decode_metadata`, and makes all paths absolute.
 
-    Raises: CorruptStateError also for a path that climbs out of its directory or has another form than this module
-        writes; StateRestoreError. Whether an absolute path is a place of state is up to `snapshot_files`.
+    It does not check that absolute paths are in places of state; see `snapshot_files`.
+
+    Raises: CorruptStateError, also for a path that leaves its directory or has another form than this module writes;
+        StateRestoreError.
     """
     metadata_path = join(directory, METADATA_FILE_NAME)
     metadata = decode_metadata(content, metadata_path)
@@ -140,12 +149,12 @@ def decode_and_resolve(content: bytes, directory: str) -> checkpoint_pb2.Checkpo
 
 
 def _check_path(path: str, names: str, metadata_path: str) -> None:
-    """Raises: CorruptStateError where `names`, the part of `path` below its root, is not plain names and slashes."""
-    # Everything from the root on, since users choose where checkpoints lie: spaces and backslashes may occur.
+    """Raises: CorruptStateError unless `names`, the part of `path` below its root, is plain names and slashes."""
+    # Users choose the directories of checkpoints, so spaces and backslashes are allowed.
     if {"", ".", ".."} & set(names.split("/")) or not names.isprintable():
         shown = ascii(path[:_SHOWN_CHARS])
         raise CorruptStateError(
-            f"{metadata_path} is damaged or forged: it names {shown}, which is no plain path of a file",
+            f"{metadata_path} is damaged or forged: it names {shown}, which is not a plain path of a file",
             details={"path": metadata_path, "named": shown},
         )
 
@@ -160,7 +169,7 @@ def _make_relative(handle: checkpoint_pb2.StreamStateHandle, directory: str, *, 
 def _not_found_error(file_systems: FileSystems, directory: str) -> CheckpointNotFoundError:
     file_system = file_systems.of(directory)
     entries = file_system.list(directory)
-    looked_for = f"there is no checkpoint or savepoint at {directory}: it has no file `{METADATA_FILE_NAME}`"
+    text = f"there is no checkpoint or savepoint at {directory}: it has no file `{METADATA_FILE_NAME}`"
     details = {"path": directory}
     if not entries and not file_system.exists(directory):
         return CheckpointNotFoundError(
@@ -173,10 +182,10 @@ def _not_found_error(file_systems: FileSystems, directory: str) -> CheckpointNot
     ]
     if inside:
         listed = ", ".join(sorted(inside, key=_natural_order))
-        return CheckpointNotFoundError(f"{looked_for}; in it are {listed}: name one of them", details=details)
+        return CheckpointNotFoundError(f"{text}; it contains {listed}: name one of them", details=details)
     if name_of(directory).startswith(CHECKPOINT_DIRECTORY_PREFIX):
-        return CheckpointNotFoundError(f"{looked_for}, so this checkpoint was never completed", details=details)
-    return CheckpointNotFoundError(looked_for, details=details)
+        return CheckpointNotFoundError(f"{text}, so this checkpoint was never completed", details=details)
+    return CheckpointNotFoundError(text, details=details)
 
 
 def _natural_order(name: str) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""Whether a checkpoint fits a job, told before anything is deployed. Pure.
+"""Checks that a checkpoint fits a job, before anything is deployed. Pure.
 
 Source: org.apache.flink.runtime.checkpoint.{Checkpoints,StateAssignmentOperation,VertexFinishedStateChecker}.
 """
@@ -19,9 +19,12 @@ from flinkpy.common.errors import StateRestoreError
 
 @dataclass(frozen=True, slots=True)
 class RestoreChecks:
-    """Attributes:
-    vertices: those given, with the max parallelism that their state has where their own was derived.
-    unclaimed: operators whose state is left out. warnings: for the log, one sentence each.
+    """The result of `check_restore`.
+
+    Attributes:
+        vertices: the vertices of the job. A max parallelism that the user did not set is replaced by that of the state.
+        unclaimed: the operators whose state is ignored.
+        warnings: sentences for the log.
     """
 
     vertices: list[VertexDescription]
@@ -37,13 +40,14 @@ def check_restore(
     allow_non_restored_state: bool = False,
     python_version: str = "",
 ) -> RestoreChecks:
-    """What is to be restored fits the job, or this raises.
+    """Checks that the job can be restored from the checkpoint.
 
     Args:
-        path: of the checkpoint, for messages.
-        python_version: of this process; empty: found out.
+        path: the path of the checkpoint, for messages.
+        allow_non_restored_state: ignores state of operators that the job does not have.
+        python_version: the Python version of the job; empty for that of this process.
 
-    Raises: StateRestoreError naming the path and the operator.
+    Raises: StateRestoreError, which names the path and the operator.
     """
     _check_version(metadata, path)
     check_operator_ids(vertices)
@@ -52,20 +56,20 @@ def check_restore(
     if unclaimed and not allow_non_restored_state:
         listed = "; ".join(str(operator) for operator in unclaimed)
         raise StateRestoreError(
-            f"{path} has state of operators that the job does not have: {listed}. Give the operators the uids they "
-            "had, or leave their state out with `execution.state-recovery.ignore-unclaimed-state` "
+            f"{path} has state of operators that the job does not have: {listed}. Give the operators their former "
+            "uids, or ignore their state with `execution.state-recovery.ignore-unclaimed-state` "
             "(--allowNonRestoredState)",
             details={"path": path, "operator": unclaimed[0].operator_id},
         )
     adopted = [_with_stored_max_parallelism(vertex, stored, path) for vertex in vertices]
     _check_finished(adopted, stored, path)
-    warnings = [f"state of {operator} is left out" for operator in unclaimed]
+    warnings = [f"the state of {operator} is ignored" for operator in unclaimed]
     warnings += _python_warning(metadata, path, python_version or platform.python_version())
     return RestoreChecks(adopted, unclaimed, warnings)
 
 
 def check_operator_ids(vertices: Sequence[VertexDescription]) -> None:
-    """Raises: StateRestoreError where state would have two owners."""
+    """Checks that operator ids and uids are unique. Raises: StateRestoreError."""
     operators = [operator for vertex in vertices for operator in vertex.operators]
     for ids, what in (
         ([o.operator_id for o in operators], "operator id"),
@@ -92,7 +96,7 @@ def _check_version(metadata: checkpoint_pb2.CheckpointMetadata, path: str) -> No
 def _unclaimed(
     metadata: checkpoint_pb2.CheckpointMetadata, vertices: Sequence[VertexDescription]
 ) -> list[OperatorDescription]:
-    """Operators that have something, and that the job lacks."""
+    """Returns the operators that have state and that the job does not have."""
     known = {operator.operator_id for vertex in vertices for operator in vertex.operators}
     return [
         OperatorDescription(operator.operator_id, operator.uid, operator.name)
@@ -105,7 +109,7 @@ def _unclaimed(
 def _with_stored_max_parallelism(
     vertex: VertexDescription, stored: dict[str, checkpoint_pb2.OperatorState], path: str
 ) -> VertexDescription:
-    """With that of the state, which decides which key group a key is in."""
+    """Returns the vertex with the max parallelism of its state, which determines the key groups of keys."""
     for operator in vertex.operators:
         state = stored.get(operator.operator_id)
         if state is None:
@@ -115,16 +119,16 @@ def _with_stored_max_parallelism(
         if vertex.parallelism > wanted:
             raise StateRestoreError(
                 f"{operator} of {vertex.name!r} cannot run with parallelism {vertex.parallelism}: its state in {path} "
-                f"was made with max parallelism {wanted}, which cannot be changed",
+                f"has the max parallelism {wanted}, which cannot be changed",
                 details=details,
             )
         if vertex.max_parallelism != wanted and vertex.is_max_parallelism_configured:
             raise StateRestoreError(
-                f"the max parallelism of {operator} of {vertex.name!r} was {wanted} when {path} was taken and is "
-                f"{vertex.max_parallelism} now; it cannot be changed for an operator with state",
+                f"the max parallelism of {operator} of {vertex.name!r} was {wanted} in {path} and is now "
+                f"{vertex.max_parallelism}; it cannot be changed for an operator with state",
                 details=details,
             )
-        # From here on it is fixed: another operator of the chain must have the same.
+        # Now it is fixed: the other operators of the chain must have the same max parallelism.
         vertex = replace(vertex, max_parallelism=wanted, is_max_parallelism_configured=True)
     return vertex
 
@@ -132,7 +136,7 @@ def _with_stored_max_parallelism(
 def _check_finished(
     vertices: Sequence[VertexDescription], stored: dict[str, checkpoint_pb2.OperatorState], path: str
 ) -> None:
-    """An operator that had finished emits nothing again, so everything before it must have finished too."""
+    """Checks that all producers of finished operators had finished too, because these process no more records."""
     is_finished: dict[str, bool] = {}
     for vertex in vertices:
         states = {
@@ -141,8 +145,8 @@ def _check_finished(
         }
         if len(states) > 1:
             raise StateRestoreError(
-                f"some operators of {vertex.name!r} had finished when {path} was taken and others had not: the chain "
-                "is not the one it was",
+                f"some operators of {vertex.name!r} had finished when {path} was taken and others had not: the "
+                "operator chain has changed",
                 details={"path": path},
             )
         is_finished[vertex.vertex_id] = states == {True}
@@ -150,8 +154,8 @@ def _check_finished(
         running = [i for i in vertex.inputs if not is_finished.get(i.producer_vertex_id, False)]
         if is_finished[vertex.vertex_id] and running:
             raise StateRestoreError(
-                f"{vertex.name!r} had finished when {path} was taken, and now has an input that had not: what it "
-                "sends would be lost",
+                f"{vertex.name!r} had finished when {path} was taken, and now has an input that had not finished: its "
+                "records would be lost",
                 details={"path": path},
             )
 
@@ -160,5 +164,5 @@ def _python_warning(metadata: checkpoint_pb2.CheckpointMetadata, path: str, pyth
     written, current = metadata.python_version.split(".")[:2], python_version.split(".")[:2]
     if not metadata.python_version or written == current:
         return []
-    text = f"{path} was written by Python {'.'.join(written)} and is read by {'.'.join(current)}"
-    return [f"{text}: state of types that are pickled may not be readable"]
+    text = f"{path} was written by Python {'.'.join(written)} and is read by Python {'.'.join(current)}"
+    return [f"{text}: pickled state may not be readable"]

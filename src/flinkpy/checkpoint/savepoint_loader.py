@@ -1,4 +1,4 @@
-"""Loads the savepoint or retained checkpoint that a job is to start from, and disposes of those nobody needs. Blocking.
+"""Loads the savepoint or retained checkpoint from which a job starts, and disposes of savepoints. Blocking.
 
 Source: org.apache.flink.runtime.checkpoint.Checkpoints.
 """
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from flinkpy.checkpoint.checkpoints_cleaner import checkpoint_ids_in, delete_files, discard_exactly
 from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint, is_savepoint
 from flinkpy.checkpoint.metadata import CHECKPOINT_DIRECTORY_PREFIX, load_metadata
-from flinkpy.checkpoint.snapshot_files import snapshot_files
+from flinkpy.checkpoint.snapshot_files import snapshot_files, verify_checkpoint
 from flinkpy.checkpoint.state_handles import handles_of_metadata, paths_of
 from flinkpy.checkpoint.storage.file_system import join, name_of, parent_of
 from flinkpy.checkpoint.storage.file_systems import FileSystems
-from flinkpy.checkpoint.verification import verify_checkpoint
 from flinkpy.common.errors import CheckpointStorageError, CorruptStateError, StateRestoreError
 from flinkpy.configuration.checkpointing_options import CLAIM_MODE, IGNORE_UNCLAIMED_STATE, RESTORE_PATH
 from flinkpy.configuration.options import AnyConfiguration, read_option
@@ -25,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 
 class RecoveryClaimMode(enum.Enum):
-    """Whose the snapshot is that a job starts from. Source: org.apache.flink.core.execution.RecoveryClaimMode."""
+    """The owner of the snapshot from which a job starts. Source: org.apache.flink.core.execution.RecoveryClaimMode."""
 
-    CLAIM = "the job's: deleted when it needs it no longer"
-    NO_CLAIM = "the user's: never touched, and the first checkpoint shares nothing with it"
-    LEGACY = "the user's: never touched, though later checkpoints may need its files"
+    CLAIM = "owned by the job, which deletes it when it is not needed any more"
+    NO_CLAIM = "owned by the user and never changed; the first checkpoint shares no files with it"
+    LEGACY = "owned by the user and never changed; later checkpoints may use its files"
 
     @property
     def is_owned(self) -> bool:
@@ -37,13 +36,13 @@ class RecoveryClaimMode(enum.Enum):
 
     @property
     def needs_full_checkpoint(self) -> bool:
-        """The first checkpoint after the restore must not refer to files of the snapshot."""
+        """True if the first checkpoint after the restore must not refer to files of the snapshot."""
         return self is RecoveryClaimMode.NO_CLAIM
 
 
 @dataclass(frozen=True, slots=True)
 class SavepointRestoreSettings:
-    """What the user asked for. Source: org.apache.flink.runtime.jobgraph.SavepointRestoreSettings."""
+    """The user's settings for the restore. Source: org.apache.flink.runtime.jobgraph.SavepointRestoreSettings."""
 
     path: str
     claim_mode: RecoveryClaimMode = RecoveryClaimMode.NO_CLAIM
@@ -51,7 +50,7 @@ class SavepointRestoreSettings:
 
     @classmethod
     def from_configuration(cls, configuration: AnyConfiguration) -> SavepointRestoreSettings | None:
-        """None where the job starts from nothing. Raises: ConfigurationError."""
+        """Reads the settings. Returns None if the job starts without state. Raises: ConfigurationError."""
         path = read_option(configuration, RESTORE_PATH)
         if not path:
             return None
@@ -60,10 +59,12 @@ class SavepointRestoreSettings:
 
 
 def load_savepoint(settings: SavepointRestoreSettings, file_systems: FileSystems) -> CompletedCheckpoint:
-    """Returns what the job starts from; every file it names is there, in a place where checkpoints keep files.
+    """Returns the snapshot from which the job starts.
 
-    Raises: CheckpointNotFoundError, CorruptStateError, StateRestoreError (written by a newer release),
-        CheckpointStorageError, ConfigurationError; each names the path.
+    All files that it names exist, in places where checkpoints keep files.
+
+    Raises: CheckpointNotFoundError, CorruptStateError, CheckpointStorageError, ConfigurationError; StateRestoreError if
+        a newer release wrote it. All of them name the path.
     """
     directory, metadata = load_metadata(file_systems, settings.path)
     snapshot_files(metadata, directory)
@@ -76,13 +77,13 @@ def load_savepoint(settings: SavepointRestoreSettings, file_systems: FileSystems
 
 
 def dispose_savepoint(path: str, file_systems: FileSystems) -> None:
-    """Deletes a savepoint or a retained checkpoint: the files that belong to it, whatever else lies beside them.
+    """Deletes a savepoint or a retained checkpoint, but no other files in its directory.
 
     Shared files of a checkpoint are deleted if no other checkpoint in the directory of its job needs them. Shared files
-    of another job stay: whether that job needs them cannot be known from here.
+    of another job are kept, because that job may need them.
 
-    Raises: CheckpointNotFoundError, CorruptStateError, StateRestoreError, CheckpointStorageError. Nothing is deleted
-        where the metadata cannot be read, or names a file that cannot be its own.
+    Raises: CheckpointNotFoundError, CorruptStateError, StateRestoreError, CheckpointStorageError. Nothing is deleted if
+        the metadata cannot be read, or if it names a file that cannot belong to the snapshot.
     """
     directory, metadata = load_metadata(file_systems, path)
     files = snapshot_files(metadata, directory)
@@ -90,19 +91,19 @@ def dispose_savepoint(path: str, file_systems: FileSystems) -> None:
     _check_places(file_systems, parent_of(directory), deletable)
     kept = sorted(files.claimable | files.foreign)
     if kept:
-        logger.warning("%d shared files of other jobs that %s used are kept, e.g. %s", len(kept), directory, kept[0])
+        logger.warning("keeping %d shared files of other jobs that %s used, e.g. %s", len(kept), directory, kept[0])
     discard_exactly(file_systems, directory, metadata)
     delete_files(file_systems, deletable)
 
 
 def _check_places(file_systems: FileSystems, job_directory: str, paths: list[str]) -> None:
-    """Raises: CorruptStateError where files are to be deleted in a directory that is a link to another place."""
+    """Raises: CorruptStateError if a file to delete is in a directory that is a link to another place."""
     places = {name_of(parent_of(path)) for path in paths}
     entries = file_systems.of(job_directory).list(job_directory) if places else []
     for entry in entries:
         if entry.name in places and not entry.is_directory:
             raise CorruptStateError(
-                f"{join(job_directory, entry.name)} is no directory but, for example, a link to one: nothing is "
+                f"{join(job_directory, entry.name)} is not a directory but, for example, a link to one: nothing is "
                 "deleted there",
                 details={"path": join(job_directory, entry.name)},
             )
@@ -120,7 +121,7 @@ def _used_by_siblings(file_systems: FileSystems, directory: str) -> set[str]:
             needed |= paths_of(handles_of_metadata(load_metadata(file_systems, sibling)[1]))
         except (CorruptStateError, StateRestoreError) as error:
             raise CheckpointStorageError(
-                f"{directory} is not deleted: whether {sibling} needs its shared files cannot be found out: {error}",
+                f"{directory} is not deleted, because {sibling} may need its shared files and cannot be read: {error}",
                 details={"path": directory},
             ) from error
     return needed

@@ -1,11 +1,11 @@
-"""SharedStateRegistry: which checkpoints need which shared file. Pure.
+"""SharedStateRegistry: the checkpoints that use each shared file. Pure.
 
-A file may be deleted when no checkpoint, completed or pending, needs it any more, and only if the job owns it: files
-of a savepoint that is not claimed are never deleted.
+A file may be deleted when no complete or pending checkpoint uses it, and only if the job owns it. Files of a savepoint
+that the job has not claimed are never deleted.
 
 Source: org.apache.flink.runtime.state.SharedStateRegistry.
-Differs: Flink keeps the newest checkpoint that used a file and frees it by order; here each use is kept, so that the
-order in which checkpoints end does not matter.
+Differs: Flink keeps the newest checkpoint that uses a file and frees files in order. This registry keeps all users, so
+checkpoints may end in any order.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 
-#: Freed paths that are remembered: far more than the shared files of a few checkpoints.
+#: The number of freed paths that are remembered, which is far more than the shared files of a few checkpoints.
 _MAX_FREED = 1 << 16
 
 
 class SharedStateRegistry:
-    """Thread: any; each call is one step.
+    """The users of shared files. Thread: any; each call is atomic.
 
-    Invariant: a path is in `_users` as long as a checkpoint uses it, with exactly those checkpoints.
+    Invariant: `_users` maps each used path to exactly the checkpoints that use it.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class SharedStateRegistry:
         self._lock = threading.Lock()
 
     def register(self, checkpoint_id: int, paths: Iterable[str], *, is_owned: bool = True) -> None:
-        """The checkpoint uses these files (too). Saying so again changes nothing."""
+        """Registers a checkpoint as user of these files, in addition to its other files. Idempotent."""
         with self._lock:
             used = self._used_by.setdefault(checkpoint_id, set())
             for path in paths:
@@ -43,7 +43,7 @@ class SharedStateRegistry:
                     self._foreign.add(path)
 
     def unregister(self, checkpoint_id: int) -> list[str]:
-        """The checkpoint is no more. Returns: files that may be deleted now; each is returned once only."""
+        """Removes a checkpoint. Returns the files that may be deleted now. Each file is returned only once."""
         with self._lock:
             freed = []
             for path in self._used_by.pop(checkpoint_id, ()):
@@ -57,16 +57,16 @@ class SharedStateRegistry:
             return sorted(freed)
 
     def deletable(self, paths: Iterable[str]) -> list[str]:
-        """Those of `paths` that no checkpoint uses and that are not foreign; the caller deletes them."""
+        """Returns the paths that the job owns and no checkpoint uses. The caller deletes them."""
         with self._lock:
             freed = sorted({path for path in paths if path not in self._users and path not in self._foreign})
             self._remember(freed)
             return freed
 
     def freed(self, paths: Iterable[str]) -> list[str]:
-        """Those of `paths` that may have been deleted: they were said to be deletable.
+        """Returns the paths that were returned as deletable before, so they may have been deleted.
 
-        A task that has not heard of the last completed checkpoint may build on one that is gone.
+        A task that does not know the last complete checkpoint yet may use files of a deleted one.
         """
         with self._lock:
             return sorted(self._freed.intersection(paths))

@@ -1,11 +1,11 @@
-"""SnapshotFiles: which files a checkpoint or savepoint names, and which of them may be deleted with it. Pure.
+"""The files that a checkpoint or savepoint names: the owners of the files, and the check that they are whole.
 
-Metadata may come from anybody who can write to the directory that a user names. So no path in it is followed out of the
-places where checkpoints keep their files, and nothing is deleted but what lies in such a place.
+Anybody who can write to the directory that a user names could have written the metadata. So paths outside of the places
+where checkpoints keep their files are refused, and only files in such places are deleted.
 
     <directory>/...                      the snapshot's own files
-    <parent>/shared/, taskowned/         files of several checkpoints of one job, beside its `chk-<n>` directories
-    <elsewhere>/shared/, taskowned/      the same of another job, from which this one was restored
+    <parent>/shared/, taskowned/         shared files of the checkpoints of its job, beside the `chk-<n>` directories
+    <elsewhere>/shared/, taskowned/      shared files of another job, from which this one was restored
 
 Source: org.apache.flink.runtime.checkpoint.Checkpoints.
 Differs: Flink deletes every path that the metadata names.
@@ -21,7 +21,9 @@ from flinkpy.checkpoint.completed_checkpoint import is_savepoint
 from flinkpy.checkpoint.metadata import CHECKPOINT_DIRECTORY_PREFIX
 from flinkpy.checkpoint.state_handles import handles_of_metadata, paths_of
 from flinkpy.checkpoint.storage.checkpoint_storage import SHARED_DIRECTORY, TASK_OWNED_DIRECTORY
-from flinkpy.checkpoint.storage.file_system import name_of, parent_of
+from flinkpy.checkpoint.storage.file_system import MissingFileError, name_of, parent_of
+from flinkpy.checkpoint.storage.file_systems import FileSystems
+from flinkpy.checkpoint.storage.reader import StateFileReader, check_size, missing_error
 from flinkpy.common.errors import CorruptStateError
 
 _JOB_ID = re.compile("[0-9a-f]{32}")
@@ -30,13 +32,13 @@ _SHOWN_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFiles:
-    """The files that one snapshot names, by whose they are.
+    """The files that one snapshot names, by their owner. Pure.
 
     Attributes:
-        own: in its directory.
-        shared: shared by the checkpoints of its job.
-        claimable: shared by the checkpoints of another job that keeps its checkpoints in the same place.
-        foreign: shared files of another job that are anywhere else; never deleted with this snapshot.
+        own: the files in its directory.
+        shared: files that the checkpoints of its job share.
+        claimable: files that the checkpoints of another job share, which keeps its checkpoints in the same place.
+        foreign: shared files of other jobs in all other places. They are never deleted with this snapshot.
     """
 
     own: frozenset[str]
@@ -46,12 +48,12 @@ class SnapshotFiles:
 
 
 def snapshot_files(metadata: checkpoint_pb2.CheckpointMetadata, directory: str) -> SnapshotFiles:
-    """Sorts the files of a snapshot that lies in `directory`.
+    """Sorts the files of the snapshot in `directory` by their owner.
 
     Args:
-        metadata: with absolute paths.
+        metadata: the metadata with absolute paths.
 
-    Raises: CorruptStateError naming the first path that cannot be state of a checkpoint.
+    Raises: CorruptStateError, which names the first path that cannot be state of a checkpoint.
     """
     own, shared, claimable, foreign = set(), set(), set(), set()
     job_directory = parent_of(directory)
@@ -80,3 +82,32 @@ def snapshot_files(metadata: checkpoint_pb2.CheckpointMetadata, directory: str) 
 def _is_checkpoint_directory(directory: str) -> bool:
     name = name_of(directory)
     return name.startswith(CHECKPOINT_DIRECTORY_PREFIX) and name[len(CHECKPOINT_DIRECTORY_PREFIX) :].isdecimal()
+
+
+def verify_checkpoint(
+    metadata: checkpoint_pb2.CheckpointMetadata, file_systems: FileSystems, *, read_everything: bool = False
+) -> None:
+    """Checks that all files of a checkpoint exist with their stored lengths. Blocking.
+
+    Args:
+        metadata: the metadata with absolute paths.
+        read_everything: also compares the checksums, which reads the whole state.
+
+    Raises: CorruptStateError, which names the first missing or different file; CheckpointStorageError if a file system
+        fails.
+    """
+    reader = StateFileReader({}, file_systems, use_local=False) if read_everything else None
+    seen = set()
+    for handle in handles_of_metadata(metadata):
+        is_file = handle.WhichOneof("location") == "path"
+        if is_file and handle.path in seen:
+            continue
+        if is_file:
+            seen.add(handle.path)
+            try:
+                size_bytes = file_systems.of(handle.path).size_bytes(handle.path)
+            except MissingFileError:
+                raise missing_error(handle.path) from None
+            check_size(handle.path, size_bytes, handle)
+        if reader is not None:
+            reader.open(handle).close()

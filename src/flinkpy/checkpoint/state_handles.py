@@ -1,4 +1,4 @@
-"""Walks over the handles inside checkpoint messages: which files there are, and how large they are together."""
+"""Iterates over the handles in checkpoint messages, to find the files of a checkpoint and their total size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def handles_of_snapshot(snapshot: checkpoint_pb2.TaskStateSnapshot) -> Iterator[
 
 
 def handles_of_metadata(metadata: checkpoint_pb2.CheckpointMetadata) -> Iterator[StreamStateHandle]:
-    """Every handle of a checkpoint; several may be of one file."""
+    """Yields all handles of a checkpoint. Several handles may refer to one file."""
     for operator in metadata.operators:
         for state in operator.subtasks.values():
             yield from handles_of_subtask(state)
@@ -41,17 +41,17 @@ def handles_of_metadata(metadata: checkpoint_pb2.CheckpointMetadata) -> Iterator
 
 
 def paths_of(handles: Iterable[StreamStateHandle]) -> set[str]:
-    """Of those that are files."""
+    """Returns the paths of the handles that are files."""
     return {handle.path for handle in handles if handle.WhichOneof("location") == "path"}
 
 
 def shared_paths_of_snapshot(snapshot: checkpoint_pb2.TaskStateSnapshot) -> set[str]:
-    """Files that other checkpoints may need too."""
+    """Returns the files that other checkpoints may use too."""
     return {path for state in snapshot.operators.values() for path in _shared_paths(state)}
 
 
 def shared_paths_of_metadata(metadata: checkpoint_pb2.CheckpointMetadata) -> set[str]:
-    """Files that other checkpoints may need too."""
+    """Returns the files that other checkpoints may use too."""
     return {path for operator in metadata.operators for s in operator.subtasks.values() for path in _shared_paths(s)}
 
 
@@ -60,7 +60,7 @@ def _shared_paths(state: checkpoint_pb2.OperatorSubtaskState) -> set[str]:
 
 
 def state_size_bytes(handles: Iterable[StreamStateHandle]) -> int:
-    """Each file once, and what is inlined."""
+    """Returns the total size of the files and of inlined state in bytes. Each file counts once."""
     sizes = {}
     inlined = 0
     for handle in handles:

@@ -126,7 +126,7 @@ def test_a_failure_at_any_step_leaves_nothing_and_names_the_file(location, name,
 def test_a_checkpoint_that_was_given_up_cannot_be_written_to_any_more(storage, location):
     """Its directory is gone, and a late writer must not bring it back."""
     storage.discard_location(location)
-    with pytest.raises(CheckpointStorageError, match="given up"):
+    with pytest.raises(CheckpointStorageError, match="aborted"):
         write_state(location, content_of("late"))
     assert not Path(location.directory).exists()
 

@@ -117,7 +117,7 @@ def test_a_derived_max_parallelism_gives_way_to_that_of_the_state():
 
 
 def test_a_configured_max_parallelism_cannot_change():
-    with refused("'Operator a'", "was 512", PATH, "128 now"):
+    with refused("'Operator a'", "was 512", PATH, "now 128"):
         check_restore(
             metadata_with("a", max_parallelism=512), [vertex("V", "a", is_max_parallelism_configured=True)], PATH
         )
@@ -144,7 +144,7 @@ def test_metadata_of_a_newer_release_are_refused():
 
 def test_another_minor_version_of_python_is_told():
     (warning,) = check_restore(metadata_with("a"), [vertex("V", "a")], PATH, python_version="3.12.1").warnings
-    assert "Python 3.11 and is read by 3.12" in warning
+    assert "Python 3.11 and is read by Python 3.12" in warning
 
 
 def finished_job() -> list[VertexDescription]:

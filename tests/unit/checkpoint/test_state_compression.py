@@ -10,9 +10,9 @@ import pytest
 from checkpoint_states import content_of, make_storage, read_state
 
 from flinkpy._proto import checkpoint_pb2 as pb
+from flinkpy.checkpoint.snapshot_files import verify_checkpoint
 from flinkpy.checkpoint.storage import CheckpointStreamFactory, StateFileReader
 from flinkpy.checkpoint.storage.compression import BLOCK_BYTES
-from flinkpy.checkpoint.verification import verify_checkpoint
 from flinkpy.common.errors import CorruptStateError, StateRestoreError
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 

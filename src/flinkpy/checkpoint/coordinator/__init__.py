@@ -1,1 +1,1 @@
-"""The CheckpointCoordinator of a job: when checkpoints are taken, of what they are made, and when they count."""
+"""The CheckpointCoordinator of a job, which triggers its checkpoints and completes or aborts them."""

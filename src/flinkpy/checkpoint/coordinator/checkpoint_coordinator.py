@@ -1,28 +1,32 @@
-"""CheckpointCoordinator: the machine that takes the checkpoints of one job.
+"""CheckpointCoordinator: the state machine that takes the checkpoints of one job.
 
-`handle(event, now_ms)` is called with everything that happens and returns what is to be done, in order;
-`next_deadline_ms` says when `CheckpointTimersDue` is wanted. The rules:
+`handle(event, now_ms)` processes an event and returns the effects to run, in order. At `next_deadline_ms` the caller
+passes `CheckpointTimersDue`.
 
-  * One checkpoint at a time is being triggered; as many as `max-concurrent-checkpoints` are in progress. An id is used
-    once: it is made durable before anything is done under it.
-  * A checkpoint counts when its metadata and the pointer to it are durable (CheckpointFinalized), not before: only then
-    is anybody told, and older ones in progress are over. While that is being written (`is_finalizing`), nothing but the
-    writing decides about it, and nothing may be restored, for one does not know from what.
-  * When tasks stop, for whatever reason, everything in progress is aborted, and nothing begins before all run again.
-  * What a task reports for a checkpoint that is over without having been completed is deleted.
-  * stop-with-savepoint ends periodic checkpoints. Once tasks may have seen it there is no way back but a restart of the
-    whole job, because a task that has passed its barrier stands still.
-  * A job at the end of its data takes one more checkpoint at once: its tasks wait for it.
-  * What a client asked for is not refused because the job is starting or restarting, or a task was just finishing: it
-    is planned anew, for some time and some times. A stop-with-savepoint that tasks may have seen goes on, with such a
-    task as finished.
+Rules:
+* Only one checkpoint at a time is being triggered. At most `max-concurrent-checkpoints` are in progress. Each id is
+  used once, and is stored durably before it is used.
+* A checkpoint is complete once its metadata and the pointer to it are durable (CheckpointFinalized). Only then tasks
+  and clients are told, and older checkpoints in progress are subsumed. While both are being written (`is_finalizing`),
+  only the result of the writing decides about the checkpoint, and nothing may be restored, because the checkpoint to
+  restore from is not known yet.
+* When tasks stop for any reason, all checkpoints in progress are aborted. None begins before all tasks run again.
+* State that a task reports for a failed checkpoint is deleted.
+* A stop-with-savepoint ends the periodic checkpoints. Once tasks may have seen its barrier, the job can only finish or
+  restart as a whole, because a task waits after the barrier.
+* A job at the end of its data takes one more checkpoint at once, because its tasks wait for it.
+* A client's request is not refused because the job is starting or restarting, or because a task was just finishing. It
+  is planned again, for a limited time and number of tries. A stop-with-savepoint whose barrier tasks may have seen
+  continues, and treats a finishing task as finished.
 
 Source: org.apache.flink.runtime.checkpoint.CheckpointCoordinator. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -30,33 +34,182 @@ from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator import events as ev
-from flinkpy.checkpoint.coordinator.checkpoint_failure_manager import CheckpointFailureManager
-from flinkpy.checkpoint.coordinator.checkpoint_plan import calculate_plan, may_have_plan_later
+from flinkpy.checkpoint.coordinator.checkpoint_plan import JobView, calculate_plan, may_have_plan_later
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, CheckpointProperties
-from flinkpy.checkpoint.coordinator.checkpoint_request_decider import CheckpointRequest, CheckpointRequestDecider
+from flinkpy.checkpoint.coordinator.checkpoint_request_decider import (
+    CheckpointRequest,
+    CheckpointRequestDecider,
+    RequestRetries,
+)
 from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import CheckpointStatsTracker
-from flinkpy.checkpoint.coordinator.completed_ids import CompletedIds
 from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointCoordinatorOptions
-from flinkpy.checkpoint.coordinator.end_of_data import EndOfData
-from flinkpy.checkpoint.coordinator.job_view import JobView
 from flinkpy.checkpoint.coordinator.pending_checkpoint import AckOutcome, PendingCheckpoint, Phase
-from flinkpy.checkpoint.coordinator.request_retries import RequestRetries
-from flinkpy.checkpoint.coordinator.stop_with_savepoint import StopWithSavepoint
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
 from flinkpy.common.checkpoint_failure_reason import checkpoint_error, failure_reason
-from flinkpy.common.errors import CheckpointError, FlinkError
+from flinkpy.common.errors import CheckpointError, FlinkError, StopWithSavepointStoppingError
 from flinkpy.common.ids import ExecutionAttemptID
 from flinkpy.common.states import ExecutionState
 
-#: A task that finished after its barrier has sent its acknowledgement before, which may be overtaken on its way, or
-#: sent again. After this it is not coming.
+
+class CheckpointFailureManager:
+    """Decides when failed checkpoints fail the job.
+
+    It counts failures in a row: each checkpoint once, and only for the reasons that CheckpointFailureReason marks as
+    counting. A completed checkpoint resets the count. Savepoints do not count, because the user learns of their
+    failure.
+
+    Source: org.apache.flink.runtime.checkpoint.CheckpointFailureManager.
+    """
+
+    def __init__(self, tolerable_failures: int) -> None:
+        self._tolerable = tolerable_failures
+        self._num_failed = 0
+        self._last_completed_id = 0
+
+    def completed(self, checkpoint_id: int) -> None:
+        self._last_completed_id = max(self._last_completed_id, checkpoint_id)
+        self._num_failed = 0
+
+    def failed(self, checkpoint_id: int, properties: CheckpointProperties, error: CheckpointError) -> FlinkError | None:
+        """Counts a failed checkpoint. Returns the failure of the job, if the job must fail."""
+        if properties.is_savepoint or not failure_reason(error).counts:
+            return None
+        if checkpoint_id < self._last_completed_id:
+            return None  # a later checkpoint is complete
+        self._num_failed += 1
+        if self._num_failed <= self._tolerable:
+            return None
+        self._num_failed = 0
+        failure = CheckpointError(
+            f"checkpoint {checkpoint_id} failed, and at most {self._tolerable} checkpoints may fail in a row "
+            f"(execution.checkpointing.tolerable-failed-checkpoints): {error}",
+            details=dict(error.details),
+            remote_traceback=error.remote_traceback,
+        )
+        failure.__cause__ = error
+        return failure
+
+
+#: The number of completed checkpoints that are remembered. Acknowledgements are not repeated for longer.
+MAX_COMPLETED_IDS = 1_024
+
+
+class CompletedIds:
+    """The ids of recently completed checkpoints.
+
+    A repeated acknowledgement may arrive after the end of its checkpoint. Its state must be deleted if the checkpoint
+    failed, and kept if the checkpoint is complete.
+    """
+
+    def __init__(self) -> None:
+        self._ids: deque[int] = deque(maxlen=MAX_COMPLETED_IDS)
+
+    def add(self, checkpoint_id: int) -> None:
+        self._ids.append(checkpoint_id)
+
+    def is_known_failed(self, checkpoint_id: int) -> bool:
+        """True if the checkpoint, which is not in progress any more, is known to have failed."""
+        if checkpoint_id in self._ids:
+            return False
+        return len(self._ids) < MAX_COMPLETED_IDS or checkpoint_id > min(self._ids)
+
+
+#: The delay after a failed final checkpoint before the next one is requested. The job waits for it.
+FINAL_CHECKPOINT_RETRY_MS = 500
+
+
+class EndOfData:
+    """Decides when a job that has processed all its data requests its final checkpoint.
+
+    The checkpoint is requested once, and again if it failed.
+
+    Source: org.apache.flink.runtime.scheduler.VertexEndOfDataListener.
+    """
+
+    def __init__(self) -> None:
+        self._reached: set[ExecutionAttemptID] = set()
+        self._is_requested = False
+        self.retry_ms: int | None = None
+
+    def reached(self, attempts: Iterable[ExecutionAttemptID]) -> None:
+        self._reached.update(attempts)
+
+    def left(self, attempt: ExecutionAttemptID) -> None:
+        self._reached.discard(attempt)
+
+    def clear(self) -> None:
+        """Forgets everything, because the tasks are restarted."""
+        self._reached.clear()
+        self._is_requested = False
+        self.retry_ms = None
+
+    def should_request(self, running: Set[ExecutionAttemptID]) -> bool:
+        """True if the final checkpoint must be requested now. `running` are all tasks that have not ended."""
+        return not self._is_requested and bool(self._reached) and running <= self._reached
+
+    def requested(self) -> None:
+        self._is_requested = True
+        self.retry_ms = None
+
+    def failed(self, now_ms: int) -> None:
+        """Schedules a retry after a failed checkpoint, which may have been the final one."""
+        if self._is_requested:
+            self._is_requested = False
+            self.retry_ms = now_ms + FINAL_CHECKPOINT_RETRY_MS
+
+    def is_retry_due(self, now_ms: int) -> bool:
+        if self.retry_ms is None or self.retry_ms > now_ms:
+            return False
+        self.retry_ms = None
+        return True
+
+
+@dataclass(slots=True)
+class StopWithSavepoint:
+    """A running stop-with-savepoint, from the request to the end of the last task.
+
+    Source: org.apache.flink.runtime.scheduler.stopwithsavepoint.StopWithSavepointTerminationManager.
+
+    Attributes:
+        result: set once the savepoint exists. The tasks finish from then on.
+        has_failed: a task ended in another way while the savepoint was being written. The job continues, with or
+        without
+            the savepoint.
+    """
+
+    trigger_id: str
+    result: pb.CheckpointResult | None = None
+    has_failed: bool = False
+    cause: FlinkError | None = None
+
+    def error(self, cause: FlinkError | None) -> FlinkError:
+        """Returns the answer to the client if the job did not finish with the savepoint."""
+        if self.result is None:
+            reason = Reason.CHECKPOINT_COORDINATOR_SUSPEND
+            return checkpoint_error(reason, "The job did not stop.", cause)
+        error = StopWithSavepointStoppingError(
+            f"savepoint {self.result.path} was written, but the job did not finish with it",
+            details={"savepoint_path": self.result.path},
+        )
+        error.__cause__ = cause
+        return error
+
+
+#: How long to wait for the acknowledgement of a task that has finished. The task sent it before its end, but messages
+#: may overtake each other or be sent again.
 FINISHED_ACK_GRACE_MS = 10_000
 
-#: What a task says that is just starting or ending.
-_TASK_IS_ON_ITS_WAY = (Reason.CHECKPOINT_DECLINED_TASK_CLOSING, Reason.CHECKPOINT_DECLINED_TASK_NOT_READY)
+#: The reasons with which a task declines while it is starting or ending.
+_STARTING_OR_ENDING = (Reason.CHECKPOINT_DECLINED_TASK_CLOSING, Reason.CHECKPOINT_DECLINED_TASK_NOT_READY)
 
 
 class CheckpointCoordinator:
+    """Takes the checkpoints of one job.
+
+    Args:
+        random: chooses the delay of the first periodic checkpoint.
+    """
+
     def __init__(self, job: JobView, options: CheckpointCoordinatorOptions, random: Random) -> None:
         self._job = job
         self._options = options
@@ -67,22 +220,22 @@ class CheckpointCoordinator:
         self._retries = RequestRetries()
         self._failures = CheckpointFailureManager(options.tolerable_failures)
         self.statistics = CheckpointStatsTracker(job, options.history_size)
-        #: In progress, by id, oldest first.
+        #: The checkpoints in progress by id, oldest first.
         self._pending: dict[int, PendingCheckpoint] = {}
         self._completed_ids = CompletedIds()
         self._next_id = 1
-        #: What a failed task is restored from; None: from the beginning.
+        #: The checkpoint from which failed tasks are restored; None: they start without state.
         self.latest: CompletedCheckpoint | None = None
-        #: Until the first checkpoint that shares nothing with a savepoint that is not ours (NO_CLAIM).
+        #: True until the first checkpoint that shares no files with a savepoint of the user (NO_CLAIM) is complete.
         self._must_be_full = False
-        #: Every task runs or has finished: checkpoints can be taken.
+        #: True if each task runs or has finished, so that checkpoints can be taken.
         self._is_running = False
         self._has_ended = False
         self._stop: StopWithSavepoint | None = None
-        #: Clients that wait for an answer.
+        #: The trigger ids of clients that wait for an answer.
         self._open_requests: set[str] = set()
         self._next_periodic_ms: int | None = None
-        #: Ids of the sources that read a backlog.
+        #: The operator ids of sources that read a backlog.
         self._backlogs: set[str] = set()
         self._last_completion_ms: int | None = None
         self._end_of_data = EndOfData()
@@ -111,9 +264,11 @@ class CheckpointCoordinator:
     def start_from(
         self, checkpoint: CompletedCheckpoint | None, next_checkpoint_id: int, *, must_be_full: bool
     ) -> None:
-        """Before the job starts: what it begins from, and the first id that has never been used.
+        """Sets the checkpoint from which the job starts. Called before the job starts.
 
-        `must_be_full`: the first checkpoint may not refer to files of that one.
+        Args:
+            next_checkpoint_id: the first id that has never been used.
+            must_be_full: the first checkpoint must not refer to files of `checkpoint`.
         """
         self._next_id = max(self._next_id, next_checkpoint_id)
         if checkpoint is not None:
@@ -123,28 +278,32 @@ class CheckpointCoordinator:
             self._completed_ids.add(checkpoint.checkpoint_id)
 
     def replace_latest(self, checkpoint: CompletedCheckpoint) -> None:
-        """What was the latest has been found damaged. Only while tasks stand and nothing is being finalized."""
+        """Replaces the latest checkpoint, which is damaged.
+
+        Called only while no task runs and no checkpoint is being finalized.
+        """
         assert not self._is_running and not self.is_finalizing
         self.latest = checkpoint
 
     def tasks_restored(self, now_ms: int) -> None:
-        """Tasks are being deployed with what `latest` has for them."""
+        """Records in the statistics that tasks are being deployed with the state of `latest`."""
         latest = self.latest
         if latest is not None:
             self.statistics.restored(latest.checkpoint_id, latest.external_path, latest.is_savepoint, now_ms)
 
     def handle(self, event: ev.CheckpointEvent, now_ms: int) -> list[fx.CheckpointEffect]:
+        """Processes an event and returns the effects to run, in order."""
         self._now_ms = max(self._now_ms, now_ms)
         self._handlers[type(event)](event)
         self._trigger_what_may_begin()
         out, self._out = self._out, []
         return out
 
-    # Readings
+    # Queries
 
     @property
     def is_finalizing(self) -> bool:
-        """Whether a checkpoint is about to count, or not: nothing may be restored before that is known."""
+        """True while a checkpoint is being written as complete. Nothing may be restored until the result is known."""
         return any(
             pending.phase is Phase.FINALIZING and pending.properties.counts_for_recovery
             for pending in self._pending.values()
@@ -152,7 +311,7 @@ class CheckpointCoordinator:
 
     @property
     def is_stopping(self) -> bool:
-        """A stop-with-savepoint is under way."""
+        """True while a stop-with-savepoint is running."""
         return self._stop is not None
 
     @property
@@ -161,6 +320,7 @@ class CheckpointCoordinator:
 
     @property
     def next_deadline_ms(self) -> int | None:
+        """The time at which the caller must pass `CheckpointTimersDue`; None if no timer is set."""
         due = [self._next_periodic_ms, self._end_of_data.retry_ms, self._retries.next_due_ms]
         for pending in self._pending.values():
             if pending.phase is not Phase.FINALIZING:
@@ -174,7 +334,7 @@ class CheckpointCoordinator:
         return min((at for at in due if at is not None), default=None)
 
     def validate(self) -> None:
-        """Assert every invariant."""
+        """Asserts the invariants."""
         ids = list(self._pending)
         assert ids == sorted(ids)
         assert all(checkpoint_id < self._next_id for checkpoint_id in ids)
@@ -188,7 +348,9 @@ class CheckpointCoordinator:
             assert not acked & pending.missing
             assert acked | pending.missing == set(pending.plan.tasks_to_wait_for)
             if not self._is_running:
-                assert pending.phase is Phase.FINALIZING, "nothing but a writing may be under way while tasks stand"
+                assert pending.phase is Phase.FINALIZING, (
+                    "only a finalization may be in progress while tasks do not run"
+                )
         if not self._is_running or self._stop is not None:
             assert self._next_periodic_ms is None
         waiting = self._retries.trigger_ids
@@ -211,8 +373,9 @@ class CheckpointCoordinator:
 
     @property
     def _interval_ms(self) -> int:
-        """0: there are no periodic checkpoints now. There is no sense in asking for them more often than the pause lets
-        them begin.
+        """The current interval of periodic checkpoints; 0 if there are none now.
+
+        It is at least the minimum pause, because checkpoints cannot begin more often.
         """
         interval_ms = self._options.interval_ms
         if interval_ms > 0 and self._backlogs and self._options.backlog_interval_ms is not None:
@@ -220,11 +383,11 @@ class CheckpointCoordinator:
         return max(interval_ms, self._options.min_pause_ms) if interval_ms > 0 else 0
 
     def _schedule_periodic(self) -> None:
-        """The next one an interval from now."""
+        """Schedules the next periodic checkpoint after one interval."""
         self._next_periodic_ms = self._now_ms + self._interval_ms if self._interval_ms > 0 else None
 
     def _on_backlog_changed(self, event: ev.BacklogChanged) -> None:
-        """A shorter interval counts at once, a longer one after the checkpoint that is due next."""
+        """Applies the new interval. A shorter one applies at once, a longer one after the next checkpoint."""
         before_ms = self._interval_ms
         if event.has_backlog:
             self._backlogs.add(event.operator_id)
@@ -243,7 +406,7 @@ class CheckpointCoordinator:
         self._end_of_data.clear()
         stop = self._stop
         synchronous = [pending for pending in self._pending.values() if pending.properties.is_synchronous]
-        do_tasks_stand = stop is not None and (
+        are_tasks_waiting = stop is not None and (
             stop.result is not None or any(pending.are_tasks_triggered for pending in synchronous)
         )
         self._abort_all(checkpoint_error(event.reason, cause=event.cause))
@@ -254,7 +417,7 @@ class CheckpointCoordinator:
         else:
             self._stop = None
             self._answer(stop.trigger_id, error=stop.error(event.cause))
-        if do_tasks_stand:
+        if are_tasks_waiting:
             self._out.append(fx.FailJob(stop.error(event.cause)))
 
     def _on_job_ended(self, event: ev.JobEnded) -> None:
@@ -284,7 +447,7 @@ class CheckpointCoordinator:
         self._request_final_checkpoint()
 
     def _request_final_checkpoint(self) -> None:
-        """Where every task that runs has processed everything."""
+        """Requests the final checkpoint if all running tasks have reached the end of their data."""
         if not self._is_running or self._stop is not None:
             return
         if self._end_of_data.should_request(self._running_tasks()):
@@ -302,7 +465,7 @@ class CheckpointCoordinator:
             return
         self._open_requests.add(event.trigger_id)
         properties = event.properties
-        error = self._why_not_now(properties)
+        error = self._check_request(properties)
         if error is not None:
             self._answer(event.trigger_id, error=error)
             return
@@ -312,12 +475,12 @@ class CheckpointCoordinator:
             self._stop = StopWithSavepoint(event.trigger_id)
         self._submit(properties, trigger_id=event.trigger_id, target_directory=event.target_directory)
 
-    def _why_not_now(self, properties: CheckpointProperties) -> CheckpointError | None:
-        """A request that cannot be met is refused before anything is stopped for it."""
+    def _check_request(self, properties: CheckpointProperties) -> CheckpointError | None:
+        """Returns the reason to refuse a request, before it stops anything; None if it can be executed."""
         if self._has_ended:
-            return checkpoint_error(Reason.CHECKPOINT_COORDINATOR_SHUTDOWN, "The job is over.")
+            return checkpoint_error(Reason.CHECKPOINT_COORDINATOR_SHUTDOWN, "The job has ended.")
         if self._stop is not None:
-            return checkpoint_error(Reason.CHECKPOINT_COORDINATOR_SUSPEND, "A stop-with-savepoint is under way.")
+            return checkpoint_error(Reason.CHECKPOINT_COORDINATOR_SUSPEND, "A stop-with-savepoint is running.")
         if not properties.is_synchronous:
             return None
         try:
@@ -328,7 +491,7 @@ class CheckpointCoordinator:
 
     @property
     def _may_run_later(self) -> bool:
-        """True while the job starts or restarts: a request waits for that."""
+        """True while the job starts or restarts. A request waits for its end."""
         after_tasks_finish = self._options.after_tasks_finish
         return not self._is_running and may_have_plan_later(self._job, after_tasks_finish=after_tasks_finish)
 
@@ -349,7 +512,7 @@ class CheckpointCoordinator:
             self._refuse(dropped, checkpoint_error(Reason.TOO_MANY_CHECKPOINT_REQUESTS))
 
     def _refuse(self, request: CheckpointRequest, error: CheckpointError) -> None:
-        """It does not get an id, and does not count as a failure of the job: no reason to refuse a request does."""
+        """Refuses a request, which gets no checkpoint id. Refusals never count as failures of the job."""
         self.statistics.refused()
         self._end_of_data.failed(self._now_ms)
         self._answer_failure(request.trigger_id, request.properties, error, are_tasks_triggered=False)
@@ -402,11 +565,11 @@ class CheckpointCoordinator:
         self.statistics.triggered(pending)
         self._out.append(fx.MakeLocation(pending.checkpoint_id, properties, request.target_directory))
 
-    # A checkpoint on its way
+    # The course of a checkpoint
 
     def _on_location_made(self, event: ev.LocationMade) -> None:
         pending = self._pending.get(event.checkpoint_id)
-        if pending is None:  # aborted in the meantime
+        if pending is None:  # it was aborted meanwhile
             self._out.append(fx.DiscardCheckpoint(event.checkpoint_id, event.location))
             return
         if pending.phase is not Phase.PREPARING:
@@ -429,7 +592,7 @@ class CheckpointCoordinator:
             if not self._runs(attempt):
                 reason = Reason.NOT_ALL_REQUIRED_TASKS_RUNNING
                 error = checkpoint_error(reason, f"{attempt} ended while it was being triggered.")
-                self._abort(pending, error, task_on_its_way=attempt)
+                self._abort(pending, error, transient_task=attempt)
                 return
         assert pending.options is not None
         pending.coordinator_states.update(event.states)
@@ -458,7 +621,7 @@ class CheckpointCoordinator:
     def _on_acknowledged(self, event: ev.CheckpointAcknowledged) -> None:
         pending = self._pending.get(event.checkpoint_id)
         if pending is None:
-            # Where it was completed this is a repetition, and the state is in use.
+            # If the checkpoint is complete, this is a repetition and its state is in use.
             if event.checkpoint_id < self._next_id and self._completed_ids.is_known_failed(event.checkpoint_id):
                 self._out.append(fx.DiscardState((event.state,)))
             return
@@ -482,7 +645,7 @@ class CheckpointCoordinator:
             return
         assert pending.location is not None
         pending.enter(Phase.FINALIZING)
-        self._triggering_done(pending)  # every task has its barrier
+        self._triggering_done(pending)  # every task has received its barrier
         pending.metadata = pending.build_metadata(self._job)
         self._out.append(
             fx.FinalizeCheckpoint(pending.checkpoint_id, pending.properties, pending.location, pending.metadata)
@@ -494,18 +657,18 @@ class CheckpointCoordinator:
             return
         reason = failure_reason(event.error)
         error = checkpoint_error(reason, f"{event.attempt}: {event.error}", event.error)
-        if reason not in _TASK_IS_ON_ITS_WAY:
+        if reason not in _STARTING_OR_ENDING:
             self._abort(pending, error)
         elif not pending.properties.is_synchronous:
-            self._abort(pending, error, task_on_its_way=event.attempt)
+            self._abort(pending, error, transient_task=event.attempt)
         else:
-            # Others may stand at their barriers already. We shall hear how this one ends.
+            # Other tasks may already wait after their barriers. The job reports how this task ends.
             pending.closing.add(event.attempt)
             pending.finished_early.setdefault(event.attempt, self._now_ms + FINISHED_ACK_GRACE_MS)
             self._go_on_without_finished(pending)
 
     def _go_on_without_finished(self, pending: PendingCheckpoint) -> None:
-        """Where the job is to stop with it. Others are planned anew."""
+        """Continues a stop-with-savepoint without finished tasks. Other checkpoints are planned again instead."""
         if pending.phase is not Phase.WAITING or pending.is_triggering or not pending.properties.is_synchronous:
             return
         to_trigger = pending.leave_out_finished(self._job)
@@ -527,19 +690,19 @@ class CheckpointCoordinator:
         self.statistics.completed(pending, event.external_path, self._now_ms)
         self.statistics.retained(event.retained_ids)
         if pending.properties.counts_for_recovery:
-            self._count(pending, event.external_path)
+            self._use_for_recovery(pending, event.external_path)
         result = pb.CheckpointResult(checkpoint_id=pending.checkpoint_id, path=event.external_path)
         stop = self._stop if pending.properties.is_synchronous else None
         if stop is None:
             self._answer(pending.trigger_id, result=result)
         else:
-            stop.result = result  # answered when the job has ended
+            stop.result = result  # the request is answered when the job has ended
             if stop.has_failed:
                 self._stop = None
                 self._answer(stop.trigger_id, error=stop.error(stop.cause))
 
-    def _count(self, pending: PendingCheckpoint, external_path: str) -> None:
-        """From now on the job is restored from this one."""
+    def _use_for_recovery(self, pending: PendingCheckpoint, external_path: str) -> None:
+        """Makes a complete checkpoint the one from which the job is restored, and confirms it to the tasks."""
         self._failures.completed(pending.checkpoint_id)
         self._must_be_full = False
         assert pending.metadata is not None
@@ -557,10 +720,10 @@ class CheckpointCoordinator:
         if pending is not None and pending.phase is Phase.FINALIZING:
             self._abort(pending, checkpoint_error(Reason.FINALIZE_CHECKPOINT_FAILURE, str(event.error), event.error))
 
-    # The end of a checkpoint that is not completed
+    # Failed checkpoints
 
     def _abort_all(self, error: CheckpointError) -> None:
-        """All but what is being written; what waits is refused."""
+        """Aborts all checkpoints except those being finalized, and refuses all waiting requests."""
         for pending in list(self._pending.values()):
             if pending.phase is not Phase.FINALIZING:
                 self._abort(pending, error)
@@ -568,9 +731,14 @@ class CheckpointCoordinator:
             self._answer_failure(request.trigger_id, request.properties, error, are_tasks_triggered=False)
 
     def _abort(
-        self, pending: PendingCheckpoint, error: CheckpointError, *, task_on_its_way: ExecutionAttemptID | None = None
+        self, pending: PendingCheckpoint, error: CheckpointError, *, transient_task: ExecutionAttemptID | None = None
     ) -> None:
-        """`task_on_its_way`: it fails for nothing but this one, which is ending, so that another may be completed."""
+        """Aborts a checkpoint.
+
+        Args:
+            transient_task: the task that is starting or ending, if that is the only reason. The request is tried again
+                then, because another checkpoint may succeed.
+        """
         were_triggered = pending.are_tasks_triggered
         self._triggering_done(pending)
         pending.enter(Phase.ABORTED)
@@ -587,9 +755,9 @@ class CheckpointCoordinator:
         if self._is_running:
             self._end_of_data.failed(self._now_ms)
         is_tried_again = (
-            task_on_its_way is not None
+            transient_task is not None
             and not (were_triggered and pending.properties.is_synchronous)
-            and self._retries.try_again(pending.request, task_on_its_way, pending.deadline_ms, self._now_ms)
+            and self._retries.try_again(pending.request, transient_task, pending.deadline_ms, self._now_ms)
         )
         if not is_tried_again:
             self._answer_failure(pending.trigger_id, pending.properties, error, are_tasks_triggered=were_triggered)
@@ -600,7 +768,7 @@ class CheckpointCoordinator:
     def _answer(
         self, trigger_id: str, result: pb.CheckpointResult | None = None, error: FlinkError | None = None
     ) -> None:
-        """Once."""
+        """Answers a request, but only once."""
         if trigger_id in self._open_requests:
             self._open_requests.remove(trigger_id)
             self._out.append(fx.AnswerRequest(trigger_id, result, error))
@@ -627,8 +795,10 @@ class CheckpointCoordinator:
                 continue
             gone = [attempt for attempt, until_ms in pending.finished_early.items() if until_ms <= now_ms]
             if gone:
-                error = checkpoint_error(Reason.CHECKPOINT_DECLINED_TASK_CLOSING, f"{gone[0]} finished without it.")
-                self._abort(pending, error, task_on_its_way=gone[0])
+                error = checkpoint_error(
+                    Reason.CHECKPOINT_DECLINED_TASK_CLOSING, f"{gone[0]} finished without an acknowledgement."
+                )
+                self._abort(pending, error, transient_task=gone[0])
             elif pending.deadline_ms <= now_ms:
                 detail = f"{len(pending.missing)} of {len(pending.plan.tasks_to_wait_for)} tasks did not acknowledge."
                 self._abort(pending, checkpoint_error(Reason.CHECKPOINT_EXPIRED, detail))

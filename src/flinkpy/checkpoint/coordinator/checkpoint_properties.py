@@ -1,4 +1,4 @@
-"""CheckpointProperties: what kind of checkpoint is wanted, and what follows from that.
+"""CheckpointProperties: the kind of a checkpoint, and the rules that follow from it.
 
 Source: org.apache.flink.runtime.checkpoint.CheckpointProperties.
 """
@@ -14,31 +14,31 @@ _SYNC_KINDS = frozenset({pb.SYNC_SAVEPOINT_SUSPEND, pb.SYNC_SAVEPOINT_TERMINATE}
 
 @dataclass(frozen=True, slots=True)
 class CheckpointProperties:
-    """`format` is of savepoints only."""
+    """The kind of a checkpoint. `format` is only set for savepoints."""
 
     kind: pb.SnapshotKind
     format: pb.SavepointFormatType = pb.SAVEPOINT_FORMAT_TYPE_UNSPECIFIED
 
     @property
     def is_savepoint(self) -> bool:
-        """It belongs to the user: it is never deleted by the job."""
+        """True if it belongs to the user, so that the job never deletes it."""
         return self.kind == pb.SAVEPOINT or self.is_synchronous
 
     @property
     def is_synchronous(self) -> bool:
-        """The job ends with it."""
+        """True if the job ends with it."""
         return self.kind in _SYNC_KINDS
 
     @property
     def is_forced(self) -> bool:
-        """It neither waits for a pause nor for room among the concurrent ones, and is not subsumed."""
+        """True if it ignores the minimum pause and the maximum of concurrent checkpoints, and is never subsumed."""
         return self.is_savepoint
 
     @property
     def counts_for_recovery(self) -> bool:
-        """A failed job may go on from it, and side effects up to it are committed.
+        """True if a failed job may be restored from it, and sinks commit their results up to it.
 
-        A savepoint taken in between is only the user's: the job neither restarts from it nor commits by it.
+        A savepoint that does not end the job only belongs to the user. The job neither restarts from it nor commits.
         """
         return not self.is_savepoint or self.is_synchronous
 

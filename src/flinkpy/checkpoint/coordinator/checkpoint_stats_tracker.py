@@ -1,4 +1,4 @@
-"""CheckpointStatsTracker: what happened to the last checkpoints, for those who look.
+"""CheckpointStatsTracker: the statistics of a job's checkpoints, for the web UI, the REST API and the CLI.
 
 Source: org.apache.flink.runtime.checkpoint.{CheckpointStatsTracker,CheckpointStatsHistory}. Pure.
 """
@@ -11,7 +11,7 @@ from typing import cast
 
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy._proto import common_pb2
-from flinkpy.checkpoint.coordinator.job_view import JobView
+from flinkpy.checkpoint.coordinator.checkpoint_plan import JobView
 from flinkpy.checkpoint.coordinator.pending_checkpoint import PendingCheckpoint
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import ExecutionVertexID
@@ -21,7 +21,7 @@ _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999",
 
 
 class CheckpointStatsTracker:
-    """Counts everything, remembers the last `history_size` in detail."""
+    """Counts all checkpoints, and keeps the details of the last `history_size` of them."""
 
     def __init__(self, job: JobView, history_size: int) -> None:
         self._job = job
@@ -64,11 +64,11 @@ class CheckpointStatsTracker:
         self._latest_failed = statistics
 
     def refused(self) -> None:
-        """A checkpoint failed before it got an id."""
+        """Counts a checkpoint that failed before it got an id."""
         self._num_failed += 1
 
     def retained(self, retained: Sequence[int]) -> None:
-        """Of the completed checkpoints only these are left; savepoints stay."""
+        """Marks all other completed checkpoints as discarded, except savepoints."""
         for statistics in self._history:
             is_savepoint = statistics.kind not in (pb.CHECKPOINT, pb.FULL_CHECKPOINT)
             if statistics.status == "COMPLETED" and not is_savepoint:

@@ -1,4 +1,4 @@
-"""CheckpointCoordinatorOptions: the configuration of the checkpoints of one job.
+"""CheckpointCoordinatorOptions: the checkpoint options of one job.
 
 Source: org.apache.flink.runtime.jobgraph.tasks.CheckpointCoordinatorConfiguration.
 """
@@ -17,8 +17,11 @@ from flinkpy.configuration.options import AnyConfiguration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointCoordinatorOptions:
-    """Defaults are Flink's. `interval_ms` 0: no periodic checkpoints; `backlog_interval_ms` None: no other one while a
-    source reads a backlog.
+    """The parsed options. The defaults are those of Flink.
+
+    Attributes:
+        interval_ms: the interval of periodic checkpoints; 0: there are none.
+        backlog_interval_ms: the interval while a source reads a backlog; None: `interval_ms`.
     """
 
     interval_ms: int = 0
@@ -38,7 +41,7 @@ class CheckpointCoordinatorOptions:
         return self.interval_ms > 0
 
     def for_tasks(self, properties: CheckpointProperties, location: pb.CheckpointLocation) -> pb.CheckpointOptions:
-        """What travels in the barriers of such a checkpoint. Savepoints are always aligned."""
+        """Returns the options in the barriers of a checkpoint. Savepoints are always aligned."""
         options = pb.CheckpointOptions(
             kind=properties.kind, format=properties.format, location=location, alignment=pb.ALIGNED
         )
@@ -53,7 +56,7 @@ class CheckpointCoordinatorOptions:
 
 
 def coordinator_options(configuration: AnyConfiguration) -> CheckpointCoordinatorOptions:
-    """Raises: ConfigurationError naming the option, or the options that exclude each other."""
+    """Reads the options. Raises: ConfigurationError, which names the wrong or contradictory options."""
     max_concurrent = read_option(configuration, options.MAX_CONCURRENT_CHECKPOINTS)
     is_exactly_once = read_option(configuration, options.MODE) == "EXACTLY_ONCE"
     is_unaligned = read_option(configuration, options.UNALIGNED)

@@ -1,4 +1,4 @@
-"""What the CheckpointCoordinator wants done; outcomes come back as events."""
+"""The effects of the CheckpointCoordinator, which the caller runs. Their results come back as events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flinkpy.common.ids import ExecutionAttemptID
 
 @dataclass(frozen=True, slots=True)
 class MakeLocation:
-    """Blocking. First make durable that `checkpoint_id` is taken, for a JobMaster after this one.
+    """Store `checkpoint_id` as used, durably and for the next JobMaster; then make the directories. Blocking.
 
     Answered by LocationMade or LocationFailed.
     """
@@ -25,9 +25,9 @@ class MakeLocation:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCoordinators:
-    """Hold back events from now on, and take every coordinator's state.
+    """Hold back the events of operator coordinators from now on, and take the state of each coordinator.
 
-    Answered by CoordinatorsSnapshotted, when all events sent before have arrived, or CoordinatorSnapshotFailed.
+    Answered by CoordinatorsSnapshotted once all earlier events have arrived, or by CoordinatorSnapshotFailed.
     """
 
     checkpoint_id: int
@@ -35,7 +35,10 @@ class SnapshotCoordinators:
 
 @dataclass(frozen=True, slots=True)
 class TriggerTasks:
-    """Answered by TriggersAnswered; a task that cannot be told declines the checkpoint."""
+    """Trigger the checkpoint at these tasks. Answered by TriggersAnswered.
+
+    The effect runner declines the checkpoint for a task that it cannot reach.
+    """
 
     checkpoint_id: int
     timestamp_ms: int
@@ -45,14 +48,14 @@ class TriggerTasks:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseEvents:
-    """Events held back for this checkpoint may go."""
+    """Send the events that were held back for this checkpoint."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class FinalizeCheckpoint:
-    """Blocking. Write the metadata, then (where it counts for recovery) the pointer to it.
+    """Write the metadata, and then the pointer to it if the checkpoint counts for recovery. Blocking.
 
     Answered by CheckpointFinalized or FinalizationFailed.
     """
@@ -65,7 +68,7 @@ class FinalizeCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmCheckpoint:
-    """Tell tasks and coordinators that it is completed."""
+    """Tell tasks and coordinators that the checkpoint is complete."""
 
     checkpoint_id: int
     timestamp_ms: int
@@ -74,26 +77,26 @@ class ConfirmCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AbortCheckpoint:
-    """Tell tasks and coordinators that it will not be completed. `attempts` is empty where none was triggered."""
+    """Tell tasks and coordinators that the checkpoint is aborted. `attempts` is empty if no task was triggered."""
 
     checkpoint_id: int
     timestamp_ms: int
     latest_completed_id: int
     attempts: tuple[ExecutionAttemptID, ...]
-    #: For the log.
+    #: The reason for the log.
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DiscardState:
-    """Delete what tasks wrote for a checkpoint that is not completed."""
+    """Delete the state that tasks wrote for a failed checkpoint."""
 
     states: tuple[pb.TaskStateSnapshot, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DiscardCheckpoint:
-    """Delete what belongs to a checkpoint that is not completed; `location` None: its place was not made."""
+    """Delete the files of a failed checkpoint. `location` is None if its directory was not made."""
 
     checkpoint_id: int
     location: CheckpointStorageLocation | None
@@ -101,7 +104,7 @@ class DiscardCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRequest:
-    """Exactly one of `result` and `error`."""
+    """Answer a client's request. Either `result` or `error` is set."""
 
     trigger_id: str
     result: pb.CheckpointResult | None = None
@@ -110,7 +113,7 @@ class AnswerRequest:
 
 @dataclass(frozen=True, slots=True)
 class FailJob:
-    """A failure of the job as a whole."""
+    """Fail the whole job."""
 
     cause: FlinkError
 

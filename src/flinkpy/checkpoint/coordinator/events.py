@@ -1,4 +1,4 @@
-"""What the CheckpointCoordinator is told."""
+"""The events of the CheckpointCoordinator."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from flinkpy.common.ids import ExecutionAttemptID
 
 @dataclass(frozen=True, slots=True)
 class AllTasksRunning:
-    """The job is RUNNING and so is every task that has not finished."""
+    """The job is RUNNING, and so are all its tasks that have not finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class TasksStopped:
-    """The job, or a region of it, runs no more: what is in progress ends with `reason`."""
+    """The job or one of its regions has stopped. Checkpoints in progress are aborted with `reason`."""
 
     reason: CheckpointFailureReason
     cause: FlinkError | None = None
@@ -33,14 +33,14 @@ class TaskFinished:
 
 @dataclass(frozen=True, slots=True)
 class EndOfDataReached:
-    """These have processed everything, and wait for a checkpoint that contains that."""
+    """These tasks have processed all their data and wait for a checkpoint that contains the results."""
 
     attempts: tuple[ExecutionAttemptID, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class BacklogChanged:
-    """Whether the source with this operator id reads a backlog."""
+    """The source with this operator id has begun or stopped to read a backlog."""
 
     operator_id: str
     has_backlog: bool
@@ -48,7 +48,7 @@ class BacklogChanged:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRequested:
-    """By a client, which is answered under `trigger_id`. A `trigger_id` that is known is not taken twice."""
+    """A client requests a checkpoint. It is answered under `trigger_id`. A repeated `trigger_id` is ignored."""
 
     trigger_id: str
     properties: CheckpointProperties
@@ -69,7 +69,7 @@ class LocationFailed:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorsSnapshotted:
-    """By operator id, what each coordinator gave; what they had sent before has arrived."""
+    """All coordinators returned their state, and their earlier events have arrived. `states` is by operator id."""
 
     checkpoint_id: int
     states: Mapping[str, bytes | None]
@@ -83,7 +83,7 @@ class CoordinatorSnapshotFailed:
 
 @dataclass(frozen=True, slots=True)
 class TriggersAnswered:
-    """Every TaskExecutor has been told to trigger, or could not be."""
+    """All TaskExecutors were told to trigger, or could not be reached."""
 
     checkpoint_id: int
 
@@ -105,7 +105,7 @@ class CheckpointDeclined:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFinalized:
-    """The metadata and the pointer to it are durable. `retained_ids`: the completed checkpoints that are still kept."""
+    """The metadata and the pointer to it are durable. `retained_ids` are the retained complete checkpoints."""
 
     checkpoint_id: int
     external_path: str
@@ -114,7 +114,7 @@ class CheckpointFinalized:
 
 @dataclass(frozen=True, slots=True)
 class FinalizationFailed:
-    """Nothing points at the checkpoint."""
+    """The metadata or the pointer could not be written. No pointer to the checkpoint exists."""
 
     checkpoint_id: int
     error: FlinkError
@@ -122,7 +122,7 @@ class FinalizationFailed:
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """In a terminal state; `is_finished`: every task has finished."""
+    """The job is in a terminal state. `is_finished` is True if all its tasks have finished."""
 
     is_finished: bool
     cause: FlinkError | None = None

@@ -1,4 +1,4 @@
-"""PendingCheckpoint: a checkpoint that has begun and does not count yet.
+"""PendingCheckpoint: a checkpoint that has begun and is not complete yet.
 
 ```
   PREPARING ---> SNAPSHOTTING_COORDINATORS ---> WAITING ---> FINALIZING ---> COMPLETED
@@ -6,8 +6,8 @@
       +--------------------+-----------------------+-------------+--> ABORTED
 ```
 
-PREPARING: its place is being made. WAITING: tasks have been triggered, and acknowledge. FINALIZING: every task has
-acknowledged, and the metadata is being written; from here on only the writing decides.
+PREPARING: its directories are being made. WAITING: tasks have been triggered, and acknowledge. FINALIZING: all tasks
+have acknowledged, and the metadata is being written. From then on only the result of the writing decides.
 
 Source: org.apache.flink.runtime.checkpoint.PendingCheckpoint. Pure.
 """
@@ -21,10 +21,9 @@ from dataclasses import dataclass, field
 
 from flinkpy import __version__
 from flinkpy._proto import checkpoint_pb2 as pb
-from flinkpy.checkpoint.coordinator.checkpoint_plan import CheckpointPlan
+from flinkpy.checkpoint.coordinator.checkpoint_plan import CheckpointedVertex, CheckpointPlan, JobView
 from flinkpy.checkpoint.coordinator.checkpoint_properties import CheckpointProperties
 from flinkpy.checkpoint.coordinator.checkpoint_request_decider import CheckpointRequest
-from flinkpy.checkpoint.coordinator.job_view import CheckpointedVertex, JobView
 from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorageLocation
 from flinkpy.common.errors import InvalidTransitionError
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID
@@ -61,7 +60,7 @@ PHASE_TRANSITIONS: frozenset[tuple[Phase, Phase]] = frozenset(
 
 class AckOutcome(enum.Enum):
     TAKEN = enum.auto()
-    #: This attempt has acknowledged before: the same message again.
+    #: This attempt has acknowledged before; the message is a repetition.
     REPEATED = enum.auto()
     #: This attempt has no part in the checkpoint.
     FOREIGN = enum.auto()
@@ -77,9 +76,9 @@ class TaskAck:
 
 @dataclass(slots=True)
 class PendingCheckpoint:
-    """One per checkpoint id, for ever: an id is never used again.
+    """A checkpoint in progress. Checkpoint ids are never used again.
 
-    Invariant: `acks` and `missing` divide the plan's tasks to wait for.
+    Invariant: each task to wait for is either in `acks` or in `missing`.
     """
 
     checkpoint_id: int
@@ -89,20 +88,20 @@ class PendingCheckpoint:
     deadline_ms: int
     request: CheckpointRequest
     phase: Phase = Phase.PREPARING
-    #: Where it is written, and what tasks are told of that; None until the place has been made.
+    #: The directories of the checkpoint, and the options for its tasks; None until the directories are made.
     location: CheckpointStorageLocation | None = None
     options: pb.CheckpointOptions | None = None
     acks: dict[ExecutionVertexID, TaskAck] = field(default_factory=dict)
     missing: set[ExecutionAttemptID] = field(default_factory=set)
-    #: By operator id; None: the coordinator has no state.
+    #: The states of the coordinators by operator id; None if a coordinator has no state.
     coordinator_states: dict[str, bytes | None] = field(default_factory=dict)
-    #: Set when it is being written.
+    #: Set when the checkpoint is being finalized.
     metadata: pb.CheckpointMetadata | None = None
-    #: Whether the TaskExecutors have answered the triggers: until then coordinators send no events.
+    #: True until the TaskExecutors have answered the triggers. Coordinators send no events meanwhile.
     is_triggering: bool = True
-    #: Attempts that finished without having acknowledged, and until when their acknowledgement may still come.
+    #: Attempts that finished before their acknowledgement arrived, and the time until which it may still arrive.
     finished_early: dict[ExecutionAttemptID, int] = field(default_factory=dict)
-    #: Attempts that said that they were ending, and had seen nothing of it.
+    #: Attempts that declined the checkpoint because they were ending. They have seen no barrier.
     closing: set[ExecutionAttemptID] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -122,7 +121,7 @@ class PendingCheckpoint:
 
     @property
     def are_tasks_triggered(self) -> bool:
-        """Tasks may know of it."""
+        """True if tasks may know of the checkpoint."""
         return self.phase in (Phase.WAITING, Phase.FINALIZING)
 
     @property
@@ -143,11 +142,13 @@ class PendingCheckpoint:
         return AckOutcome.TAKEN
 
     def leave_out_finished(self, job: JobView) -> tuple[ExecutionAttemptID, ...]:
-        """Tasks that have finished without having seen it are part of it as finished; returns who is to be triggered.
+        """Records tasks that finished without having seen a barrier as finished. Returns the tasks to trigger instead.
 
-        That is who would have got barriers from nobody but them. All that they sent comes before their end, which is
-        as good as a barrier to those who get others. One that was not to be triggered saw nothing of it where none of
-        its producers did; of the others only those are known that said so. What has ended altogether is left alone.
+        These are the tasks that only receive barriers from the finished ones. For a task that also receives other
+        barriers, the end of a finished producer serves as its barrier, because all its records come before.
+
+        A task that was not triggered has seen no barrier if none of its producers has. For the rest, only tasks that
+        declined the checkpoint are known to have seen none. If all tasks have ended, nothing is changed.
         """
         missing = {attempt.vertex: attempt for attempt in self.missing}
         ended = {attempt.vertex for attempt in self.closing & self.missing if _has_finished(job, attempt)}
@@ -157,7 +158,8 @@ class PendingCheckpoint:
                 attempt = missing.get(task)
                 if attempt is None or attempt in triggered or not _has_finished(job, attempt):
                     continue
-                if all(it in ended or it in self.plan.finished_tasks for it in vertex.producers[task.subtask_index]):
+                producers = vertex.producers[task.subtask_index]
+                if all(producer in ended or producer in self.plan.finished_tasks for producer in producers):
                     ended.add(task)
         if not ended or (not self.acks and len(ended) == len(missing)):
             return ()
@@ -168,11 +170,11 @@ class PendingCheckpoint:
         return tuple(attempt for attempt in self.plan.tasks_to_trigger if attempt not in triggered)
 
     def partly_finished_union(self, job: JobView) -> str | None:
-        """The name of an operator some, not all, of whose subtasks have finished and that has union list state.
+        """Returns the name of an operator with union list state of which only some subtasks have finished, if any.
 
-        Every subtask of a restored operator must get all of it, and what those had that have ended is gone. One that is
-        about to end still has its part, but may not go either: the others could complete no checkpoint after that, and
-        would wait for one for ever. So they all end with the same checkpoint.
+        Each subtask of a restored operator needs the whole union list state, and the parts of ended subtasks are lost.
+        A subtask that ends with this checkpoint still has its part, but must not end alone either: the other subtasks
+        could complete no later checkpoint and would wait forever. So all subtasks must end with the same checkpoint.
         """
         for vertex in job.vertices:
             if sum(self._has_reached_end(task) for task in vertex.tasks) in (0, vertex.parallelism):
@@ -183,7 +185,7 @@ class PendingCheckpoint:
         return None
 
     def build_metadata(self, job: JobView) -> pb.CheckpointMetadata:
-        """What is written as `_metadata`. Only when every task has acknowledged."""
+        """Returns the content of `_metadata`. All tasks must have acknowledged."""
         assert not self.missing
         metadata = pb.CheckpointMetadata(
             flinkpy_version=__version__,
@@ -203,9 +205,9 @@ class PendingCheckpoint:
         return metadata
 
     def _finished_for_good(self, job: JobView) -> set[ExecutionVertexID]:
-        """Tasks that have nothing to do when they are restored.
+        """Returns the tasks that have nothing to do after a restore.
 
-        One that is at its end has where one that it reads from runs again, because that still has state at its end.
+        A finished task runs again if one of its producers does, which is the case if that has state at its end.
         """
         finished: set[ExecutionVertexID] = set()
         for vertex in job.vertices:
@@ -244,7 +246,7 @@ class PendingCheckpoint:
         return ack is not None and ack.state.is_finished
 
     def _has_reached_end(self, task: ExecutionVertexID) -> bool:
-        """Whether it has ended, or will with this checkpoint, whatever there may be of it to be restored."""
+        """True if the task has ended or ends with this checkpoint, even if it has state to restore."""
         ack = self.acks.get(task)
         return self._is_finished(task) or (ack is not None and ack.state.has_reached_end)
 

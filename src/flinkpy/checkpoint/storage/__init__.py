@@ -1,7 +1,8 @@
-"""Where checkpoints are written to and read from.
+"""The storage of checkpoints: file systems, streams of state, and the layout of directories.
 
-`file_system` is the interface, `local_file_system` and `arrow_file_system` are behind it, `file_systems` chooses by the
-scheme of a path; `streams` writes state and `reader` reads it; `checkpoint_storage` knows the layout of directories.
+`file_system` is the interface of file systems, `local_file_system` and `arrow_file_system` implement it, and
+`file_systems` chooses one by the scheme of a path. `streams` writes state, and `reader` reads it. `checkpoint_storage`
+defines the layout of the directories.
 """
 
 from flinkpy.checkpoint.storage.file_systems import FileSystems

@@ -1,6 +1,6 @@
-"""ArrowFileSystem: every file system that `pyarrow.fs` or fsspec has, behind the interface of checkpoints.
+"""ArrowFileSystem: makes the file systems of `pyarrow.fs` and fsspec available to checkpoints.
 
-S3, Google Cloud Storage, Azure and HDFS come with pyarrow; for any other scheme fsspec is asked, where it is installed.
+pyarrow supports S3, Google Cloud Storage, Azure and HDFS. For other schemes fsspec is used, if it is installed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from flinkpy.configuration.file_system_options import (
 from flinkpy.configuration.options import AnyConfiguration, read_option
 
 _S3_SCHEMES = frozenset({"s3", "s3a", "s3p", "s3n"})
-#: A file appears with the end of its upload, whole; directories are nothing but a part of names.
+#: File systems where a file appears atomically at the end of its upload, and directories are only parts of names.
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
-#: A part of an upload to an object store is gathered in memory; this keeps it to a few of them.
+#: The buffer of an upload to an object store, which collects the parts of the upload in memory.
 _BUFFER_BYTES = 1 << 20
 
 
 def create_file_system(uri: str, configuration: AnyConfiguration) -> ArrowFileSystem:
-    """Raises: ConfigurationError naming the URI: nothing has its scheme, or it cannot be set up."""
+    """Creates the file system of a URI.
+
+    Raises: ConfigurationError, which names the URI, if no file system has its scheme or it cannot be set up.
+    """
     scheme = uri.partition(":")[0].lower()
     try:
         if scheme in _S3_SCHEMES:
@@ -45,7 +48,7 @@ def create_file_system(uri: str, configuration: AnyConfiguration) -> ArrowFileSy
 
 @functools.cache
 def _s3(**settings: Any) -> Any:
-    """One for a process and its settings: it has a pool of connections."""
+    """Returns the S3 file system of the process for these settings. It keeps a pool of connections."""
     from pyarrow import fs
 
     return fs.S3FileSystem(**settings, background_writes=True)
@@ -63,7 +66,7 @@ def _s3_settings(configuration: AnyConfiguration) -> dict[str, Any]:
         "scheme": (scheme or None) if separator else None,
     }
     settings = {name: value for name, value in settings.items() if value is not None}
-    # With an endpoint of its own, pyarrow puts the bucket into the path unless it is told otherwise.
+    # With a custom endpoint, pyarrow puts the bucket into the path by default.
     if endpoint and not read_option(configuration, S3_PATH_STYLE_ACCESS):
         settings["force_virtual_addressing"] = True
     return settings
@@ -79,14 +82,18 @@ def _by_uri(uri: str, scheme: str) -> Any:
             import fsspec
         except ImportError:
             raise ConfigurationError(
-                f"no file system for {uri}: pyarrow has none ({error}), and fsspec, which may, is not installed",
+                f"no file system for {uri}: pyarrow has none ({error}), and fsspec is not installed",
                 details={"path": uri},
             ) from None
         return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme)))
 
 
 class ArrowOutput:
-    """On an object store the upload's end makes the file; elsewhere it is written aside and moved."""
+    """A file that is being written.
+
+    On an object store the file appears at the end of the upload. On other file systems it is written under another name
+    and renamed.
+    """
 
     def __init__(self, file_system: ArrowFileSystem, path: str, step_names: str) -> None:
         self._file_system = file_system
@@ -126,7 +133,7 @@ class ArrowOutput:
             raise storage_error("write", self._path, error) from error
 
     def abort(self) -> None:
-        """An upload can only be ended, not dropped, so what it made is deleted; nobody has been told of it."""
+        """Ends the upload and deletes the file, because uploads cannot be aborted. No reader knows the file yet."""
         if self._is_finished:
             return
         self._is_finished = True
@@ -137,8 +144,11 @@ class ArrowOutput:
 
 
 class ArrowFileSystem:
-    """Args:
-    arrow: a `pyarrow.fs.FileSystem`.
+    """A FileSystem that uses a `pyarrow.fs.FileSystem`.
+
+    Args:
+        arrow: the `pyarrow.fs.FileSystem`.
+        scheme: the scheme of the URIs.
     """
 
     is_local = False
@@ -149,7 +159,7 @@ class ArrowFileSystem:
         self.is_object_store = arrow.type_name in _OBJECT_STORES
 
     def inner(self, uri: str) -> str:
-        """The path as pyarrow wants it: object stores begin with the bucket, HDFS and others with a slash."""
+        """Returns the path for pyarrow. It begins with the bucket for object stores, and else with a slash."""
         rest = uri.partition(":")[2]
         if self.is_object_store:
             return rest.lstrip("/")
@@ -162,7 +172,7 @@ class ArrowFileSystem:
 
     def open(self, path: str) -> BinaryIO:
         if not self.is_object_store:
-            self.size_bytes(path)  # refuses what is not a file; an object store has nothing else
+            self.size_bytes(path)  # raises for anything but a file; an object store only has files
         try:
             return cast(BinaryIO, self.arrow.open_input_file(self.inner(path)))
         except OSError as error:
@@ -200,7 +210,7 @@ class ArrowFileSystem:
 
     def make_directories(self, directory: str) -> None:
         if self.is_object_store:
-            return  # a file's name is all there is to its directories
+            return  # object stores have no directories
         try:
             self.arrow.create_dir(self.inner(directory), recursive=True)
         except OSError as error:
@@ -224,7 +234,7 @@ class ArrowFileSystem:
                 if self.exists(directory):
                     self.arrow.delete_dir(self.inner(directory))
                 return
-            # Not delete_dir: it would leave an empty object in the place of the directory's parent.
+            # delete_dir would leave an empty object in place of the parent directory.
             from pyarrow import fs
 
             selector = fs.FileSelector(self.inner(directory), recursive=True, allow_not_found=True)

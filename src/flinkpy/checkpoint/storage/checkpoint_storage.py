@@ -1,12 +1,12 @@
-"""CheckpointStorage: which directories a job's checkpoints and savepoints have.
+"""CheckpointStorage: the directories of a job's checkpoints and savepoints.
 
-    <execution.checkpointing.dir>/<job id>/chk-<n>/      what only checkpoint n needs, and its _metadata
+    <execution.checkpointing.dir>/<job id>/chk-<n>/      the files that only checkpoint n needs, and its _metadata
                                           shared/        files of several checkpoints
                                           taskowned/
     <savepoint directory>/savepoint-<job id, first 6>-<12 hex>/
 
-Without a directory (storage `jobmanager`) state travels inside the acknowledgements and `_metadata` is kept beside the
-JobMaster's other files, so that a crashed JobMaster goes on either way.
+Without a directory (storage `jobmanager`) the acknowledgements contain the state, and `_metadata` is stored with the
+other files of the JobMaster. So a JobMaster can be replaced after a crash in both cases.
 
 Source: org.apache.flink.runtime.state.filesystem.{AbstractFsCheckpointStorageAccess,FsCheckpointStorageAccess}.
 """
@@ -33,19 +33,20 @@ from flinkpy.configuration.options import AnyConfiguration, read_option
 
 SHARED_DIRECTORY = "shared"
 TASK_OWNED_DIRECTORY = "taskowned"
-#: Flink's bound of the inline threshold: the metadata is read as a whole, and every subtask has its share in it.
+#: Flink's maximum of the inline threshold. The metadata is read as a whole, and contains the inlined state of all
+#: subtasks.
 MAX_INLINE_THRESHOLD_BYTES = 1 << 20
-#: Flink's bound for state of one kind of one subtask that has no directory.
+#: Flink's maximum for the state of one kind of one subtask without a checkpoint directory.
 MAX_STATE_BYTES_WITHOUT_DIRECTORY = 5 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStorageLocation:
-    """The place of one checkpoint or savepoint.
+    """The location of one checkpoint or savepoint.
 
     Attributes:
-        directory: gets `_metadata`; the external path.
-        for_tasks: what the barrier carries; without directories where all state is inlined.
+        directory: the directory of `_metadata`, which is the external path.
+        for_tasks: the location in the barriers. It has no directories if all state is inlined.
     """
 
     directory: str
@@ -54,10 +55,11 @@ class CheckpointStorageLocation:
 
 
 class CheckpointStorage:
-    """Blocking, except `location_of`. Thread: any.
+    """The checkpoint directories of one job. Blocking, except `location_of`. Thread: any.
 
     Attributes:
-        job_directory: has the chk-n directories. owns_job_directory: whether nobody else writes into it.
+        job_directory: contains the directories chk-<n>.
+        owns_job_directory: True if no other job writes into it.
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class CheckpointStorage:
         recovery_directory: Path | str,
         file_systems: FileSystems | None = None,
     ) -> CheckpointStorage:
-        """Touches no file. Raises: ConfigurationError."""
+        """Reads the options. Accesses no file. Raises: ConfigurationError."""
         configured = read_option(configuration, DIRECTORY)
         storage = read_option(configuration, STORAGE) or ("filesystem" if configured else "jobmanager")
         if storage == "filesystem" and not configured:
@@ -121,7 +123,10 @@ class CheckpointStorage:
         return self.file_systems.of(self.job_directory)
 
     def check_writable(self) -> None:
-        """Make the job's directories and write a file there. Raises: CheckpointStorageError naming the directory."""
+        """Makes the directories of the job and writes a file there, as a test.
+
+        Raises: CheckpointStorageError, which names the directory.
+        """
         directories = [self.job_directory]
         if not self.inlines_everything:
             directories += [self.shared_directory, join(self.job_directory, TASK_OWNED_DIRECTORY)]
@@ -153,7 +158,7 @@ class CheckpointStorage:
     def location_for(
         self, checkpoint_id: int, for_tasks: checkpoint_pb2.CheckpointLocation, *, is_savepoint: bool = False
     ) -> CheckpointStorageLocation:
-        """The location that has `for_tasks`, which this storage has made."""
+        """Returns the location whose `for_tasks` is given. This storage must have created it."""
         directory = for_tasks.exclusive_directory or self.directory_of(checkpoint_id)
         return CheckpointStorageLocation(directory, for_tasks, is_savepoint)
 
@@ -161,14 +166,14 @@ class CheckpointStorage:
         return join(self.job_directory, f"{CHECKPOINT_DIRECTORY_PREFIX}{checkpoint_id}")
 
     def initialize(self, location: CheckpointStorageLocation) -> None:
-        """Make the directories that tasks write a checkpoint to; before its barriers are sent.
+        """Makes the directories of a checkpoint, before its barriers are sent.
 
-        Raises: CheckpointStorageError, also where there is a completed checkpoint already: it is another job's.
+        Raises: CheckpointStorageError, also if the directory contains a complete checkpoint, which is another job's.
         """
         file_system = self.file_systems.of(location.directory)
         if file_system.exists(join(location.directory, METADATA_FILE_NAME)):
             raise CheckpointStorageError(
-                f"{location.directory} holds a completed checkpoint already, which is not overwritten; does another "
+                f"{location.directory} already contains a complete checkpoint, which is not overwritten; does another "
                 "job write to this directory (`execution.checkpointing.create-subdir`)?",
                 details={"path": location.directory},
             )
@@ -178,13 +183,12 @@ class CheckpointStorage:
                 file_system.make_directories(directory)
 
     def savepoint_location(self, target_directory: str | None = None) -> CheckpointStorageLocation:
-        """A new directory for a savepoint, made here.
+        """Makes a new directory for a savepoint.
 
         Args:
-            target_directory: gets the savepoint's own directory; None or empty: that of
-                `execution.checkpointing.savepoint-dir`.
+            target_directory: the parent directory; None or empty: that of `execution.checkpointing.savepoint-dir`.
 
-        Raises: ConfigurationError where neither is there, CheckpointStorageError.
+        Raises: CheckpointStorageError; ConfigurationError if there is neither.
         """
         base = normalized(target_directory) if target_directory else self._savepoint_directory
         if base is None:
@@ -199,11 +203,14 @@ class CheckpointStorage:
         return CheckpointStorageLocation(directory, for_tasks, is_savepoint=True)
 
     def write_metadata(self, location: CheckpointStorageLocation, metadata: checkpoint_pb2.CheckpointMetadata) -> str:
-        """Complete it. Returns: its external path. Raises: CheckpointStorageError, with no `_metadata` left."""
+        """Writes `_metadata` and returns the external path.
+
+        Raises: CheckpointStorageError. No `_metadata` exists then.
+        """
         return write_metadata(self.file_systems, location.directory, metadata)
 
     def discard_location(self, location: CheckpointStorageLocation) -> None:
-        """Delete what a checkpoint that was given up has written for itself. Raises: CheckpointStorageError."""
+        """Deletes the directory of an aborted checkpoint. Raises: CheckpointStorageError."""
         self.file_systems.of(location.directory).delete_directory(location.directory)
 
 

@@ -1,12 +1,12 @@
-"""Files in compressed blocks, which can be read from anywhere.
+"""Files of compressed blocks, with random access.
 
     block ... | stored length of each block (uint32, highest bit: not compressed) | number of blocks (uint32) | magic
 
-Every block but the last has BLOCK_BYTES of content. Integers are big-endian. Size and checksum of a handle are those of
-the content, so a damaged block is noticed as any other damage is.
+Each block but the last has BLOCK_BYTES of content. Integers are big-endian. The size and checksum in a handle are those
+of the content, so damaged blocks are detected like any other damage.
 
 Source: org.apache.flink.runtime.state.SnappyStreamCompressionDecorator.
-Differs: Flink compresses the section of each key group by itself, with Snappy.
+Differs: Flink compresses the section of each key group separately, with Snappy.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def _codec() -> Any:
 
 
 class CompressingOutput:
-    """Thread: one at a time; the codec lets other threads run.
+    """Compresses the content of a file. Thread: one at a time. The codec releases the GIL.
 
     Attributes:
-        stored_bytes: written to the file so far.
+        stored_bytes: the number of compressed bytes written to the file so far.
     """
 
     def __init__(self, output: AtomicOutput) -> None:
@@ -56,7 +56,7 @@ class CompressingOutput:
                 self._end_block()
 
     def finish(self) -> None:
-        """Write the last block and the index."""
+        """Writes the last block and the index."""
         if self._block:
             self._end_block()
         index = struct.pack(f">{len(self._lengths)}I", *self._lengths)
@@ -78,13 +78,13 @@ class CompressingOutput:
 
 
 def open_compressed(file: BinaryIO, codec: str, size_bytes: int, path: str) -> BinaryIO:
-    """The content of a file in blocks, of `size_bytes`. Takes `file` over.
+    """Returns a file with the decompressed content, which has `size_bytes`. Takes ownership of `file`.
 
-    Raises: CorruptStateError, StateRestoreError (an unknown codec); both name the path.
+    Raises: CorruptStateError; StateRestoreError for an unknown codec. Both name the path.
     """
     if codec != CODEC:
         file.close()
-        raise StateRestoreError(f"{path} is compressed by {codec!r}, which this release does not know")
+        raise StateRestoreError(f"{path} is compressed with {codec!r}, which this release does not support")
     try:
         return io.BufferedReader(_Blocks(file, size_bytes, path), BLOCK_BYTES)
     except BaseException:
@@ -93,7 +93,7 @@ def open_compressed(file: BinaryIO, codec: str, size_bytes: int, path: str) -> B
 
 
 class _Blocks(io.RawIOBase):
-    """One block in memory at a time."""
+    """The decompressed content. Holds one block in memory."""
 
     def __init__(self, file: BinaryIO, size_bytes: int, path: str) -> None:
         self._file = file
@@ -137,7 +137,7 @@ class _Blocks(io.RawIOBase):
         super().close()
 
     def _read_index(self) -> list[tuple[int, int, bool]]:
-        """Of each block: where it begins, its stored length, whether it is compressed."""
+        """Returns for each block its begin, its stored length, and True if it is compressed."""
         end = self._file.seek(0, io.SEEK_END)
         if end < _TAIL.size:
             raise self._damaged()
@@ -172,5 +172,5 @@ class _Blocks(io.RawIOBase):
 
     def _damaged(self) -> CorruptStateError:
         return CorruptStateError(
-            f"{self._path} is damaged: its compressed blocks are not what was written", details={"path": self._path}
+            f"{self._path} is damaged: its compressed blocks cannot be read", details={"path": self._path}
         )

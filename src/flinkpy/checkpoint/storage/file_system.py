@@ -1,6 +1,6 @@
-"""FileSystem: the few operations that checkpoints need, the same for a local disk, HDFS and object stores.
+"""FileSystem: the file operations that checkpoints need, on local disks, HDFS and object stores.
 
-A path is an absolute path of the local file system or a URI. Every error names the path it is about.
+A path is an absolute path of the local file system or a URI. All errors name the path.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flinkpy.common.errors import CheckpointStorageError, CorruptStateError
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """What a directory holds. `size_bytes` is of files; `modified_ms` (since the epoch) is None where unknown."""
+    """An entry of a directory. `size_bytes` is set for files. `modified_ms` is in ms since the epoch, if known."""
 
     name: str
     is_directory: bool
@@ -23,33 +23,33 @@ class FileEntry:
 
 
 class AtomicOutput(Protocol):
-    """A file that exists only when it is whole. Exactly one of the two ends is called; `abort` is idempotent."""
+    """A file that appears atomically. The writer calls either `commit` or `abort`. `abort` is idempotent."""
 
     def write(self, data: bytes | bytearray | memoryview) -> None: ...
 
     def commit(self) -> None:
-        """The file is there under its name and survives a power failure, or this raises and nothing is there."""
+        """Makes the file appear under its name, so that it survives a power failure. After an error no file exists."""
         ...
 
     def abort(self) -> None: ...
 
 
 class FileSystem(Protocol):
-    """Blocking. Thread: any. Every method raises CheckpointStorageError where nothing else is said."""
+    """A file system. Blocking. Thread: any. All methods raise CheckpointStorageError unless they say otherwise."""
 
-    #: Whether a path is one of the operating system's, so that a file can be opened by its name.
+    #: True if paths are paths of the operating system.
     is_local: bool
 
     def create(self, path: str, step_names: str) -> AtomicOutput:
-        """A new file; the directory exists.
+        """Creates a file in an existing directory.
 
         Args:
-            step_names: first part of the names of the failpoints that are passed.
+            step_names: the prefix of the names of its failpoints.
         """
         ...
 
     def open(self, path: str) -> BinaryIO:
-        """To be read in order; `seek` may be slow. Opens regular files only, and never waits for a writer.
+        """Opens a regular file. Sequential reads are fast; `seek` may be slow. Never waits for a writer.
 
         Raises: MissingFileError, CorruptStateError for anything that is not a regular file.
         """
@@ -65,51 +65,53 @@ class FileSystem(Protocol):
     def exists(self, path: str) -> bool: ...
 
     def list(self, directory: str) -> list[FileEntry]:
-        """By name; empty where there is no such directory."""
+        """Returns the entries in the order of their names. Returns an empty list if there is no such directory."""
         ...
 
     def make_directories(self, directory: str) -> None:
-        """With its parents; one that is there is fine. Survives a power failure."""
+        """Makes a directory and its parents, durably. It may exist already."""
         ...
 
     def delete_file(self, path: str) -> None:
-        """One that is not there is fine."""
+        """Deletes a file. It may be missing."""
         ...
 
     def delete_file_below(self, root: str, path: str) -> None:
-        """`delete_file`, without following a symbolic link between `root` and the file. The path is below `root`."""
+        """Deletes a file below `root`, which may be missing. Follows no symbolic links between `root` and the file."""
         ...
 
     def delete_directory(self, directory: str) -> None:
-        """With everything in it; one that is not there is fine."""
+        """Deletes a directory with its content. It may be missing."""
         ...
 
     def delete_empty_directory(self, directory: str) -> None:
-        """Returns without doing anything where something is in it, or there is no such directory."""
+        """Deletes a directory if it is empty. It may be missing."""
         ...
 
 
 class MissingFileError(CheckpointStorageError):
-    """There is no such file."""
+    """The file does not exist."""
 
 
 def not_regular_error(path: str) -> CorruptStateError:
     """Returns the error for a path that is a directory, a pipe, a socket or a device."""
-    return CorruptStateError(f"{path} is not a regular file, so it is no state", details={"path": path})
+    return CorruptStateError(f"{path} is not a regular file, so it cannot be state", details={"path": path})
 
 
 def storage_error(doing: str, path: str, error: BaseException) -> CheckpointStorageError:
-    """What is raised for an operating system's or a library's error about `path`."""
+    """Returns the typed error for an exception of the operating system or a library about `path`."""
     if isinstance(error, FileNotFoundError):
         return MissingFileError(f"cannot {doing} {path}: it does not exist", details={"path": path})
     reason = str(error) or type(error).__name__
-    if isinstance(error, OSError) and error.errno is not None:
-        reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else (error.strerror or reason)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        reason = "the disk is full"
+    elif isinstance(error, OSError) and error.errno is not None:
+        reason = error.strerror or reason
     return CheckpointStorageError(f"cannot {doing} {path}: {reason}", details={"path": path})
 
 
 def join(directory: str, *names: str) -> str:
-    """The path of something in a directory."""
+    """Returns the path of an entry of a directory."""
     return "/".join([directory.rstrip("/") or ("" if directory.startswith("/") else directory), *names])
 
 
@@ -122,6 +124,6 @@ def name_of(path: str) -> str:
 
 
 def is_below(path: str, directory: str) -> bool:
-    """True if the directory holds it, at any depth. False for a path with `..`, which may lead out again."""
+    """True if the path is in the directory, at any depth. False for a path with `..`, which may leave it."""
     prefix = directory.rstrip("/") + "/"
     return path.startswith(prefix) and not {"", ".", ".."} & set(path[len(prefix) :].split("/"))

@@ -1,4 +1,4 @@
-"""FileSystems: the file system of a path, by its scheme. Nothing remote is imported before a path asks for it."""
+"""FileSystems: chooses the file system of a path by its scheme. Imports remote file systems only when they are used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
 class FileSystems:
-    """Thread: any. One object for a process and configuration: file systems keep connections."""
+    """The file systems of a process with one configuration. They keep connections. Thread: any."""
 
     def __init__(self, configuration: AnyConfiguration | None = None) -> None:
         self._configuration: AnyConfiguration = {} if configuration is None else configuration
@@ -26,7 +26,10 @@ class FileSystems:
         self._lock = threading.Lock()
 
     def of(self, path: str) -> FileSystem:
-        """Raises: ConfigurationError naming the path, where no file system has its scheme or it cannot be set up."""
+        """Returns the file system of a path.
+
+        Raises: ConfigurationError, which names the path, if no file system has its scheme or it cannot be set up.
+        """
         match = _SCHEME.match(path)
         if match is None:
             return self._local
@@ -40,7 +43,7 @@ class FileSystems:
             return self._remote[key]
 
     def __getstate__(self) -> Any:
-        raise TypeError("file systems belong to their process")
+        raise TypeError("FileSystems cannot be pickled: they belong to their process")
 
 
 _of_process = FileSystems()
@@ -48,7 +51,7 @@ _of_thread = threading.local()
 
 
 def initialize_file_systems(configuration: AnyConfiguration) -> None:
-    """Let the connectors of this process find S3 and others as the configuration says. At the start of a process.
+    """Sets the configuration of the file systems that the connectors of this process use. Called at its start.
 
     Source: org.apache.flink.core.fs.FileSystem.initialize.
     """
@@ -57,36 +60,38 @@ def initialize_file_systems(configuration: AnyConfiguration) -> None:
 
 
 def use_file_systems_in_this_thread(configuration: AnyConfiguration) -> None:
-    """Let the connectors of a task find them as its job says, in the thread of the task, which ends with it."""
+    """Sets the configuration of the file systems for the connectors of one task. Called in the thread of the task."""
     _of_thread.file_systems = FileSystems(configuration)
 
 
 def process_file_systems() -> FileSystems:
-    """Those of the connectors in this task, or else in this process."""
+    """Returns the file systems for the connectors of this task, or else of this process."""
     return getattr(_of_thread, "file_systems", _of_process)
 
 
 def normalized(path: str) -> str:
-    """A path in the one form that handles and directories have: without a slash at its end, `file:` left out.
+    """Returns a path in the form that handles use: without a slash at its end and without `file:`.
 
-    Raises: ConfigurationError for a path that is empty or relative, which each process would read differently.
+    Raises: ConfigurationError for an empty or relative path, which would differ from process to process.
     """
     stripped = path.strip()
     match = _SCHEME.match(stripped)
     if match is not None and match[1].lower() != "file":
         rest = re.sub("/{2,}", "/", stripped[len(match[0]) :].lstrip("/")).rstrip("/")
-        # hdfs:///a has no authority: the default one of the file system.
+        # hdfs:///a has no authority and uses the default one of the file system.
         slashes = "///" if stripped.startswith(f"{match[1]}:///") or not stripped.startswith(f"{match[1]}://") else "//"
         return f"{match[1].lower()}:{slashes}{rest}"
     if match is not None:
         stripped = unquote("/" + re.sub(r"^file:/+(localhost/)?", "", stripped, flags=re.IGNORECASE))
     if not stripped.startswith("/"):
-        raise ConfigurationError(f"`{path}` is no absolute path and no URI: every process must find it under this name")
+        raise ConfigurationError(
+            f"`{path}` is neither an absolute path nor a URI: all processes must find it under this name"
+        )
     return os.path.normpath(stripped).replace("//", "/")
 
 
 def without_scheme(path: str) -> str:
-    """The names that a normalized path consists of, joined by slashes, without its scheme and its root."""
+    """Returns a normalized path without its scheme and its root."""
     match = _SCHEME.match(path)
     if match is None:
         return path.removeprefix("/")
@@ -95,6 +100,6 @@ def without_scheme(path: str) -> str:
 
 
 def directory_of_metadata(path: str, metadata_name: str) -> str:
-    """The directory of a checkpoint that is named by itself or by the metadata file in it."""
+    """Returns the directory of a checkpoint, given the directory or the path of its metadata file."""
     plain = normalized(path)
     return parent_of(plain) if plain.endswith(f"/{metadata_name}") else plain

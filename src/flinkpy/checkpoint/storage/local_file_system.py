@@ -1,4 +1,4 @@
-"""LocalFileSystem: the disks of this host, and what is mounted on it."""
+"""LocalFileSystem: the disks and mounted file systems of this host."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from flinkpy.common.private_directory import delete_file_below
 
 
 class LocalOutput:
-    """Written aside, synced, renamed, and the directory synced.
+    """A file that is being written. It is written under another name, synced and renamed; then its directory is synced.
 
-    A failed fsync is final: the kernel may have dropped the pages, so trying again would succeed and prove nothing.
+    A failed fsync is not tried again. The kernel may have dropped the pages, so a second fsync could succeed without
+    them.
     """
 
     def __init__(self, path: str, step_names: str) -> None:
@@ -34,7 +35,7 @@ class LocalOutput:
             self._file = os.open(self._unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, file_mode())
         except FileNotFoundError:
             raise MissingFileError(
-                f"cannot write {path}: its directory does not exist. Either its checkpoint has been given up, or this "
+                f"cannot write {path}: its directory does not exist. Either its checkpoint has been aborted, or this "
                 "process does not see the directory that the JobMaster has made",
                 details={"path": path},
             ) from None
@@ -82,15 +83,15 @@ class LocalOutput:
 
 
 def open_regular(path: str) -> BinaryIO:
-    """Opens a regular file for reading. A pipe, a device or a directory is refused and never waited for.
+    """Opens a regular file for reading. Refuses pipes, devices and directories, and never waits for them.
 
     Raises: MissingFileError, CorruptStateError, CheckpointStorageError.
     """
     try:
-        # Without O_NONBLOCK the open of a pipe waits until somebody writes to it.
+        # Without O_NONBLOCK, opening a pipe waits for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        # A socket, or a device without a driver.
+        # The path is a socket, or a device without a driver.
         if error.errno in (errno.ENXIO, errno.ENODEV, errno.EISDIR):
             raise not_regular_error(path) from error
         raise storage_error("read", path, error) from error
@@ -101,6 +102,8 @@ def open_regular(path: str) -> BinaryIO:
 
 
 class LocalFileSystem:
+    """A FileSystem that uses the operating system."""
+
     is_local = True
 
     def create(self, path: str, step_names: str) -> LocalOutput:
@@ -175,7 +178,7 @@ class LocalFileSystem:
             raise storage_error("delete", path, error) from error
 
     def delete_directory(self, directory: str) -> None:
-        # A late writer may add a file between two steps of this; then a second pass takes that too.
+        # A late writer may add a file meanwhile. Then another pass deletes it too.
         for is_last in (False, False, True):
             try:
                 shutil.rmtree(directory)

@@ -1,6 +1,6 @@
-"""StateFileReader: reads what handles point at, and nothing that is not exactly what was written.
+"""StateFileReader: reads the files of handles, and verifies that they are exactly what was written.
 
-A file is read through once for its checksum before its first byte is handed out, in one piece of memory of fixed size.
+A file is read once for its checksum before the caller gets its first byte, with a buffer of fixed size.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from flinkpy.configuration.options import AnyConfiguration
 logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 1 << 20
-#: Of a remote file: each piece is a request of its own.
+#: The chunk size for remote files, where each chunk is a request.
 _REMOTE_CHUNK_BYTES = 8 << 20
-#: Files known to be whole, so that subtasks that share one do not each read it through; forgotten all at once.
+#: The number of verified files that are remembered, so that subtasks that share a file verify it once. When it is
+#: reached, all are forgotten.
 _MAX_VERIFIED = 4096
 
 
@@ -36,9 +37,9 @@ class StateFileReader:
     """Implements `flinkpy.state.checkpoint_streams.StateFiles`. Thread: any.
 
     Args:
-        configuration: of the job, with the cluster's beneath.
-        scratch_directory: for copies of remote files while they are read; None: the system's.
-        use_local: whether a copy on this host is tried first (`handle.local_path`).
+        configuration: the configuration of the job; the configuration of the cluster supplies the other values.
+        scratch_directory: for temporary copies of remote files; None: the temporary directory of the system.
+        use_local: tries the copy on this host first (`handle.local_path`).
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class StateFileReader:
             return None
         except CorruptStateError as error:
             if "missing" not in error.details:
-                logger.warning("%s; the file of the checkpoint is read instead", error)
+                logger.warning("%s; reading the file of the checkpoint instead", error)
             return None
 
     def _open_verified(self, path: str, handle: checkpoint_pb2.StreamStateHandle) -> BinaryIO:
@@ -114,7 +115,7 @@ class StateFileReader:
         return file
 
     def _downloaded(self, path: str, handle: checkpoint_pb2.StreamStateHandle) -> BinaryIO:
-        """A copy without a name, which is gone when it is closed."""
+        """Returns a temporary copy without a name, which disappears when it is closed."""
         digest = hashlib.sha256()
         scratch = cast(BinaryIO, tempfile.TemporaryFile(dir=self._scratch_directory))  # noqa: SIM115
         size = 0
@@ -125,7 +126,7 @@ class StateFileReader:
                 try:
                     scratch.write(chunk)
                 except OSError as error:
-                    raise storage_error(f"keep a copy in {tempfile.gettempdir()} of", path, error) from error
+                    raise storage_error(f"store a copy in {tempfile.gettempdir()} of", path, error) from error
             check_size(path, size, handle)
             scratch.seek(0)
             if handle.compression:
@@ -157,7 +158,7 @@ def _verified_data(handle: checkpoint_pb2.StreamStateHandle) -> bytes:
 
 def _path_of(handle: checkpoint_pb2.StreamStateHandle) -> str:
     if handle.WhichOneof("location") != "path":
-        raise CorruptStateError(f"a state handle without a place: {handle.WhichOneof('location')}")
+        raise CorruptStateError(f"a state handle has no path: {handle.WhichOneof('location')}")
     return handle.path
 
 
@@ -166,25 +167,23 @@ def missing_error(path: str) -> CorruptStateError:
 
 
 def check_size(path: str, size_bytes: int, handle: checkpoint_pb2.StreamStateHandle) -> None:
-    """Of the file. Raises: CorruptStateError."""
+    """Checks the size of a file. Raises: CorruptStateError."""
     expected = handle.stored_size_bytes if handle.compression else handle.size_bytes
     if size_bytes != expected:
         raise CorruptStateError(
-            f"{path} is damaged: it has {size_bytes:,} bytes where {expected:,} were written", details={"path": path}
+            f"{path} is damaged: it has {size_bytes:,} bytes, but {expected:,} were written", details={"path": path}
         )
 
 
 def _digest_of(file: BinaryIO) -> bytes:
-    """Of the whole content, read in pieces from where it stands."""
+    """Returns the digest of the content from the current position on. Reads it in pieces."""
     return hashlib.file_digest(file, "sha256").digest()  # type: ignore[arg-type]
 
 
 def check_digest(path: str, digest: bytes, handle: checkpoint_pb2.StreamStateHandle) -> None:
-    """Raises: CorruptStateError."""
+    """Compares a digest with that of the handle. Raises: CorruptStateError."""
     if digest != handle.sha256:
-        raise CorruptStateError(
-            f"{path} is damaged: its checksum is not that of what was written", details={"path": path}
-        )
+        raise CorruptStateError(f"{path} is damaged: its checksum does not match its handle", details={"path": path})
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:

@@ -1,7 +1,7 @@
-"""CheckpointStreamFactory: writes one task's state into the place of one checkpoint.
+"""CheckpointStreamFactory: writes the state of one task to the location of one checkpoint.
 
-A handle is given out only when its file is durable: written aside, synced, renamed, directory synced. Its checksum is
-computed over the bytes as they are handed in, so that whatever happens to them afterwards is noticed.
+A handle is returned only when its file is durable. Its checksum is computed over the bytes that the caller writes, so
+any later damage is detected.
 
 Source: org.apache.flink.runtime.state.filesystem.FsCheckpointStreamFactory,
 org.apache.flink.runtime.state.memory.MemCheckpointStreamFactory.
@@ -23,7 +23,7 @@ from flinkpy.configuration.checkpointing_options import SNAPSHOT_COMPRESSION, WR
 from flinkpy.configuration.options import AnyConfiguration, read_option
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 
-#: Flink's default buffer of 4 KiB would be one system call per few records; one of 256 KiB costs a task nothing.
+#: Flink's default of 4 KiB would cost a system call every few records. 256 KiB are little memory for a task.
 MIN_WRITE_BUFFER_BYTES = 256 << 10
 _COPY_BYTES = 1 << 20
 
@@ -32,8 +32,8 @@ class CheckpointStreamFactory:
     """Implements `flinkpy.state.checkpoint_streams.CheckpointStreams`. Thread: any.
 
     Args:
-        location: from the CheckpointOptions of the barrier; its exclusive directory exists.
-        configuration: of the job, with the cluster's beneath.
+        location: the location in the CheckpointOptions of the barrier. Its exclusive directory exists.
+        configuration: the configuration of the job; the configuration of the cluster supplies the other values.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class CheckpointStreamFactory:
         )
 
     def store_file(self, source: Path, scope: CheckpointedStateScope) -> checkpoint_pb2.StreamStateHandle:
-        # The files of a backend are compressed by itself.
+        # The backend compresses its files itself.
         stream = self._create(scope, is_compressed=False)
         try:
             with open(source, "rb", buffering=0) as file:
@@ -86,9 +86,10 @@ class CheckpointStreamFactory:
 
 
 class StateOutputStream:
-    """Content up to `inline_bytes` stays in memory and becomes part of the handle; more goes into a file.
+    """A CheckpointOutputStream.
 
-    Without a directory more is an error.
+    Content up to `inline_bytes` stays in memory and becomes part of the handle. Longer content is written to a file. If
+    there is no directory, it is an error.
     """
 
     def __init__(
@@ -121,8 +122,8 @@ class StateOutputStream:
         if self._directory is None and self._written > self._inline_bytes:
             self.abort()
             raise CheckpointStorageError(
-                f"a task's state is larger than the {self._inline_bytes:,} bytes that the checkpoint storage "
-                "`jobmanager` takes: set `execution.checkpointing.dir`"
+                f"the state of a task is larger than {self._inline_bytes:,} bytes, the limit of the checkpoint storage "
+                "`jobmanager`: set `execution.checkpointing.dir`"
             )
         if len(self._buffer) + size > self._buffer_bytes:
             self._flush()
@@ -180,7 +181,7 @@ class StateOutputStream:
             self._buffer = bytearray()
 
     def _put(self, data: bytes | bytearray | memoryview) -> None:
-        """Into the file, which is made now where this is the first of it."""
+        """Writes to the file. Creates the file at the first call."""
         if self._output is None:
             assert self._directory is not None
             self._path = join(self._directory, uuid.uuid4().hex)

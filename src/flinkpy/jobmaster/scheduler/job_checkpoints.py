@@ -18,8 +18,8 @@ from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator import effects as cfx
 from flinkpy.checkpoint.coordinator import events as cev
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoordinator
+from flinkpy.checkpoint.coordinator.checkpoint_plan import CheckpointedOperator, CheckpointedVertex
 from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointCoordinatorOptions
-from flinkpy.checkpoint.coordinator.job_view import CheckpointedOperator, CheckpointedVertex
 from flinkpy.checkpoint.job_description import describe_job_graph
 from flinkpy.checkpoint.restore_checks import check_restore
 from flinkpy.checkpoint.state_assignment import StateAssignment, assign_state

@@ -8,9 +8,9 @@ from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoordinator
+from flinkpy.checkpoint.coordinator.checkpoint_plan import CheckpointedOperator, CheckpointedVertex
 from flinkpy.checkpoint.coordinator.checkpoint_properties import PERIODIC
 from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointCoordinatorOptions
-from flinkpy.checkpoint.coordinator.job_view import CheckpointedOperator, CheckpointedVertex
 from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorageLocation
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
 from flinkpy.common.checkpoint_failure_reason import checkpoint_error

@@ -9,9 +9,8 @@ from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.coordinator import checkpoint_request_decider
 from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator import events as ev
-from flinkpy.checkpoint.coordinator.checkpoint_coordinator import FINISHED_ACK_GRACE_MS
+from flinkpy.checkpoint.coordinator.checkpoint_coordinator import FINAL_CHECKPOINT_RETRY_MS, FINISHED_ACK_GRACE_MS
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
-from flinkpy.checkpoint.coordinator.end_of_data import RETRY_MS
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
 from flinkpy.common.errors import CheckpointStorageError, FunctionError
 from flinkpy.common.states import ExecutionState as E
@@ -371,7 +370,7 @@ def test_more_failures_in_a_row_than_tolerated_fail_the_job():
     assert job.take(fx.FailJob) == []
     job.decline(job.start(), job.job.attempt("sink"))
     (failure,) = job.take(fx.FailJob)
-    assert "tolerable-failed-checkpoints (1)" in str(failure.cause)
+    assert "at most 1 checkpoints may fail in a row" in str(failure.cause)
 
 
 def test_a_completed_checkpoint_starts_the_count_anew():
@@ -1113,7 +1112,7 @@ def test_a_checkpoint_at_the_end_of_the_data_that_found_no_room_is_asked_for_aga
         job.ack_all(checkpoint_id)
         job.finalized(checkpoint_id)
     assert job.take(fx.MakeLocation) == []
-    job.advance(RETRY_MS)
+    job.advance(FINAL_CHECKPOINT_RETRY_MS)
     assert job.begun() == 3
 
 
@@ -1123,7 +1122,7 @@ def test_a_failed_checkpoint_at_the_end_of_the_data_is_taken_again_soon():
     checkpoint_id = job.begun()
     job.trigger(checkpoint_id)
     job.decline(checkpoint_id, job.job.attempt("sink"))
-    job.advance(RETRY_MS - 1)
+    job.advance(FINAL_CHECKPOINT_RETRY_MS - 1)
     job.send(ev.CheckpointTimersDue())
     assert job.take(fx.MakeLocation) == []
     job.advance(1)
@@ -1138,7 +1137,7 @@ def test_a_retry_that_comes_due_while_the_job_stops_is_forgotten():
     job.decline(checkpoint_id, job.job.attempt("sink"))
     job.request(STOP)
     job.trigger(job.begun())
-    job.advance(RETRY_MS)  # raises where the deadline stays in the past
+    job.advance(FINAL_CHECKPOINT_RETRY_MS)  # raises where the deadline stays in the past
     assert job.take(fx.MakeLocation) == []
 
 

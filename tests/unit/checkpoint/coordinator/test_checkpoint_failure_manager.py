@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from flinkpy.checkpoint.coordinator.checkpoint_failure_manager import CheckpointFailureManager
+from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointFailureManager
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
 from flinkpy.common.checkpoint_failure_reason import checkpoint_error

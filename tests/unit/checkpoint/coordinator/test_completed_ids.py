@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from flinkpy.checkpoint.coordinator.completed_ids import MAX_REMEMBERED, CompletedIds
+from flinkpy.checkpoint.coordinator.checkpoint_coordinator import MAX_COMPLETED_IDS, CompletedIds
 
 
 def test_what_was_not_completed_has_failed_as_long_as_nothing_has_been_forgotten():
@@ -14,7 +14,7 @@ def test_what_was_not_completed_has_failed_as_long_as_nothing_has_been_forgotten
 def test_nothing_is_said_of_checkpoints_that_are_older_than_what_is_remembered():
     """State of a completed checkpoint would be deleted."""
     ids = CompletedIds()
-    for number in range(MAX_REMEMBERED + 1):
+    for number in range(MAX_COMPLETED_IDS + 1):
         ids.add(2 * number)
     assert not ids.is_known_failed(0), "it was completed and is forgotten"
     assert not ids.is_known_failed(1)

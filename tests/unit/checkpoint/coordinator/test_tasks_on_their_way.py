@@ -10,7 +10,7 @@ from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import FINISHED_ACK_GRACE_MS
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
-from flinkpy.checkpoint.coordinator.request_retries import FIRST_DELAY_MS, MAX_START_WAIT_MS, MAX_TRIES
+from flinkpy.checkpoint.coordinator.checkpoint_request_decider import FIRST_DELAY_MS, MAX_START_WAIT_MS, MAX_TRIES
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
 from flinkpy.common.errors import FunctionError
 from flinkpy.common.states import ExecutionState as E
