@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -315,7 +314,7 @@ def no_leaks(temporary: Path, *, in_this_process: bool = True) -> Iterator[LeakW
     _, alive = psutil.wait_procs(expected_gone, timeout=SETTLE_S)
     left = [" ".join(child.cmdline()) for child in alive]
     assert left == [], f"processes are left: {left}"
-    assert [address for address in watch.addresses if _answers(address)] == [], "ports are open"
+    assert [address for address in watch.addresses if _is_still_served(address, temporary)] == [], "ports are open"
     assert [str(path.relative_to(temporary)) for path in temporary.rglob("*")] == [], "temporary files are left"
     if not in_this_process:
         return
@@ -354,10 +353,20 @@ def _descriptors() -> list[str]:
     return [target for target in targets if not target.startswith("/proc/")]
 
 
-def _answers(address: str) -> bool:
-    host, _, port = address.rpartition(":")
+def _is_still_served(address: str, temporary: Path) -> bool:
+    """True if a process of this test listens at the port. Tests on other workers may have got the port meanwhile."""
+    port = int(address.rpartition(":")[2])
+    listening = [
+        connection.pid
+        for connection in psutil.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+    ]
+    return any(pid is None or pid == os.getpid() or _has_temporary(pid, temporary) for pid in listening)
+
+
+def _has_temporary(pid: int, temporary: Path) -> bool:
+    """True if the process was started with this directory for temporary files, or one in it."""
     try:
-        with socket.create_connection((host, int(port)), timeout=1):
-            return True
-    except OSError:
+        return psutil.Process(pid).environ().get("TMPDIR", "").startswith(str(temporary))
+    except psutil.Error:
         return False
