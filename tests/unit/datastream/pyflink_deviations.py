@@ -1,4 +1,4 @@
-"""Where flinkpy's public API is not PyFlink's, why, and what happens instead: `test_pyflink_signatures.py` checks."""
+"""Deviations of the public API from PyFlink, with their reasons and checks, for `test_pyflink_signatures.py`."""
 
 from __future__ import annotations
 

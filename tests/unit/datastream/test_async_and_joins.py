@@ -1,4 +1,4 @@
-"""What is said about asynchronous functions, joins and partitions before anything runs."""
+"""Programs with asynchronous functions, joins and partitions: their operators, and arguments that are refused."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def spec_of(stream: DataStream) -> Any:
 
 
 class TestAsync:
-    def test_what_the_program_says_is_what_the_operator_is_told(self, stream: DataStream) -> None:
+    def test_operator_spec_holds_the_programs_settings(self, stream: DataStream) -> None:
         strategy = AsyncRetryStrategy.fixed_delay(1, 1, None, None)
         ordered = AsyncDataStream.ordered_wait_with_retry(stream, Same(), SECOND, strategy, 7, Types.LONG())
         spec = spec_of(ordered)
@@ -118,13 +118,13 @@ class Batched(AsyncBatchFunction):
 
 
 class TestAsyncBatches:
-    def test_what_the_program_says_is_what_the_operator_is_told(self, stream: DataStream) -> None:
+    def test_operator_spec_holds_the_programs_settings(self, stream: DataStream) -> None:
         spec = spec_of(AsyncDataStream.ordered_wait_batch(stream, Batched(), SECOND, 32, 640))
         assert (spec.max_batch_size, spec.capacity, spec.is_ordered) == (32, 640, True)
         spec = spec_of(AsyncDataStream.unordered_wait_batch(stream, Batched(), SECOND, 32))
         assert (spec.max_batch_size, spec.capacity, spec.is_ordered) == (32, 1000, False)
 
-    def test_what_does_not_fit_is_refused(self, stream: DataStream) -> None:
+    def test_wrong_arguments_are_refused(self, stream: DataStream) -> None:
         class Plain(AsyncBatchFunction):
             def async_invoke_batch(self, values: list[Any]) -> Any:  # type: ignore[override]
                 return values
@@ -149,7 +149,7 @@ class TestIntervalJoin:
         assert (spec.lower_bound_ms, spec.upper_bound_ms) == (-4, 999)
         assert spec.key_type == Types.STRING()
 
-    def test_what_does_not_fit_is_refused(self, env: StreamExecutionEnvironment, stream: DataStream) -> None:
+    def test_wrong_arguments_are_refused(self, env: StreamExecutionEnvironment, stream: DataStream) -> None:
         keyed = stream.key_by("f0")
         with pytest.raises(ValueError, match="is above the upper bound"):
             keyed.interval_join(keyed).between(Time.seconds(2), Time.seconds(1))
@@ -181,7 +181,7 @@ class TestWindowJoin:
         assert operator.spec.window.key_type == Types.STRING()
         assert joined.get_type() == RECORD
 
-    def test_what_does_not_fit_is_refused(self, stream: DataStream) -> None:
+    def test_wrong_arguments_are_refused(self, stream: DataStream) -> None:
         with pytest.raises(UserError, match="The keys for the two inputs are not equal"):
             stream.co_group(stream).where("f0").equal_to("f1")
         with pytest.raises(TypeError, match="must be a DataStream"):
@@ -203,7 +203,7 @@ class TestPartitions:
         assert numbers.get_parallelism() == 3
         assert numbers.full_window_partition().reduce(max).get_parallelism() == 3
 
-    def test_what_does_not_fit_is_refused(self, stream: DataStream) -> None:
+    def test_wrong_arguments_are_refused(self, stream: DataStream) -> None:
         windows = stream.full_window_partition()
         with pytest.raises(TypeError, match="must be a MapPartitionFunction or a callable"):
             windows.map_partition(3)  # type: ignore[arg-type]

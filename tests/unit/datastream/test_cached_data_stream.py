@@ -77,7 +77,7 @@ def test_looking_at_the_plan_changes_nothing(env: StreamExecutionEnvironment) ->
     assert has(planned(env), "Writer", "Print", "Sequence Source", "work")
 
 
-def test_what_is_not_used_is_not_written(env: StreamExecutionEnvironment) -> None:
+def test_unused_cached_stream_is_not_written(env: StreamExecutionEnvironment) -> None:
     cached(env)
     env.from_sequence(1, 2).print()
     assert not any("Writer" in name for name in planned(env))
@@ -106,7 +106,7 @@ def test_an_invalidated_stream_is_computed_again(env: StreamExecutionEnvironment
     assert has(planned(env), "Writer", "Print", "Sequence Source", "work")
 
 
-def test_what_was_cached_goes_with_the_environment(tmp_path: Path) -> None:
+def test_cached_records_are_deleted_with_the_environment(tmp_path: Path) -> None:
     env = StreamExecutionEnvironment(Configuration.from_dict({"execution.cached-stream.dir": str(tmp_path)}))
     cached(env).print()
     planned(env)
@@ -153,7 +153,7 @@ def test_settings_are_refused(
         getattr(cached(env), method)(*arguments)
 
 
-def test_what_a_killed_program_has_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_of_a_killed_program_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     base = tmp_path / f"flinkpy-cached-streams-{os.getuid()}"
     killed = base / f"{os.getpid()}-1"  # the number is another process's by now

@@ -46,9 +46,7 @@ def test_defaults_are_those_of_flink(config: CheckpointConfig) -> None:
     assert config.get_max_subtasks_per_channel_state_file() == 5
 
 
-def test_what_is_set_is_read_again_and_stands_in_the_configuration(
-    config: CheckpointConfig, configuration: Configuration
-) -> None:
+def test_setter_writes_an_option_that_the_getter_reads(config: CheckpointConfig, configuration: Configuration) -> None:
     config.set_checkpoint_interval(1000).set_checkpoint_timeout(2000).set_min_pause_between_checkpoints(300)
     config.set_max_concurrent_checkpoints(2).set_tolerable_checkpoint_failure_number(3)
     config.set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)

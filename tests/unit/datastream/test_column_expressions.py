@@ -73,7 +73,7 @@ def test_a_selection_has_the_names_and_types_of_its_expressions(stream: DataStre
         (lambda s: s.map(str).select("k"), "select works on columns"),
     ],
 )
-def test_what_does_not_fit_fails_when_the_program_is_built(stream: DataStream, build: Any, said: str) -> None:
+def test_wrong_arguments_fail_when_the_program_is_built(stream: DataStream, build: Any, said: str) -> None:
     with pytest.raises(UserError) as error:
         build(stream)
     assert any(each in error.value.message for each in said.split("|"))
@@ -124,7 +124,7 @@ def test_a_join_has_the_columns_of_both_without_the_second_key(env: StreamExecut
         lambda s: s.key_by("k").join_columns(s.key_by("k"), "semi"),
     ],
 )
-def test_what_waits_for_the_end_refuses_a_stream_without_one(tmp_path: Path, build: Any) -> None:
+def test_operation_that_emits_at_the_end_refuses_an_unbounded_stream(tmp_path: Path, build: Any) -> None:
     from flinkpy.datastream.connectors.file_system import StreamFormat
 
     env = StreamExecutionEnvironment.get_execution_environment()

@@ -222,7 +222,7 @@ def test_sink_has_a_name_and_settings(numbers: DataStream) -> None:
     assert numbers.print().name("Shown").transformation.name == "Sink: Shown"
 
 
-def test_what_is_not_available_says_so(env: StreamExecutionEnvironment) -> None:
+def test_unavailable_operation_raises(env: StreamExecutionEnvironment) -> None:
     calls = [
         lambda: env.create_input(None),
         lambda: env.set_python_executable("/no/such/python"),

@@ -1,4 +1,4 @@
-"""What an environment knows of its program, who is told of its jobs, and types that are declared afterwards."""
+"""The program and the job listeners of an environment, and types that `returns` declares."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_deviations_name_members_that_pyflink_has() -> None:
 
 
 @pytest.mark.parametrize("member", sorted(DECLARED_OTHERWISE))
-def test_what_is_declared_otherwise_takes_the_same_arguments(member: str) -> None:
+def test_differently_declared_method_takes_the_same_arguments(member: str) -> None:
     module, _, name = member.partition(":")
     ours = importlib.import_module(f"flinkpy.{module}")
     fact = MODULES[module]["members"][name]

@@ -55,7 +55,7 @@ def test_group_may_say_nothing_about_resources() -> None:
         (lambda: SlotSharingGroup.builder(""), "non-empty string"),
     ],
 )
-def test_what_describes_no_slot_is_refused(wrong: Callable[[], Any], message: str) -> None:
+def test_incomplete_slot_resources_are_refused(wrong: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         wrong()
 

@@ -73,7 +73,7 @@ class _Gap(SessionWindowTimeGapExtractor):
         return 5
 
 
-def test_what_columns_cannot_do_is_refused(bids):
+def test_settings_that_column_aggregates_lack_are_refused(bids):
     keyed = bids.key_by("auction")
     with pytest.raises(UnsupportedOperationError, match="cannot use the trigger"):
         keyed.window(TEN_SECONDS).trigger(CountTrigger.of(3)).aggregate(n=count())
