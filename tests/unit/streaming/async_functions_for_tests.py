@@ -1,4 +1,4 @@
-"""Asynchronous functions whose calls end when the test says so, and a harness that runs them to their results."""
+"""Asynchronous functions whose calls end when the test lets them, and a harness that runs them."""
 
 from __future__ import annotations
 

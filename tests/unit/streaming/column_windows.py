@@ -1,4 +1,4 @@
-"""Windows over columns beside a reference that looks at one record at a time, as Flink's WindowOperator does."""
+"""Windows over columns, and a reference that processes one record at a time, as Flink's WindowOperator does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def window_spec(keys: tuple[Any, ...] = ("k",), **options: Any) -> specs.WindowA
 
 
 class Reference:
-    """Tumbling and sliding windows of event time; `emitted` is (key, start, end, count, sum, max) in order."""
+    """Tumbling and sliding event-time windows. `emitted` is (key, start, end, count, sum, max) in order."""
 
     def __init__(self, size: int, slide: int, offset: int = 0, lateness: int = 0) -> None:
         self.size, self.slide, self.offset, self.lateness = size, slide, offset, lateness
@@ -70,12 +70,12 @@ class Reference:
 
 
 class SessionReference:
-    """Sessions of event time, as Reference."""
+    """Event-time session windows, like Reference."""
 
     def __init__(self, gap: int, lateness: int = 0) -> None:
         self.gap, self.lateness = gap, lateness
         self.watermark = MIN
-        #: Of each key: (start, end, values).
+        #: (start, end, values) of the sessions of each key.
         self.sessions: dict[Any, list[tuple[int, int, list[Any]]]] = {}
         self.emitted: list[tuple[Any, ...]] = []
         self.late: list[tuple[Any, ...]] = []
@@ -108,7 +108,7 @@ def result(key: Any, start: int, end: int, values: list[Any]) -> tuple[Any, ...]
 
 
 class Engine:
-    """The operator, fed with batches of the records given to it; it may be stopped and restored at any moment."""
+    """The operator, which gets batches of records. It may be stopped and restored at any moment."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class Engine:
                 harness.watermark(time)
 
     def restart(self, parallelism: int = 1, backend: str | None = None) -> Engine:
-        """A snapshot, and the operator restored from it, at another parallelism."""
+        """Takes a snapshot and restores the operator from it at another parallelism."""
         states = []
         for harness in self.subtasks:
             snapshot = harness.operator.snapshot_state(1, OPTIONS)
@@ -183,7 +183,7 @@ class Engine:
         )
 
     def take(self) -> list[tuple[Any, ...]]:
-        """What has been emitted since the last time."""
+        """Returns the results since the last call."""
         rows = []
         for harness in self.subtasks:
             rows += harness.output.rows

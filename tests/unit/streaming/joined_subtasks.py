@@ -1,5 +1,6 @@
-"""A keyed operator with two inputs at some parallelism, fed by key group as the exchanges would; it can be stopped at
-any moment, and goes on from its snapshot with another parallelism or backend."""
+"""A keyed operator with two inputs at some parallelism. Records are routed by key group, as the exchanges do.
+
+It can be stopped at any moment, and resumes from its snapshot with another parallelism or backend."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ class JoinedSubtasks:
         self.side_outputs.append(side)
 
     def process(self, input_index: int, rows: list[Any], timestamps: list[int] | None) -> None:
-        """One batch, of which every subtask gets the records of its keys."""
+        """Processes one batch. Every subtask gets the records of its keys."""
         owners = [self._owner(row[0]) for row in rows]
         for index, operator in enumerate(self.operators):
             mine = [at for at, owner in enumerate(owners) if owner == index]
@@ -98,7 +99,7 @@ class JoinedSubtasks:
         return [pair for side in self.side_outputs for pair in zip(side[tag].rows, side[tag].timestamps)]
 
     def restored(self, parallelism: int = 1, backend: str = "hashmap") -> JoinedSubtasks:
-        """What goes on from a snapshot taken now; nothing that was emitted is in it."""
+        """Takes a snapshot now and returns the operator restored from it, without earlier results."""
         handles = []
         for operator in self.operators:
             snapshot = operator.snapshots(1, OPTIONS)["op0"]

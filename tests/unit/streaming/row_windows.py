@@ -1,4 +1,4 @@
-"""Windows of the row lane in tests: programs' window operations run in operators, without processes."""
+"""Windows of the row lane in tests: window operations of programs run in operators, without processes."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def keyed_spec(build: Callable[[Any], DataStream]) -> WindowSpec:
 
 
 class WindowHarness(OperatorHarness):
-    """Watermarks by number; `results` are (record, timestamp) pairs."""
+    """Runs a window operator. Watermarks are ints, and `results` are (record, timestamp) pairs."""
 
     def results(self) -> list[tuple[Any, Any]]:
         return list(zip(self.output.rows, self.output.timestamps))
 
     def take(self) -> list[Any]:
-        """The rows since the last time."""
+        """Returns the rows since the last call."""
         rows = self.output.rows
         self.output.items.clear()
         return rows
@@ -152,7 +152,7 @@ class Subtasks:
         return handles
 
     def restored(self, parallelism: int | None = None, backend: str = "hashmap") -> Subtasks:
-        """What goes on from a snapshot taken now; nothing that was emitted is in it."""
+        """Takes a snapshot now and returns the operator restored from it, without earlier results."""
         handles = self.snapshot()
         self.close()
         return Subtasks(self.spec, backend, parallelism or self.parallelism, handles, self.files, self.clock)

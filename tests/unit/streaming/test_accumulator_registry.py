@@ -1,4 +1,4 @@
-"""Accumulators of a task: registered by functions, pickled between batches only."""
+"""The accumulators of a task: functions register them, and they are pickled only between batches."""
 
 from __future__ import annotations
 

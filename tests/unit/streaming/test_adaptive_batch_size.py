@@ -1,4 +1,4 @@
-"""How many records go through a chain at once follows what they cost."""
+"""The batch size of a chain follows the cost of its batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flinkpy.streaming.operators.batch_size import (
 def after_batches(
     batches: int, *, record_cpu_ms: float = 0, record_wait_ms: float = 0, batch_cpu_ms: int = 0, batch_wait_ms: int = 0
 ) -> list[int]:
-    """Sizes of full batches of a chain, the last one being that of the next."""
+    """Returns the sizes of full batches of a chain. The last one is the size of the next batch."""
     clock = ManualClock(0)
     size = AdaptiveBatchSize(clock)
     sizes = [size.rows]
@@ -70,7 +70,7 @@ def test_waiting_independent_of_the_batch_size_does_not_shrink_batches() -> None
 
 
 def test_preemption_does_not_shrink_batches() -> None:
-    """Three of four time slices go to others: 10 ms of CPU time take 40 ms."""
+    """Others use three of four time slices: 10 ms of CPU time take 40 ms."""
     alone = after_batches(20, record_cpu_ms=0.001)
     beside_others = after_batches(20, record_cpu_ms=0.001, record_wait_ms=0.003)
 

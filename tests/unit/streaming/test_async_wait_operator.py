@@ -1,4 +1,4 @@
-"""AsyncWaitOperator: order, capacity, time-outs, retries, failures."""
+"""AsyncWaitOperator: order, capacity, timeouts, retries, failures."""
 
 from __future__ import annotations
 

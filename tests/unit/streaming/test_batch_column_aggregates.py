@@ -1,4 +1,4 @@
-"""Column aggregates in batch mode: one row per key at the end, and before an exchange fewer rows than came."""
+"""Column aggregates in batch mode: one row per key at the end, and fewer rows before an exchange."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sinks in batch mode: writers hand on what is to be committed, one task commits it when all of it is there."""
+"""Sinks in batch mode: writers emit their committables, and one task commits all of them at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins of columns: what leaves when, what the results look like, and what is refused."""
+"""Joins of columns: when results are emitted, their columns, and the joins that are refused."""
 
 from __future__ import annotations
 

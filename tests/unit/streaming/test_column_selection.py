@@ -1,4 +1,4 @@
-"""Operators of expressions over columns: selections, filters, global aggregates and orders."""
+"""Operators of expressions over columns: selections, filters, global aggregates and sorts."""
 
 from __future__ import annotations
 

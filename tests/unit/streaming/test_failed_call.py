@@ -1,4 +1,4 @@
-"""Which call of a user's function failed, and with what."""
+"""The description of the failed call of a user function, with its arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code of fused chains: of any length, record by record, with declared types checked and errors attributed."""
+"""The code of fused chains: any length, record by record, checks of declared types, and the operator of an error."""
 
 from __future__ import annotations
 

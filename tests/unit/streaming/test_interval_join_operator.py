@@ -1,4 +1,4 @@
-"""IntervalJoinOperator: which pairs, when they are forgotten, and what is late."""
+"""IntervalJoinOperator: the pairs, the removal of old records, and late records."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_record_is_removed_when_no_partner_can_arrive_any_more(
         operator.key_context.key = "a"
         for side, last in zip(operator._sides, (left_until, right_until)):
             assert len(side.between(0, 100, watermark)) == (0 if watermark >= last else 1)
-            # Records of a stretch of time go together.
+            # The records of a bucket are removed together.
             stretch_ms = max(1, (upper - lower) // 4)
             assert side.buffer.is_empty() or watermark < last + stretch_ms
             assert len(side.expiry) == (0 if side.buffer.is_empty() else 1)

@@ -1,4 +1,4 @@
-"""Full-window partitions: functions over all records of a subtask, and what of them is state."""
+"""Full-window partitions: functions over all records of a subtask, and their state."""
 
 from __future__ import annotations
 

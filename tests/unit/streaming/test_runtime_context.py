@@ -1,4 +1,4 @@
-"""What a function is told of its place, and what it may use there."""
+"""The RuntimeContext of a function: its task info, metrics, accumulators, cached files and state."""
 
 from __future__ import annotations
 

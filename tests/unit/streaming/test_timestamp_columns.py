@@ -1,4 +1,4 @@
-"""Event time from a column: the same in both lanes, and what cannot be a time is named."""
+"""Event time from a column: equal in both lanes, and errors name values that cannot be a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of two streams, keyed and not, and broadcast state; each also across a checkpoint."""
+"""Functions of two streams, with and without keys, and broadcast state, also across a checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generators of the program: what they say stands behind the record that made them say it, however batches were cut."""
+"""Generators of the program: their watermarks come directly after the records that caused them, for any batch size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IDLE, ACTIVE = elements.WatermarkStatus(is_idle=True), elements.WatermarkStatus(
 
 
 class Punctuated(WatermarkGenerator):
-    """Says what the records tell it: (event time, what to do)."""
+    """Does what its records (event time, action) say."""
 
     def on_event(self, event, timestamp, output):
         if event[1] == "watermark":

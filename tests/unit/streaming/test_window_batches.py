@@ -1,5 +1,4 @@
-"""What windows give does not depend on how records were cut into batches, on the backend, on a restore in between, or
-on which of the operators does it."""
+"""The results of windows do not depend on the batch size, the backend, a restore, or the operator that runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference interpreter of windows, which the engine is checked against, says what PyFlink said."""
+"""The reference interpreter of windows, which the engine is checked against, gives the results of PyFlink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows of every kind go on from a snapshot as if nothing had happened: on the other backend, by other subtasks."""
+"""Windows of every kind resume from a snapshot without a difference, on the other backend and on other subtasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tumbling windows that begin elsewhere in each subtask."""
+"""Tumbling windows with a stagger: they start at another offset in each subtask."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ class OperatorContext:
     def function_error(self, error: BaseException, name: str | None = None) -> FlinkError:
         """Returns the error that leaves the task.
 
-        A FlinkError is returned as it is. Any other error is wrapped in a FunctionError that names the operator.
+        A FlinkError is returned as it is, but errors about a key or a state value get the name of the operator. Any
+        other error becomes a FunctionError that names the operator.
         """
         details = {"task": self.environment.task_name, "operator": name or self.name}
         if isinstance(error, FlinkError):
