@@ -197,7 +197,7 @@ def test_an_accumulator_that_cannot_be_merged_fails_alone(cluster: RunningCluste
 def test_two_functions_of_a_task_must_not_add_the_same_accumulator(cluster: RunningCluster) -> None:
     env = environment(cluster, 1)
     discard(env.from_sequence(1, 3).map(Counting()).map(Counting()))
-    with pytest.raises(JobExecutionError, match="the accumulator 'longest' already exists"):
+    with pytest.raises(JobExecutionError, match="accumulator 'longest' already exists"):
         env.execute("twice")
 
 
