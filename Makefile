@@ -54,10 +54,9 @@ check: lint ## the fast checks: those of make lint, tidy and unit tests
 	$(BIN)/pytest -q tests/tidy tests/unit
 
 # One worker runs the tests of one file, or of one expensive server, and workers begin with what takes longest
-# (tests/groups.py). Tests with real processes wait for a quarter of their time, for time-outs, disks and each other: so
-# two processors have three workers.
+# (tests/groups.py). A third worker saves a tenth of the time on two processors, but starves tests with time-outs.
 IN_GROUPS := --dist loadscope
-WITH_PROCESSES := -n 3 $(IN_GROUPS) tests/integration
+WITH_PROCESSES := -n 2 $(IN_GROUPS) tests/integration
 
 # Two runs: tests of pure logic must not depend on what tests with real processes leave in the interpreter.
 test: $(STAMP) ## set up and run all tests but the long ones of make differential and make chaos
