@@ -181,7 +181,7 @@ RUNNER_TRANSITIONS: frozenset[tuple[RunnerState, RunnerState]] = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPolicy:
-    """What happens when a JobMaster is lost.
+    """How the loss of a JobMaster is handled.
 
     Attributes:
         max_attempts: how many JobMasters in a row may be lost early before the job fails; 0: the first loss fails it.

@@ -132,7 +132,7 @@ def _read_outcome(answer: Reader, committable: KafkaCommittable, position: Recor
     code = answer.int16()
     answer.int64()
     last_stable_offset = answer.int64()
-    # Those that overlap what is fetched: by producer id, and the offset of their first record in this partition.
+    # The aborted transactions that overlap the fetched records: producer id and offset of the first record of each.
     aborted = [(answer.int64(), answer.int64()) for _ in range(max(0, answer.int32()))]
     batch = answer.bytes_()
     if code:
