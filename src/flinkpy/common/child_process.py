@@ -1,4 +1,4 @@
-"""Child processes: started without blocking the loop, known to have ended at once, ended for certain.
+"""Child processes: they start without blocking the loop, their end is noticed at once, and stopping them always works.
 
 Thread: the asyncio loop that spawned them.
 """
@@ -21,13 +21,13 @@ from flinkpy.common.process_template import ProcessTemplate
 
 logger = logging.getLogger(__name__)
 
-#: Lines of its output that are kept to explain how a child ended.
+#: How many of the last output lines are kept to explain why a child ended.
 KEPT_LINES = 40
 
-#: A line longer than this is cut: the pipe's reader has a bound.
+#: Longer lines are dropped, because the reader of the pipe has a bound.
 MAX_LINE_BYTES = 64 * 1024
 
-#: After a child's end its output may still be held open by a grandchild; do not wait for that.
+#: A grandchild may hold the output open after the child has ended; it is not waited for any longer than this.
 OUTPUT_DRAIN_S = 0.5
 
 #: SIGKILL works at once unless the process hangs in the kernel.
@@ -35,19 +35,19 @@ KILL_WAIT_S = 5.0
 
 
 class ChildOutput(enum.Enum):
-    """Where the standard output and error of a child go."""
+    """The destination of a child's standard output and error."""
 
-    #: to those of this process
+    #: this process's own output and error
     INHERIT = 1
-    #: to this process's standard error, and the last lines are kept
+    #: this process's standard error; the last lines are also kept
     TEE = 2
-    #: nowhere, but the last lines are kept
+    #: none; only the last lines are kept
     KEEP = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessEnding:
-    """How a process ended; `last_output` is the end of what it printed, where that was captured."""
+    """The end of a process; `last_output` holds the last lines that it printed, if they were captured."""
 
     return_code: int
     last_output: str = ""
@@ -69,7 +69,7 @@ class ProcessEnding:
 
 
 class _Process(Protocol):
-    """What is used of asyncio.subprocess.Process."""
+    """The part of `asyncio.subprocess.Process` that `ChildProcess` uses."""
 
     @property
     def pid(self) -> int: ...
@@ -81,7 +81,7 @@ class _Process(Protocol):
 
 
 class _AdoptedProcess:
-    """A child that a template has forked."""
+    """A child process that a template forked."""
 
     def __init__(self, pid: int, stdout: asyncio.StreamReader | None) -> None:
         self.pid = pid
@@ -89,7 +89,7 @@ class _AdoptedProcess:
         self.returncode: int | None = None
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = loop.create_future()
-        self._descriptor = os.pidfd_open(pid)  # a child that is not reaped yet always has one
+        self._descriptor = os.pidfd_open(pid)  # never fails for a child that is not reaped yet
         loop.add_reader(self._descriptor, self._reap)
 
     async def wait(self) -> int:
@@ -104,7 +104,7 @@ class _AdoptedProcess:
 
 
 class ChildProcess:
-    """One child; made by `spawn_child`."""
+    """A child process; `spawn_child` creates it."""
 
     def __init__(self, process: _Process, name: str, output: ChildOutput) -> None:
         self._process = process
@@ -132,14 +132,14 @@ class ChildProcess:
         return await asyncio.shield(self._ending)
 
     def terminate(self) -> None:
-        """Ask it to end (SIGTERM)."""
+        """Sends SIGTERM."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
         self._signal(signal.SIGKILL)
 
     async def stop(self, grace_s: float) -> ProcessEnding:
-        """Ask it to end, kill it after `grace_s`, and return when it is gone."""
+        """Sends SIGTERM, then SIGKILL after `grace_s` seconds, and returns when the process has ended."""
         self.terminate()
         try:
             return await asyncio.wait_for(self.wait(), grace_s)
@@ -150,11 +150,11 @@ class ChildProcess:
     def _signal(self, number: signal.Signals) -> None:
         if self._process.returncode is None:
             try:
-                # Not the process object's own method: that looks first whether the child has ended, and where it has,
-                # takes its status away from the thread that waits for it, which then reports 255.
+                # The process object's own method polls the child first. For an ended child that consumes its status,
+                # and the thread that waits for the child then reports 255.
                 os.kill(self._process.pid, number)
             except ProcessLookupError:
-                return  # it ended by itself in this moment; `wait` tells
+                return  # it ended just now; `wait` reports how
 
     async def _run(self) -> ProcessEnding:
         reader = None
@@ -172,8 +172,8 @@ class ChildProcess:
         while True:
             try:
                 line = await stream.readline()
-            except ValueError:  # a line over the reader's bound: what was buffered of it is dropped
-                self._lines.append("... (a line too long to keep)")
+            except ValueError:  # the line exceeds the reader's bound; the reader has dropped the buffered part
+                self._lines.append("... (a line was too long to keep)")
                 continue
             if not line:
                 return
@@ -194,16 +194,19 @@ async def spawn_child(
     pass_fds: Sequence[int] = (),
     template: ProcessTemplate | None = None,
 ) -> ChildProcess:
-    """Start a flinkpy process as a child that the kernel ends with this process.
+    """Starts a flinkpy process as a child that the kernel ends with this process.
 
-    The child gets a session of its own, so that a Ctrl-C in the terminal reaches only its parent, which then ends it.
+    The child gets its own session, so that Ctrl-C in the terminal reaches only its parent, which then ends it.
 
     Args:
-        dies_with_parent: False: it goes on when this process is killed. Only with INHERIT: a pipe would break.
-        temporary_directory: where the child makes its temporary files; where this process does, if not given.
-        environment: what it gets beside this process's environment.
-        pass_fds: descriptors that it inherits; a variable in `environment` tells it the number.
-        template: what to fork it from, where that can still be asked; it runs the command as `exec` would.
+        command: the program and its arguments.
+        name: the name of the child in logs.
+        output: the destination of the child's standard output and error.
+        temporary_directory: the child's directory for temporary files; by default the same as for this process.
+        dies_with_parent: False if the child should survive this process. Needs `INHERIT`, because a pipe would break.
+        environment: variables to add to this process's environment.
+        pass_fds: descriptors that the child inherits; a variable in `environment` holds the number.
+        template: the template to fork the child from, if it is still open; it runs the command as exec would.
 
     Raises:
         OSError: the program cannot be started.
@@ -218,7 +221,7 @@ async def spawn_child(
             handed = _handed(environment or {}, pass_fds)
             forked = await _fork(template, command, inherited, handed, captured)
         except OSError as error:
-            logger.warning("%s is not forked but started anew: %s", name, error)
+            logger.warning("Cannot fork %s from its template, starting a new interpreter instead: %s", name, error)
         else:
             return ChildProcess(forked, name, output)
     process = await asyncio.create_subprocess_exec(
@@ -235,7 +238,7 @@ async def spawn_child(
 
 
 def _handed(environment: Mapping[str, str], pass_fds: Sequence[int]) -> dict[str, int]:
-    """Which variable names which descriptor: that has another number in a process that was not started by exec."""
+    """Returns the descriptor behind each variable. A forked process, unlike one started by exec, sees other numbers."""
     return {name: int(value) for name, value in environment.items() if value in {str(number) for number in pass_fds}}
 
 
@@ -246,14 +249,14 @@ async def _fork(
     handed: Mapping[str, int],
     captured: bool,
 ) -> _AdoptedProcess:
-    """Returns before the process does anything: whoever asked knows of it when others hear of it."""
+    """Forks a process that starts only once it is adopted, so its parent knows it before any other process does."""
     if not captured:
         process = await template.fork(command, environment, handed, None)
         forked = _AdoptedProcess(process.pid, None)
         process.begin()
         return forked
     ours, theirs = os.pipe()
-    output = open(ours, "rb", buffering=0)  # noqa: SIM115 - the loop closes it at its end
+    output = open(ours, "rb", buffering=0)  # noqa: SIM115 - the loop closes it at the end of the stream
     try:
         process = await template.fork(command, environment, handed, theirs)
     except BaseException:

@@ -1,7 +1,6 @@
-"""Processes that end when they should: with their parent, on request, and without leaving a trace.
+"""Helpers to tie a process to its parent, to announce that it is ready, and to end it.
 
-Linux only: a child is tied to its parent by the kernel (`PR_SET_PDEATHSIG`), not by polling, so that `kill -9` of a
-parent leaves nothing behind.
+Linux only: the kernel ties a child to its parent (`PR_SET_PDEATHSIG`), so `kill -9` of a parent leaves no child behind.
 """
 
 from __future__ import annotations
@@ -18,20 +17,21 @@ from flinkpy.common.errors import ExternalError
 
 #: `prctl` option that names the signal a process gets when its parent thread dies (linux/prctl.h).
 _PR_SET_PDEATHSIG = 1
-#: The parent's pid as its child was told it; see `die_with_parent`.
+#: Environment variable with the parent's pid; see `die_with_parent`.
 PARENT_PID_VARIABLE = "FLINKPY_PARENT_PID"
 
 
 def die_with_parent(parent_pid: int | None = None, sig: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel send `sig` to this process as soon as its parent is dead.
+    """Makes the kernel send `sig` to this process when its parent dies.
 
-    The kernel watches the *thread* of the parent that started this process: start children from a thread that lives as
-    long as the process. SIGKILL is the default because a process whose parent is dead has nobody left to wait for an
-    orderly end, and because its own children die the same way.
+    The kernel watches the *thread* that started this process, so start children from a thread that lives as long as
+    the parent. SIGKILL is the default because a process without a parent has nobody to wait for an orderly end, and
+    because its own children die the same way.
 
     Args:
-        parent_pid: who the parent should be; where it is given and another process is the parent already (the true one
-            died before this call), this process ends at once.
+        parent_pid: the expected parent. If another process is the parent by now, the expected one died before this
+            call, and this process ends at once.
+        sig: the signal to send.
 
     Raises:
         ExternalError: the system does not support it.
@@ -44,22 +44,23 @@ def die_with_parent(parent_pid: int | None = None, sig: signal.Signals = signal.
 
 
 def die_with_parent_if_asked() -> None:
-    """`die_with_parent` where the environment says who the parent is: how a child started by flinkpy is told."""
+    """Calls `die_with_parent` if flinkpy put the parent's pid into this process's environment."""
     parent_pid = os.environ.pop(PARENT_PID_VARIABLE, None)
     if parent_pid is not None:
         die_with_parent(int(parent_pid))
 
 
 def environment_for_child() -> dict[str, str]:
-    """This process's environment plus what makes a flinkpy child end with this process."""
+    """Returns this process's environment plus the variable that makes a flinkpy child end with this process."""
     return {**os.environ, PARENT_PID_VARIABLE: str(os.getpid())}
 
 
 def announce_ready(service: str, address: str, data_address: str | None = None, ready_file: str | None = None) -> None:
-    """Tell whoever started this process that it serves: a line on standard output, and the address in `ready_file`.
+    """Announces that this process serves: prints a line and writes the address to `ready_file`.
 
-    `ready_file` is a path, written whole or not at all, or `fd:N`, an inherited pipe, whose end without a message tells
-    its reader that this process has died. With a pipe nothing is printed: the output may be a user's terminal.
+    `ready_file` is either a path, which is written atomically, or `fd:N`, an inherited pipe. A pipe that closes without
+    a message tells its reader that this process has died. With a pipe nothing is printed, because the output may be a
+    user's terminal.
     """
     addresses = address if data_address is None else f"{address} data {data_address}"
     text = f"{addresses}\n".encode()
@@ -76,30 +77,30 @@ def announce_ready(service: str, address: str, data_address: str | None = None, 
     print(f"flinkpy {service} ready {addresses}", flush=True)  # noqa: T201 - the line is the interface
 
 
-#: First character of what a child writes to its ready pipe where it could not start.
+#: First character of the message that a child writes to its ready pipe if it cannot start.
 FAILURE_MARK = "!"
 
 
 def announce_failure(ready_file: str, message: str) -> None:
-    """Tell the parent behind an `fd:N` ready pipe why this process could not start; other forms are left alone."""
+    """Writes the reason why this process cannot start to an `fd:N` ready pipe; does nothing for a path."""
     if not ready_file.startswith("fd:"):
         return
     try:
         os.write(int(ready_file.removeprefix("fd:")), f"{FAILURE_MARK}{message}"[:4096].encode())
     except OSError:
-        return  # the service had become ready before it failed, and its pipe is closed
+        return  # the service failed after it was ready, and the pipe is closed
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """One process for good: its pid and its start time, because a pid alone is given to another process later."""
+    """A pid and a start time, which identify a process even after the system reuses its pid."""
 
     pid: int
     start_ticks: int
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity | None:
-        """The identity of the process that has `pid` now; None where there is none, or only a zombie."""
+        """Returns the identity of the live process with `pid`, or None if there is none or only a zombie."""
         fields = _stat_fields(pid)
         if fields is None or fields[0] in ("Z", "X"):
             return None
@@ -110,7 +111,7 @@ class ProcessIdentity:
         return ProcessIdentity.of(self.pid) == self
 
     def send_signal(self, sig: signal.Signals) -> bool:
-        """Send `sig` where the process still is this one; whether it was sent."""
+        """Sends `sig` if the process is still alive; returns True if it was sent."""
         if not self.is_alive:
             return False
         try:
@@ -120,7 +121,7 @@ class ProcessIdentity:
         return True
 
     def wait_exit(self, timeout_s: float) -> bool:
-        """Whether the process has ended within `timeout_s`; works for processes that are not children."""
+        """Waits up to `timeout_s`; returns True if the process has ended. The process need not be a child."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -130,7 +131,7 @@ class ProcessIdentity:
                 return True
             import select
 
-            # A pidfd becomes readable when its process ends, so that nobody has to poll.
+            # A pidfd becomes readable when its process ends.
             readable, _, _ = select.select([descriptor], [], [], timeout_s)
             return bool(readable)
         finally:
@@ -138,7 +139,7 @@ class ProcessIdentity:
 
 
 def _stat_fields(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat after the command name: [0] is the state, [19] the start time in clock ticks."""
+    """Returns the fields of /proc/PID/stat after the command name: [0] is the state, [19] the start time in ticks."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             text = file.read()
@@ -148,7 +149,7 @@ def _stat_fields(pid: int) -> list[str] | None:
 
 
 def terminate_and_wait(processes: Sequence[ProcessIdentity], grace_s: float) -> list[ProcessIdentity]:
-    """SIGTERM to all, then SIGKILL to those that are alive after `grace_s`; returns those that had to be killed."""
+    """Sends SIGTERM to all, then SIGKILL to those still alive after `grace_s`; returns the killed ones."""
     import time
 
     deadline = time.monotonic() + grace_s
@@ -165,7 +166,7 @@ def terminate_and_wait(processes: Sequence[ProcessIdentity], grace_s: float) -> 
 
 
 def stop_children(children: Sequence[subprocess.Popen[bytes]], grace_s: float) -> None:
-    """SIGTERM to all children, SIGKILL after `grace_s`, and reap them; returns when all are gone."""
+    """Sends SIGTERM to all children, SIGKILL after `grace_s`, and reaps them; returns when all have ended."""
     import time
 
     deadline = time.monotonic() + grace_s

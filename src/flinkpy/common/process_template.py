@@ -1,4 +1,4 @@
-"""A template process: it has imported what a kind of process needs, and each new one is a fork of it.
+"""A template process imports the modules of a kind of process once; each new process is a fork of it.
 
 ```
    parent ---- socket ----> template (imports, then waits)
@@ -7,14 +7,15 @@
      +-------------------> new process: sets itself up as if started by exec, and runs
 ```
 
-A new process is a child of the *parent*, as one that was started by exec: the parent is a subreaper while it asks, so
-that the kernel gives it what the process in between leaves. It waits for it, is told its exit status and, where asked,
-the kernel ends it with the parent. The end of the template changes nothing for it.
+A new process is a child of the *parent*, like a process started by exec: the parent is a subreaper during the request,
+so the kernel makes it the parent of the orphan that the process in between leaves. The parent waits for the new process
+and gets its exit status. If asked to, the kernel ends the new process with the parent. The end of the template does not
+affect the processes that it forked.
 
-What makes forking safe: the template is forked from a process of one thread, before gRPC or an event loop have begun,
-imports modules that begin nothing, and looks for other threads before each fork; a process that finds one ends, and
-its parent starts processes by exec again. Nothing is shared but memory that is copied on write: a new process has a
-session, environment, command line, descriptors, random state and signal handlers of its own.
+Forking is safe because the template is forked from a process with one thread, before gRPC or an event loop starts. It
+imports only modules that start no thread, and checks for other threads before each fork. A template that finds one
+ends, and its parent goes back to exec. The processes share only copy-on-write memory: a new process has its own
+session, environment, command line, descriptors, random state and signal handlers.
 
 See docs/decisions/0023-jobmasters-are-forked-from-a-template.md.
 """
@@ -43,9 +44,9 @@ logger = logging.getLogger(__name__)
 
 #: linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
-#: Importing takes less than a second; a template that does not answer for so long never will.
+#: Importing takes less than a second, so a template that is silent for this long never answers.
 ANSWER_TIMEOUT_S = 30.0
-#: Of an answer; more would be a bug.
+#: An answer is a pid or a short error.
 _MAX_ANSWER_BYTES = 256
 _MAX_DESCRIPTORS = 16
 
@@ -55,10 +56,10 @@ class _ForkRequest:
     """One process to start.
 
     Attributes:
-        command: the whole command line; what it means is up to the template.
-        environment: all of it.
-        handed: variables of the environment that are to name a descriptor, and which one of the passed ones.
-        captured: the first descriptor is for its standard output and error.
+        command: the whole command line; the template decides what it means.
+        environment: the complete environment.
+        handed: environment variables that name a descriptor, each with the index of that descriptor among those passed.
+        captured: True if the first descriptor takes the standard output and error.
     """
 
     command: list[str]
@@ -68,24 +69,24 @@ class _ForkRequest:
 
 
 class ForkedProcess:
-    """A process that waits for its parent to be ready for it: nothing of it is seen before `begin`."""
+    """A forked process that does nothing until its parent calls `begin`."""
 
     def __init__(self, pid: int, go: int) -> None:
         self.pid = pid
         self._go = go
 
     def begin(self) -> None:
-        with contextlib.suppress(BrokenPipeError):  # it has been killed, which its exit status tells
+        with contextlib.suppress(BrokenPipeError):  # it was killed; its exit status says so
             os.write(self._go, b"!")
         os.close(self._go)
 
     def abandon(self) -> None:
-        """It ends at once instead."""
+        """Makes the process exit without running its command."""
         os.close(self._go)
 
 
 class ProcessTemplate:
-    """The parent's end. Thread: the loop of the parent, except `start`, which comes before there is one."""
+    """The parent's handle of a template. Thread: the event loop of the parent."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
         self._connection = connection
@@ -99,7 +100,7 @@ class ProcessTemplate:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be asked; once it cannot it never can again."""
+        """True if the template accepts requests; once closed, it stays closed."""
         return self._connection.fileno() >= 0
 
     async def fork(
@@ -109,14 +110,16 @@ class ProcessTemplate:
         handed: Mapping[str, int],
         output: int | None,
     ) -> ForkedProcess:
-        """Fork a process, which waits to `begin`. It is a child of this process, who has to wait for it.
+        """Forks a child of this process that waits for `begin`. The caller must reap it.
 
         Args:
-            environment: all of it. It says, as with exec, whether the process ends with this one.
-            handed: descriptors for it, each by the variable of its environment that will tell it the number.
-            output: descriptor for its standard output and error; where those of the template go if None.
+            command: the whole command line.
+            environment: the complete environment. As with exec, it says whether the process ends with this one.
+            handed: descriptors to pass, each under the environment variable that will hold its number.
+            output: descriptor for the standard output and error; None for those of the template.
 
-        Raises: OSError: the template does not answer any more. It is closed.
+        Raises:
+            OSError: the template no longer answers; it has been closed.
         """
         self._lock = self._lock or asyncio.Lock()
         async with self._lock:
@@ -139,7 +142,7 @@ class ProcessTemplate:
                 os.close(go_write)
                 raise ConnectionError(f"the template process (pid {self._pid}) does not answer: {error}") from error
             except BaseException:
-                # An answer may be on its way to nobody: the next one to ask would take it for theirs.
+                # The answer may still arrive; the next request would read it as its own.
                 self.close()
                 os.close(go_write)
                 raise
@@ -149,7 +152,7 @@ class ProcessTemplate:
 
     async def _ask(self, request: _ForkRequest, descriptors: list[int]) -> int:
         fields = {name: getattr(request, name) for name in _ForkRequest.__dataclass_fields__}
-        # Of any size, and seen by nobody: the environment is in it.
+        # A memory file holds a request of any size, and no other process can read the environment in it.
         memory = os.memfd_create("flinkpy-fork-request")
         try:
             with open(memory, "wb", closefd=False) as file:
@@ -163,7 +166,7 @@ class ProcessTemplate:
         return int(answer)
 
     def close(self) -> None:
-        """End the template; processes that it has forked go on."""
+        """Ends the template; the processes that it forked go on."""
         if not self.is_open:
             return
         self._connection.close()
@@ -173,12 +176,12 @@ class ProcessTemplate:
 
 
 def start_template(name: str, prepare: Callable[[], None], run: Callable[[list[str]], None]) -> ProcessTemplate | None:
-    """Fork a template from this process; None where that would not be safe, or processes could not show what they are.
+    """Forks a template from this process; returns None if that is not safe or the system lacks `memfd_create`.
 
     Args:
-        name: what the system shows of the template.
-        prepare: imports, in the template, what its processes need.
-        run: what a process of the template does with its command line.
+        name: the name of the template in its command line.
+        prepare: imports the modules that the processes need; runs in the template.
+        run: runs a command line; called in each forked process.
     """
     if has_other_threads() or not hasattr(os, "memfd_create"):
         return None
@@ -192,38 +195,38 @@ def start_template(name: str, prepare: Callable[[], None], run: Callable[[list[s
         return ProcessTemplate(ours, pid)
     ours.close()
     die_with_parent(parent_pid)
-    _close_what_exec_would_pass_on(theirs.fileno())
-    # Ctrl-C at a terminal is for the parent.
+    _close_inheritable_descriptors(theirs.fileno())
+    # Ctrl-C in a terminal must reach only the parent.
     on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def begin(command: list[str]) -> None:
         signal.signal(signal.SIGINT, on_interrupt)
         run(command)
 
-    with contextlib.suppress(BrokenPipeError):  # the parent has gone while it was answered
+    with contextlib.suppress(BrokenPipeError):  # the parent ended before it read the answer
         _answer_requests(theirs, name, prepare, begin)
     os._exit(0)
 
 
 def has_other_threads() -> bool:
-    """Whether this process has a thread beside the calling one, of Python's or not."""
+    """True if this process has more threads than the calling one, including threads that Python did not start."""
     return len(os.listdir("/proc/self/task")) > 1
 
 
 def _answer_requests(
     connection: socket.socket, name: str, prepare: Callable[[], None], run: Callable[[list[str]], None]
 ) -> None:
-    """The template: returns when its parent has closed its end."""
+    """Serves fork requests in the template until the parent closes its end."""
     shown = show_command_line([sys.executable, "-m", "flinkpy.cli.main", name], os.environ)
     prepare()
-    # Looking for garbage would write to every page that is shared with what is forked.
+    # A garbage collection would write to every page that the forked processes share, and so copy it.
     gc.freeze()
     while True:
         _, descriptors, _, _ = socket.recv_fds(connection, 16, _MAX_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
         if not descriptors:
             return
         if not shown or has_other_threads():
-            connection.send(b"it has threads" if shown else b"what it forks could not show what it is")
+            connection.send(b"it has other threads" if shown else b"it cannot set the command line of a process")
             return
         try:
             answer = _fork(connection, list(descriptors), run)
@@ -235,12 +238,12 @@ def _answer_requests(
 
 
 def _fork(connection: socket.socket, descriptors: list[int], run: Callable[[list[str]], None]) -> str:
-    """Returns the pid of the new process, whose parent is the template's parent then. Raises: OSError."""
+    """Forks a child of the template's parent and returns its pid. Raises: OSError."""
     told_read, told_write = os.pipe()
     between = os.fork()
     if between == 0:
         _fork_and_end(told_write)
-        # The new process. Its parent, which it has once the one in between is gone, tells it to go on.
+        # This is the new process. It waits for `begin` from the parent that adopts it.
         os.close(told_read)
         os.close(told_write)
         connection.close()
@@ -254,14 +257,14 @@ def _fork(connection: socket.socket, descriptors: list[int], run: Callable[[list
         os.waitpid(between, 0)
         pid = os.read(told_read, 32).decode()
         if not pid:
-            raise OSError("the system has no room for another process")
+            raise OSError("the system refused to fork another process")
         return pid
     finally:
         os.close(told_read)
 
 
 def _fork_and_end(told: int) -> None:
-    """The process in between: it tells the pid of the new one, the only one that returns from here."""
+    """Forks from the process in between, which reports the pid and ends; only the new process returns."""
     try:
         pid = os.fork()
     except OSError:
@@ -272,7 +275,7 @@ def _fork_and_end(told: int) -> None:
 
 
 def _become(memory: int, passed: list[int], run: Callable[[list[str]], None]) -> NoReturn:
-    """Be the process that was asked for, until it ends."""
+    """Turns this process into the requested one and runs it to its end."""
     with open(memory, "rb") as file:
         file.seek(0)
         request = _ForkRequest(**json.loads(file.read()))
@@ -288,18 +291,18 @@ def _become(memory: int, passed: list[int], run: Callable[[list[str]], None]) ->
     show_command_line(request.command, environment)
     os.environ.clear()
     os.environ.update(environment)
-    tempfile.tempdir = None  # it depends on the environment, and is looked up once
+    tempfile.tempdir = None  # a cached value of the old environment
     sys.orig_argv[:] = request.command
     run(request.command)
     raise SystemExit(0)
 
 
-def _close_what_exec_would_pass_on(but: int) -> None:
-    """Descriptors that somebody handed to this process's parent, which the parent alone should hold."""
+def _close_inheritable_descriptors(but: int) -> None:
+    """Closes the descriptors that were handed to this process's parent, and that only the parent should hold."""
     for name in os.listdir("/proc/self/fd"):
         descriptor = int(name)
         if descriptor > 2 and descriptor != but:
-            with contextlib.suppress(OSError):  # the one that listed them
+            with contextlib.suppress(OSError):  # the descriptor of the listing itself, closed by now
                 if os.get_inheritable(descriptor):
                     os.close(descriptor)
 

@@ -8,7 +8,7 @@ import sys
 from flinkpy.common.child_process import ChildOutput, spawn_child
 
 
-def test_a_child_that_dies_while_it_is_being_killed_still_says_how():
+def test_a_child_that_dies_while_it_is_killed_still_reports_its_status():
     async def run() -> set[str]:
         endings = set()
         for _ in range(10):

@@ -64,7 +64,7 @@ def _told(program: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_forked_process_is_like_one_that_was_started_by_exec(tmp_path):
+def test_a_forked_process_looks_like_a_process_started_by_exec(tmp_path):
     told = _told(
         f"""
 template = start()
@@ -94,7 +94,7 @@ template.close()
     assert "socket" not in told["descriptors"], "it can neither ask its template nor answer for it"
 
 
-def test_what_a_parent_was_handed_is_not_held_open_by_its_template():
+def test_a_template_closes_the_descriptors_handed_to_its_parent():
     read, write = os.pipe()
     program = f"""
 template = start()
@@ -127,7 +127,7 @@ template.close()
     assert told[0] != told[1]
 
 
-def test_a_killed_fork_is_named_by_its_signal_and_needs_no_template_to_live():
+def test_a_killed_fork_reports_its_signal_and_a_fork_outlives_its_template():
     told = _told(
         """
 template = start()
@@ -143,7 +143,7 @@ asyncio.run(main())
     assert told == "killed by SIGKILL"
 
 
-def test_a_forked_process_does_nothing_before_its_parent_is_ready_for_it():
+def test_a_forked_process_does_nothing_before_begin():
     told = _told(
         """
 template = start()
@@ -161,7 +161,7 @@ template.close()
     assert told == [1, ""]
 
 
-def test_without_its_template_a_process_is_started_anew():
+def test_a_process_is_started_by_exec_when_its_template_has_ended():
     told = _told(
         """
 template = start()
@@ -187,7 +187,7 @@ thread.cancel()
     assert told is True
 
 
-def test_a_template_that_has_got_threads_forks_no_more():
+def test_a_template_with_threads_refuses_to_fork():
     told = _told(
         """
 def prepare():
