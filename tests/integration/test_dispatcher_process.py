@@ -151,7 +151,10 @@ def test_a_killed_template_harms_no_job_and_later_ones_have_job_masters_that_wer
     template.kill()
     cluster.client.submit_job(later)
     wait_for_state(cluster, later.job_id, JobState.RUNNING)
-    wait_until(lambda: "from its template, starting a new interpreter instead" in cluster.log("dispatcher"), "one was started by exec")
+    wait_until(
+        lambda: "starting a new interpreter instead" in cluster.log("dispatcher"),
+        "one was started by exec",
+    )
     for graph in (running, later):
         assert cluster.client.request_job_status(graph.job_id) is JobState.RUNNING
         cluster.client.cancel_job(graph.job_id)
