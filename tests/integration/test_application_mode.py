@@ -265,7 +265,7 @@ def test_after_a_failover_finished_jobs_are_not_run_again_and_running_ones_are_j
         cluster.process = ServiceProcess(cluster.process.spec)
         assert cluster.process.popen.wait(timeout=60) == 0
         assert len(lines(directory / "main")) == 2
-        assert "has ended before, as FINISHED, and is not run again" in capfd.readouterr().err
+        assert "has already ended as FINISHED and does not run again" in capfd.readouterr().err
         # Another program of the same cluster would find the jobs of the first and take them for its own.
         path.write_text(path.read_text() + "\n# another version\n")
         cluster.process = ServiceProcess(cluster.process.spec)

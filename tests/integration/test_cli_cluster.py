@@ -84,7 +84,7 @@ def test_a_second_start_is_refused_and_changes_nothing(run_dir: Path) -> None:
     before = recorded(run_dir)
     again = run_flinkpy("cluster", "start")
     assert again.returncode == 2
-    assert "a cluster is running already" in again.stderr
+    assert "a cluster is already running" in again.stderr
     assert recorded(run_dir) == before
 
 

@@ -66,7 +66,7 @@ def start_endless(cluster: RunningCluster, path: str) -> str:
     assert result.returncode == 0, result.stderr
     match = re.search(r"submitted ([0-9a-f]{32})", result.stdout)
     assert match, result.stdout
-    assert f"({match.group(1)}): submitted; its functions' output: flinkpy logs {match.group(1)}\n" in result.stderr
+    assert f"({match.group(1)}): submitted; `flinkpy logs {match.group(1)}` shows the output " in result.stderr
     return match.group(1)
 
 
@@ -106,7 +106,7 @@ def test_a_users_exception_is_shown_with_the_users_lines_first(cluster: RunningC
     assert lines[0] == "Traceback (most recent call last):", result.stderr
     assert "job.py" in lines[1] and "in explode" in lines[1]
     assert any(line == "ValueError: cannot take 1" for line in lines)
-    (job_id,) = re.findall(r"its functions' output: flinkpy logs ([0-9a-f]{32})$", result.stderr, re.M)
+    (job_id,) = re.findall(r"submitted; `flinkpy logs ([0-9a-f]{32})` shows the output", result.stderr, re.M)
     for job in (job_id, "failing"):  # a job is known by its name too, and its output after its end
         logs = cluster.flinkpy("logs", "-f", job)
         assert logs.returncode == 0, logs.stderr

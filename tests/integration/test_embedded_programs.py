@@ -144,7 +144,7 @@ def test_warnings_of_functions_are_shown_and_limited(run) -> None:
     assert "WARNING" in error and "my.job - odd value 0\n" in error and "UserWarning: only once" in error
     assert "not shown" not in error
     assert 200 <= error.count("odd value") < 2000, "a burst of 250 with the other warnings, and not all of them"
-    assert re.search(r"\d+ log records were left out: more than env.log.rate-limit \(50\) a second", error)
+    assert re.search(r"\d+ log records were dropped: more than env.log.rate-limit \(50\) per second", error)
 
 
 #: `where(value, processes)`: the process it runs in, once so many processes of this test have got there.

@@ -1,8 +1,7 @@
 """`flinkpy run-application | standalone-job`: programs that run in a cluster of their own.
 
-`run-application` starts everything that the program needs on this host; `standalone-job` is the one process that a
-container runs, and TaskExecutors join from elsewhere. In both the program runs beside the Dispatcher, and its end is
-the end of the cluster.
+`run-application` starts all services on this host. `standalone-job` is the process that a container runs; its
+TaskExecutors run elsewhere. In both cases the program runs beside the Dispatcher, and the cluster ends with it.
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ if TYPE_CHECKING:
 
 LOCAL_APPLICATION = "local-application"
 
-#: A program gets its own options, also those that look like ours.
+#: All options after the program belong to the program, even those with the names of ours.
 _SCRIPT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-#: Targets of Flink whose processes are started by something that flinkpy does not talk to, or that are no more.
+#: Targets of Flink that flinkpy does not support: others start their processes, or Flink 2 has removed them.
 _FOREIGN_TARGETS = ("yarn", "kubernetes", "local-per-job")
-#: Slots of each TaskExecutor of a local application, at least, where none are configured.
+#: Least number of slots per TaskExecutor of a local application, unless the number is configured.
 _SLOTS_EACH = 4
-#: How long Ctrl-C waits for the jobs to be canceled before the cluster ends without it.
+#: How long Ctrl-C waits for the jobs to be canceled before it stops the cluster.
 _CANCEL_WAIT_S = 15.0
-#: A local application is on the loopback, at ports that are free.
+#: Options that a local application ignores: it uses the loopback address and free ports.
 _ADDRESSES = tuple(
     f"{service}.{option}"
     for service in ("jobmanager", "resourcemanager", "taskmanager")
@@ -59,15 +58,14 @@ _EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
 def check_target(target: str | None) -> None:
-    """Raises: UserError that says what to do instead."""
+    """Refuses targets that flinkpy does not support. Raises: UserError that says what to do instead."""
     if target is None or not target.startswith(_FOREIGN_TARGETS):
         return
     is_per_job = target.endswith("per-job")
-    reason = "per-job clusters are no more, as in Flink 2" if is_per_job else "flinkpy asks nobody for containers"
+    reason = "Flink 2 has removed per-job clusters" if is_per_job else "flinkpy does not start containers itself"
     raise UserError(
-        f"target `{target}`: {reason}. A cluster for one program is an application: use `flinkpy run-application` on "
-        "this host, or run `flinkpy standalone-job PROGRAM` as the command of a container, with `flinkpy taskexecutor` "
-        "in others"
+        f"target `{target}`: {reason}. To run a program in a cluster of its own, use `flinkpy run-application` on this "
+        "host. In containers, run `flinkpy standalone-job PROGRAM` in one and `flinkpy taskexecutor` in the others"
     )
 
 
@@ -76,9 +74,9 @@ def check_target(target: str | None) -> None:
 
 @click.command(cls=ProgramCommand)
 @configuration_options
-@click.option("-t", "--target", help="Only `local-application`: all processes on this host.")
-@click.option("-d", "--detached", is_flag=True, help="Return once the application runs, in the background.")
-@click.option("--taskmanagers", type=click.IntRange(1, 256), help="TaskExecutor processes; one per core if not given.")
+@click.option("-t", "--target", help="Must be `local-application`: all processes run on this host.")
+@click.option("-d", "--detached", is_flag=True, help="Run in the background; return when the application runs.")
+@click.option("--taskmanagers", type=click.IntRange(1, 256), help="TaskExecutor processes. Default: one per CPU core.")
 @click.option("--ready-file", hidden=True)
 @program_options
 @click.argument("program", type=ProgramType())
@@ -95,14 +93,14 @@ def run_application(
     verbose: bool,
     **settings: Any,
 ) -> int:
-    """Run PROGRAM with ARGUMENTS in a cluster of its own, which ends with it.
+    """Run PROGRAM with ARGUMENTS in a cluster of its own, which ends with the program.
 
-    Exits with 0 where the application has finished or was canceled, else with the status of the program's `sys.exit`,
-    or 1. Ctrl-C cancels its jobs.
+    Exits with 0 if the application finished or was canceled, else with the status the program gave to `sys.exit`, or
+    1. Ctrl-C cancels the jobs.
     """
     check_target(target)
     if target not in (None, LOCAL_APPLICATION):
-        raise UserError(f"target `{target}` is for `flinkpy run`: an application has a cluster of its own")
+        raise UserError(f"target `{target}` needs `flinkpy run`: an application always has a cluster of its own")
     configuration = load_valid_configuration(config_dir, properties, program_overrides(settings))
     if detached:
         configuration.set_string("execution.attached", "false")
@@ -117,9 +115,11 @@ def start_application(
     taskmanagers: int | None = None,
     ready_file: str | None = None,
 ) -> int:
-    """Where `execution.attached` is said to be false, in the background; returns the exit status.
+    """Starts a local application and returns its exit status. If `execution.attached` is false, it does not wait.
 
-    Raises: UserError, ExternalError where it cannot be started.
+    Raises:
+        UserError: a setting is wrong.
+        ExternalError: a process could not start.
     """
     from flinkpy.configuration import application_options, core_options, read_option
     from flinkpy.configuration.options import is_set
@@ -147,7 +147,7 @@ def start_application(
 
 
 def _exit_terminated(number: int, frame: FrameType | None) -> NoReturn:
-    """The services are ended on the way out, each in order: jobs are suspended."""
+    """Leaves by SystemExit, so that the services are stopped in order and jobs are suspended."""
     raise SystemExit(_EXIT_TERMINATED)
 
 
@@ -165,13 +165,13 @@ def _local_cluster(
     )
 
     entries = configuration.to_dict()
-    for key in _ADDRESSES:  # those of a cluster that runs already, in a config.yaml that is used for both
+    for key in _ADDRESSES:  # a shared config.yaml may have the addresses of another cluster
         entries.pop(key, None)
     set_shared_output_defaults(entries)
     num_task_executors = taskmanagers or max(
         read_option(entries, client_options.LOCAL_NUMBER_TASKMANAGER), os.cpu_count() or 1
     )
-    # Nobody knows before the program runs how many slots its jobs need; one too many costs a share of memory.
+    # The number of slots that the jobs need is unknown before the program runs. A spare slot costs a share of memory.
     parallelism = read_option(entries, core_options.PARALLELISM)
     slots = max(_SLOTS_EACH, -(-parallelism // num_task_executors))
     entries.setdefault(taskmanager_options.NUM_TASK_SLOTS.key, str(slots))
@@ -197,7 +197,7 @@ def _local_cluster(
 
 
 def _cancel(local: ApplicationCluster) -> None:
-    """Cancel the jobs and wait for the application, which ends with them."""
+    """Cancels the jobs and waits for the application, which ends with them."""
     from flinkpy.client.cluster_client import ClusterClient
     from flinkpy.common.states import JobState
 
@@ -244,7 +244,7 @@ def _start_in_background(
         raise ExternalError(process.reason_of_death()) from None
     finally:
         process.close()
-    process.popen.returncode = 0  # it outlives this command, and nobody here waits for it
+    process.popen.returncode = 0  # it outlives this command; Popen must not warn about it
     click.echo(f"Application {application_id} runs (pid {process.identity.pid}): Dispatcher at {process.address}.")
     click.echo(f"Log: {log}")
     return 0
@@ -255,14 +255,14 @@ def _start_in_background(
 
 @click.command(cls=ProgramCommand)
 @service_options
-@click.option("--resourcemanager", metavar="HOST:PORT", help="Where the ResourceManager is reached.")
+@click.option("--resourcemanager", metavar="HOST:PORT", help="Address of the ResourceManager.")
 @click.option(
     "--resourcemanager-port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="Run a ResourceManager too, at this port of --host; for clusters that have none of their own.",
+    help="Run a ResourceManager too, at this port of --host, for a cluster that has none.",
 )
-@click.option("--job-id", help="Id of the program's first job; made of the id of the cluster if not given.")
+@click.option("--job-id", help="Id of the program's first job. Default: derived from the cluster id.")
 @program_options
 @click.argument("program", type=ProgramType(is_checked=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -281,10 +281,11 @@ def standalone_job(
     verbose: bool,
     **settings: Any,
 ) -> int:
-    """Run a Dispatcher process and, beside it, PROGRAM; both end with the program and its jobs.
+    """Run a Dispatcher process together with PROGRAM. Both end when the program and its jobs have ended.
 
-    The command of a container: TaskExecutors run in others, and a ResourceManager unless this has one. With high
-    availability any number of these processes may be started; the one whose Dispatcher leads runs the program.
+    This is the command of a container. TaskExecutors run in other containers, and so does the ResourceManager unless
+    --resourcemanager-port is given. With high availability, start any number of these processes: only the one whose
+    Dispatcher is the leader runs the program.
     """
     if resourcemanager is not None and resourcemanager_port is not None:
         raise click.UsageError("--resourcemanager and --resourcemanager-port exclude each other")
@@ -297,11 +298,12 @@ def standalone_job(
         from flinkpy.dispatcher.entrypoint import run_dispatcher
 
     application = describe_application(program, arguments, configuration)
-    if (earlier := earlier_result(application, configuration)) is not None:
+    earlier = earlier_result(application, configuration)
+    if earlier is not None:
         result, path = earlier
         click.echo(
-            f"flinkpy: application {application.name} ({application.application_id}) has ended before, as "
-            f"{result.state.value}, and is not run again: take another cluster id, or remove {path}",
+            f"flinkpy: application {application.name} ({application.application_id}) has already ended as "
+            f"{result.state.value} and does not run again: use another cluster id, or remove {path}",
             err=True,
         )
     template = job_master_template()
@@ -312,7 +314,7 @@ def standalone_job(
 
 @contextmanager
 def _resource_manager(configuration: Configuration, host: str | None, port: int | None) -> Iterator[None]:
-    """Where there is a port: one that runs beside this process, and is told to the Dispatcher."""
+    """Runs a ResourceManager process beside this one if `port` is given, and configures the Dispatcher to use it."""
     if port is None:
         yield
         return
@@ -337,7 +339,7 @@ def _resource_manager(configuration: Configuration, host: str | None, port: int 
         address, _, known_port = (processes[0].address or "").rpartition(":")
         configuration.set_string("resourcemanager.rpc.address", address)
         configuration.set_string("resourcemanager.rpc.port", known_port)
-        if port:  # one that has had any port cannot be found again at another
+        if port:  # without a fixed port, the others could not find its replacement
             supervisor = ServiceSupervisor(respawn, lambda _: None, START_TIMEOUT_S)
             supervisor.watch(list(processes))
         yield
@@ -369,7 +371,7 @@ def application_main(
     properties: tuple[str, ...],
     verbose: bool,
 ) -> int:
-    """Run the program of an application, and tell the Dispatcher that started this process how it goes."""
+    """Run the program of an application and report its progress to the Dispatcher that started this process."""
     from flinkpy.client.application import ApplicationContext, enter_application
     from flinkpy.common.application_report import encode
     from flinkpy.common.file_permissions import restore_umask
@@ -389,7 +391,7 @@ def application_main(
 
 
 def _run_to_end(program: str) -> ProgramEnded:
-    """What it raised has been shown as `flinkpy run` shows it."""
+    """Runs the program and returns its outcome. Errors have been printed as `flinkpy run` prints them."""
     from flinkpy.cli.main import describe_error
     from flinkpy.common.application_report import ProgramEnded
     from flinkpy.common.error_text import format_user_traceback
@@ -409,9 +411,9 @@ def _run_to_end(program: str) -> ProgramEnded:
         text = describe_error(error)
         click.echo(text, err=True)
         canceled = isinstance(error, JobCancelledError)
-        # The message of a job's error begins with the user's traceback, which has been shown.
+        # The message of a job's error begins with the user's traceback, which has been printed.
         return ProgramEnded(1, (str(error).strip().splitlines() or [type(error).__name__])[-1], text, canceled)
-    except Exception as error:  # noqa: BLE001 - the program's own, whatever it is
+    except Exception as error:  # noqa: BLE001 - the program may raise anything
         text = format_user_traceback(from_program_on(error))
         click.echo(text.rstrip(), err=True)
         return ProgramEnded(1, f"{type(error).__name__}: {error}", text)
@@ -419,6 +421,6 @@ def _run_to_end(program: str) -> ProgramEnded:
 
 
 def _write(descriptor: int, line: bytes) -> None:
-    """A line is shorter than a pipe's buffer but for tracebacks; whoever reads is waiting for it."""
+    """Writes the whole line. It blocks if the pipe is full; the Dispatcher reads it at once."""
     while line:
         line = line[os.write(descriptor, line) :]

@@ -1,4 +1,4 @@
-"""`flinkpy savepoint | checkpoint | stop | checkpoints`: the state of running jobs."""
+"""`flinkpy savepoint | checkpoint | stop | checkpoints`: checkpoints and savepoints of running jobs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flinkpy.cli.job_argument import find_job, job_argument
-from flinkpy.cli.jobs import connect
+from flinkpy.cli.jobs import connect, find_job, job_argument
 from flinkpy.cli.options import absolute, cluster_address_option, configuration_options, load_valid_configuration
 from flinkpy.common.states import JobState
 
@@ -21,7 +20,7 @@ _FORMAT = click.option(
     type=click.Choice(["canonical", "native"], case_sensitive=False),
     default="canonical",
     show_default=True,
-    help="canonical: any state backend can read it. native: in the backend's own format, faster.",
+    help="Format of the savepoint. canonical: every state backend can read it. native: the backend's own, faster.",
 )
 
 
@@ -42,21 +41,21 @@ def savepoint(
     properties: tuple[str, ...],
     verbose: bool,
 ) -> None:
-    """Take a savepoint of JOB in TARGET_DIRECTORY; the job goes on.
+    """Take a savepoint of JOB in TARGET_DIRECTORY. The job continues.
 
-    Without TARGET_DIRECTORY it goes to execution.checkpointing.savepoint-dir. The path is a directory or URI that the
-    cluster's processes can reach. `flinkpy run -s PATH` starts a job from it.
+    TARGET_DIRECTORY is a directory or URI that all processes of the cluster can reach. Default:
+    execution.checkpointing.savepoint-dir. Use `flinkpy run -s PATH` to start a job from the savepoint.
     """
     if dispose is not None:
         if job is not None:
-            raise click.UsageError("--dispose deletes a savepoint by its path alone; no JOB goes with it")
+            raise click.UsageError("--dispose takes only the path of a savepoint: omit JOB")
     elif job is None:
         raise click.UsageError("name the job: flinkpy savepoint JOB [TARGET_DIRECTORY], or --dispose PATH")
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
         if dispose is not None:
             path = absolute(dispose)
             client.dispose_savepoint(path)
-            click.echo(f"Savepoint {path} disposed.")
+            click.echo(f"Savepoint {path} deleted.")
             return
         assert job is not None
         job_id = find_job(client, job)
@@ -70,7 +69,7 @@ def savepoint(
 @configuration_options
 @cluster_address_option
 @job_argument
-@click.option("-full", "--full", is_flag=True, help="Share no file with earlier checkpoints.")
+@click.option("-full", "--full", is_flag=True, help="Do not share files with earlier checkpoints.")
 def checkpoint(
     address: str | None,
     job: str,
@@ -79,7 +78,7 @@ def checkpoint(
     properties: tuple[str, ...],
     verbose: bool,
 ) -> None:
-    """Take a checkpoint of JOB now, beside the periodic ones."""
+    """Take a checkpoint of JOB now, in addition to the periodic ones."""
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
         job_id = find_job(client, job)
         click.echo(f"Taking a checkpoint of job {job_id}.", err=True)
@@ -92,12 +91,13 @@ def checkpoint(
 @configuration_options
 @cluster_address_option
 @job_argument
-@click.option("-p", "--savepointPath", "target_directory", metavar="DIRECTORY", help="Where the savepoint goes.")
+@click.option("-p", "--savepointPath", "target_directory", metavar="DIRECTORY", help="Directory for the savepoint.")
 @click.option(
     "-d",
     "--drain",
     is_flag=True,
-    help="Let event time end before: windows and timers fire. Only for a job that is not to be continued.",
+    help="First advance event time to its end, so that all windows and timers fire. Do not use it if the job will be "
+    "resumed from the savepoint.",
 )
 @_FORMAT
 def stop(
@@ -110,9 +110,9 @@ def stop(
     properties: tuple[str, ...],
     verbose: bool,
 ) -> int:
-    """Stop JOB with a savepoint: nothing is processed after it, and the job finishes.
+    """Stop JOB with a savepoint. The job processes no record after the savepoint, and finishes.
 
-    Without -p it goes to execution.checkpointing.savepoint-dir. Waits until the job has ended.
+    Default directory of the savepoint: execution.checkpointing.savepoint-dir. Waits until the job has ended.
     """
     target = None if target_directory is None else absolute(target_directory)
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
@@ -132,7 +132,7 @@ def stop(
 def checkpoints(
     address: str | None, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool
 ) -> None:
-    """Show the checkpoints of JOB: how many, how long they took, how large they are, and why some failed."""
+    """Show the checkpoints of JOB: their number, durations, sizes and failures."""
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
         statistics = client.request_checkpoint_statistics(find_job(client, job))
     _print_statistics(statistics)

@@ -1,25 +1,36 @@
-"""`flinkpy cluster start | stop | status`: a cluster of background processes on this host."""
+"""`flinkpy cluster start | stop | status`: a cluster of background processes on this host.
+
+`start` starts one process, the supervisor. The supervisor starts the services and replaces those that die.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
+from typing import TYPE_CHECKING
 
 import click
 
 from flinkpy.cli.options import configuration_options, load_valid_configuration
-from flinkpy.cli.run_directory import RecordedCluster, RunDirectory
+from flinkpy.cli.run_directory import RecordedCluster, RecordedProcess, RunDirectory
 from flinkpy.common.errors import ExternalError, FlinkError, UserError
-from flinkpy.common.process import terminate_and_wait
+from flinkpy.common.process import ProcessIdentity, announce_ready, terminate_and_wait
 
-#: Time the services get to end by themselves; jobs are not waited for.
+if TYPE_CHECKING:
+    from flinkpy.client.local_cluster import LocalCluster
+
+logger = logging.getLogger(__name__)
+
+#: Time that services get to end in order before they are killed. Nobody waits for jobs to finish.
 STOP_GRACE_S = 10.0
-#: Name of the process that watches over the others.
+#: Name of the process that starts the services and replaces those that die.
 SUPERVISOR = "supervisor"
 
 
 @click.group()
 def cluster() -> None:
-    """Start, stop and look at a cluster on this host."""
+    """Start, stop or inspect a cluster on this host."""
 
 
 @cluster.command()
@@ -27,12 +38,12 @@ def cluster() -> None:
 @click.option(
     "--taskmanagers",
     type=click.IntRange(0, 256),
-    help="TaskExecutor processes; one per core where not given.",
+    help="Number of TaskExecutor processes. Default: one per CPU core.",
 )
 def start(taskmanagers: int | None, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> None:
     """Start a Dispatcher, a ResourceManager and TaskExecutors in the background.
 
-    One more process watches over them and starts those again that die: jobs go on from their last checkpoint.
+    A supervisor process restarts services that die. Jobs then continue from their last checkpoint.
     """
     from flinkpy.configuration.key_notices import warn_of_keys
 
@@ -44,7 +55,7 @@ def start(taskmanagers: int | None, config_dir: str | None, properties: tuple[st
         existing = directory.read()
         if existing is not None and existing.alive:
             raise UserError(
-                f"a cluster is running already at {existing.dispatcher_address} "
+                f"a cluster is already running at {existing.dispatcher_address} "
                 f"(`flinkpy cluster status` shows it, `flinkpy cluster stop` stops it)"
             )
         count = (os.cpu_count() or 1) if taskmanagers is None else taskmanagers
@@ -54,7 +65,7 @@ def start(taskmanagers: int | None, config_dir: str | None, properties: tuple[st
 
 
 def _start_in_background(entries: dict[str, str], num_task_executors: int, directory: RunDirectory) -> RecordedCluster:
-    """Start the supervisor, which starts the services; returns when all serve. Raises: ExternalError."""
+    """Starts the supervisor, which starts the services. Returns when all services are ready. Raises: ExternalError."""
     from flinkpy.client.local_cluster import START_TIMEOUT_S, log_directory
     from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
 
@@ -76,38 +87,38 @@ def _start_in_background(entries: dict[str, str], num_task_executors: int, direc
         raise ExternalError(supervisor.reason_of_death()) from None
     finally:
         supervisor.close()
-    # It outlives this command, and nobody here waits for it.
+    # The supervisor outlives this command. A return code keeps Popen from warning about a child that still runs.
     supervisor.popen.returncode = 0
     recorded = directory.read()
-    assert recorded is not None, "written before the supervisor was ready"
+    assert recorded is not None, "the supervisor writes the record before it reports that it is ready"
     return recorded
 
 
 @cluster.command()
 @configuration_options
 def stop(config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> None:
-    """Stop the cluster that `flinkpy cluster start` started; running jobs are lost."""
+    """Stop the cluster started by `flinkpy cluster start`. Running jobs are lost."""
     directory = RunDirectory.of(load_valid_configuration(config_dir, properties, {}).to_dict())
     with directory.locked():
         recorded = directory.read()
         if recorded is None:
-            raise UserError("no cluster is running (none was started, or it has been stopped)")
+            raise UserError("no cluster is running: none was started, or it has been stopped")
         supervisors = [process.identity for process in recorded.alive if process.name == SUPERVISOR]
-        # First the one that would start the others again; in order it ends them itself.
+        # The supervisor goes first: it would restart the others. Normally it stops all of them itself.
         killed = terminate_and_wait(supervisors, STOP_GRACE_S)
         recorded = directory.read() or recorded
         killed += terminate_and_wait([process.identity for process in recorded.alive], STOP_GRACE_S)
         directory.clear()
     names = {process.pid: process.name for process in recorded.processes}
     for identity in killed:
-        click.echo(f"{names[identity.pid]} did not end by itself and was killed.", err=True)
+        click.echo(f"{names[identity.pid]} did not stop within {STOP_GRACE_S:g} s and was killed.", err=True)
     click.echo("Cluster stopped.")
 
 
 @cluster.command()
 @configuration_options
 def status(config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> int:
-    """Show the cluster's processes, slots and jobs; exits with 1 where it is not whole."""
+    """Show the cluster's processes, slots and jobs. Exits with status 1 if a process is missing."""
     from flinkpy.cli.tables import print_table
 
     entries = load_valid_configuration(config_dir, properties, {}).to_dict()
@@ -147,8 +158,83 @@ def _print_overview(recorded: RecordedCluster, entries: dict[str, str]) -> None:
     )
 
 
+@click.command(hidden=True)
+@configuration_options
+@click.option("--taskmanagers", type=click.IntRange(0, 256), required=True)
+@click.option("--ready-file")
+def cluster_supervisor(
+    taskmanagers: int,
+    ready_file: str | None,
+    config_dir: str | None,
+    properties: tuple[str, ...],
+    verbose: bool,
+) -> None:
+    """Run the services of a cluster on this host until SIGTERM, and replace those that die."""
+    from flinkpy.cli.service_logging import configure_logging
+    from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions, log_directory
+    from flinkpy.common.file_permissions import restrict_files
+    from flinkpy.common.interruptible import AwaitedSignals
+    from flinkpy.configuration import jobmanager_options, read_option, security_options
+    from flinkpy.security.security_context import secret_file
+
+    configuration = load_valid_configuration(config_dir, properties, {})
+    restrict_files(int(read_option(configuration, security_options.UMASK), 8), runs_functions=False)
+    configure_logging(configuration)
+    stop_signals = AwaitedSignals(signal.SIGTERM, signal.SIGINT)
+    entries = configuration.to_dict()
+    # Each start uses the same secret file, so that tokens issued earlier stay valid.
+    entries[security_options.SECRET_FILE.key] = str(secret_file(entries))
+    directory = RunDirectory.of(entries)
+    log_dir = log_directory(entries, directory.log_dir)
+
+    def record() -> None:
+        directory.write(_record_of(local, str(log_dir / f"{SUPERVISOR}.log")))
+
+    local = LocalCluster(
+        LocalClusterOptions(
+            num_task_executors=taskmanagers,
+            properties=entries,
+            dispatcher_port=read_option(entries, jobmanager_options.PORT),
+            log_dir=log_dir,
+            temporary_dir=directory.temporary_dir,
+            # Jobs survive the death of the supervisor.
+            dies_with_parent=False,
+            restart_services=True,
+            on_change=record,
+        )
+    )
+    local.start()
+    try:
+        record()
+        announce_ready("cluster", local.dispatcher_address, ready_file=ready_file)
+        stop_signals.wait()
+        logger.info("Stopping the services")
+    finally:
+        local.stop()
+
+
+def _record_of(local: LocalCluster, supervisor_log: str) -> RecordedCluster:
+    processes = [
+        RecordedProcess(
+            name=process.spec.name,
+            pid=process.identity.pid,
+            start_ticks=process.identity.start_ticks,
+            address=process.address or "",
+            data_address=process.data_address,
+            log=str(process.spec.log),
+        )
+        for process in local.processes
+    ]
+    supervisor = ProcessIdentity.of(os.getpid())
+    assert supervisor is not None
+    processes.append(RecordedProcess(SUPERVISOR, supervisor.pid, supervisor.start_ticks, "", None, supervisor_log))
+    return RecordedCluster(
+        local.dispatcher_address, local.resource_manager_address, str(local.secret_file), tuple(processes)
+    )
+
+
 def running_cluster(entries: dict[str, str]) -> RecordedCluster | None:
-    """The cluster that `flinkpy cluster start` started, where it runs."""
+    """Returns the cluster that `flinkpy cluster start` started, or None if it does not run."""
     try:
         recorded = RunDirectory.of(entries).read()
     except (FlinkError, OSError):
@@ -157,7 +243,7 @@ def running_cluster(entries: dict[str, str]) -> RecordedCluster | None:
 
 
 def use_secret_of(recorded: RecordedCluster, entries: dict[str, str]) -> None:
-    """Have a client's configuration name the cluster's secret, unless it names a token or a secret itself."""
+    """Adds the cluster's secret file to a client's configuration, unless that names a token or a secret already."""
     from flinkpy.configuration import security_options
     from flinkpy.security.security_context import TOKEN_VARIABLE
 

@@ -1,4 +1,4 @@
-"""`flinkpy health`: whether a service is well, as an exit status: for probes of containers and for scripts."""
+"""`flinkpy health`: checks the health of a service, for container probes and scripts."""
 
 from __future__ import annotations
 
@@ -26,10 +26,15 @@ SERVICES = {
     type=click.Choice(["ready", "leading", "alive"]),
     default="ready",
     show_default=True,
-    help="What is success: it leads or stands by, it leads, or its process answers at all.",
+    help="State that counts as success: `ready` (it leads or stands by), `leading`, or `alive` (it answers at all).",
 )
 @click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(0.1, 300), default=5.0, show_default=True, help="Seconds."
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1, 300),
+    default=5.0,
+    show_default=True,
+    help="Limit in seconds.",
 )
 @click.argument("service", type=click.Choice(list(SERVICES)), envvar="FLINKPY_HEALTH_SERVICE")
 @click.argument("address", metavar="[HOST:PORT]", required=False, envvar="FLINKPY_HEALTH_ADDRESS")
@@ -42,10 +47,11 @@ def health(
     properties: tuple[str, ...],
     verbose: bool,
 ) -> int:
-    """Ask the SERVICE at an address how it is; by default the one that the configuration describes.
+    """Check the health of SERVICE at HOST:PORT. Default address: the one in the configuration.
 
-    Exit status 0: it is as expected; 1: it is not, or does not answer; 2: it cannot be asked like that. SERVICE and the
-    address may come from FLINKPY_HEALTH_SERVICE and FLINKPY_HEALTH_ADDRESS.
+    Exit status: 0 if the service is in the expected state; 1 if it is not, or does not answer; 2 if the command or the
+    configuration is wrong. The environment variables FLINKPY_HEALTH_SERVICE and FLINKPY_HEALTH_ADDRESS replace missing
+    arguments.
     """
     configuration = load_valid_configuration(config_dir, properties, {})
     where = address or _configured_address(service, configuration)
@@ -59,8 +65,8 @@ def health(
         found = check_health(SERVICES[service], where, security=security, timeout_s=timeout_s)
     except AuthenticationError as error:
         if error.details.get("reason") != "audience":
-            raise  # the remedy is on this side
-        click.echo(f"{service} at {where} is something else: {error}", err=True)
+            raise  # this client must be fixed, not the service
+        click.echo(f"{where} is not a {service}: {error}", err=True)
         return 1
     except FlinkError as error:
         click.echo(f"{service} at {where} does not answer: {error}", err=True)
@@ -71,7 +77,7 @@ def health(
 
 
 def _configured_address(service: str, configuration: Configuration) -> str:
-    """Where the service of this host or container is. A service that takes any free port has no such address."""
+    """Returns the configured address of the service. Raises: click.UsageError if it has no fixed, single address."""
     from flinkpy.common.addresses import LOOPBACK
     from flinkpy.configuration import jobmanager_options, read_option, resource_manager_options, taskmanager_options
 
@@ -84,10 +90,10 @@ def _configured_address(service: str, configuration: Configuration) -> str:
         case "taskexecutor":
             host, port = read_option(configuration, taskmanager_options.HOST), taskmanager_options.RPC_PORT
         case _:
-            raise click.UsageError("a JobMaster takes any free port: give its HOST:PORT")
+            raise click.UsageError("a JobMaster listens at any free port: give its HOST:PORT")
     if host is not None and "," in host:
         raise click.UsageError("the configuration names several Dispatchers: give HOST:PORT")
     number = read_option(configuration, port)
     if number == 0:
-        raise click.UsageError(f"`{port.key}` is 0, any free port: give HOST:PORT")
+        raise click.UsageError(f"`{port.key}` is 0 (any free port): give HOST:PORT")
     return f"{host or LOOPBACK}:{number}"

@@ -1,12 +1,15 @@
-"""`flinkpy run | list | info | cancel`: jobs of a cluster."""
+"""`flinkpy run | list | info | metrics | cancel`: the jobs of a cluster. Also finds the cluster and job for a verb."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import fnmatch
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from flinkpy.cli.job_argument import find_job, job_argument
 from flinkpy.cli.options import (
     cluster_address_option,
     configuration_options,
@@ -21,27 +24,34 @@ from flinkpy.cli.program import (
     program_overrides,
     run_program,
 )
-from flinkpy.common.errors import UserError
+from flinkpy.common.errors import JobNotFoundError, UserError
 from flinkpy.common.printable import escaped, escaped_line
 from flinkpy.common.states import JobState
 
 if TYPE_CHECKING:
-    from flinkpy._proto import dispatcher_pb2, job_pb2
+    from flinkpy._proto import dispatcher_pb2, job_pb2, metrics_pb2
     from flinkpy.client.cluster_client import ClusterClient
     from flinkpy.common.configuration import Configuration
 
-#: Failures that `info` shows; the whole history is the REST API's business.
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Number of failures that `info` shows. The REST API has the whole history.
 MAX_SHOWN_FAILURES = 3
+#: Number of jobs that the error about an ambiguous argument lists.
+MAX_LISTED = 5
+
+_WHOLE_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def dispatcher_address(configuration: Configuration, address: str | None) -> str | None:
-    """The Dispatcher meant: `-m`, else the one that ZooKeeper says leads (None), else `jobmanager.rpc.address`, else
-    the cluster `flinkpy cluster start` started.
+    """Returns the address of the Dispatcher to use, or None if ZooKeeper names the leader.
 
-    The address may be several. In the last case `configuration` names that cluster's secret afterwards, unless it names
-    one already.
+    It looks at `-m`, then ZooKeeper, then `jobmanager.rpc.address`, then the cluster started by
+    `flinkpy cluster start`. The result may hold several addresses, separated by commas. For a cluster of this host, it
+    also adds the file of the cluster's secret to `configuration`, unless that names one.
 
-    Raises: UserError where there is none.
+    Raises:
+        UserError: there is no cluster.
     """
     from flinkpy.cli.cluster import running_cluster, use_secret_of
     from flinkpy.client.cluster_connection import configured_addresses, is_elected
@@ -59,7 +69,7 @@ def dispatcher_address(configuration: Configuration, address: str | None) -> str
     entries = configuration.to_dict()
     local = running_cluster(entries)
     if local is None:
-        raise UserError("no cluster: start one with `flinkpy cluster start`, or name one with -m HOST:PORT")
+        raise UserError("no cluster is running: start one with `flinkpy cluster start`, or name one with -m HOST:PORT")
     use_secret_of(local, entries)
     if SECRET_FILE.key in entries:
         configuration.set_string(SECRET_FILE.key, entries[SECRET_FILE.key])
@@ -67,22 +77,55 @@ def dispatcher_address(configuration: Configuration, address: str | None) -> str
 
 
 def connect(configuration: Configuration, address: str | None) -> ClusterClient:
-    """A connection to the cluster meant; see `dispatcher_address`."""
+    """Connects to the Dispatcher that `dispatcher_address` returns."""
     from flinkpy.client import cluster_connection
 
     return cluster_connection.connect(configuration, dispatcher_address(configuration, address))
 
 
+def job_argument(command: F) -> F:
+    """Adds the argument JOB. The command gets `job`, which `find_job` resolves."""
+    return click.argument("job")(command)
+
+
+def find_job(client: ClusterClient, job: str) -> str:
+    """Returns the id of a job given by its id, the unique beginning of its id, or its name.
+
+    A whole id is not checked. If several jobs have the same name, the one that has not ended is meant.
+
+    Raises:
+        JobNotFoundError: no job matches.
+        UserError: several jobs match.
+    """
+    if _WHOLE_ID.fullmatch(job):
+        return job
+    jobs = client.list_jobs()
+    found = [one for one in jobs if one.name == job] or [one for one in jobs if job and one.job_id.startswith(job)]
+    if not found:
+        raise JobNotFoundError(f"there is no job with the id or name `{job}` (`flinkpy list -a` shows all jobs)")
+    if len(found) > 1:
+        found = [one for one in found if not JobState(one.status).is_terminal] or found
+    if len(found) > 1:
+        listed = ", ".join(map(_summary, found[:MAX_LISTED]))
+        more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
+        raise UserError(f"`{job}` matches several jobs: {listed}{more}")
+    return found[0].job_id
+
+
+def _summary(job: dispatcher_pb2.JobOverview) -> str:
+    return f"{job.job_id} ({job.name}, {JobState(job.status).name})"
+
+
 @click.command(cls=ProgramCommand)
 @configuration_options
 @cluster_address_option
-@click.option("-d", "--detached", is_flag=True, help="Return once the job is submitted.")
+@click.option("-d", "--detached", is_flag=True, help="Return when the job is submitted.")
 @click.option(
     "-t",
     "--target",
     metavar="TARGET",
-    help="`remote`, the default: a cluster that runs; `local`: one inside the program; `local-application`: one for "
-    "the program, in which it runs too (see `flinkpy run-application`).",
+    help="Cluster to use. `remote` (default): a running cluster. `local`: a cluster started by the program. "
+    "`local-application`: a cluster that runs the program, too (see `flinkpy run-application`).",
 )
 @program_options
 @click.argument("program", type=ProgramType())
@@ -98,9 +141,9 @@ def run(
     verbose: bool,
     **settings: Any,
 ) -> int:
-    """Run PROGRAM with ARGUMENTS; each `execute()` in it submits a job to the cluster.
+    """Run PROGRAM with ARGUMENTS. Each `execute()` in it submits a job to the cluster.
 
-    Ctrl-C cancels the job that is running.
+    Ctrl-C cancels the running job.
     """
     from flinkpy.cli.applications import LOCAL_APPLICATION, check_target, start_application
     from flinkpy.configuration import core_options, read_option
@@ -134,9 +177,9 @@ def warn_if_insecure(overview: dispatcher_pb2.ClusterOverview) -> None:
 @click.command(name="list")
 @configuration_options
 @cluster_address_option
-@click.option("-r", "--running", is_flag=True, help="Only jobs that run (or fail, or restart).")
-@click.option("-s", "--scheduled", is_flag=True, help="Only jobs that have not started yet.")
-@click.option("-a", "--all", "everything", is_flag=True, help="Finished jobs too.")
+@click.option("-r", "--running", is_flag=True, help="Only jobs that are running, failing or restarting.")
+@click.option("-s", "--scheduled", is_flag=True, help="Only jobs that have not started.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Include jobs that have ended.")
 def list_jobs(
     address: str | None,
     running: bool,
@@ -146,7 +189,7 @@ def list_jobs(
     properties: tuple[str, ...],
     verbose: bool,
 ) -> None:
-    """List jobs: those that have not ended, unless -a is given."""
+    """List the jobs that have not ended; with -a, all jobs."""
     from flinkpy.cli.tables import format_timestamp, print_table
 
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
@@ -170,7 +213,7 @@ def _is_shown(job: dispatcher_pb2.JobOverview, running: bool, scheduled: bool, e
         return True
     if state.is_terminal:
         return False
-    if running == scheduled:  # neither or both were asked for
+    if running == scheduled:  # both options or none
         return True
     return (state in _SCHEDULED) == scheduled
 
@@ -180,7 +223,7 @@ def _is_shown(job: dispatcher_pb2.JobOverview, running: bool, scheduled: bool, e
 @cluster_address_option
 @job_argument
 def info(address: str | None, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> None:
-    """Show JOB: its vertices, metrics, failures and accumulators."""
+    """Show the vertices, metrics, failures and accumulators of JOB."""
     from flinkpy.cli.tables import print_table
     from flinkpy.client.job_notices import describe_shortage, lacks_slots
 
@@ -236,7 +279,7 @@ def _print_details(details: job_pb2.JobDetails, shortage: str | None) -> None:
 @cluster_address_option
 @job_argument
 def cancel(address: str | None, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> int:
-    """Cancel JOB and wait until it has ended."""
+    """Cancel JOB and wait until it has ended. Exits with 1 if it ended in another way."""
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
         job_id = find_job(client, job)
         client.cancel_job(job_id)
@@ -244,3 +287,77 @@ def cancel(address: str | None, job: str, config_dir: str | None, properties: tu
     status = JobState(result.status)
     click.echo(f"Job {job_id}: {status.name}.")
     return 0 if status is JobState.CANCELED else 1
+
+
+@click.command()
+@configuration_options
+@cluster_address_option
+@click.option("-f", "--filter", "pattern", default="*", metavar="GLOB", help="Show only metrics whose name matches.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@job_argument
+def metrics(
+    address: str | None,
+    pattern: str,
+    as_json: bool,
+    job: str,
+    config_dir: str | None,
+    properties: tuple[str, ...],
+    verbose: bool,
+) -> None:
+    """Show the current metrics of JOB per operator and subtask, including those of user functions."""
+    from flinkpy.cli.tables import print_table
+
+    with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
+        job_id = find_job(client, job)
+        names = {vertex.id: vertex.name for vertex in client.request_job(job_id).vertices}
+        found = list(_matching(client.request_metrics(job_id), pattern))
+    found.sort(key=lambda entry: (entry[0].vertex_id, entry[0].subtask_index, entry[0].operator_name, entry[1].name))
+    if as_json:
+        for group, metric in found:
+            click.echo(json.dumps(_as_json(group, metric, names)))
+        return
+    rows = [
+        [
+            group.operator_name or names.get(group.vertex_id, group.vertex_id),
+            str(group.subtask_index),
+            metric.name,
+            str(_value(metric)),
+            " ".join(f"{name}={value:g}" for name, value in sorted(metric.statistics.items())),
+        ]
+        for group, metric in found
+    ]
+    if rows:
+        print_table(["Operator", "Subtask", "Metric", "Value", "Statistics"], rows, right=(1, 3))
+    else:
+        click.echo("No metrics.", err=True)
+
+
+def _matching(
+    groups: list[metrics_pb2.MetricGroupDump], pattern: str
+) -> Iterator[tuple[metrics_pb2.MetricGroupDump, metrics_pb2.MetricDump]]:
+    for group in groups:
+        for metric in group.metrics:
+            if fnmatch.fnmatchcase(metric.name, pattern):
+                yield group, metric
+
+
+def _value(metric: metrics_pb2.MetricDump) -> Any:
+    kind = metric.WhichOneof("value")
+    return None if kind is None else getattr(metric, kind)
+
+
+def _as_json(
+    group: metrics_pb2.MetricGroupDump, metric: metrics_pb2.MetricDump, names: dict[str, str]
+) -> dict[str, Any]:
+    return {
+        "vertex_id": group.vertex_id,
+        "vertex": names.get(group.vertex_id, ""),
+        "subtask": group.subtask_index,
+        "attempt": group.attempt_number,
+        "operator": group.operator_name,
+        "taskmanager": group.resource_id,
+        "metric": metric.name,
+        "kind": metric.kind,
+        "value": _value(metric),
+        **dict(metric.statistics),
+    }

@@ -1,7 +1,6 @@
 """Entry point of `flinkpy` and of every service process.
 
-A verb's module is imported only when the verb is used, because `flinkpy --help` and the start of a service are waited
-for.
+A verb's module is imported only when the verb is used, so that `flinkpy --help` and services start fast.
 """
 
 from __future__ import annotations
@@ -16,35 +15,35 @@ from flinkpy import __version__
 from flinkpy.common.errors import ErrorDomain, FlinkError, JobCancelledError, JobExecutionError
 from flinkpy.common.printable import escaped
 
-#: verb -> (module of flinkpy.cli, name of the command there, line of the help; without one it is for flinkpy itself)
+#: verb -> (module of flinkpy.cli, name of the command there, line of the help). Internal verbs have no help line.
 _VERBS: dict[str, tuple[str, str, str]] = {
     "run": ("jobs", "run", "Run a Python program and submit its jobs to the cluster."),
     "run-application": ("applications", "run_application", "Run a Python program in a cluster of its own."),
     "list": ("jobs", "list_jobs", "List jobs."),
     "info": ("jobs", "info", "Show one job: its vertices, metrics and failures."),
-    "logs": ("logs", "logs", "Show what a job's functions print and log."),
-    "metrics": ("metrics", "metrics", "Show what the metrics of a job say now."),
+    "logs": ("logs", "logs", "Show what the functions of a job print and log."),
+    "metrics": ("jobs", "metrics", "Show the current metrics of a job."),
     "cancel": ("jobs", "cancel", "Cancel a job."),
     "stop": ("checkpoints", "stop", "Stop a job with a savepoint."),
-    "savepoint": ("checkpoints", "savepoint", "Take a savepoint of a job, or dispose of one."),
+    "savepoint": ("checkpoints", "savepoint", "Take a savepoint of a job, or delete a savepoint."),
     "checkpoint": ("checkpoints", "checkpoint", "Take a checkpoint of a job now."),
     "checkpoints": ("checkpoints", "checkpoints", "Show the checkpoints of a job."),
-    "certs": ("certs", "certs", "Make an authority and certificates for TLS."),
-    "token": ("token", "token", "Print a token for another program."),
-    "health": ("health", "health", "Tell whether a service is well, as an exit status."),
-    "cluster": ("cluster", "cluster", "Start, stop and look at a cluster on this host."),
-    "cluster-supervisor": ("cluster_supervisor", "cluster_supervisor", ""),
+    "certs": ("credentials", "certs", "Create a certificate authority and certificates for TLS."),
+    "token": ("credentials", "token", "Print an access token for another program."),
+    "health": ("health", "health", "Check the health of a service."),
+    "cluster": ("cluster", "cluster", "Start, stop or inspect a cluster on this host."),
+    "cluster-supervisor": ("cluster", "cluster_supervisor", ""),
     "dispatcher": ("services", "dispatcher", "Run a Dispatcher process."),
     "resourcemanager": ("services", "resourcemanager", "Run a ResourceManager process."),
     "taskexecutor": ("services", "taskexecutor", "Run a TaskExecutor process."),
-    "standalone-job": ("applications", "standalone_job", "Run a Dispatcher process for one program, and the program."),
+    "standalone-job": ("applications", "standalone_job", "Run a Dispatcher process together with one program."),
     "application-main": ("applications", "application_main", ""),
     "jobmaster": ("services", "jobmaster", "Run a JobMaster process (the Dispatcher starts these)."),
 }
 
 
 class _LazyGroup(click.Group):
-    """A group whose commands are imported on use; the help shows the lines above without importing any."""
+    """A group that imports a command when it is used. Its help takes its lines from `_VERBS` and imports nothing."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_VERBS)
@@ -67,19 +66,19 @@ def flinkpy() -> None:
     """Apache Flink's runtime in Python: stream processing on your own processes."""
 
 
-#: A job or a program failed or was canceled, a cluster does not answer: the command was understood and did not succeed.
+#: The command is valid but did not succeed: a job failed or was canceled, or a cluster does not answer.
 EXIT_FAILURE = 1
-#: The command, an option, a file or a setting is wrong, as `click` has it for usage errors: nothing was done.
+#: The command line, a file or a setting is wrong, and nothing was done. `click` uses this status for usage errors.
 EXIT_USER_ERROR = 2
 #: Ctrl-C.
 EXIT_INTERRUPTED = 130
 
-#: Errors in the user's domain that are no mistake in the command.
+#: Errors of the user domain that do not mean a wrong command.
 _JOB_ENDED = (JobExecutionError, JobCancelledError)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit: 0, or a line on standard error and one of the statuses above."""
+    """Runs the command line and exits with 0, or with one of the statuses above after a message on standard error."""
     from flinkpy.common.process import die_with_parent_if_asked
 
     die_with_parent_if_asked()
@@ -87,7 +86,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line; returns its exit status."""
+    """Runs the command line and returns its exit status."""
     verbose = "-v" in arguments or "--verbose" in arguments
     try:
         result: Any = flinkpy.main(args=arguments, prog_name="flinkpy", standalone_mode=False)
@@ -99,7 +98,7 @@ def run(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("flinkpy: interrupted", err=True)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has gone, e.g. `flinkpy list | head`
+    except BrokenPipeError:  # the reader of our output is gone, e.g. `flinkpy list | head`
         return EXIT_FAILURE
     except FlinkError as error:
         _tell_parent(arguments, error)
@@ -112,7 +111,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _tell_parent(arguments: list[str], error: FlinkError) -> None:
-    """A service started by flinkpy hands its reason to whoever waits for it to become ready."""
+    """Reports the error to the process that started this service and waits for it to become ready."""
     if "--ready-file" in arguments[:-1]:
         from flinkpy.common.process import announce_failure
 
@@ -120,7 +119,7 @@ def _tell_parent(arguments: list[str], error: FlinkError) -> None:
 
 
 def describe_error(error: FlinkError) -> str:
-    """What a person at a terminal should see: the user's own traceback first where there is one, then one message."""
+    """Returns the text for a terminal: the traceback of the user's code, if there is one, then the message."""
     if error.remote_traceback and error.domain is ErrorDomain.USER:
         text = str(error)
         return (

@@ -1,4 +1,4 @@
-"""What `flinkpy run` and applications share: the options of a program, and how it is run as a script."""
+"""The options of a program and the way it runs as a script, shared by `flinkpy run` and applications."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: The name in tracebacks of the module that runs programs.
+#: File name of the runpy module in tracebacks.
 _RUNPY = "<frozen runpy>"
 
-#: Stands before the name of a module, where a program is otherwise the path of a file.
+#: Prefix of a program that is named by its module and not by the path of its file.
 MODULE_PREFIX = "module:"
 
-#: Flink's options that name a program, and what stands before their value as a program.
+#: Flink's options that name a program, each with the prefix for its value.
 _PROGRAM_OPTIONS = {"-py": "", "--python": "", "-pym": MODULE_PREFIX, "--pyModule": MODULE_PREFIX}
 
 
 class ProgramCommand(click.Command):
     """A command that takes a program and its arguments, named as `PROGRAM`, `-py FILE` or `-pym MODULE`.
 
-    As on Flink's command line, the first word that is no option of the command ends its options: it is the program or,
-    behind -py and -pym, the program's first argument.
+    The options of the command end at the first word that is none of them, as in Flink. This word is the program or,
+    after -py or -pym, the program's first argument.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -50,7 +50,7 @@ class ProgramCommand(click.Command):
                 if "=" not in word and len(rest) < 2:
                     raise click.UsageError(f"option {name} requires an argument", ctx)
                 if chosen is not None:
-                    raise click.UsageError("name one program: by -py or by -pym", ctx)
+                    raise click.UsageError("name one program only, by -py or by -pym", ctx)
                 taken = 1 if "=" in word else 2
                 chosen = _PROGRAM_OPTIONS[name] + (value if taken == 1 else rest[1])
                 del rest[:taken]
@@ -58,7 +58,7 @@ class ProgramCommand(click.Command):
             option = options.get(name)
             if option is None and name not in ctx.help_option_names and not _is_short_with_value(word, options):
                 if chosen is None and word.startswith("-") and word != "--":
-                    return super().parse_args(ctx, args)  # refused, with what may have been meant
+                    return super().parse_args(ctx, args)  # click refuses it and suggests similar options
                 break
             taken = 1 if option is None or option.is_flag or "=" in word else 2
             kept += rest[:taken]
@@ -66,7 +66,7 @@ class ProgramCommand(click.Command):
         if rest and rest[0] == "--":
             del rest[0]
         program = [] if chosen is None else [chosen]
-        # Behind `--` no word is taken for an option.
+        # click takes no word after `--` for an option.
         return super().parse_args(ctx, [*kept, "--", *program, *rest] if program or rest else kept)
 
 
@@ -77,7 +77,7 @@ def _is_short_with_value(word: str, options: dict[str, click.Option]) -> bool:
 
 
 class ProgramType(click.ParamType):
-    """The file of a program, which must exist unless `is_checked` is False, or a module."""
+    """A program: a module or a file. The file must exist, unless `is_checked` is False."""
 
     name = "program"
 
@@ -92,16 +92,19 @@ class ProgramType(click.ParamType):
 
 
 def absolute_program(program: str) -> str:
-    """The same program for a process in another directory."""
+    """Returns the program with an absolute path, for a process in another directory."""
     return program if program.startswith(MODULE_PREFIX) else os.path.abspath(program)
 
 
 def program_options(command: F) -> F:
-    """Adds what a program's jobs are started with; the command gets it as keywords, for `program_overrides`."""
+    """Adds the options for a program's jobs. The command gets them as keywords, for `program_overrides`."""
     for option in reversed(
         (
             click.option(
-                "-p", "--parallelism", type=click.IntRange(1, 32768), help="Parallelism of operators that set none."
+                "-p",
+                "--parallelism",
+                type=click.IntRange(1, 32768),
+                help="Parallelism of operators without one.",
             ),
             click.option(
                 "-s",
@@ -115,44 +118,48 @@ def program_options(command: F) -> F:
                 "--allowNonRestoredState",
                 "allow_non_restored_state",
                 is_flag=True,
-                help="Leave out state of operators that the program does not have any more.",
+                help="Skip state of operators that the program no longer has.",
             ),
             click.option(
                 "-cm",
                 "--claimMode",
                 "claim_mode",
                 type=click.Choice(["claim", "no_claim", "legacy"], case_sensitive=False),
-                help="Whose the savepoint is: `claim` the job's, which deletes it when it can; `no_claim` (the "
-                "default) yours.",
+                help="Owner of the savepoint. `claim`: the job, which deletes it when it can. `no_claim` (default): "
+                "you.",
             ),
-            # ProgramCommand takes these two; they stand here for the help.
-            click.option("-py", "--python", "py_file", metavar="FILE", help="The program, in place of PROGRAM."),
+            # ProgramCommand parses the next two itself. They are here for the help.
+            click.option("-py", "--python", "py_file", metavar="FILE", help="Run this file instead of PROGRAM."),
             click.option(
-                "-pym", "--pyModule", "py_module", metavar="MODULE", help="The program as a module, as in `python -m`."
+                "-pym", "--pyModule", "py_module", metavar="MODULE", help="Run this module, like `python -m`."
             ),
             click.option(
                 "-pyfs",
                 "--pyFiles",
                 "py_files",
                 metavar="PATHS",
-                help="Modules, packages and zip files to import from.",
+                help="Python files, packages and zip files to import from, separated by commas.",
             ),
             click.option(
                 "-pyarch",
                 "--pyArchives",
                 "py_archives",
                 metavar="PATHS",
-                help="Archives to unpack; each may end in #DIRECTORY.",
+                help="Archives to unpack, separated by commas; append #DIRECTORY to choose the target.",
             ),
             click.option(
                 "-pyreq",
                 "--pyRequirements",
                 "py_requirements",
                 metavar="PATH",
-                help="requirements.txt of packages to install; may end in #DIRECTORY with these packages.",
+                help="requirements.txt of packages to install; append #DIRECTORY to install from a local directory.",
             ),
             click.option(
-                "-pyexec", "--pyExecutable", "py_executable", metavar="PATH", help="The interpreter of functions."
+                "-pyexec",
+                "--pyExecutable",
+                "py_executable",
+                metavar="PATH",
+                help="Python interpreter of user functions.",
             ),
         )
     ):
@@ -161,10 +168,10 @@ def program_options(command: F) -> F:
 
 
 def program_overrides(settings: dict[str, Any]) -> dict[str, str | None]:
-    """The configuration that the options stand for. Raises: click.UsageError where they do not fit together."""
+    """Returns the configuration that the options stand for. Raises: click.UsageError if they contradict each other."""
     savepoint, parallelism, claim_mode = (settings[key] for key in ("savepoint_path", "parallelism", "claim_mode"))
     if savepoint is None and (settings["allow_non_restored_state"] or claim_mode is not None):
-        raise click.UsageError("-n and -cm say how a savepoint is restored: name it with -s PATH")
+        raise click.UsageError("-n and -cm need a savepoint to restore: name it with -s PATH")
     return {
         "parallelism.default": None if parallelism is None else str(parallelism),
         "execution.state-recovery.path": None if savepoint is None else absolute(savepoint),
@@ -178,10 +185,13 @@ def program_overrides(settings: dict[str, Any]) -> dict[str, str | None]:
 
 
 def run_program(program: str, verbose: bool) -> int:
-    """Run the program as a script; an error of its own is shown as Python would show it, from its own lines on.
+    """Runs the program as a script and returns its exit status.
+
+    The program's own errors are printed as Python prints them, without the frames of flinkpy.
 
     Args:
-        program: its file, or MODULE_PREFIX and the name of a module.
+        program: path of a file, or MODULE_PREFIX and the name of a module.
+        verbose: raise all errors instead.
     """
     from flinkpy.datastream.unexecuted_programs import forget_sinks
 
@@ -191,7 +201,7 @@ def run_program(program: str, verbose: bool) -> int:
         else:
             runpy.run_path(program, run_name="__main__")
     except (Exception, KeyboardInterrupt) as error:
-        forget_sinks()  # why it came to no execute() is told
+        forget_sinks()  # the error explains why execute() was not called
         if verbose or isinstance(error, (FlinkError, KeyboardInterrupt)):
             raise
         traceback.print_exception(from_program_on(error))
@@ -200,7 +210,7 @@ def run_program(program: str, verbose: bool) -> int:
 
 
 def from_program_on(error: Exception) -> Exception:
-    """The error with a traceback that begins with the lines of the program."""
+    """Returns the error with a traceback that begins in the program."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != _RUNPY:
         trace = trace.tb_next
@@ -210,24 +220,30 @@ def from_program_on(error: Exception) -> Exception:
 
 
 def _existing_module(program: str) -> str:
-    """Raises: UserError where it cannot be found; a package it is in is imported for that, as running it does."""
+    """Returns the name of the module.
+
+    It imports the packages that contain the module, as running it does.
+
+    Raises:
+        UserError: there is no such module.
+    """
     name = program.removeprefix(MODULE_PREFIX)
     try:
         is_there = importlib.util.find_spec(name) is not None
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # the module is there and imports another one that is not
+            raise  # the module exists, but a module that it imports does not
         is_there = False
     except ValueError:
         is_there = False
     if not is_there:
-        raise UserError(f"there is no module `{name}`, neither in {os.getcwd()} nor in -pyfs nor installed")
+        raise UserError(f"module `{name}` not found in {os.getcwd()}, in -pyfs or among the installed packages")
     return name
 
 
 @contextmanager
 def program_environment(configuration: Configuration, program: str, arguments: tuple[str, ...]) -> Iterator[None]:
-    """What a program sees when Python runs it as a script, and the configuration its environments start from."""
+    """Sets `sys.argv`, `sys.path` and the configuration for a program, as if Python ran it as a script."""
     from flinkpy.configuration import read_option
     from flinkpy.configuration.loading import CONFIG_DIR_VARIABLES, DYNAMIC_PROPERTIES_VARIABLE
     from flinkpy.configuration.python_options import PYTHON_FILES
@@ -239,10 +255,10 @@ def program_environment(configuration: Configuration, program: str, arguments: t
     os.environ[DYNAMIC_PROPERTIES_VARIABLE] = "\n".join(lines)
     sys.argv = [program, *arguments]
     for path in reversed((read_option(configuration, PYTHON_FILES) or "").split(",")):
-        if path.strip():  # the program imports them too
+        if path.strip():  # the program can import them, too
             file = os.path.abspath(path.strip())
             sys.path.insert(0, os.path.dirname(file) if file.endswith(".py") else file)
-    # As Python does: the directory of a script, the present one for a module.
+    # Like Python: the directory of a script, or the current directory for a module.
     sys.path.insert(0, os.getcwd() if program.startswith(MODULE_PREFIX) else os.path.dirname(os.path.abspath(program)))
     try:
         yield

@@ -1,7 +1,7 @@
-"""What a person sees while a job runs: its status and what every vertex has done so far.
+"""Shows the progress of a running job: its status and the work of each vertex so far.
 
-On a terminal a table that is redrawn; anywhere else one line per change of status. Either way one line for every
-restart, with its cause, and one where the job waits for slots.
+A terminal shows a table that is redrawn. Other outputs get one line per change of status. Both get a line for each
+restart, with its cause, and a line when the job waits for slots.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class TerminalProgress:
-    """Redraws a table of the job's vertices on standard error, so that standard output stays the program's.
+    """Redraws a table of the job's vertices on standard error. Standard output belongs to the program.
 
-    The job's id comes first, where no width of a terminal cuts it off.
+    The id of the job comes first, so that a narrow terminal does not cut it off.
     """
 
     def __init__(self, job_id: str, name: str) -> None:
@@ -46,7 +46,7 @@ class TerminalProgress:
         self._live.update(self._display(details), refresh=True)
 
     def on_notice(self, text: str) -> None:
-        """Above the table, where it stays."""
+        """Prints a line above the table, where it stays."""
         line = f"{self._job_id} {text}"
         if self._live is None:
             click.echo(line, err=True)
@@ -89,7 +89,7 @@ def _numbers(vertex: job_pb2.VertexDetails) -> list[str]:
 
 
 class LineProgress:
-    """A line on standard error whenever the job's status changes, it restarts, or something holds it up."""
+    """Prints a line on standard error when the status of the job changes, when it restarts, or when it waits."""
 
     def __init__(self, job_id: str, name: str) -> None:
         self._title = f"{name} ({job_id})"
@@ -116,10 +116,10 @@ class LineProgress:
 
 
 def show_submitted(job_id: str, name: str) -> None:
-    """Say what other commands call the job, and where its functions' output goes."""
-    click.echo(f"{name} ({job_id}): submitted; its functions' output: flinkpy logs {job_id}", err=True)
+    """Prints the id of the job and the command that shows the output of its functions."""
+    click.echo(f"{name} ({job_id}): submitted; `flinkpy logs {job_id}` shows the output of its functions", err=True)
 
 
 def terminal_observer(job_id: str, name: str) -> TerminalProgress | LineProgress:
-    """The display for one job that suits where standard error goes."""
+    """Returns a display for one job: a table if standard error is a terminal, else lines."""
     return (TerminalProgress if sys.stderr.isatty() else LineProgress)(job_id, name)

@@ -1,7 +1,7 @@
-"""What `flinkpy cluster` remembers between its calls: which processes make up the cluster of this user on this host.
+"""RunDirectory: the record of the processes that make up this user's cluster on this host.
 
-One file, `cluster.json`, written whole after all processes serve and removed after all have ended; a lock file keeps
-two calls from acting at the same time.
+The record is one file, `cluster.json`. It is written when all services are ready and removed after all have ended. A
+lock file keeps two `flinkpy cluster` commands from acting at the same time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flinkpy.configuration.run_directory import run_directory
 
 @dataclass(frozen=True, slots=True)
 class RecordedProcess:
-    """One service of the cluster, as it was when it became ready."""
+    """One service of the cluster at the time it became ready."""
 
     name: str
     pid: int
@@ -40,13 +40,13 @@ class RecordedProcess:
 class RecordedCluster:
     dispatcher_address: str
     resource_manager_address: str
-    #: The file of its secret, for the clients of this user.
+    #: Path of the file with the cluster's secret, for this user's clients.
     secret_file: str
     processes: tuple[RecordedProcess, ...]
 
     @property
     def alive(self) -> list[RecordedProcess]:
-        """Those that run still; a pid that was given to another process does not count."""
+        """The processes that still run. A reused process id does not count."""
         return [process for process in self.processes if process.identity.is_alive]
 
 
@@ -70,7 +70,12 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Only one `flinkpy cluster` call at a time acts on this directory. Raises: ExternalError when one is."""
+        """Holds the directory's lock, so that only one `flinkpy cluster` command acts on it.
+
+        Raises:
+            ExternalError: another command holds the lock.
+            UserError: the directory cannot be used.
+        """
         try:
             make_private_directory(self.path)
             lock = open(self.path / "lock", "w", encoding="utf-8")  # noqa: SIM115 - closed below
@@ -80,13 +85,15 @@ class RunDirectory:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise ExternalError(f"another `flinkpy cluster` command is at work in {self.path}") from None
+                raise ExternalError(f"another `flinkpy cluster` command is running for {self.path}") from None
             yield
 
     def read(self) -> RecordedCluster | None:
-        """Returns the recorded cluster, whether its processes run or not; None where there is none.
+        """Returns the recorded cluster, or None if there is no record. Its processes may have ended.
 
-        Raises: PrivateDirectoryError where another user wrote the record: clients show their token at its addresses.
+        Raises:
+            PrivateDirectoryError: the directory belongs to another user. Clients send their token to the recorded
+                addresses, so the record must be trusted.
         """
         check_owner(self.path)
         try:
@@ -107,6 +114,6 @@ class RunDirectory:
         unfinished.replace(self.path / "cluster.json")
 
     def clear(self) -> None:
-        """Forget the cluster and remove its temporary files; its logs stay."""
+        """Removes the record and the temporary files of the cluster. Its logs stay."""
         shutil.rmtree(self.temporary_dir, ignore_errors=True)
         (self.path / "cluster.json").unlink(missing_ok=True)

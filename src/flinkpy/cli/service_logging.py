@@ -1,11 +1,11 @@
-"""Sets up the log of a service process: which records are written, how, and how many of them.
+"""Sets up the log of a service process: levels, format and rate limits.
 
-User functions run in the same processes as flinkpy, so the two have levels of their own: a program with an embedded
-cluster shows the warnings of its functions without showing what the services say about themselves.
+User functions run in the same processes as flinkpy, so each has a level of its own: a program with an embedded
+cluster shows the warnings of its functions without those of the services.
 
-What callers and user functions have sent is part of many records. So no record can look like another one: control
-characters are escaped, and every line after a record's first begins with a mark. And no caller can bury the log: what
-one place in flinkpy warns of again and again is counted, not written.
+Many records contain text from callers and user functions. To prevent forged records, control characters are escaped,
+and each line of a record after its first begins with a mark. To prevent floods, repeated warnings from one place in
+flinkpy are counted and not written.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ _FORMAT = "%(asctime)s %(levelname)-5s [%(threadName)s] %(name)s - %(message)s"
 #: Loggers of flinkpy itself and of the libraries that only flinkpy uses.
 RUNTIME_LOGGERS = ("flinkpy", "grpc", "kazoo")
 
-#: Longest record: an error's message and its traceback.
+#: Longest record: the message of an error and its traceback.
 MAX_RECORD_CHARS = MAX_MESSAGE_CHARS + MAX_TRACEBACK_CHARS
 
-#: Begins each further line of a record, so that only a record's own first line begins with a time.
+#: Begins each further line of a record, so that only the first line of a record begins with a time.
 CONTINUATION_MARK = "  | "
 
-#: Warnings of one place in flinkpy that are written at once, and a second afterwards. Each subtask of a large job may
-#: fail at the same time; thousands of warnings alike tell no more than these and their number.
+#: Number of warnings that one place in flinkpy may write in a burst, and per second after it. All subtasks of a large
+#: job may fail at once; thousands of equal warnings say no more than these and their number.
 SITE_BURST = 200
 SITE_RECORDS_PER_S = 2.0
 
-#: A burst may hold this many seconds' worth of records, so that a traceback logged per subtask at start is whole.
+#: Seconds of records that a burst may hold, so that tracebacks logged by each subtask at the start are complete.
 _BURST_S = 5.0
-#: How often it is told how many warnings of one place were left out.
+#: Interval of the reports on how many warnings of one place were dropped.
 _REPORT_INTERVAL_S = 10.0
 
 
 def configure_logging(configuration: Configuration, stream: TextIO | None = None) -> None:
-    """Log to standard error as `env.log.level`, `env.log.runtime-level` and `env.log.rate-limit` say.
+    """Logs to standard error by `env.log.level`, `env.log.runtime-level` and `env.log.rate-limit`.
 
-    Warnings of Python's `warnings` module are logged too, by the logger `py.warnings`.
+    The logger `py.warnings` also logs the warnings of Python's `warnings` module.
     """
     from flinkpy.configuration import core_options, read_option
 
@@ -70,10 +70,7 @@ def _numeric(level: str) -> int:
 
 
 class BoundedFormatter(logging.Formatter):
-    """Formats log records as valid text of a bounded size, which cannot pass for another record or act on a terminal.
-
-    What callers send and users' functions raise is part of records, with its traceback.
-    """
+    """Formats a record as text of bounded size that cannot look like another record or act on a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = bounded_text(escaped(super().format(record)), MAX_RECORD_CHARS)
@@ -84,13 +81,13 @@ class BoundedFormatter(logging.Formatter):
 
 
 class RateLimitedHandler(logging.StreamHandler[TextIO]):
-    """Writes at most `per_second` records of user functions a second on average and says how many it left out.
+    """Writes at most `per_second` records of user functions per second on average, and reports how many it dropped.
 
-    A function that logs per record would otherwise bury a terminal and cost more than the job does. A token bucket:
-    bursts of a few seconds' worth pass whole. 0 is no limit.
+    A function that logs per record would otherwise flood a terminal and cost more than the job. A token bucket lets
+    bursts of a few seconds pass whole. 0 means no limit.
 
-    Records of flinkpy itself below WARNING are never left out, because no caller can bring them about at will. Each
-    place that warns has a bucket of its own.
+    Records of flinkpy below WARNING are never dropped, because callers cannot cause them at will. Each place in
+    flinkpy that warns has a bucket of its own.
 
     Thread: any; `logging` holds the handler's lock around `emit`.
     """
@@ -100,7 +97,7 @@ class RateLimitedHandler(logging.StreamHandler[TextIO]):
         self._per_second = per_second
         self._clock = clock
         self._functions = _Bucket(per_second, per_second * _BURST_S, clock())
-        #: By the place in flinkpy's code, so there are no more of them than such places.
+        #: One bucket per place in flinkpy's code, so their number is bounded.
         self._sites: dict[tuple[str, int], _Bucket] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -109,7 +106,7 @@ class RateLimitedHandler(logging.StreamHandler[TextIO]):
                 return
         elif self._per_second > 0 and not self._functions.take(self._clock()):
             return
-        self._tell_left_out()
+        self._report_dropped()
         super().emit(record)
 
     def _site_of(self, record: logging.LogRecord) -> _Bucket:
@@ -120,43 +117,44 @@ class RateLimitedHandler(logging.StreamHandler[TextIO]):
         return bucket
 
     def close(self) -> None:
-        """Say what has been left out since the last record."""
+        """Reports the records that were dropped since the last report."""
         self.acquire()
         try:
-            self._tell_left_out(is_end=True)
+            self._report_dropped(is_end=True)
         finally:
             self.release()
         super().close()
 
-    def _tell_left_out(self, *, is_end: bool = False) -> None:
-        count = self._functions.left_out
+    def _report_dropped(self, *, is_end: bool = False) -> None:
+        count = self._functions.dropped
         if count:
-            self._functions.left_out = 0
-            self._tell(
-                f"%d log records were left out: more than env.log.rate-limit ({self._per_second}) a second", count
+            self._functions.dropped = 0
+            self._report(
+                f"%d log records were dropped: more than env.log.rate-limit ({self._per_second}) per second", count
             )
         now_s = self._clock()
         for (_, line), site in self._sites.items():
-            if site.left_out and (is_end or now_s >= site.next_report_s):
-                count, site.left_out = site.left_out, 0
+            if site.dropped and (is_end or now_s >= site.next_report_s):
+                count, site.dropped = site.dropped, 0
                 site.next_report_s = now_s + _REPORT_INTERVAL_S
-                self._tell(f"%d records like those of {site.name} (line {line}) were left out", count)
+                self._report(f"%d more records from {site.name} (line {line}) were dropped", count)
 
-    def _tell(self, text: str, count: int) -> None:
+    def _report(self, text: str, count: int) -> None:
         super().emit(logging.LogRecord("flinkpy.logging", logging.WARNING, __file__, 0, text, (count,), None))
 
 
 class _Bucket:
-    """A token bucket, and how many records found it empty.
+    """A token bucket that counts the records it had no token for.
 
     Attributes:
-        name: of the logger.
-        next_report_s: when the number may be told again.
+        name: name of the logger.
+        dropped: records that got no token since the last report.
+        next_report_s: earliest time of the next report.
     """
 
     def __init__(self, per_second: float, burst: float, now_s: float, name: str = "") -> None:
         self.name = name
-        self.left_out = 0
+        self.dropped = 0
         self.next_report_s = 0.0
         self._per_second = per_second
         self._burst = burst
@@ -167,7 +165,7 @@ class _Bucket:
         self._tokens = min(self._burst, self._tokens + (now_s - self._refilled_s) * self._per_second)
         self._refilled_s = now_s
         if self._tokens < 1:
-            self.left_out += 1
+            self.dropped += 1
             return False
         self._tokens -= 1
         return True

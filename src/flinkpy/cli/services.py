@@ -1,4 +1,4 @@
-"""The service verbs: each runs one service in this process until SIGTERM or SIGINT.
+"""`flinkpy dispatcher | resourcemanager | taskexecutor | jobmaster`: each runs one service until SIGTERM or SIGINT.
 
 Command-line options are short forms of configuration keys, so that a service has one source of settings.
 """
@@ -25,12 +25,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def service_options(command: F) -> F:
-    """Adds what every service has: --host, --port, --ready-file, --insecure, and the options of the configuration."""
+    """Adds the options of every service: --host, --port, --ready-file, --insecure and those of the configuration."""
     for option in (
-        click.option("--host", "--bind-address", "host", help="Address to bind; loopback where not given."),
-        click.option("--port", type=click.IntRange(0, 65535), help="Port to bind; 0 takes any free one."),
-        click.option("--ready-file", help="File to write the address to once the service answers."),
-        click.option("--insecure", is_flag=True, help="Bind addresses that others reach without TLS, all the same."),
+        click.option("--host", "--bind-address", "host", help="Address to bind. Default: loopback."),
+        click.option("--port", type=click.IntRange(0, 65535), help="Port to bind; 0 means any free port."),
+        click.option("--ready-file", help="File to write the address to when the service is ready."),
+        click.option("--insecure", is_flag=True, help="Allow addresses that other hosts can reach without TLS."),
     ):
         command = option(command)
     return configuration_options(command)
@@ -53,11 +53,11 @@ def _host_and_port(address: str | None, option: str) -> tuple[str | None, str | 
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Import what a service needs without looking for garbage, and leave it alone for good.
+    """Turns garbage collection off while a service imports its modules, and exempts them from collection for good.
 
-    Modules live as long as the process: looking at them takes a fifth of the time to start and end a process.
+    Modules live as long as the process. Collecting over them takes a fifth of the time to start and end a process.
     """
-    # gRPC's core writes past our log, a line for each bad header of anybody who can connect, with what he has sent.
+    # gRPC's core does not use our log: it prints a line, with the client's data, for each malformed header it receives.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     gc.disable()
     try:
@@ -74,11 +74,12 @@ def serve(
     warns_of_keys: bool = True,
     runs_functions: bool = False,
 ) -> int:
-    """Run a service until it ends; returns its exit status.
+    """Runs a service until it ends and returns its exit status.
 
     Args:
-        runs_functions: of users, whose files are not the service's to restrict.
-        warns_of_keys: False where the process that started this one has the same configuration and has logged them.
+        warns_of_keys: log warnings about configuration keys. False if the parent process has the same configuration
+            and has logged them.
+        runs_functions: the service runs user functions. The permissions of files they create are not restricted.
     """
     from flinkpy.cli.service_logging import configure_logging
     from flinkpy.common.file_permissions import restrict_files
@@ -91,10 +92,10 @@ def serve(
     configure_logging(configuration)
     if warns_of_keys:
         warn_of_keys(configuration)
-    # That of a client, which user code in this process has no business with.
+    # A client's token must not reach user code in this process.
     os.environ.pop(TOKEN_VARIABLE, None)
-    # flinkpy.rpc turns every error of a call into a status and logs what is unexpected; what gRPC itself has to say is
-    # that calls were canceled because this process or its caller is ending.
+    # flinkpy.rpc turns every error of a call into a status and logs the unexpected ones. gRPC itself only adds
+    # messages about calls that were canceled because this process or its caller is ending.
     logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
     return asyncio.run(service)
 
@@ -102,7 +103,7 @@ def serve(
 def dispatcher_overrides(
     host: str | None, port: int | None, insecure: bool, resourcemanager: str | None
 ) -> dict[str, str | None]:
-    """What the options of a process that has a Dispatcher in it stand for."""
+    """Returns the configuration keys and values for the options of a process that runs a Dispatcher."""
     manager_host, manager_port = _host_and_port(resourcemanager, "--resourcemanager")
     return {
         "jobmanager.bind-host": host,
@@ -114,7 +115,10 @@ def dispatcher_overrides(
 
 
 def job_master_template() -> ProcessTemplate | None:
-    """What JobMaster processes are forked from; None where that is not possible. Before anything is served."""
+    """Starts the process that JobMaster processes are forked from. Returns None if this system cannot fork them.
+
+    Call it before the service opens a port or starts a thread.
+    """
     from flinkpy.common.process_template import start_template
 
     return start_template("jobmaster-template", _import_job_master, _run_command)
@@ -127,7 +131,7 @@ def _import_job_master() -> None:
 
 
 def _run_command(command: list[str]) -> None:
-    """`python -m flinkpy.cli.main VERB ...` in this process, which ends with it."""
+    """Runs the command `python -m flinkpy.cli.main VERB ...` in this process, then exits."""
     from flinkpy.cli.main import main
 
     main(command[command.index(main.__module__) + 1 :])
@@ -135,7 +139,7 @@ def _run_command(command: list[str]) -> None:
 
 @click.command()
 @service_options
-@click.option("--resourcemanager", metavar="HOST:PORT", help="Where the ResourceManager is reached.")
+@click.option("--resourcemanager", metavar="HOST:PORT", help="Address of the ResourceManager.")
 def dispatcher(
     host: str | None,
     port: int | None,
@@ -146,7 +150,7 @@ def dispatcher(
     properties: tuple[str, ...],
     verbose: bool,
 ) -> int:
-    """Run a Dispatcher process: takes jobs from clients and starts a JobMaster process for each."""
+    """Run a Dispatcher process. It accepts jobs from clients and starts a JobMaster process for each."""
     overrides = dispatcher_overrides(host, port, insecure, resourcemanager)
     configuration = load_valid_configuration(config_dir, properties, overrides)
     with importing():
@@ -167,7 +171,7 @@ def resourcemanager(
     properties: tuple[str, ...],
     verbose: bool,
 ) -> int:
-    """Run a ResourceManager process: knows the TaskExecutors and gives their slots to jobs."""
+    """Run a ResourceManager process. It assigns the slots of TaskExecutors to jobs."""
     configuration = load_valid_configuration(
         config_dir,
         properties,
@@ -185,9 +189,9 @@ def resourcemanager(
 
 @click.command()
 @service_options
-@click.option("--data-port", type=click.IntRange(0, 65535), help="Port of the data plane; 0 takes any free one.")
-@click.option("--resourcemanager", metavar="HOST:PORT", help="Where the ResourceManager is reached.")
-@click.option("--slots", type=click.IntRange(1), help="Slots of this process.")
+@click.option("--data-port", type=click.IntRange(0, 65535), help="Port for data between tasks; 0 means any free port.")
+@click.option("--resourcemanager", metavar="HOST:PORT", help="Address of the ResourceManager.")
+@click.option("--slots", type=click.IntRange(1), help="Number of task slots of this process.")
 def taskexecutor(
     host: str | None,
     port: int | None,
@@ -200,7 +204,7 @@ def taskexecutor(
     properties: tuple[str, ...],
     verbose: bool,
 ) -> int:
-    """Run a TaskExecutor process: executes the tasks of jobs in its slots."""
+    """Run a TaskExecutor process. It executes the tasks of jobs in its slots."""
     manager_host, manager_port = _host_and_port(resourcemanager, "--resourcemanager")
     configuration = load_valid_configuration(
         config_dir,
@@ -223,8 +227,14 @@ def taskexecutor(
 
 @click.command()
 @service_options
-@click.option("--dispatcher", "dispatcher_address", metavar="HOST:PORT", required=True, help="The Dispatcher to serve.")
-@click.option("--job-id", help="The job this process is started for; without it, it waits for any.")
+@click.option(
+    "--dispatcher",
+    "dispatcher_address",
+    metavar="HOST:PORT",
+    required=True,
+    help="Address of the Dispatcher.",
+)
+@click.option("--job-id", help="Id of the job. Default: wait for an assignment.")
 def jobmaster(
     host: str | None,
     port: int | None,
@@ -236,7 +246,7 @@ def jobmaster(
     properties: tuple[str, ...],
     verbose: bool,
 ) -> int:
-    """Run a JobMaster process: schedules the tasks of one job and watches over them."""
+    """Run a JobMaster process. It schedules the tasks of one job and handles their failures."""
     split_address(dispatcher_address, "--dispatcher")
     configuration = load_valid_configuration(
         config_dir,

@@ -1,4 +1,4 @@
-"""Tables for people: aligned columns on a terminal, tab-separated lines for a pipe."""
+"""Prints tables: aligned columns on a terminal, tab-separated lines elsewhere. Formats numbers for people."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from flinkpy.common.printable import escaped_line
 def print_table(
     headers: list[str], rows: list[list[str]], right: tuple[int, ...] = (), whole: tuple[int, ...] = ()
 ) -> None:
-    """Print `rows` under `headers`. What is not printable in a cell, e.g. in the name of a job, is escaped.
+    """Prints `rows` under `headers`. Unprintable characters, e.g. in the name of a job, are escaped.
 
-    Columns in `right` are right-aligned; those in `whole` are never wrapped, so that what stands there can be copied.
+    Args:
+        right: positions of columns that are right-aligned.
+        whole: positions of columns that are never wrapped, so that their cells can be copied.
     """
     rows = [[escaped_line(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
@@ -31,17 +33,17 @@ def print_table(
             header, justify="right" if position in right else "left", overflow="fold", no_wrap=position in whole
         )
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # as text, in which brackets are no markup
+        table.add_row(*(Text(cell) for cell in row))  # Text, because rich reads brackets in a string as markup
     Console().print(table)
 
 
 def format_count(count: int) -> str:
-    """`1,234,567`."""
+    """Formats a count, e.g. `1,234,567`."""
     return f"{count:,}"
 
 
 def format_bytes(size_bytes: int) -> str:
-    """`1.5 MB`, in steps of 1024."""
+    """Formats a size in units of 1024, e.g. `1.5 MB`."""
     size = float(size_bytes)
     for unit in ("B", "KB", "MB", "GB"):
         if size < 1024:
@@ -51,7 +53,7 @@ def format_bytes(size_bytes: int) -> str:
 
 
 def format_timestamp(milliseconds: int) -> str:
-    """Local time to the second; `-` for none."""
+    """Formats a timestamp as local time to the second; `-` for none."""
     import datetime
 
     if milliseconds <= 0:
@@ -60,7 +62,7 @@ def format_timestamp(milliseconds: int) -> str:
 
 
 def format_duration_ms(milliseconds: int) -> str:
-    """`340 ms`, `12.3 s`, `2 m 05 s`, `3 h 07 m`."""
+    """Formats a duration, e.g. `340 ms`, `12.3 s`, `2 m 05 s` or `3 h 07 m`."""
     if milliseconds < 1000:
         return f"{milliseconds} ms"
     seconds = milliseconds / 1000

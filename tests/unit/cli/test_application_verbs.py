@@ -1,4 +1,4 @@
-"""`flinkpy run-application | standalone-job | run -t`: what they refuse before anything is started."""
+"""`flinkpy run-application | standalone-job | run -t` refuse wrong targets before they start anything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flinkpy.cli.main import EXIT_USER_ERROR, run
         (("run-application", "-n", __file__), "name it with -s PATH"),
     ],
 )
-def test_what_cannot_be_an_application_is_refused_by_name(
+def test_an_unsupported_target_is_refused_by_name(
     arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(list(arguments)) == EXIT_USER_ERROR

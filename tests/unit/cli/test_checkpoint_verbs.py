@@ -1,4 +1,4 @@
-"""The verbs about state, against a client that answers without a cluster."""
+"""Runs the verbs for checkpoints and savepoints against a fake client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JOB = "a" * 32
 
 
 class FakeClient:
-    """A ClusterClient: records calls; `error` is raised by the next one."""
+    """A ClusterClient that records its calls. The next call raises `error`, if set."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -77,7 +77,7 @@ def test_a_savepoint_prints_its_path_and_nothing_else(client: FakeClient, capsys
     assert client.calls == [("savepoint", JOB, "s3://bucket/s", False)]
 
 
-def test_a_relative_directory_is_meant_from_here(client: FakeClient) -> None:
+def test_a_relative_directory_is_resolved_against_the_current_one(client: FakeClient) -> None:
     assert main.run(["savepoint", JOB, "here", "-type", "native"]) == 0
     assert main.run(["stop", JOB, "-p", "./there"]) == 0
     assert main.run(["savepoint", "-d", "here/x"]) == 0
@@ -96,7 +96,7 @@ def test_without_a_directory_the_cluster_decides(client: FakeClient, capsys: pyt
     assert "/default/savepoint" in capsys.readouterr().out
 
 
-def test_stop_waits_for_the_end_and_says_how_it_came(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stop_waits_for_the_end_and_prints_the_status(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["stop", JOB, "--drain", "--savepointPath", "/s", "--type", "NATIVE"]) == 0
     assert client.calls == [("stop", JOB, "/s", True, True)]
     assert f"Job {JOB}: FINISHED." in capsys.readouterr().err
@@ -116,7 +116,7 @@ def test_a_checkpoint_may_be_full(client: FakeClient, capsys: pytest.CaptureFixt
     ("arguments", "message"),
     [
         (["savepoint"], "name the job"),
-        (["savepoint", JOB, "-d", "/s"], "by its path alone"),
+        (["savepoint", JOB, "-d", "/s"], "takes only the path"),
         (["savepoint", JOB, "-type", "odd"], "'odd' is not one of"),
         (["stop"], "Missing argument 'JOB'"),
         (["run", "-n", __file__], "name it with -s PATH"),
@@ -124,7 +124,7 @@ def test_a_checkpoint_may_be_full(client: FakeClient, capsys: pytest.CaptureFixt
         (["run", "-s", "/s", "-cm", "steal", __file__], "'steal' is not one of"),
     ],
 )
-def test_wrong_usage_is_told_before_the_cluster_is_asked(
+def test_wrong_usage_is_refused_before_the_cluster_is_called(
     client: FakeClient, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert main.run(arguments) == 2
@@ -199,12 +199,12 @@ def test_statistics_are_a_table(client: FakeClient, capsys: pytest.CaptureFixtur
     assert completed[4:] == ["340 ms", "2.0 KB", "0 B", "0 B", "4/4", "/c/chk-3 (discarded)"]
 
 
-def test_no_checkpoints_are_a_line(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_without_checkpoints_prints_one_line(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["checkpoints", JOB]) == 0
     assert capsys.readouterr().out.startswith("0 checkpoints: 0 completed")
 
 
-def test_run_hands_the_savepoint_to_the_program(
+def test_run_passes_the_savepoint_to_the_program(
     client: FakeClient, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     program = tmp_path / "program.py"

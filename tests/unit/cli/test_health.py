@@ -1,4 +1,4 @@
-"""`flinkpy health` without anybody to ask: what it refuses, and which address it would ask."""
+"""`flinkpy health` without a cluster: usage errors, and the address it would call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def _nothing_of_this_user(monkeypatch: pytest.MonkeyPatch) -> None:
         (["dispatcher", "127.0.0.1:1", "--timeout", "0"], "--timeout"),
     ],
 )
-def test_what_cannot_be_asked_is_told(capsys: pytest.CaptureFixture[str], arguments: list[str], told: str) -> None:
+def test_an_address_that_is_not_configured_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
     assert main.run(["health", *arguments]) == 2
     assert told in capsys.readouterr().err
 
@@ -42,14 +44,16 @@ def test_what_cannot_be_asked_is_told(capsys: pytest.CaptureFixture[str], argume
         ("taskexecutor", {"taskmanager.host": "two", "taskmanager.rpc.port": "6122"}, "two:6122"),
     ],
 )
-def test_the_configuration_says_where_a_service_is(service: str, properties: dict[str, str], address: str) -> None:
+def test_the_default_address_comes_from_the_configuration(
+    service: str, properties: dict[str, str], address: str
+) -> None:
     assert _configured_address(service, Configuration.from_dict(properties)) == address
 
 
-def test_several_dispatchers_are_not_one_address() -> None:
+def test_several_configured_dispatchers_are_a_usage_error() -> None:
     with pytest.raises(click.UsageError, match="HOST:PORT"):
         _configured_address("dispatcher", Configuration.from_dict({"jobmanager.rpc.address": "one:1,two:2"}))
 
 
-def test_who_stands_by_is_ready() -> None:
+def test_a_standby_service_is_ready() -> None:
     assert [state for state in Health if state.is_ready] == [Health.SERVING, Health.STANDING_BY]

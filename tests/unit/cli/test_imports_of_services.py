@@ -1,4 +1,4 @@
-"""What a process loads before it has anything to do decides how long its start takes, and whether it can be forked."""
+"""The imports of a process decide how long its start takes and if it can be forked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import json, os, sys
 import {modules}
 print(json.dumps([sorted(sys.modules), len(os.listdir("/proc/self/task"))]))
 """
-#: Loaded where they are used.
+#: Libraries that are imported on use.
 _HEAVY = {"aiokafka", "cryptography", "fastavro", "kazoo", "numba", "pandas", "pyspark", "rocksdict", "sqlalchemy"}
 _ARROW = {"numpy", "pyarrow"}
 
@@ -32,7 +32,7 @@ def test_a_control_service_loads_no_heavy_library_and_starts_no_thread(service: 
     assert threads == 1, "a JobMaster is forked from a process that has loaded these: that must have one thread"
 
 
-def test_a_task_executor_loads_of_the_heavy_libraries_only_arrow() -> None:
+def test_a_task_executor_loads_no_heavy_library_but_arrow() -> None:
     names, _ = _loaded("flinkpy.cli.services, flinkpy.taskexecutor.entrypoint")
     assert names & (_HEAVY | {"pyarrow.dataset", "pyarrow.parquet"}) == set()
 

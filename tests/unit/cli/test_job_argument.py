@@ -1,4 +1,4 @@
-"""A job may be named by its id, the beginning of it, or its name."""
+"""The argument JOB is an id, the beginning of an id, or a name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from flinkpy._proto import common_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
-from flinkpy.cli.job_argument import find_job
+from flinkpy.cli.jobs import find_job
 from flinkpy.common.errors import JobNotFoundError, UserError
 
 WORDS = "ab" + "0" * 30
@@ -16,7 +16,7 @@ OTHER = "ac" + "1" * 30
 
 
 class Client:
-    """Lists jobs: (id, name, status)."""
+    """A client whose jobs are given as (id, name, status)."""
 
     def __init__(self, *jobs: tuple[str, str, int]) -> None:
         self._jobs = jobs
@@ -30,33 +30,33 @@ def find(text: str, *jobs: tuple[str, str, int]) -> str:
     return find_job(client, text)
 
 
-def test_a_whole_id_is_taken_without_asking_the_cluster() -> None:
+def test_a_whole_id_is_used_without_a_call_to_the_cluster() -> None:
     client: Any = None
     assert find_job(client, WORDS) == WORDS
 
 
-def test_a_unique_beginning_and_a_name_stand_for_a_job() -> None:
+def test_a_job_is_found_by_the_unique_beginning_of_its_id_or_by_its_name() -> None:
     jobs = ((WORDS, "words", common_pb2.RUNNING), (OTHER, "other", common_pb2.RUNNING))
     assert find("ab", *jobs) == WORDS
     assert find("other", *jobs) == OTHER
 
 
-def test_a_name_goes_before_the_beginning_of_an_id() -> None:
+def test_a_name_takes_precedence_over_the_beginning_of_an_id() -> None:
     assert find("ab", (WORDS, "x", common_pb2.RUNNING), (OTHER, "ab", common_pb2.RUNNING)) == OTHER
 
 
-def test_of_several_jobs_of_a_name_the_one_that_runs_is_meant() -> None:
+def test_the_running_job_is_chosen_among_jobs_of_one_name() -> None:
     assert find("w", (WORDS, "w", common_pb2.FINISHED), (OTHER, "w", common_pb2.RUNNING)) == OTHER
 
 
 @pytest.mark.parametrize("status", [common_pb2.RUNNING, common_pb2.FINISHED])
-def test_what_stands_for_several_jobs_is_refused_with_their_ids(status: int) -> None:
+def test_an_ambiguous_argument_is_refused_with_the_ids_it_matches(status: int) -> None:
     with pytest.raises(UserError, match="several jobs") as caught:
         find("a", (WORDS, "x", status), (OTHER, "y", status))
     assert WORDS in str(caught.value) and OTHER in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["nosuch", "", "ff"])
-def test_what_stands_for_no_job_is_an_error_that_names_it(text: str) -> None:
+def test_an_unknown_job_is_an_error_that_names_it(text: str) -> None:
     with pytest.raises(JobNotFoundError, match=f"`{text}`"):
         find(text, (WORDS, "words", common_pb2.RUNNING))

@@ -22,7 +22,7 @@ EXPECTED = [
 
 @pytest.fixture(autouse=True)
 def _permissions_of_files_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A service restricts those of its process, which is the tests' here."""
+    """Restores the umask, because a service restricts that of its process: here, of the tests."""
     monkeypatch.setenv("FLINKPY_UMASK_OF_USER", "022")
     monkeypatch.setattr("flinkpy.common.file_permissions._mask", 0)
     old = os.umask(0o022)
@@ -43,23 +43,23 @@ async def ended() -> int:
     return 0
 
 
-def test_service_names_them_in_its_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_service_logs_notices_about_keys(caplog: pytest.LogCaptureFixture) -> None:
     configuration = Configuration.from_dict({"state.backend": "hashmap", "rest.port": "8081"})
 
     assert serve(ended(), configuration) == 0
     assert messages(caplog) == EXPECTED
 
 
-def test_process_that_another_service_started_does_not_repeat_them(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_process_started_by_a_service_does_not_repeat_the_notices(caplog: pytest.LogCaptureFixture) -> None:
     serve(ended(), Configuration.from_dict({"state.backend": "hashmap"}), warns_of_keys=False)
     assert messages(caplog) == []
 
 
-def test_cluster_start_names_them(
+def test_cluster_start_prints_notices_about_keys(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     class Stop(Exception):
-        """Ends the command where it would start processes."""
+        """Ends the command before it starts processes."""
 
     def start(*_: object) -> None:
         raise Stop

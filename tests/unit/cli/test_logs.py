@@ -1,4 +1,4 @@
-"""How the logs of several processes are shown."""
+"""LogView shows the logs of several processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def chunk(resource_id: str, data: bytes, position: int, end: int | None = None) 
     )
 
 
-def test_lines_are_whole_and_say_which_process_wrote_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_whole_lines_are_shown_under_the_name_of_their_process(capsys: pytest.CaptureFixture[str]) -> None:
     view = LogView(is_terminal=False)
     view.take(pb.JobLogs(chunks=[chunk("te-1", b"a\nb", 3), chunk("te-2", b"x\n", 2)]))
     view.take(pb.JobLogs(chunks=[chunk("te-1", b"c\n", 5), chunk("te-2", b"", 2)]))
@@ -29,14 +29,14 @@ def test_lines_are_whole_and_say_which_process_wrote_them(capsys: pytest.Capture
     assert view.positions == {"te-1": 5, "te-2": 2}
 
 
-def test_one_process_needs_no_heading_and_its_last_line_no_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_log_has_no_heading_and_may_lack_a_final_newline(capsys: pytest.CaptureFixture[str]) -> None:
     view = LogView(is_terminal=False)
     view.take(pb.JobLogs(chunks=[chunk("te-1", b"a\nno end", 8)]))
     view.finish()
     assert capsys.readouterr().out == "a\nno end\n"
 
 
-def test_more_is_asked_for_at_once_where_a_log_has_more() -> None:
+def test_an_unfinished_log_is_read_again_at_once() -> None:
     view = LogView(is_terminal=False)
     view.take(pb.JobLogs(chunks=[chunk("te-1", b"a\n", 2, end=100)]))
     assert view.is_behind
@@ -44,13 +44,13 @@ def test_more_is_asked_for_at_once_where_a_log_has_more() -> None:
     assert not view.is_behind, "one that gives nothing is not asked for ever"
 
 
-def test_an_endless_line_is_not_kept_back(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_very_long_line_is_shown_in_pieces(capsys: pytest.CaptureFixture[str]) -> None:
     view = LogView(is_terminal=False)
     view.take(pb.JobLogs(chunks=[chunk("te-1", b"x" * (MAX_HELD_BYTES + 1), MAX_HELD_BYTES + 1)]))
     assert len(capsys.readouterr().out) == MAX_HELD_BYTES + 1
 
 
-def test_control_characters_do_not_reach_a_terminal_and_stay_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_replaced_on_a_terminal_only(capsys: pytest.CaptureFixture[str]) -> None:
     answer = pb.JobLogs(chunks=[chunk("te-1", b"\x1b[2Jcolumn\tb\xff\n", 10)])
     LogView(is_terminal=True).take(answer)
     assert capsys.readouterr().out == "?[2Jcolumn\tb\ufffd\n"
@@ -58,18 +58,18 @@ def test_control_characters_do_not_reach_a_terminal_and_stay_in_a_pipe(capsys: p
     assert capsys.readouterr().out == "\x1b[2Jcolumn\tb\ufffd\n"
 
 
-def test_processes_without_a_log_or_an_answer_are_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_process_without_log_or_answer_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     view = LogView(is_terminal=False)
     silent = common_pb2.JobLogChunk(resource_id="te-1", host="host-a", is_known=True)
     for _ in range(2):
         view.take(pb.JobLogs(chunks=[silent], unreachable=["te-2"]))
     view.finish()
     told = capsys.readouterr().err
-    assert told.count("te-1 on host-a writes to no log file") == 1 and told.count("te-2 does not answer") == 1
+    assert told.count("te-1 on host-a has no log file") == 1 and told.count("te-2 does not answer") == 1
 
 
-def test_a_job_that_no_process_knows_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_without_any_log_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     view = LogView(is_terminal=False)
     view.take(pb.JobLogs())
     view.finish()
-    assert "no registered TaskExecutor has worked for this job" in capsys.readouterr().err
+    assert "no registered TaskExecutor has run tasks of this job" in capsys.readouterr().err

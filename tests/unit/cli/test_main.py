@@ -1,4 +1,4 @@
-"""The command line without a cluster: help, usage errors, how errors are shown."""
+"""The command line without a cluster: help, usage errors and the display of errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"  {verb} " in text
 
 
-def test_every_verb_has_a_help_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_verb_has_its_own_help(capsys: pytest.CaptureFixture[str]) -> None:
     for verb in command_group.list_commands(click.Context(command_group)):
         assert main.run([verb, "--help"]) == 0
         assert "Usage: flinkpy" in capsys.readouterr().out
@@ -64,7 +64,7 @@ def test_a_wrong_option_ends_a_service_with_one_message_and_no_traceback(capsys:
     assert captured.out == ""
 
 
-def test_a_service_that_cannot_start_tells_who_waits_for_it() -> None:
+def test_a_service_that_cannot_start_reports_the_reason_to_its_parent() -> None:
     reader, writer = os.pipe()
     try:
         assert main.run(["dispatcher", "-D", "parallelism.default=none", "--ready-file", f"fd:{writer}"]) == 2
@@ -79,14 +79,14 @@ def test_verbose_shows_the_traceback() -> None:
         main.run(["list", "-v", "-D", "nonsense=1"])
 
 
-def test_without_a_cluster_the_way_to_one_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_cluster_the_error_says_how_to_start_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["list"]) == 2
     assert "flinkpy cluster start" in capsys.readouterr().err
 
 
 def test_a_malformed_address_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["list", "-m", "localhost"]) == 2
-    assert "not of the form host:port" in capsys.readouterr().err
+    assert "does not have the form host:port" in capsys.readouterr().err
 
 
 def test_stop_and_status_without_a_cluster_say_so(capsys: pytest.CaptureFixture[str]) -> None:

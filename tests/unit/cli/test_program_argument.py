@@ -1,4 +1,4 @@
-"""How a program and its arguments are named on the command line."""
+"""The command line accepts programs and their arguments in the forms of Flink."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flinkpy.datastream import unexecuted_programs
 
 
 def parsed(*words: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
-    """Program, its arguments, and the options of the command."""
+    """Returns the program, its arguments and the options of the command."""
 
     @click.command(cls=ProgramCommand)
     @click.option("-D", "properties", multiple=True)
@@ -39,7 +39,7 @@ def parsed(*words: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         (("-d", "-p", "2", "--", "job.py", "--", "x"), "job.py", ("--", "x")),
     ],
 )
-def test_the_first_word_that_is_no_option_ends_the_options(
+def test_the_first_word_that_is_not_an_option_ends_the_options(
     words: tuple[str, ...], program: str, arguments: tuple[str, ...]
 ) -> None:
     found, rest, settings = parsed(*words)
@@ -47,7 +47,7 @@ def test_the_first_word_that_is_no_option_ends_the_options(
     assert settings["parallelism"] in (2, None)
 
 
-def test_options_of_the_command_may_stand_before_and_behind_the_program_option() -> None:
+def test_options_of_the_command_may_surround_the_program_option() -> None:
     _, _, settings = parsed("-Da=1", "-py", "job.py", "-d", "-D", "b=2", "-pyfs", "src", "x")
     assert (settings["properties"], settings["detached"], settings["py_files"]) == (("a=1", "b=2"), True, "src")
 
@@ -61,15 +61,15 @@ def test_options_of_the_command_may_stand_before_and_behind_the_program_option()
         ((), "Missing argument 'PROGRAM'"),
     ],
 )
-def test_wrong_usage_is_named(words: tuple[str, ...], message: str) -> None:
+def test_wrong_usage_is_refused_with_a_reason(words: tuple[str, ...], message: str) -> None:
     with pytest.raises(click.UsageError) as caught:
         parsed(*words)
     assert message in caught.value.format_message()
 
 
 @pytest.mark.parametrize("name", ["no_such_module_at_all", "json.no_such_part", "json..x"])
-def test_a_module_that_is_not_there_is_a_mistake_of_the_user(name: str) -> None:
-    with pytest.raises(UserError, match="there is no module"):
+def test_a_missing_module_is_a_user_error(name: str) -> None:
+    with pytest.raises(UserError, match=r"module .* not found"):
         run_program(f"module:{name}", verbose=False)
 
 
@@ -80,7 +80,7 @@ env.from_collection([1]).print()
 """
 
 
-def test_a_script_that_ends_without_execute_is_noticed(tmp_path: Path) -> None:
+def test_a_script_that_ends_without_execute_causes_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "job.py"
     path.write_text(PROGRAM)
     assert run_program(str(path), verbose=False) == 0
@@ -90,7 +90,7 @@ def test_a_script_that_ends_without_execute_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("last", ["env.get_execution_plan()", "env.generate_job_graph()", "env.close()", "1 / 0"])
-def test_a_script_that_plans_closes_or_fails_is_not_told(
+def test_a_script_that_plans_closes_or_fails_causes_no_warning(
     tmp_path: Path, last: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "job.py"
@@ -104,7 +104,7 @@ def test_a_script_that_plans_closes_or_fails_is_not_told(
         assert 'job.py", line 5' in error.splitlines()[1], "the program's own lines come first"
 
 
-def test_sinks_of_other_modules_than_the_script_are_not_noted() -> None:
+def test_sinks_of_imported_modules_cause_no_warning() -> None:
     from flinkpy.datastream import StreamExecutionEnvironment
 
     StreamExecutionEnvironment.get_execution_environment().from_collection([1]).print()

@@ -1,4 +1,4 @@
-"""What `flinkpy cluster` remembers."""
+"""RunDirectory keeps the record of a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def recorded(pid: int, start_ticks: int) -> RecordedCluster:
     return RecordedCluster("127.0.0.1:1", "127.0.0.1:2", "/secret", (process,))
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_a_written_record_is_read_back(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
     assert directory.read() is None
     directory.write(recorded(1, 2))
@@ -26,17 +26,17 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert directory.read() is None
 
 
-def test_a_pid_that_was_given_to_another_process_does_not_count_as_alive() -> None:
+def test_a_reused_process_id_does_not_count_as_alive() -> None:
     me = ProcessIdentity.of(os.getpid())
     assert me is not None
     assert len(recorded(me.pid, me.start_ticks).alive) == 1
     assert recorded(me.pid, me.start_ticks - 1).alive == []
 
 
-def test_two_commands_do_not_act_at_once(tmp_path: Path) -> None:
+def test_two_commands_cannot_act_at_once(tmp_path: Path) -> None:
     with (
         RunDirectory(tmp_path).locked(),
-        pytest.raises(ExternalError, match="at work"),
+        pytest.raises(ExternalError, match="is running"),
         RunDirectory(tmp_path).locked(),
     ):
         pass
@@ -44,13 +44,13 @@ def test_two_commands_do_not_act_at_once(tmp_path: Path) -> None:
         pass
 
 
-def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_directory_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="file/run"), RunDirectory(tmp_path / "file" / "run").locked():
         pass
 
 
-def test_the_directory_is_the_configured_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_configured_directory_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLINKPY_RUN_DIR", str(tmp_path / "a"))
     assert RunDirectory.of({}).path == tmp_path / "a"
     assert RunDirectory.of({"env.pid.dir": str(tmp_path / "b")}).path == tmp_path / "b"

@@ -1,4 +1,4 @@
-"""The log of a service process: who may log what, and how much."""
+"""The log of a service process: levels, format and rate limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flinkpy.common.printable import escaped
 
 @pytest.fixture
 def bare_logging() -> Iterator[None]:
-    """The `logging` module as a new process has it; afterwards as it was."""
+    """Resets the `logging` module to the state of a new process and restores it afterwards."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     levels = {name: logging.getLogger(name).level for name in RUNTIME_LOGGERS}
@@ -38,7 +38,7 @@ def bare_logging() -> Iterator[None]:
 
 
 def log_of(entries: dict[str, str]) -> str:
-    """What two loggers write, a function's and flinkpy's, at three levels each."""
+    """Logs at three levels with the loggers of a function and of flinkpy. Returns the written lines."""
     configuration = Configuration()
     for key, value in entries.items():
         configuration.set_string(key, value)
@@ -61,7 +61,7 @@ def test_a_shared_output_shows_warnings_of_functions_and_only_errors_of_flinkpy(
 
 
 @pytest.mark.usefixtures("bare_logging")
-def test_a_level_that_is_set_counts_for_all_unless_flinkpys_own_is_set_too() -> None:
+def test_the_log_level_applies_to_flinkpy_unless_the_runtime_level_is_set() -> None:
     entries = {"env.log.level": "INFO"}
     set_shared_output_defaults(entries)
     assert len(log_of(entries).splitlines()) == 6
@@ -93,7 +93,7 @@ def record(text: str, name: str = "my.job") -> logging.LogRecord:
     return logging.LogRecord(name, logging.WARNING, __file__, 1, text, (), None)
 
 
-def test_more_records_than_the_limit_are_left_out_and_counted() -> None:
+def test_records_above_the_limit_are_dropped_and_counted() -> None:
     clock, stream = Clock(), io.StringIO()
     handler = RateLimitedHandler(stream, per_second=2, clock=clock)
     for number in range(25):
@@ -102,23 +102,23 @@ def test_more_records_than_the_limit_are_left_out_and_counted() -> None:
     clock.now_s += 1
     handler.handle(record("later"))
     assert stream.getvalue().splitlines()[10:] == [
-        "15 log records were left out: more than env.log.rate-limit (2) a second",
+        "15 log records were dropped: more than env.log.rate-limit (2) per second",
         "later",
     ]
 
 
-def test_what_is_left_out_at_the_end_is_told_when_the_log_is_closed() -> None:
+def test_closing_the_log_reports_the_last_dropped_records() -> None:
     stream = io.StringIO()
     handler = RateLimitedHandler(stream, per_second=1, clock=Clock())
     for _ in range(6):
         handler.handle(record("again"))
     handler.close()
     assert stream.getvalue().splitlines()[5:] == [
-        "1 log records were left out: more than env.log.rate-limit (1) a second"
+        "1 log records were dropped: more than env.log.rate-limit (1) per second"
     ]
 
 
-def test_records_of_flinkpy_are_never_left_out_and_no_limit_is_none() -> None:
+def test_records_of_flinkpy_are_not_limited_and_zero_means_no_limit() -> None:
     stream = io.StringIO()
     limited = RateLimitedHandler(stream, per_second=1, clock=Clock())
     unlimited = RateLimitedHandler(stream, per_second=0, clock=Clock())
@@ -129,7 +129,7 @@ def test_records_of_flinkpy_are_never_left_out_and_no_limit_is_none() -> None:
 
 
 @pytest.mark.usefixtures("bare_logging")
-def test_a_record_is_valid_text_of_a_bounded_size() -> None:
+def test_a_record_is_valid_text_of_bounded_size() -> None:
     stream = io.StringIO()
     logging.getLogger().handlers.clear()
     configure_logging(Configuration(), stream)
@@ -158,7 +158,7 @@ INJECTED = (
 )
 
 
-def test_what_callers_send_cannot_pass_for_a_record_or_act_on_a_terminal() -> None:
+def test_text_of_callers_cannot_forge_a_record_or_act_on_a_terminal() -> None:
     stream = io.StringIO()
     logger = logger_of(stream)
     logger.error("job %s", INJECTED)
@@ -174,11 +174,11 @@ def test_what_callers_send_cannot_pass_for_a_record_or_act_on_a_terminal() -> No
     assert f'{CONTINUATION_MARK}  File "{__file__}"' in text  # a traceback stays as readable as it was
 
 
-def test_words_and_tabs_of_all_languages_stay_as_they_are() -> None:
+def test_text_of_all_languages_and_tabs_stay_unchanged() -> None:
     assert escaped("naïve\tüñí 漢字 🎈") == "naïve\tüñí 漢字 🎈"
 
 
-def test_what_one_place_warns_of_without_end_is_counted() -> None:
+def test_repeated_warnings_of_one_place_are_dropped_and_counted() -> None:
     stream, now = io.StringIO(), [0.0]
     logger = logger_of(stream, lambda: now[0])
     for number in range(20_000):
@@ -187,7 +187,7 @@ def test_what_one_place_warns_of_without_end_is_counted() -> None:
     logger.info("a record that no caller brings about")
     lines = stream.getvalue().splitlines()
     assert len(lines) == SITE_BURST + 3
-    assert "19800 records like those of flinkpy.x" in lines[-3]
+    assert "19800 more records from flinkpy.x" in lines[-3]
     now[0] = 60.0
     logger.warning("something else again")
     assert "bad encoding" not in stream.getvalue().splitlines()[-1]
@@ -197,17 +197,17 @@ def test_what_one_place_warns_of_without_end_is_counted() -> None:
     assert len(stream.getvalue()) < 40_000
 
 
-def test_how_many_were_left_out_is_told_at_the_end() -> None:
+def test_closing_the_log_reports_dropped_warnings() -> None:
     stream = io.StringIO()
     logger = logger_of(stream)
     for _ in range(SITE_BURST + 5):
         logger.warning("bad")
     for handler in logger.handlers:
         handler.close()
-    assert "5 records like those" in stream.getvalue().splitlines()[-1]
+    assert "5 more records from" in stream.getvalue().splitlines()[-1]
 
 
-def test_information_of_flinkpy_is_never_left_out() -> None:
+def test_information_of_flinkpy_is_never_dropped() -> None:
     stream = io.StringIO()
     logger = logger_of(stream)
     for number in range(2_000):

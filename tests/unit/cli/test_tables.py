@@ -1,4 +1,4 @@
-"""What people read."""
+"""Tables and numbers are formatted for people."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def test_durations_are_shown_in_two_units_at_most(milliseconds: int, text: str) 
     assert tables.format_duration_ms(milliseconds) == text
 
 
-def test_names_of_others_stay_in_their_cell(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_a_cell_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     tables.print_table(["A", "B"], [["job\tx\n\x1b[2J", "[bold]2[/bold]"]])
     assert capsys.readouterr().out == "A\tB\njob\\tx\\n\\x1b[2J\t[bold]2[/bold]\n"

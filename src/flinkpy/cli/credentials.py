@@ -1,4 +1,4 @@
-"""`flinkpy certs`: an authority and certificates for mutual TLS."""
+"""`flinkpy certs | token`: certificates for mutual TLS, and access tokens."""
 
 from __future__ import annotations
 
@@ -9,37 +9,40 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flinkpy.cli.options import configuration_options, load_valid_configuration
 from flinkpy.common.errors import UserError
 
 if TYPE_CHECKING:
     from flinkpy.security.certificates import Identity
 
 AUTHORITY_KEY, AUTHORITY = "ca.key", "ca.pem"
-#: What certificates are made for, and the file they go to.
+#: Holders of certificates. Each name is also the name of the file.
 SERVICE, CLIENT, ZOOKEEPER = "service", "client", "zookeeper"
 
 
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False))
-@click.option("--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="How long they are good.")
-@click.option("--renew", is_flag=True, help="Make the certificates anew, signed by the authority that is there.")
+@click.option(
+    "--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="Validity of the certificates."
+)
+@click.option("--renew", is_flag=True, help="Replace the certificates with new ones from the existing authority.")
 @click.option(
     "--store-type",
     type=click.Choice(["PEM", "PKCS12"], case_sensitive=False),
     default="PEM",
     show_default=True,
-    help="Format of the stores; PKCS12 needs --password-file.",
+    help="Format of the key stores; PKCS12 needs --password-file.",
 )
 @click.option(
     "--password-file", type=click.Path(exists=True, dir_okay=False), help="File whose first line is the password."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an error.")
 def certs(directory: str, days: int, renew: bool, store_type: str, password_file: str | None, verbose: bool) -> None:
-    """Make an authority (ca.pem, ca.key) and certificates for services, clients and ZooKeeper in DIRECTORY.
+    """Create a certificate authority and certificates for services, clients and ZooKeeper in DIRECTORY.
 
-    Bring `service` and `ca` to the hosts of the services, `client` and `ca` to those of clients, `zookeeper` and `ca`
-    to ZooKeeper's if it is to speak TLS; ca.key stays here, and is needed for --renew only. Certificates do not name
-    hosts.
+    Copy `service` and `ca` to the hosts of the services, `client` and `ca` to those of the clients, and `zookeeper`
+    and `ca` to those of ZooKeeper if it uses TLS. Keep ca.key here: only --renew needs it. The certificates do not
+    contain host names.
     """
     from flinkpy.common.clock import SystemClock
     from flinkpy.security import PEER_NAME, ZOOKEEPER_NAME
@@ -72,7 +75,7 @@ def certs(directory: str, days: int, renew: bool, store_type: str, password_file
             click.echo(f"{place / f'{label}.{suffix}'}: SHA-256 fingerprint {identity.fingerprint}")
     except OSError as error:
         raise UserError(f"the certificates cannot be written to {place}: {error.strerror}") from error
-    click.echo("In the configuration of services (of clients with `client` in place of `service`):")
+    click.echo("Configuration of the services (for clients, replace `service` with `client`):")
     click.echo("security.ssl.internal.enabled: true")
     click.echo(f"security.ssl.internal.keystore: {(place / f'{SERVICE}.{suffix}').absolute()}")
     click.echo(f"security.ssl.internal.truststore: {trust_store.absolute()}")
@@ -103,8 +106,8 @@ def _refuse_to_overwrite(place: Path) -> None:
     existing = [name for name in names if (place / name).exists()]
     if existing:
         raise UserError(
-            f"{place} has {', '.join(existing)} already: nothing was changed. `--renew` makes new certificates of the "
-            "same authority; another authority belongs in another directory"
+            f"{place} already contains {', '.join(existing)}, and nothing was changed. Use --renew for new "
+            "certificates from the same authority, or another directory for a new authority"
         )
 
 
@@ -114,13 +117,13 @@ def _authority_of(place: Path) -> Identity:
     try:
         return Identity.of_pem((place / AUTHORITY_KEY).read_bytes(), (place / AUTHORITY).read_bytes())
     except FileNotFoundError as error:
-        raise UserError(f"there is no authority to sign with: {error.filename} is missing") from None
+        raise UserError(f"there is no authority to sign the certificates: {error.filename} is missing") from None
     except (ValueError, TypeError) as error:
         raise UserError(f"the authority in {place} cannot be used: {error}") from None
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """Whole or not at all, and never readable for longer or more than `mode` says."""
+    """Writes the file atomically. It never has more permissions than `mode`."""
     from flinkpy.common.durable_file import sync_directory, unfinished_path
 
     unfinished = unfinished_path(path)
@@ -135,3 +138,73 @@ def _write(path: Path, content: bytes, mode: int) -> None:
     finally:
         unfinished.unlink(missing_ok=True)
     sync_directory(path.parent)
+
+
+_ROLES = ("read", "submit", "cluster")
+_SERVICES = ("dispatcher", "resourcemanager", "jobmaster", "taskexecutor")
+_SECONDS_PER_DAY = 86_400
+
+
+@click.command()
+@configuration_options
+@click.option(
+    "--role",
+    type=click.Choice(_ROLES),
+    default="read",
+    show_default=True,
+    help="`read` may look, `submit` may also run jobs, `cluster` may do everything that a service may do.",
+)
+@click.option(
+    "--service",
+    type=click.Choice(_SERVICES),
+    default="dispatcher",
+    show_default=True,
+    help="Service that accepts the token. Clients call only the Dispatcher.",
+)
+@click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True, help="Validity of the token.")
+@click.option(
+    "--ca-file",
+    type=click.Path(dir_okay=False),
+    help="Also write the certificate authority (PEM) to this file.",
+)
+def token(
+    role: str,
+    service: str,
+    days: int,
+    ca_file: str | None,
+    config_dir: str | None,
+    properties: tuple[str, ...],
+    verbose: bool,
+) -> None:
+    """Print an access token for a program that must not have the cluster secret.
+
+    The token is valid for one kind of service, until it expires or the cluster secret changes. Clients of flinkpy read
+    it from FLINKPY_TOKEN, `security.token-file` or `security.token`; it also tells them how to verify the cluster.
+    Other programs send it as the metadata `authorization: Bearer TOKEN`. They must use TLS, trust the authority of
+    --ca-file and check the name `flinkpy-internal`, so that only the cluster receives the token.
+    """
+    from flinkpy.cli.cluster import running_cluster, use_secret_of
+    from flinkpy.common.clock import SystemClock
+    from flinkpy.common.errors import SecretError, UserError
+    from flinkpy.security import Audience, ClusterSecret, Role
+    from flinkpy.security.access_token import with_authority
+    from flinkpy.security.cluster_authority import authority_pem
+    from flinkpy.security.security_context import secret_file
+
+    entries = load_valid_configuration(config_dir, properties, {}).to_dict()
+    recorded = running_cluster(entries)
+    if recorded is not None:
+        use_secret_of(recorded, entries)
+    path = secret_file(entries)
+    if not path.exists():
+        raise SecretError(f"there is no cluster secret in {path}: the first start of a cluster creates it")
+    secret = ClusterSecret.load(path)
+    expires_s = SystemClock().now_ms() // 1000 + days * _SECONDS_PER_DAY
+    authority = authority_pem(secret, path)
+    if ca_file is not None:
+        try:
+            Path(ca_file).write_bytes(authority)
+        except OSError as error:
+            raise UserError(f"the authority cannot be written to {ca_file}: {error.strerror}") from None
+    made = secret.token(Role[role.upper()], Audience(service), expires_s)
+    click.echo(with_authority(made, authority))
