@@ -12,7 +12,7 @@ from test_exactly_once import TIMEOUT, UNALIGNED
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", [pytest.param(UNALIGNED, id="unaligned"), pytest.param(TIMEOUT, id="timeout")])
-def test_a_crash_at_each_step_costs_nothing_but_time(
+def test_a_crash_at_any_step_costs_nothing_but_time(
     start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: dict[str, str]
 ) -> None:
     crash_at_each_step(start_cluster, tmp_path, monkeypatch, **mode)

@@ -44,7 +44,7 @@ FAILOVER = [pytest.param(REGION, id="region"), pytest.param(FULL, id="full")]
 @pytest.mark.parametrize("failover", FAILOVER)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_whatever_breaks_everything_is_committed_once(
+def test_everything_is_committed_once_under_any_faults(
     start_cluster: StartCluster,
     tmp_path: Path,
     request: pytest.FixtureRequest,

@@ -104,7 +104,7 @@ def discard(stream: Any) -> None:
 EXPECTED = {"records": 60, "remainders": {0: 20, 1: 20, 2: 20}, "longest": "x" * 60}
 
 
-def test_the_result_of_a_job_has_the_totals_of_all_its_subtasks(cluster: RunningCluster) -> None:
+def test_the_result_of_a_job_contains_the_totals_of_all_its_subtasks(cluster: RunningCluster) -> None:
     env = environment(cluster)
     discard(env.from_sequence(1, 60).map(Counting()))
     result = env.execute("count")
@@ -115,7 +115,7 @@ def test_the_result_of_a_job_has_the_totals_of_all_its_subtasks(cluster: Running
     assert "records\tIntCounter\t60" in shown
 
 
-def test_what_a_failed_attempt_has_counted_is_not_counted_twice(cluster: RunningCluster) -> None:
+def test_counts_of_a_failed_attempt_are_not_counted_twice(cluster: RunningCluster) -> None:
     env = environment(cluster, **FIXED_DELAY)
     discard(env.from_sequence(1, 60).map(Counting(fails_at=55)))
     assert env.execute("count again").get_all_accumulator_results() == EXPECTED
@@ -151,9 +151,7 @@ class Paced(MapFunction):
 
 
 @pytest.mark.parametrize("is_keyed", [False, True])
-def test_what_was_counted_before_a_checkpoint_is_counted_after_the_restore(
-    cluster: RunningCluster, is_keyed: bool
-) -> None:
+def test_counts_before_a_checkpoint_are_kept_after_the_restore(cluster: RunningCluster, is_keyed: bool) -> None:
     env = environment(cluster, **FIXED_DELAY, **{"execution.checkpointing.interval": "20 ms"})
     numbers = env.from_sequence(1, 300_000).map(Paced(), output_type=Types.LONG())
     discard((numbers.key_by(lambda value: value % 7) if is_keyed else numbers).map(FailingAfterACheckpoint()))
@@ -163,7 +161,7 @@ def test_what_was_counted_before_a_checkpoint_is_counted_after_the_restore(
     assert result.get_accumulator_result("remainders") == {0: 100_000, 1: 100_000, 2: 100_000}
 
 
-def test_accumulators_are_seen_while_the_job_runs_and_after_it(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_accumulators_can_be_read_while_the_job_runs_and_after_its_end(cluster: RunningCluster, tmp_path: Path) -> None:
     gate = Gate(tmp_path)
     env = environment(cluster, 1)
     env.set_buffer_timeout(0)
@@ -230,7 +228,7 @@ def test_the_metrics_of_a_running_job_are_shown(cluster: RunningCluster, tmp_pat
     client.get_job_execution_result().result()
 
 
-def test_latency_markers_tell_every_operator_how_old_records_are(cluster: RunningCluster) -> None:
+def test_latency_markers_show_the_age_of_records_at_every_operator(cluster: RunningCluster) -> None:
     env = environment(cluster, 2, **{"metrics.latency.interval": "5 ms"})
     slowly = DataGeneratorSource(int, None, RateLimiterStrategy.per_second(100))
     numbers = env.from_source(slowly, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
@@ -249,7 +247,7 @@ def test_latency_markers_tell_every_operator_how_old_records_are(cluster: Runnin
     client.cancel().result()
 
 
-def test_reporters_are_told_the_last_values_of_tasks_that_have_ended(cluster: RunningCluster) -> None:
+def test_reporters_receive_the_last_values_of_ended_tasks(cluster: RunningCluster) -> None:
     env = environment(cluster)
     discard(env.from_sequence(1, 60).map(Counting()).name("reported"))
     env.execute("reported job")
@@ -274,7 +272,7 @@ def test_metrics_can_be_switched_off(cluster: RunningCluster) -> None:
         env.execute("without metrics")
 
 
-def test_functions_read_the_files_that_the_program_registered(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_functions_can_read_files_registered_by_the_program(cluster: RunningCluster, tmp_path: Path) -> None:
     (tmp_path / "factor.txt").write_text("7")
     table = tmp_path / "table"
     (table / "inner").mkdir(parents=True)
@@ -302,7 +300,7 @@ def test_functions_read_the_files_that_the_program_registered(cluster: RunningCl
         assert sorted(results) == [112, 119, 126]
 
 
-def test_a_file_that_was_not_registered_is_named(cluster: RunningCluster) -> None:
+def test_the_error_names_a_file_that_was_not_registered(cluster: RunningCluster) -> None:
     class Reading(MapFunction):
         def open(self, runtime_context: RuntimeContext) -> None:
             runtime_context.get_distributed_cache().get_file("nothing")

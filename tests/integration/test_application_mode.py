@@ -75,7 +75,7 @@ def test_every_execute_of_a_program_is_a_job_of_its_cluster(tmp_path: Path) -> N
     assert lines(tmp_path / "app" / "arguments") == ["one", "--two"]
 
 
-def test_a_program_without_a_job_has_failed_and_is_told_why(tmp_path: Path) -> None:
+def test_an_application_without_a_job_fails_and_says_why(tmp_path: Path) -> None:
     done = run_flinkpy("run", "-t", "local-application", str(program(tmp_path / "app", programs.NO_JOB)), timeout_s=100)
     assert done.returncode == 1
     assert "it did not call execute()" in done.stderr
@@ -87,7 +87,7 @@ def test_an_application_exits_with_the_status_of_its_program(tmp_path: Path) -> 
     assert "exit status 3" in done.stderr
 
 
-def test_a_main_that_raises_fails_the_application_and_its_jobs_are_canceled(tmp_path: Path) -> None:
+def test_a_main_that_raises_fails_the_application_and_cancels_its_jobs(tmp_path: Path) -> None:
     directory = tmp_path / "app"
     path = program(directory, programs.RAISES_BESIDE_A_JOB)
     (directory / "go").touch()
@@ -98,21 +98,21 @@ def test_a_main_that_raises_fails_the_application_and_its_jobs_are_canceled(tmp_
     assert "not canceled" not in done.stderr
 
 
-def test_a_failed_job_ends_the_application_even_where_the_program_goes_on(tmp_path: Path) -> None:
+def test_a_failed_job_ends_the_application_even_if_the_program_continues(tmp_path: Path) -> None:
     done = run_application(program(tmp_path / "app", programs.OVERLOOKS_A_FAILURE), "--wait")
     assert done.returncode == 1
     assert "job 'fails'" in done.stderr and "RuntimeError: as it should" in done.stderr
     assert lines(tmp_path / "app" / "overlooked") == ["JobExecutionError"]
 
 
-def test_a_failed_job_is_the_programs_business_where_it_is_configured_so(tmp_path: Path) -> None:
+def test_a_failed_job_can_be_left_to_the_program_to_handle(tmp_path: Path) -> None:
     option = "execution.terminate-application-on-any-job-terminated-exceptionally=false"
     done = run_application("-D", option, program(tmp_path / "app", programs.OVERLOOKS_A_FAILURE))
     assert done.returncode == 0
     assert lines(tmp_path / "app" / "out") == ["2"]
 
 
-def test_a_program_may_not_set_what_is_the_clusters_business(tmp_path: Path) -> None:
+def test_a_program_may_not_set_options_of_the_cluster(tmp_path: Path) -> None:
     path = program(tmp_path / "app", programs.TWO_JOBS)  # it sets the parallelism
     guarded = ("run", "-t", "local", "-D", "execution.program-config.enabled=false")
     done = run_flinkpy(*guarded, str(path))
@@ -137,7 +137,7 @@ def test_sigterm_suspends_the_jobs_and_ctrl_c_cancels_them(tmp_path: Path) -> No
         assert not (directory / "after").exists()
 
 
-def test_a_detached_application_runs_on_by_itself(tmp_path: Path) -> None:
+def test_a_detached_application_runs_without_its_client(tmp_path: Path) -> None:
     directory = tmp_path / "app"
     path = program(directory, programs.ENDS_AT_GATE)
     done = run_application("-d", "-D", f"env.log.dir={tmp_path / 'logs'}", path)
@@ -173,7 +173,9 @@ class _HighlyAvailable(HaCluster):
         return self._processes[name].popen.wait(timeout=60)
 
 
-def test_a_standby_master_runs_the_program_again_and_its_jobs_go_on(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+def test_a_standby_master_runs_the_program_again_and_its_jobs_continue(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
     directory = tmp_path / "app"
     with _HighlyAvailable(zookeeper, tmp_path, program(directory, programs.ENDS_AT_GATE)) as cluster:
         wait_until(lambda: cluster.job_states().get("second") is JobState.RUNNING, "the second job runs")
@@ -243,7 +245,7 @@ class _Standalone:
         self._local.stop()
 
 
-def test_after_a_failover_finished_jobs_are_not_run_again_and_running_ones_are_joined(
+def test_after_a_failover_the_program_joins_running_jobs_and_does_not_repeat_finished_ones(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     directory = tmp_path / "app"
@@ -276,7 +278,7 @@ def test_after_a_failover_finished_jobs_are_not_run_again_and_running_ones_are_j
         cluster.close()
 
 
-def test_a_cluster_may_outlive_its_application_to_answer_for_it(tmp_path: Path) -> None:
+def test_a_cluster_may_outlive_its_application_to_report_its_result(tmp_path: Path) -> None:
     path = program(tmp_path / "app", programs.EXITS_WITH_3)
     cluster = _Standalone(tmp_path, path, **{"execution.shutdown-on-application-finish": "false"})
     try:
@@ -304,7 +306,7 @@ def test_a_program_whose_process_is_killed_fails_the_application(tmp_path: Path)
         cluster.close()
 
 
-def test_a_program_that_comes_to_no_job_is_shown_as_a_failed_one(tmp_path: Path) -> None:
+def test_a_program_that_fails_before_its_first_job_is_shown_as_failed(tmp_path: Path) -> None:
     settings = {
         "execution.shutdown-on-application-finish": "false",
         "execution.submit-failed-job-on-application-error": "true",
@@ -324,7 +326,7 @@ def test_a_program_that_comes_to_no_job_is_shown_as_a_failed_one(tmp_path: Path)
         cluster.close()
 
 
-def test_a_client_that_is_ended_takes_its_job_with_it_where_that_is_wanted(tmp_path: Path) -> None:
+def test_a_job_ends_with_its_client_if_configured(tmp_path: Path) -> None:
     directory = tmp_path / "app"
     path = program(directory, programs.UNTIL_GATE_OPENS)
     checkpoints = directory / "checkpoints"
@@ -348,7 +350,7 @@ def test_a_client_that_is_ended_takes_its_job_with_it_where_that_is_wanted(tmp_p
         cluster.close()
 
 
-def test_task_executors_join_an_application_from_elsewhere(tmp_path: Path) -> None:
+def test_external_task_executors_can_join_an_application(tmp_path: Path) -> None:
     directory = tmp_path / "app"
     port = str(own_port())
     properties = {"security.secret-file": str(tmp_path / "secret"), "heartbeat.interval": "500 ms"}

@@ -93,7 +93,7 @@ class Jobs:
         pytest.param(False, ALIGNED, id="unordered-aligned", marks=pytest.mark.chaos),
     ],
 )
-def test_a_task_executor_killed_while_calls_are_under_way_costs_nothing_but_time(
+def test_a_task_executor_killed_during_calls_costs_nothing_but_time(
     start_cluster: StartCluster, tmp_path: Path, ordered: bool, mode: dict[str, str]
 ) -> None:
     jobs = Jobs(start_cluster(3), tmp_path)
@@ -105,7 +105,7 @@ def test_a_task_executor_killed_while_calls_are_under_way_costs_nothing_but_time
     run.reader.assert_complete()
 
 
-def test_a_call_that_raises_restarts_the_job_and_the_others_are_made_again(
+def test_a_call_that_raises_restarts_the_job_and_unfinished_calls_are_repeated(
     cluster: RunningCluster, tmp_path: Path
 ) -> None:
     jobs = Jobs(cluster, tmp_path)
@@ -118,7 +118,7 @@ def test_a_call_that_raises_restarts_the_job_and_the_others_are_made_again(
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 3), pytest.param(3, 1, marks=pytest.mark.chaos)])
-def test_calls_under_way_follow_a_change_of_parallelism(
+def test_running_calls_are_redistributed_when_the_parallelism_changes(
     wide_cluster: RunningCluster, tmp_path: Path, before: int, after: int
 ) -> None:
     cluster = wide_cluster
@@ -133,7 +133,7 @@ def test_calls_under_way_follow_a_change_of_parallelism(
 
 
 @pytest.mark.parametrize(("before", "after"), [pytest.param(2, 3, marks=pytest.mark.chaos), (3, 1)])
-def test_keyed_records_in_flight_follow_a_change_of_parallelism(
+def test_keyed_records_in_flight_are_redistributed_when_the_parallelism_changes(
     wide_cluster: RunningCluster, tmp_path: Path, before: int, after: int
 ) -> None:
     cluster = wide_cluster
@@ -172,7 +172,7 @@ class Answering(AsyncFunction):
         return [value * 2]
 
 
-def test_ordered_results_of_a_program_are_in_order_and_unordered_ones_complete(shared_cluster: RunningCluster) -> None:
+def test_ordered_results_keep_their_order_and_unordered_results_are_complete(shared_cluster: RunningCluster) -> None:
     for wait in (AsyncDataStream.ordered_wait, AsyncDataStream.unordered_wait):
         env = environment(shared_cluster, 1)
         doubled = wait(env.from_sequence(1, 500), Answering(), Time.seconds(30), 50, Types.LONG())
@@ -181,7 +181,7 @@ def test_ordered_results_of_a_program_are_in_order_and_unordered_ones_complete(s
         assert wait is AsyncDataStream.unordered_wait or results == sorted(results)
 
 
-def test_a_program_tries_again_and_gives_up_as_it_says(shared_cluster: RunningCluster) -> None:
+def test_calls_are_retried_as_the_program_configures(shared_cluster: RunningCluster) -> None:
     class Moody(AsyncFunction):
         def open(self, runtime_context: Any) -> None:
             self.calls: Counter[int] = Counter()

@@ -40,13 +40,13 @@ def read_csv(cluster: RunningCluster, path: Path, parallelism: int = 2):
     return env.from_source(source, WatermarkStrategy.no_watermarks(), "csv")
 
 
-def test_a_missing_input_file_is_named(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_the_error_names_a_missing_input_file(cluster: RunningCluster, tmp_path: Path) -> None:
     with pytest.raises((JobExecutionError, InputNotFoundError), match=r"nowhere\.csv"):
         read_csv(cluster, tmp_path / "nowhere.csv").execute_and_collect(limit=1)
     wait_until_idle(cluster)
 
 
-def test_a_row_that_does_not_parse_is_named_with_its_file_wherever_it_stands(
+def test_the_error_of_a_row_that_does_not_parse_names_the_row_and_its_file(
     cluster: RunningCluster, tmp_path: Path
 ) -> None:
     lines = [f"{i},{i}" for i in range(5_000)]
@@ -62,7 +62,7 @@ def test_a_row_that_does_not_parse_is_named_with_its_file_wherever_it_stands(
     wait_until_idle(cluster)
 
 
-def test_a_function_that_cannot_be_pickled_is_named_and_nothing_is_submitted(cluster: RunningCluster) -> None:
+def test_the_error_names_a_function_that_cannot_be_pickled_and_nothing_is_submitted(cluster: RunningCluster) -> None:
     lock = threading.Lock()
 
     def guarded(value: int) -> int:
@@ -78,7 +78,7 @@ def test_a_function_that_cannot_be_pickled_is_named_and_nothing_is_submitted(clu
     assert cluster.client.list_jobs() == before
 
 
-def test_a_job_that_needs_more_slots_than_there_are_says_how_many(cluster: RunningCluster) -> None:
+def test_the_error_of_a_job_that_needs_more_slots_than_exist_says_how_many(cluster: RunningCluster) -> None:
     env = environment(cluster, 5, **{"slot.request.timeout": "300 ms"})
     # One pipelined region, because its subtasks exchange records: none can run before the others.
     env.from_sequence(1, 3).rebalance().map(lambda n: n).print()
@@ -108,7 +108,9 @@ def test_a_failed_job_leaves_no_half_written_file(cluster: RunningCluster, tmp_p
     assert sum(pq.read_metadata(path).num_rows for path in files) in (0, 500_000)
 
 
-def test_a_file_that_is_not_what_it_is_called_is_named(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_the_error_names_a_file_whose_content_does_not_match_its_format(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
     inputs = tmp_path / "inputs"
     inputs.mkdir()
     pq.write_table(pa.table({"n": [1, 2]}), inputs / "a-good.parquet")
@@ -137,6 +139,6 @@ def test_a_graph_with_a_missing_data_set_is_refused_by_name(cluster: RunningClus
     assert cluster.client.list_jobs() == before
 
 
-def test_a_client_of_another_release_is_told_both_versions(cluster: RunningCluster) -> None:
+def test_the_error_for_a_client_of_another_release_names_both_versions(cluster: RunningCluster) -> None:
     with pytest.raises(VersionMismatchError, match=r"0\.0\.1"):
         cluster.client.submit_job(graph(client_version="0.0.1"))

@@ -268,7 +268,7 @@ def test_every_record_is_in_every_checkpoint_exactly_once(
                 assert restored == list(range(cut)), f"checkpoint {checkpoint_id}: {producer} -> {consumer}"
 
 
-def test_a_barrier_passes_a_consumer_that_takes_nothing(environments: list[NetworkEnvironment]) -> None:
+def test_a_barrier_overtakes_the_data_of_a_blocked_consumer(environments: list[NetworkEnvironment]) -> None:
     """The point of it: with everything full, the barrier arrives at once."""
     producer, consumer = environments
     partition = producer.create_result_partition(partition_id="p", num_subpartitions=1)

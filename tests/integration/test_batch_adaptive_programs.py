@@ -62,7 +62,7 @@ def rows_of(output: Path) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize(("volume", "expected"), [("16 mb", 1), ("100 kb", 4)])
-def test_the_volume_of_the_data_decides_and_each_key_goes_to_one_subtask(
+def test_the_data_volume_decides_the_parallelism_and_each_key_goes_to_one_subtask(
     shared_cluster: RunningCluster, tmp_path: Path, volume: str, expected: int
 ) -> None:
     job_id = counted_by_key(batch(shared_cluster, **{VOLUME: volume}), 70_000, 700, tmp_path / "out")

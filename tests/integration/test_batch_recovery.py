@@ -123,7 +123,7 @@ def runs(source: int, reduce: int, last: int) -> Counter[str]:
     [pytest.param(1, runs(1, 2, 1), marks=pytest.mark.chaos), (2, runs(1, 1, 2))],
     ids=["in the second stage", "in the last stage"],
 )
-def test_only_what_had_not_finished_runs_again(
+def test_only_unfinished_tasks_run_again(
     cluster: RunningCluster, tmp_path: Path, stage: int, expected: Counter[str]
 ) -> None:
     stages = Stages(cluster, tmp_path)
@@ -158,7 +158,7 @@ def wait_for_events(stages: Stages, number: int) -> None:
     wait_until(lambda: finished() >= number, f"{number} recorded ends of tasks")
 
 
-def test_a_source_goes_on_with_the_splits_that_nobody_has_finished(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_a_source_resumes_with_the_unfinished_splits(cluster: RunningCluster, tmp_path: Path) -> None:
     stages = Stages(cluster, tmp_path)
     stages.reach(0)
     wait_for_events(stages, 1)
@@ -169,7 +169,7 @@ def test_a_source_goes_on_with_the_splits_that_nobody_has_finished(cluster: Runn
     assert sorted(found[name] for name in ("source-0", "source-1")) == [1, 2], found
 
 
-def test_a_job_without_job_recovery_begins_anew(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_a_job_without_job_recovery_starts_over(cluster: RunningCluster, tmp_path: Path) -> None:
     stages = Stages(cluster, tmp_path, **{**FIXED_DELAY, "execution.batch.job-recovery.enabled": "false"})
     stages.reach(1)
     kill_leader(cluster, stages.job_id)
@@ -178,7 +178,7 @@ def test_a_job_without_job_recovery_begins_anew(cluster: RunningCluster, tmp_pat
     assert stages.finish()["source-0"] == 2
 
 
-def test_a_damaged_log_is_put_aside_and_the_job_begins_anew(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_a_damaged_log_is_set_aside_and_the_job_starts_over(cluster: RunningCluster, tmp_path: Path) -> None:
     stages = Stages(cluster, tmp_path)
     stages.reach(1)
     wait_for_events(stages, 2)
@@ -196,7 +196,7 @@ def test_a_damaged_log_is_put_aside_and_the_job_begins_anew(cluster: RunningClus
     assert re.search("the recorded (job )?events .*cannot be used", cluster.log("dispatcher")) or aside.exists()
 
 
-def test_the_results_of_a_lost_task_executor_are_made_again(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_the_results_of_a_lost_task_executor_are_produced_again(cluster: RunningCluster, tmp_path: Path) -> None:
     stages = Stages(cluster, tmp_path, **{"execution.batch.job-recovery.previous-worker.recovery.timeout": "2 s"})
     stages.reach(2)
     wait_for_events(stages, 4)

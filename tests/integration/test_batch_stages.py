@@ -114,7 +114,7 @@ def test_a_job_of_many_more_tasks_than_slots_runs_in_one_slot(one_slot: RunningC
     wait_until_idle(cluster, 1)
 
 
-def test_nothing_is_read_before_all_of_it_is_written_and_each_result_goes_when_it_was_read(
+def test_results_are_read_after_they_are_complete_and_deleted_after_they_were_read(
     start_cluster: StartCluster, gate: Gate, tmp_path: Path
 ) -> None:
     cluster = start_cluster(num_task_executors=1, slots=2)
@@ -142,7 +142,7 @@ class _Slow(KeyedProcessFunction):
         yield self._wait(value)
 
 
-def test_records_of_one_stream_are_written_once_for_all_who_read_them(one_slot: RunningCluster) -> None:
+def test_a_stream_with_several_consumers_is_written_once(one_slot: RunningCluster) -> None:
     cluster = one_slot
     env = batch(cluster, 2)
     keyed = env.from_sequence(1, 100).map(lambda x: (x % 3, x)).key_by(lambda pair: pair[0])
@@ -156,7 +156,7 @@ def test_records_of_one_stream_are_written_once_for_all_who_read_them(one_slot: 
     )
 
 
-def test_results_of_any_size_come_to_the_program_through_one_slot(one_slot: RunningCluster) -> None:
+def test_results_of_any_size_reach_the_program_through_one_slot(one_slot: RunningCluster) -> None:
     """More than may be on its way to a program that reads slowly."""
     cluster = one_slot
     env = batch(cluster, 2)
@@ -175,7 +175,7 @@ class Counted(MapFunction):
         return value
 
 
-def test_what_tasks_count_and_report_that_run_in_turns_is_all_there_at_the_end(one_slot: RunningCluster) -> None:
+def test_counts_of_tasks_that_run_one_after_the_other_are_complete_at_the_end(one_slot: RunningCluster) -> None:
     cluster = one_slot
     env = batch(cluster, 2)
     first = env.from_sequence(1, 60).map(Counted(), Types.LONG()).name("first")
@@ -192,7 +192,7 @@ def test_what_tasks_count_and_report_that_run_in_turns_is_all_there_at_the_end(o
 
 
 @pytest.mark.parametrize("at", ["first", "second"])
-def test_cancelling_in_any_stage_leaves_nothing(one_slot: RunningCluster, gate: Gate, at: str) -> None:
+def test_cancelling_in_any_stage_leaves_nothing_behind(one_slot: RunningCluster, gate: Gate, at: str) -> None:
     cluster = one_slot
     env = batch(cluster, 2)
     wait = gate.pass_at(70)
@@ -230,7 +230,7 @@ def test_a_task_that_fails_runs_again_alone(start_cluster: StartCluster, tmp_pat
     assert cluster.client.request_job(job_id).num_restarts == 1
 
 
-def test_a_damaged_result_is_made_anew_by_its_producer_alone(one_slot: RunningCluster, gate: Gate) -> None:
+def test_a_damaged_result_is_produced_again_by_its_producer_alone(one_slot: RunningCluster, gate: Gate) -> None:
     """The reader of the damaged file waits for the only slot, which another branch has."""
     cluster = one_slot
     env = batch(cluster, 1, **FIXED_DELAY)
@@ -253,7 +253,7 @@ def test_a_damaged_result_is_made_anew_by_its_producer_alone(one_slot: RunningCl
 
 
 @pytest.mark.parametrize("partitioner", [pytest.param("hash", marks=pytest.mark.chaos), "rebalance"])
-def test_a_lost_process_takes_its_results_along_and_finished_consumers_run_again_where_records_may_go_elsewhere(
+def test_results_of_a_lost_process_are_produced_again_and_affected_finished_consumers_run_again(
     start_cluster: StartCluster, gate: Gate, tmp_path: Path, partitioner: str
 ) -> None:
     cluster = start_cluster(num_task_executors=2, slots=1)
@@ -304,7 +304,7 @@ def test_without_a_restart_strategy_a_lost_result_fails_the_job(start_cluster: S
 # Sinks
 
 
-def test_what_has_been_committed_is_not_written_again_when_its_writers_run_again(
+def test_committed_records_are_not_written_again_when_their_writers_run_again(
     start_cluster: StartCluster, gate: Gate, tmp_path: Path
 ) -> None:
     """Two branches read the same records, over edges that may send them elsewhere. One has been committed when the

@@ -140,7 +140,7 @@ def fill(partition: SortMergeResultPartition, batches: int = 60, width: int = 20
     partition.finish()
 
 
-def test_remote_and_local_consumers_of_ranges_get_the_same(environments: Environments) -> None:
+def test_remote_and_local_consumers_of_ranges_get_the_same_records(environments: Environments) -> None:
     producer, consumer = environments.start(), environments.start()
     partition = partition_of(producer, 6)
     partition.emit_broadcast(Batch(["to all"]))
@@ -179,7 +179,7 @@ def test_many_consumers_of_several_partitions_read_at_once(environments: Environ
         assert sorted(numbers) == sorted(2 * [n for n in range(6000) if n % 4 == subpartition])
 
 
-def test_frames_larger_than_the_credit_window_come_in_pieces(environments: Environments) -> None:
+def test_frames_larger_than_the_credit_window_arrive_in_pieces(environments: Environments) -> None:
     producer, consumer = environments.start(), environments.start(**SMALL)
     partition = partition_of(producer, 1)
     large = [os.urandom(700 * KIB), os.urandom(3_000 * KIB)]
@@ -192,7 +192,7 @@ def test_frames_larger_than_the_credit_window_come_in_pieces(environments: Envir
     assert consumer.statistics().used_segments == 0
 
 
-def test_a_consumer_that_does_not_read_holds_up_nobody_and_bounded_memory(environments: Environments) -> None:
+def test_a_consumer_that_does_not_read_delays_nobody_and_uses_bounded_memory(environments: Environments) -> None:
     read_memory = 512 * KIB
     producer, consumer = environments.start(read_memory=read_memory), environments.start(**SMALL)
     fill(partition_of(producer, 2), batches=200, width=400)
@@ -206,7 +206,7 @@ def test_a_consumer_that_does_not_read_holds_up_nobody_and_bounded_memory(enviro
         one.read_all()
 
 
-def test_a_consumer_that_goes_away_leaves_nothing_behind(environments: Environments) -> None:
+def test_a_consumer_that_disconnects_leaves_nothing_behind(environments: Environments) -> None:
     producer, consumer = environments.start(), environments.start()
     fill(partition_of(producer, 1), batches=300)
     reader = Reader(consumer, ("p", producer.address))
@@ -221,7 +221,9 @@ def test_a_consumer_that_goes_away_leaves_nothing_behind(environments: Environme
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_damage_reaches_the_consumer_typed_with_the_partition(environments: Environments, is_remote: bool) -> None:
+def test_the_consumer_gets_a_typed_error_that_names_a_damaged_partition(
+    environments: Environments, is_remote: bool
+) -> None:
     producer = environments.start()
     consumer = environments.start() if is_remote else producer
     partition = partition_of(producer, 1)
@@ -235,7 +237,7 @@ def test_damage_reaches_the_consumer_typed_with_the_partition(environments: Envi
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_a_finished_partition_that_is_not_there_is_not_waited_for(environments: Environments, is_remote: bool) -> None:
+def test_consumers_do_not_wait_for_a_missing_finished_partition(environments: Environments, is_remote: bool) -> None:
     patient = {"partition_request_timeout_ms": 3_600_000}
     producer = environments.start(**patient)
     consumer = environments.start(**patient) if is_remote else producer
@@ -245,7 +247,7 @@ def test_a_finished_partition_that_is_not_there_is_not_waited_for(environments: 
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_releasing_a_partition_fails_who_reads_it(environments: Environments, is_remote: bool) -> None:
+def test_releasing_a_partition_fails_its_readers(environments: Environments, is_remote: bool) -> None:
     producer = environments.start()
     consumer = environments.start() if is_remote else producer
     partition = partition_of(producer, 1)

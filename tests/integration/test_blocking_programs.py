@@ -61,7 +61,7 @@ def sums_with_a_gate(env: StreamExecutionEnvironment, gate: Gate) -> Any:
     return numbers.map(lambda x: (x % 5, x), PAIR).key_by(lambda pair: pair[0]).sum(1)
 
 
-def test_what_a_killed_task_executor_has_left_is_removed_by_the_next_one(
+def test_files_of_a_killed_task_executor_are_removed_by_the_next_one(
     start_cluster: StartCluster, gate: Gate, tmp_path: Path
 ) -> None:
     cluster = start_cluster(1, 2)

@@ -61,7 +61,7 @@ def marks(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("typed", "mode"), [(True, "STREAMING"), (False, "STREAMING"), (True, "BATCH")])
-def test_later_jobs_read_what_the_first_has_computed(
+def test_later_jobs_read_the_results_of_the_first(
     cluster: RunningCluster, marks: Path, tmp_path: Path, typed: bool, mode: str
 ) -> None:
     properties = {"execution.cached-stream.dir": str(tmp_path / "cached"), "execution.runtime-mode": mode}
@@ -101,7 +101,7 @@ def test_a_job_that_fails_once_writes_every_record_once(
     assert marks.stat().st_size == computed
 
 
-def test_a_job_that_failed_leaves_nothing_that_counts(cluster: RunningCluster, marks: Path, tmp_path: Path) -> None:
+def test_results_of_a_failed_job_are_not_used(cluster: RunningCluster, marks: Path, tmp_path: Path) -> None:
     env = environment(cluster, **{"execution.cached-stream.dir": str(tmp_path / "cached")})
     stream = made(env, Work(marks, fails_at=50))
     with pytest.raises(JobExecutionError, match="the first attempt fails"):
@@ -114,9 +114,7 @@ def test_a_job_that_failed_leaves_nothing_that_counts(cluster: RunningCluster, m
     assert marks.stat().st_size == before
 
 
-def test_records_that_have_disappeared_are_missed_and_not_silently_fewer(
-    cluster: RunningCluster, marks: Path, tmp_path: Path
-) -> None:
+def test_missing_cached_records_are_an_error(cluster: RunningCluster, marks: Path, tmp_path: Path) -> None:
     env = environment(cluster, **{"execution.cached-stream.dir": str(tmp_path / "cached")})
     stream = made(env, Work(marks))
     assert collected(stream) == DOUBLES

@@ -127,7 +127,7 @@ def assert_error(error: FlinkError, kind: type[FlinkError], *words: str) -> None
     assert [word for word in words if word not in str(error)] == [], str(error)
 
 
-def test_a_path_with_nothing_to_restore_is_named(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_the_error_names_a_path_without_a_checkpoint(cluster: RunningCluster, tmp_path: Path) -> None:
     job = Job(cluster, tmp_path)
     savepoint = job.savepoint()
     before = digests(savepoint)
@@ -158,7 +158,7 @@ def of_a_newer_release(metadata: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_job_that_does_not_fit_its_savepoint_is_told_what(
+def test_the_error_of_a_job_that_does_not_match_its_savepoint_says_why(
     cluster: RunningCluster, tmp_path: Path, backend: str
 ) -> None:
     job = Job(cluster, tmp_path)
@@ -179,7 +179,7 @@ def test_a_job_that_does_not_fit_its_savepoint_is_told_what(
     job.assert_exactly_once()
 
 
-def test_state_that_nobody_claims_is_left_out_where_that_is_allowed(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_unclaimed_state_is_skipped_if_allowed(cluster: RunningCluster, tmp_path: Path) -> None:
     job = Job(cluster, tmp_path)
     savepoint = job.savepoint()
     before = digests(savepoint)
@@ -204,7 +204,7 @@ def test_uids_are_checked_before_anything_is_submitted(cluster: RunningCluster, 
     assert cluster.client.list_jobs() == before
 
 
-def test_a_directory_that_cannot_be_written_is_named_before_the_job_runs(
+def test_the_error_names_a_directory_that_cannot_be_written_before_the_job_runs(
     cluster: RunningCluster, tmp_path: Path
 ) -> None:
     job = Job(cluster, tmp_path)
@@ -236,7 +236,7 @@ class AppendInPlace(KeyedProcessFunction):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_object_of_the_state_that_is_changed_in_place_does_not_change_a_snapshot(
+def test_changing_a_state_object_in_place_does_not_change_a_snapshot(
     cluster: RunningCluster, tmp_path: Path, backend: str
 ) -> None:
     faults = Faults(tmp_path / "faults")

@@ -139,7 +139,7 @@ def test_a_savepoint_is_written_loaded_and_disposed_of(storage):
         load_metadata(storage.file_systems, location.directory)
 
 
-def test_damage_and_loss_are_found(storage):
+def test_damaged_and_missing_files_are_detected(storage):
     written = checkpoint(storage, 5)
     handle = state_of(written.metadata)
     file_system = storage.file_systems.of(handle.path)
@@ -154,7 +154,7 @@ def test_damage_and_loss_are_found(storage):
 
 
 @pytest.mark.parametrize("name", [name for name in failpoints.FAILPOINTS if name.startswith("state_file.")])
-def test_a_failure_at_any_step_leaves_no_file(storage, name):
+def test_a_failure_at_any_step_leaves_no_file_behind(storage, name):
     location = storage.location_of(6)
     storage.initialize(location)
     failpoints.arm(f"{name}=error")
@@ -164,7 +164,7 @@ def test_a_failure_at_any_step_leaves_no_file(storage, name):
     assert names_in(storage, storage.job_directory) == []
 
 
-def test_a_given_up_stream_leaves_no_file(storage):
+def test_an_aborted_stream_leaves_no_file_behind(storage):
     location = storage.location_of(7)
     storage.initialize(location)
     stream = CheckpointStreamFactory(location.for_tasks, {}, storage.file_systems).create()
@@ -174,7 +174,7 @@ def test_a_given_up_stream_leaves_no_file(storage):
     assert names_in(storage, storage.job_directory) == []
 
 
-def test_a_store_that_nobody_answers_for_is_named(tmp_path):
+def test_the_error_names_an_unreachable_store(tmp_path):
     configuration = {
         "execution.checkpointing.dir": "s3://no-such-bucket/c",
         "s3.endpoint": "http://127.0.0.1:1",
@@ -187,7 +187,7 @@ def test_a_store_that_nobody_answers_for_is_named(tmp_path):
         storage.check_writable()
 
 
-def test_local_state_needs_nothing_of_this(tmp_path):
+def test_checkpoints_on_local_files_need_no_remote_file_system(tmp_path):
     configuration = {"execution.checkpointing.dir": tmp_path.as_uri()}
     storage = CheckpointStorage.from_configuration(configuration, JOB_ID, tmp_path)
     storage.check_writable()

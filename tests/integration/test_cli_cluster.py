@@ -60,7 +60,7 @@ def recorded(directory: Path) -> dict[str, int]:
     return {process["name"]: process["pid"] for process in document["processes"]}
 
 
-def test_a_started_cluster_serves_and_a_stopped_one_leaves_nothing(run_dir: Path) -> None:
+def test_a_started_cluster_runs_jobs_and_a_stopped_one_leaves_nothing(run_dir: Path) -> None:
     start("--taskmanagers", "2")
     document = json.loads((run_dir / "cluster.json").read_text())
     with ClusterClient(document["dispatcher_address"], security=SecurityContext.of_client({})) as client:
@@ -88,7 +88,7 @@ def test_a_second_start_is_refused_and_changes_nothing(run_dir: Path) -> None:
     assert recorded(run_dir) == before
 
 
-def test_where_one_service_cannot_start_none_is_left(run_dir: Path) -> None:
+def test_no_service_is_left_if_one_cannot_start(run_dir: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -108,7 +108,7 @@ def test_a_wrong_option_starts_nothing(run_dir: Path) -> None:
     assert processes_of(run_dir) == []
 
 
-def test_status_tells_a_dead_process_and_stop_takes_the_rest_down(run_dir: Path) -> None:
+def test_status_shows_a_dead_process_and_stop_ends_the_others(run_dir: Path) -> None:
     start("--taskmanagers", "1")
     os.kill(recorded(run_dir)["supervisor"], signal.SIGKILL)
     os.kill(recorded(run_dir)["taskexecutor-1"], signal.SIGKILL)
@@ -127,7 +127,7 @@ def test_the_record_of_a_cluster_that_died_does_not_block_a_new_one(run_dir: Pat
     assert run_flinkpy("cluster", "status").returncode == 0
 
 
-def test_each_service_that_is_killed_is_started_again_where_it_was(run_dir: Path) -> None:
+def test_a_killed_service_is_restarted_at_its_address(run_dir: Path) -> None:
     start("--taskmanagers", "2")
     before = recorded(run_dir)
     address = json.loads((run_dir / "cluster.json").read_text())["dispatcher_address"]

@@ -70,7 +70,7 @@ def start_endless(cluster: RunningCluster, path: str) -> str:
     return match.group(1)
 
 
-def test_run_hands_arguments_parallelism_and_options_to_the_program(cluster: RunningCluster, program) -> None:
+def test_run_passes_arguments_parallelism_and_options_to_the_program(cluster: RunningCluster, program) -> None:
     result = cluster.flinkpy("run", "-p", "2", "-D", "pipeline.name=x", program(WORDS), "b", "a", "-x")
     assert result.returncode == 0, result.stderr
     assert result.stdout == "['-X', 'A', 'B'] 2 __main__\n"
@@ -124,7 +124,7 @@ def test_an_exception_of_the_program_itself_is_shown_as_python_shows_it(cluster:
     assert lines[-1] == "KeyError: 'key'"
 
 
-def test_the_programs_own_exit_status_is_kept(cluster: RunningCluster, program) -> None:
+def test_the_exit_status_of_the_program_is_kept(cluster: RunningCluster, program) -> None:
     assert cluster.flinkpy("run", program("import sys\nsys.exit(7)\n")).returncode == 7
 
 
@@ -153,7 +153,7 @@ def test_ctrl_c_cancels_the_job(cluster: RunningCluster, program) -> None:
     assert JobState(job.status) is JobState.CANCELED
 
 
-def test_nobody_at_the_address_is_an_error_in_one_line() -> None:
+def test_an_unreachable_address_is_an_error_in_one_line() -> None:
     from clusters import run_flinkpy
 
     result = run_flinkpy("list", "-m", "127.0.0.1:1")

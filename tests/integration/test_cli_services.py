@@ -107,7 +107,7 @@ def test_a_service_binds_loopback_unless_told_otherwise(start) -> None:
 
 
 @pytest.mark.parametrize("verb", ["dispatcher", "resourcemanager", "taskexecutor"])
-def test_a_port_in_use_is_one_line_and_no_process(verb: str) -> None:
+def test_a_port_in_use_is_an_error_in_one_line_and_leaves_no_process(verb: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

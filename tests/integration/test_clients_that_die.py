@@ -37,7 +37,9 @@ def cluster(shared_cluster: RunningCluster) -> RunningCluster:
 
 
 @pytest.mark.parametrize("way", ["collect", "attached", "detached"])
-def test_job_ends_with_its_killed_client_where_it_needs_it(cluster: RunningCluster, tmp_path: Path, way: str) -> None:
+def test_a_job_that_needs_its_client_ends_when_the_client_is_killed(
+    cluster: RunningCluster, tmp_path: Path, way: str
+) -> None:
     path = tmp_path / "program.py"
     path.write_text(COLLECTS + ENDINGS[way])
     known = {job.job_id for job in cluster.client.list_jobs()}

@@ -85,7 +85,7 @@ def run(tmp_path, text: str) -> dict[str, list[Any]]:
     return rows
 
 
-def test_windows_of_a_program_are_those_of_its_records(tmp_path):
+def test_windows_over_columns_equal_windows_over_records(tmp_path):
     got = run(
         tmp_path,
         """

@@ -65,7 +65,7 @@ def test_a_client_without_the_secret_or_a_certificate_is_refused(compose: Compos
 
 
 @pytest.mark.timeout(180)
-def test_the_loss_of_the_containers_that_lead_costs_a_job_nothing_but_time(compose: ComposeCluster) -> None:
+def test_the_loss_of_the_leading_containers_costs_a_job_nothing_but_time(compose: ComposeCluster) -> None:
     dispatcher, resource_manager = compose.leader("dispatcher"), compose.leader("resourcemanager")
     with compose.running_client("run", program=COUNTING) as client:
         wait_until(lambda: "RUNNING" in compose.client("list").stdout, "the job runs")

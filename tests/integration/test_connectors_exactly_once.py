@@ -72,7 +72,7 @@ def input_file(tmp_path: Path) -> Path:
     "policy",
     ["in progress over checkpoints", "rolled at each", pytest.param("rolled by size", marks=pytest.mark.chaos)],
 )
-def test_text_files_in_and_out(shared_cluster: RunningCluster, tmp_path: Path, policy: str) -> None:
+def test_text_files_are_copied_exactly_once(shared_cluster: RunningCluster, tmp_path: Path, policy: str) -> None:
     rolling = {
         "in progress over checkpoints": RollingPolicy.default_rolling_policy(),
         "rolled at each": RollingPolicy.on_checkpoint_rolling_policy(),
@@ -97,7 +97,7 @@ def test_text_files_in_and_out(shared_cluster: RunningCluster, tmp_path: Path, p
     assert [path for path in (tmp_path / "out").rglob(".*") if path.is_file()] == []
 
 
-def test_csv_files_from_numbers(shared_cluster: RunningCluster, tmp_path: Path) -> None:
+def test_csv_files_contain_every_number_once(shared_cluster: RunningCluster, tmp_path: Path) -> None:
     schema = CsvSchema.builder().add_number_column("number").build()
     sink = (
         FileSink.for_bulk_format(str(tmp_path / "out"), CsvBulkWriters.for_schema(schema))
@@ -112,7 +112,7 @@ def test_csv_files_from_numbers(shared_cluster: RunningCluster, tmp_path: Path) 
     assert committed_lines(tmp_path / "out") == Counter(map(str, range(NUM_RECORDS)))
 
 
-def test_a_collected_result_goes_on_after_failures(shared_cluster: RunningCluster, tmp_path: Path) -> None:
+def test_a_collected_result_continues_after_failures(shared_cluster: RunningCluster, tmp_path: Path) -> None:
     env = environment(shared_cluster, **CHECKPOINTS)
     numbers = env.from_sequence(0, NUM_RECORDS - 1).map(FailOnce(tmp_path, {5_000, 12_500}), Types.LONG())
     with numbers.execute_and_collect("collected") as results:
@@ -120,7 +120,9 @@ def test_a_collected_result_goes_on_after_failures(shared_cluster: RunningCluste
     assert number_of_failures(tmp_path) == 2
 
 
-def test_a_collection_is_collected_once_and_in_order(shared_cluster: RunningCluster, tmp_path: Path) -> None:
+def test_the_records_of_a_collection_are_collected_once_and_in_order(
+    shared_cluster: RunningCluster, tmp_path: Path
+) -> None:
     env = environment(shared_cluster, parallelism=1, **CHECKPOINTS)
     values = env.from_collection(list(range(NUM_RECORDS)), Types.LONG()).map(FailOnce(tmp_path, {15_000}), Types.LONG())
     with values.execute_and_collect("collection") as results:

@@ -66,7 +66,7 @@ class Points:
             raise AssertionError(f"never came to {', '.join(left)}") from None
 
 
-def test_a_crash_at_each_step_costs_nothing_but_time(
+def test_a_crash_at_any_step_costs_nothing_but_time(
     start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crash_at_each_step(start_cluster, tmp_path, monkeypatch)
@@ -89,7 +89,7 @@ def crash_at_each_step(
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("action", ["full", "error"])
-def test_a_disk_that_fails_costs_checkpoints_and_nothing_else(
+def test_a_failing_disk_fails_checkpoints_and_nothing_else(
     start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
     names = [name for name in CHECKPOINT_POINTS if not name.startswith(OWN_STATE)]

@@ -252,7 +252,7 @@ def test_members_of_a_cluster_exchange_columns_and_rows(network: Network) -> Non
 
 
 @pytest.mark.parametrize("which", ["producer", "consumer"])
-def test_a_process_of_another_cluster_gets_nothing_and_both_sides_say_why(
+def test_a_process_of_another_cluster_gets_no_data_and_both_sides_log_why(
     network: Network, which: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = network.start(STRANGER if which == "producer" else MEMBER)
@@ -267,7 +267,7 @@ def test_a_process_of_another_cluster_gets_nothing_and_both_sides_say_why(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_a_process_without_a_secret_gets_nothing(network: Network) -> None:
+def test_a_process_without_a_secret_gets_no_data(network: Network) -> None:
     producer, consumer = network.start(), network.start(TrustedNetworkAuthenticator())
     finished_partition(producer)
 
@@ -275,7 +275,7 @@ def test_a_process_without_a_secret_gets_nothing(network: Network) -> None:
         Reader(consumer, producer.address).next()
 
 
-def test_a_proof_that_was_listened_to_cannot_be_used_again(network: Network) -> None:
+def test_a_recorded_proof_cannot_be_replayed(network: Network) -> None:
     producer = network.start()
     with connect(producer) as first:
         said, _ = said_by_both(first, hello(producer))
@@ -293,7 +293,7 @@ def _authenticated(environment: NetworkEnvironment) -> int:
     return sum(getattr(one, "is_authenticated", False) for one in environment._connections.connections)
 
 
-def test_the_producers_own_proof_cannot_be_sent_back_to_it(network: Network) -> None:
+def test_the_proof_of_the_producer_cannot_be_reflected(network: Network) -> None:
     producer = network.start()
     with connect(producer) as sock:
         _, proof = said_by_both(sock, hello(producer))
@@ -302,7 +302,7 @@ def test_the_producers_own_proof_cannot_be_sent_back_to_it(network: Network) -> 
         assert b"was not authenticated" in read_to_end(sock)
 
 
-def test_who_passes_everything_on_to_a_real_producer_is_found_out(network: Network) -> None:
+def test_a_relay_to_a_real_producer_is_detected(network: Network) -> None:
     """At the address of a process that has died somebody else listens, and connects the consumer to a live one."""
     producer, consumer = network.start(), network.start()
     finished_partition(producer)
@@ -320,7 +320,7 @@ def test_who_passes_everything_on_to_a_real_producer_is_found_out(network: Netwo
         Reader(consumer, relayed.address).next()
 
 
-def test_nothing_that_comes_before_the_proof_is_unpickled(network: Network, tmp_path: Path) -> None:
+def test_nothing_received_before_the_proof_is_unpickled(network: Network, tmp_path: Path) -> None:
     consumer, exploded = network.start(), tmp_path / "exploded"
     bomb = pickle.dumps([Bomb(exploded)])
     body = bomb + bytes(-len(bomb) % 8)
@@ -341,9 +341,7 @@ def test_nothing_that_comes_before_the_proof_is_unpickled(network: Network, tmp_
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-def test_who_connects_and_says_nothing_is_disconnected(
-    network: Network, tls: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_silent_connection_is_closed(network: Network, tls: bool, caplog: pytest.LogCaptureFixture) -> None:
     producer = network.start(tls=authority().member() if tls else None, handshake_timeout_ms=50)
 
     with connect(producer) as sock:
@@ -352,7 +350,7 @@ def test_who_connects_and_says_nothing_is_disconnected(
     assert "connected and did not authenticate itself" in caplog.text
 
 
-def test_a_producer_that_says_nothing_is_given_up(network: Network) -> None:
+def test_a_silent_producer_is_given_up(network: Network) -> None:
     consumer = network.start(connect_timeout_ms=50)
 
     def serve(_: FakeProducer, sock: socket.socket) -> None:
@@ -365,7 +363,7 @@ def test_a_producer_that_says_nothing_is_given_up(network: Network) -> None:
         Reader(consumer, fake.address).next()
 
 
-def test_a_producer_of_an_old_release_is_told_by_its_version(network: Network) -> None:
+def test_the_error_about_a_producer_of_an_old_release_names_its_version(network: Network) -> None:
     consumer = network.start()
 
     def serve(_: FakeProducer, sock: socket.socket) -> None:
@@ -379,7 +377,7 @@ def test_a_producer_of_an_old_release_is_told_by_its_version(network: Network) -
         Reader(consumer, fake.address).next()
 
 
-def test_many_who_say_nothing_keep_no_member_out(network: Network) -> None:
+def test_many_silent_connections_lock_no_member_out(network: Network) -> None:
     producer = network.start(handshake_timeout_ms=100, max_unauthenticated_connections=4)
     consumer = network.start()
     finished_partition(producer)
@@ -437,7 +435,7 @@ def test_a_producer_gets_no_memory_that_it_is_not_entitled_to(
         assert pa.total_allocated_bytes() - before < 8 << 20
 
 
-def test_a_long_frame_gets_memory_as_it_comes(network: Network) -> None:
+def test_memory_for_a_long_frame_is_allocated_as_it_arrives(network: Network) -> None:
     """A schema may be long, but only who sends it makes us hold it."""
     consumer = network.start()
     begun, allocated = threading.Event(), []
@@ -459,7 +457,7 @@ def test_a_long_frame_gets_memory_as_it_comes(network: Network) -> None:
     assert allocated[0] <= 5 << 20
 
 
-def test_what_one_broken_connection_carries_leaves_the_others_alone(network: Network) -> None:
+def test_a_broken_connection_does_not_affect_others(network: Network) -> None:
     producer, consumer = network.start(), network.start()
     partition = producer.create_result_partition(partition_id="p", num_subpartitions=1)
     reader = Reader(consumer, producer.address)
@@ -563,7 +561,7 @@ REFUSALS: dict[str, tuple[Callable[[], TlsMaterial], Callable[[], TlsMaterial], 
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_a_peer_with_the_wrong_certificate_is_refused_and_both_sides_say_why(
+def test_a_peer_with_the_wrong_certificate_is_refused_and_both_sides_log_why(
     network: Network, case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     of_producer, of_consumer, told, logged = REFUSALS[case]
@@ -578,7 +576,7 @@ def test_a_peer_with_the_wrong_certificate_is_refused_and_both_sides_say_why(
 
 
 @pytest.mark.parametrize("side", ["producer", "consumer"])
-def test_a_certificate_without_the_fingerprint_that_is_asked_for_is_refused(network: Network, side: str) -> None:
+def test_a_certificate_with_another_fingerprint_than_configured_is_refused(network: Network, side: str) -> None:
     member = authority().member()
     strict = TlsMaterial(member.private_key, member.certificate_chain, member.trusted_certificates, ("ab" * 20,))
     producer = network.start(tls=strict if side == "producer" else member)
@@ -652,7 +650,7 @@ def test_a_producer_with_an_old_tls_is_refused(network: Network) -> None:
         Reader(consumer, fake.address).next()
 
 
-def test_with_the_right_certificate_the_secret_is_needed_too(network: Network) -> None:
+def test_a_valid_certificate_does_not_replace_the_secret(network: Network) -> None:
     producer = network.start(tls=authority().member())
     consumer = network.start(STRANGER, tls=authority().member())
 
@@ -660,7 +658,7 @@ def test_with_the_right_certificate_the_secret_is_needed_too(network: Network) -
         Reader(consumer, producer.address).next()
 
 
-def test_those_who_are_refused_disturb_nobody(network: Network) -> None:
+def test_refused_peers_do_not_disturb_others(network: Network) -> None:
     producer, consumer = network.start(tls=authority().member()), network.start(tls=authority().member())
     partition = producer.create_result_partition(partition_id="p", num_subpartitions=1)
     reader = Reader(consumer, producer.address)

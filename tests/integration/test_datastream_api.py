@@ -59,7 +59,7 @@ def results(stream: DataStream) -> list[Any]:
         return list(collected)
 
 
-def test_untyped_records_travel_as_they_are(make_env: MakeEnvironment) -> None:
+def test_untyped_records_arrive_unchanged(make_env: MakeEnvironment) -> None:
     env = make_env()
     stream = env.from_collection([{"a": 1}, None, (1, [2]), "x"]).rebalance().map(lambda x: x)
 
@@ -101,14 +101,16 @@ def test_reduce_emits_every_intermediate_result(make_env: MakeEnvironment, paral
         ("max_by", [(1, 5, "a"), (1, 5, "a"), (1, 7, "c")]),
     ],
 )
-def test_rolling_aggregates(make_env: MakeEnvironment, method: str, expected: list[tuple[Any, ...]]) -> None:
+def test_rolling_aggregates_emit_every_intermediate_result(
+    make_env: MakeEnvironment, method: str, expected: list[tuple[Any, ...]]
+) -> None:
     tuple_type = Types.TUPLE([Types.INT(), Types.INT(), Types.STRING()])
     stream = make_env().from_collection([(1, 5, "a"), (1, 3, "b"), (1, 7, "c")], tuple_type)
 
     assert results(getattr(stream.key_by(lambda t: t[0]), method)(1)) == expected
 
 
-def test_rolling_aggregate_of_a_named_field(make_env: MakeEnvironment) -> None:
+def test_rolling_aggregates_accept_a_named_field(make_env: MakeEnvironment) -> None:
     rows = make_env().from_collection(
         [Row(k="x", v=1), Row(k="x", v=2)], Types.ROW_NAMED(["k", "v"], [Types.STRING(), Types.LONG()])
     )
@@ -171,7 +173,7 @@ class SplitOdd(ProcessFunction):
             yield value
 
 
-def test_side_output_has_its_own_stream(make_env: MakeEnvironment) -> None:
+def test_side_output_is_its_own_stream(make_env: MakeEnvironment) -> None:
     env = make_env(1)
     main = env.from_sequence(1, 6).process(SplitOdd(), Types.LONG())
     both = main.map(lambda x: x * 10, Types.LONG()).union(main.get_side_output(ODD))
@@ -248,7 +250,7 @@ class Person:
         self.name = name
 
 
-def test_own_classes_travel_between_processes(make_env: MakeEnvironment) -> None:
+def test_objects_of_user_classes_travel_between_processes(make_env: MakeEnvironment) -> None:
     people = make_env().from_collection([Person("Ann"), Person("Bo")])
     stream = people.rebalance().map(lambda p: Person(p.name.upper())).key_by(lambda p: p.name).map(lambda p: p)
 
@@ -261,7 +263,7 @@ def test_limit_ends_an_endless_job(make_env: MakeEnvironment) -> None:
     assert stream.execute_and_collect(limit=3) == [2, 4, 6]
 
 
-def test_results_may_be_left_unread(make_env: MakeEnvironment) -> None:
+def test_results_may_remain_unread(make_env: MakeEnvironment) -> None:
     collected = make_env(1).from_sequence(1, 1 << 50).map(lambda x: x).execute_and_collect()
     assert isinstance(collected, CloseableIterator)
     assert collected.next() == 1

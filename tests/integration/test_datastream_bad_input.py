@@ -136,7 +136,7 @@ def failure_of(cluster: RunningCluster, env: StreamExecutionEnvironment, stream:
         (lambda env: windows(env).trigger(Undecided()).process(FiveOfAWindow()), "must return a TriggerResult"),
     ],
 )
-def test_a_function_that_gives_what_it_should_not_is_told_what_to_give(
+def test_the_error_of_a_wrong_return_value_says_what_to_return(
     cluster: RunningCluster, program: Any, told: str
 ) -> None:
     env = environment(cluster, 1)
@@ -145,7 +145,7 @@ def test_a_function_that_gives_what_it_should_not_is_told_what_to_give(
     assert re.search(told, headline), headline
 
 
-def test_a_value_of_another_type_than_declared_is_told_once(cluster: RunningCluster) -> None:
+def test_a_value_of_another_type_than_declared_is_reported_once(cluster: RunningCluster) -> None:
     env = environment(cluster, 1)
     failure = failure_of(cluster, env, pairs(env).map(lambda pair: pair[0], output_type=Types.INT()))
     assert "operator Map: 'a' (str) is not a Integer" in str(failure)
@@ -153,7 +153,7 @@ def test_a_value_of_another_type_than_declared_is_told_once(cluster: RunningClus
 
 
 @pytest.mark.parametrize("kind", ["value", "list", "map"])
-def test_state_that_cannot_be_pickled_ends_the_job_at_the_checkpoint(cluster: RunningCluster, kind: str) -> None:
+def test_state_that_cannot_be_pickled_fails_the_job_at_the_checkpoint(cluster: RunningCluster, kind: str) -> None:
     """In memory it is found out then. No restart would cure it, so there is none."""
     env = environment(cluster, 1, **FIXED_DELAY, **{"execution.checkpointing.interval": "50 ms"})
     source = DataGeneratorSource(lambda n: n, 1_000_000, RateLimiterStrategy.per_second(200), Types.LONG())
@@ -166,7 +166,7 @@ def test_state_that_cannot_be_pickled_ends_the_job_at_the_checkpoint(cluster: Ru
 
 
 @pytest.mark.parametrize("kind", ["value", "list", "map"])
-def test_state_that_cannot_be_pickled_ends_the_job_at_once_in_rocksdb(cluster: RunningCluster, kind: str) -> None:
+def test_state_that_cannot_be_pickled_fails_the_job_at_once_in_rocksdb(cluster: RunningCluster, kind: str) -> None:
     env = environment(cluster, 1, **FIXED_DELAY, **{"state.backend.type": "rocksdb"})
     stream = env.from_sequence(0, 9).key_by(lambda n: n % 3).process(Keep(kind), Types.LONG())
     failure = failure_of(cluster, env, stream)
@@ -175,7 +175,9 @@ def test_state_that_cannot_be_pickled_ends_the_job_at_once_in_rocksdb(cluster: R
     assert "operator KeyedProcess: <unlocked _thread.lock" in str(failure)
 
 
-def test_an_accumulator_that_cannot_be_pickled_names_the_window_in_rocksdb(cluster: RunningCluster) -> None:
+def test_the_error_of_an_accumulator_that_cannot_be_pickled_names_the_window_in_rocksdb(
+    cluster: RunningCluster,
+) -> None:
     env = environment(cluster, 1, **{"state.backend.type": "rocksdb"})
     failure = failure_of(cluster, env, windows(env).aggregate(Locks()))
     assert "operator TumblingEventTimeWindows: <unlocked _thread.lock" in str(failure)
@@ -188,7 +190,7 @@ class Texts(ProcessFunction):
 
 
 @pytest.mark.parametrize("how", ["map", "flat_map", "process"])
-def test_result_of_another_type_than_declared_fails_at_its_own_operator(cluster: RunningCluster, how: str) -> None:
+def test_a_result_of_another_type_than_declared_fails_at_its_own_operator(cluster: RunningCluster, how: str) -> None:
     stream = environment(cluster, 1).from_sequence(1, 3)
     declared = {
         "map": lambda: stream.map(lambda value: f"text {value}", output_type=Types.INT()),

@@ -55,7 +55,9 @@ def expected() -> dict[tuple[str, str, str], tuple[int, int, float, int]]:
     }
 
 
-def test_its_numbers_are_those_of_pyarrow(cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_computes_the_same_numbers_as_pyarrow(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     import flights
 
@@ -71,7 +73,7 @@ def test_its_numbers_are_those_of_pyarrow(cluster: RunningCluster, monkeypatch: 
         assert found[key][3] == worst, key
 
 
-def test_it_prints_a_table_and_shows_its_progress(cluster: RunningCluster) -> None:
+def test_the_demo_prints_a_table_and_shows_its_progress(cluster: RunningCluster) -> None:
     result = cluster.flinkpy("run", "-p", "2", str(Path("examples") / "flights.py"), "--data", str(DATA))
     assert result.returncode == 0, result.stderr
     assert "Hawaiian Airlines Inc." in result.stdout

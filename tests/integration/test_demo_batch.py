@@ -53,7 +53,7 @@ def answers() -> list[tuple[Any, ...]]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("engine", ["native-batch", "spark"])
-def test_its_numbers_are_those_of_duckdb_and_every_flight_is_written(
+def test_the_batch_demo_computes_the_same_numbers_as_duckdb_and_writes_every_flight(
     engine: str,
     engine_cluster: RunningCluster,
     answers: list[tuple[Any, ...]],
@@ -75,7 +75,7 @@ def test_its_numbers_are_those_of_duckdb_and_every_flight_is_written(
     assert set(data["origin"].to_pylist()) == {"EWR", "JFK", "LGA"}
 
 
-def test_without_java_the_native_half_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_batch_demo_explains_why_spark_cannot_run_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     import flights_batch
 

@@ -56,7 +56,7 @@ def check_configuration(path: Path, arguments: list[str]) -> Any:
 
 
 @pytest.mark.parametrize("service", ours(), ids=lambda service: service.name)
-def test_every_command_is_one_of_flinkpy(service: ComposeService) -> None:
+def test_every_command_exists_in_flinkpy(service: ComposeService) -> None:
     arguments = service.flinkpy_arguments
     if arguments is None or arguments == ["--help"]:
         return
@@ -85,7 +85,7 @@ CONFIDENTIAL = {
 
 
 @pytest.mark.parametrize("volume", CONFIDENTIAL)
-def test_secrets_are_seen_by_those_who_need_them(volume: str) -> None:
+def test_only_services_that_need_a_secret_have_it(volume: str) -> None:
     seen = {service.name for service in services().values() if volume in [mount.source for mount in service.mounts]}
     assert seen == CONFIDENTIAL[volume]
 
@@ -113,7 +113,7 @@ def check_client(settings: dict[str, str], mounted: list[str]) -> None:
     assert "high-availability.type" not in settings
 
 
-def test_no_network_of_compose_leads_out_and_clients_and_spark_see_what_they_must() -> None:
+def test_no_network_of_compose_leads_outside_and_clients_and_spark_reach_what_they_need() -> None:
     networks = document()["networks"]
     for name, settings in networks.items():
         if name == "published":
@@ -127,14 +127,14 @@ def test_no_network_of_compose_leads_out_and_clients_and_spark_see_what_they_mus
     assert not members["cluster"] & {"client", "spark-master", "spark-worker"}
 
 
-def test_the_page_of_sparks_master_is_not_open_to_the_network() -> None:
+def test_the_web_page_of_the_spark_master_is_not_open_to_the_network() -> None:
     master = services()["spark-master"]
     assert master.environment["SPARK_LOCAL_IP"] == "127.0.0.1"  # where its web page is bound
     assert master.command[master.command.index("--host") + 1] == "spark-master"  # and not its port for workers
 
 
 @pytest.mark.parametrize("service", services().values(), ids=lambda service: service.name)
-def test_no_service_may_do_more_than_it_must(service: ComposeService) -> None:
+def test_every_service_has_the_least_privileges(service: ComposeService) -> None:
     settings = service.settings
     assert settings["read_only"] is True
     assert settings["cap_drop"] == ["ALL"]
@@ -157,7 +157,7 @@ def test_ports_are_published_on_the_loopback_address_only(service: ComposeServic
 
 
 @pytest.mark.parametrize("service", services().values(), ids=lambda service: service.name)
-def test_images_are_pinned_and_what_is_mounted_is_there(service: ComposeService) -> None:
+def test_images_are_pinned_and_mounted_files_exist(service: ComposeService) -> None:
     image, _, tag = service.settings["image"].partition(":")
     assert re.fullmatch(r"\d+\.\d+\.\d+", tag), f"{image} has the tag {tag!r}"
     if service.is_ours:
@@ -169,7 +169,7 @@ def test_images_are_pinned_and_what_is_mounted_is_there(service: ComposeService)
             assert (ROOT / mount.source).exists(), mount.source
 
 
-def test_what_services_write_outside_of_volumes_is_scratch() -> None:
+def test_services_write_only_to_volumes_and_scratch_space() -> None:
     """Their temporary files are below /tmp or a volume of their own."""
     configuration = load_configuration(ROOT / "deploy/compose/config.yaml", ())
     work = configuration.get_string("io.tmp.dirs", "")
@@ -179,7 +179,7 @@ def test_what_services_write_outside_of_volumes_is_scratch() -> None:
             assert [mount.source for mount in service.mounts if mount.target == work] == [None]
 
 
-def test_services_that_are_probed_are_asked_where_they_are() -> None:
+def test_health_checks_use_the_addresses_of_their_services() -> None:
     ports = {"dispatcher": 6123, "resourcemanager": 6124, "taskexecutor": 6122}
     for service in ours():
         if service.flinkpy_arguments in (None, ["--help"]):
@@ -191,7 +191,7 @@ def test_services_that_are_probed_are_asked_where_they_are() -> None:
         assert set(service.settings["depends_on"]) == {"init", "zookeeper"}
 
 
-def test_masters_are_there_twice() -> None:
+def test_every_master_has_a_standby() -> None:
     verbs = [service.flinkpy_arguments[0] for service in ours() if service.flinkpy_arguments]
     assert (verbs.count("dispatcher"), verbs.count("resourcemanager")) == (2, 2)
     assert services()["taskexecutor"].replicas == 2
@@ -245,7 +245,7 @@ def test_the_image_is_pinned_unprivileged_and_probed() -> None:
     assert set(re.findall(r"python(3\.\d+)", DOCKERFILE)) == {version.group(1)}
 
 
-def test_the_image_is_made_of_what_is_there() -> None:
+def test_the_image_is_built_from_files_that_exist() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     defaults = {line.partition("=")[2] for line in instructions("ARG") if line.startswith("EXTRAS=")}
     assert len(defaults) == 1
@@ -356,7 +356,7 @@ def test_pods_run_what_flinkpy_accepts_and_are_probed(name: str, tmp_path: Path)
     assert MANIFESTS[f"Service/{name.partition('/')[2]}"]["spec"]["selector"].items() <= labels.items()
 
 
-def test_nobody_reaches_a_pod_who_is_not_named() -> None:
+def test_only_named_peers_reach_a_pod() -> None:
     policies = {name: each["spec"] for name, each in MANIFESTS.items() if each["kind"] == "NetworkPolicy"}
     assert policies["NetworkPolicy/deny-all"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     for name, spec in policies.items():
@@ -389,7 +389,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("source", "target", "port", "is_open"), WAYS)
-def test_policies_let_through_what_is_needed(source: str, target: str, port: int, is_open: bool) -> None:
+def test_network_policies_allow_the_needed_connections(source: str, target: str, port: int, is_open: bool) -> None:
     assert (may_send(source, target, port) and may_receive(target, source, port)) is is_open
 
 

@@ -64,7 +64,7 @@ def test_both_services_say_that_they_are_healthy(start_cluster: StartCluster) ->
                 assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
-def test_what_cannot_be_accepted_is_refused_by_type_and_leaves_nothing(start_cluster: StartCluster) -> None:
+def test_invalid_submissions_are_refused_by_typed_errors_and_leave_nothing(start_cluster: StartCluster) -> None:
     cluster = start_cluster(0)
     graph = waiting_graph(cluster)
     cycle = new_id(waiting_graph(cluster))
@@ -101,7 +101,7 @@ def test_a_graph_too_large_for_one_message_travels_as_a_blob(start_cluster: Star
     assert cluster.client.wait_for_result(graph.job_id).status == JobState.CANCELED.value
 
 
-def test_a_killed_job_master_fails_its_job_at_once_and_is_replaced_as_a_standby(start_cluster: StartCluster) -> None:
+def test_a_killed_job_master_fails_its_job_at_once_and_a_new_standby_starts(start_cluster: StartCluster) -> None:
     cluster = start_cluster(0)
     graph = waiting_graph(cluster)
     cluster.client.submit_job(graph)
@@ -139,7 +139,7 @@ def test_every_job_has_a_process_of_its_own_that_ends_with_it(start_cluster: Sta
     wait_until(lambda: len(cluster.job_master_pids()) == 1, "one standby and nothing else")
 
 
-def test_a_killed_template_harms_no_job_and_later_ones_have_job_masters_that_were_not_forked(
+def test_a_killed_template_affects_no_job_and_later_job_masters_start_without_it(
     start_cluster: StartCluster,
 ) -> None:
     cluster = start_cluster(0)
@@ -170,7 +170,7 @@ def test_canceling_right_after_submitting_cancels(start_cluster: StartCluster) -
     assert [job.status for job in cluster.client.list_jobs()] == [JobState.CANCELED.value]
 
 
-def test_a_taken_port_is_one_line_and_a_failure(start_cluster: StartCluster) -> None:
+def test_a_port_in_use_is_an_error_in_one_line(start_cluster: StartCluster) -> None:
     cluster = start_cluster(0)
     port = cluster.address.rpartition(":")[2]
     result = run_flinkpy("dispatcher", "--port", port, "--resourcemanager", cluster.resource_manager_address)
@@ -183,7 +183,7 @@ def test_a_taken_port_is_one_line_and_a_failure(start_cluster: StartCluster) -> 
     assert "in use" in result.stderr and "Traceback" not in result.stderr
 
 
-def test_a_dispatcher_without_a_resource_manager_names_the_options() -> None:
+def test_the_error_of_a_missing_resource_manager_address_names_the_options() -> None:
     result = run_flinkpy("dispatcher", "--port", "0")
     assert result.returncode == 2
     assert "resourcemanager.rpc.port" in result.stderr
@@ -201,7 +201,7 @@ def test_shutting_the_cluster_down_ends_jobs_and_process(start_cluster: StartClu
     assert not any(child.is_running() for child in children)
 
 
-def test_a_terminated_dispatcher_ends_in_order_and_tells_who_watches(start_cluster: StartCluster) -> None:
+def test_a_terminated_dispatcher_ends_in_order_and_watchers_see_the_suspension(start_cluster: StartCluster) -> None:
     cluster = start_cluster(0)
     graph = waiting_graph(cluster)
     cluster.client.submit_job(graph)
@@ -261,7 +261,7 @@ def test_blobs_are_stored_by_content_and_paths_are_not_keys(start_cluster: Start
         cluster.client.put_blob(os.urandom(2 << 20))
 
 
-def test_a_client_of_a_dead_dispatcher_is_told_so(start_cluster: StartCluster) -> None:
+def test_the_error_of_a_client_says_that_its_dispatcher_is_dead(start_cluster: StartCluster) -> None:
     cluster = start_cluster(0)
     cluster.service("dispatcher").popen.terminate()
     cluster.service("dispatcher").popen.wait(40)

@@ -70,7 +70,7 @@ def test_a_client_that_waits_gets_the_result_from_the_next_dispatcher(
     ],
     ids="+".join,
 )
-def test_a_job_with_checkpoints_goes_on_whatever_is_killed(
+def test_a_job_with_checkpoints_continues_whichever_process_is_killed(
     supervised: RunningCluster, tmp_path: Path, victims: tuple[str, ...]
 ) -> None:
     client = checkpointed_counting(supervised, tmp_path)
@@ -87,7 +87,7 @@ def test_a_job_with_checkpoints_goes_on_whatever_is_killed(
     assert_exactly_once(tmp_path)
 
 
-def test_ended_jobs_are_known_and_no_id_is_used_twice(supervised: RunningCluster) -> None:
+def test_ended_jobs_are_remembered_and_no_id_is_used_twice(supervised: RunningCluster) -> None:
     graph = waiting_graph(supervised)
     supervised.client.submit_job(graph)
     assert supervised.client.wait_for_result(graph.job_id).status == JobState.FINISHED.value
@@ -99,7 +99,7 @@ def test_ended_jobs_are_known_and_no_id_is_used_twice(supervised: RunningCluster
         supervised.client.submit_job(graph)
 
 
-def test_a_dispatcher_killed_again_and_again_still_has_its_job(start_cluster: StartCluster) -> None:
+def test_a_dispatcher_killed_repeatedly_keeps_its_job(start_cluster: StartCluster) -> None:
     cluster = start_cluster(0, restart_services=True)
     graph = waiting_graph(cluster, **FIXED_DELAY)
     cluster.client.submit_job(graph)
@@ -121,7 +121,7 @@ def jobs_of(cluster: RunningCluster) -> list[object]:
 
 
 @pytest.mark.chaos
-def test_a_killed_task_executor_is_replaced_and_its_job_goes_on(supervised: RunningCluster, tmp_path: Path) -> None:
+def test_a_killed_task_executor_is_replaced_and_its_job_continues(supervised: RunningCluster, tmp_path: Path) -> None:
     gate, last = Gate(tmp_path), 1_400
     env = environment(supervised, **FIXED_DELAY)
     counting(env, gate, tmp_path / "out", last)
@@ -139,7 +139,7 @@ def test_a_killed_task_executor_is_replaced_and_its_job_goes_on(supervised: Runn
     wait_until_idle(supervised)
 
 
-def test_collected_results_go_on_after_the_dispatcher_was_killed(supervised: RunningCluster, tmp_path: Path) -> None:
+def test_collected_results_continue_after_the_dispatcher_is_killed(supervised: RunningCluster, tmp_path: Path) -> None:
     gate = Gate(tmp_path)
     env = environment(supervised, 1, **FIXED_DELAY)
     stream = env.from_sequence(1, 100).map(gate.pass_at(50), output_type=Types.LONG())

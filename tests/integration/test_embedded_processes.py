@@ -39,7 +39,7 @@ def test_a_child_ends_with_a_parent_that_is_killed() -> None:
     assert not child.is_alive
 
 
-def test_a_child_whose_parent_is_gone_already_ends_at_once() -> None:
+def test_a_child_whose_parent_has_already_ended_ends_at_once() -> None:
     code = "import flinkpy.common.process as p; p.die_with_parent_if_asked(); print('lives')"
     environment = {**os.environ, "FLINKPY_PARENT_PID": str(os.getppid())}
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
@@ -58,7 +58,7 @@ def test_a_process_that_ignores_sigterm_is_killed() -> None:
         assert process.wait(timeout=30) == -signal.SIGKILL
 
 
-def test_an_ended_process_is_not_the_one_that_has_its_pid() -> None:
+def test_a_reused_pid_is_not_taken_for_the_ended_process() -> None:
     with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
         process.wait(timeout=30)
     me = ProcessIdentity.of(os.getpid())
@@ -69,7 +69,7 @@ def test_an_ended_process_is_not_the_one_that_has_its_pid() -> None:
     assert former.wait_exit(0.1)
 
 
-def test_a_service_that_cannot_start_gives_its_own_reason(tmp_path: Path) -> None:
+def test_the_error_of_a_service_that_cannot_start_contains_its_own_reason(tmp_path: Path) -> None:
     spec = ServiceSpec("rm", "resourcemanager", properties={"heartbeat.interval": "soon"}, log=tmp_path / "rm.log")
     process = ServiceProcess(spec)
     try:
@@ -82,7 +82,7 @@ def test_a_service_that_cannot_start_gives_its_own_reason(tmp_path: Path) -> Non
         process.close()
 
 
-def test_a_service_that_crashes_gives_the_last_line_of_its_log(tmp_path: Path) -> None:
+def test_the_error_of_a_service_that_crashes_contains_the_last_line_of_its_log(tmp_path: Path) -> None:
     spec = ServiceSpec("x", "no-such-verb", log=tmp_path / "x.log")
     process = ServiceProcess(spec)
     try:

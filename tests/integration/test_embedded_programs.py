@@ -159,7 +159,7 @@ def where(value, processes):
 """
 
 
-def test_a_parallel_job_runs_in_processes_of_their_own(run) -> None:
+def test_a_parallel_job_runs_in_several_processes(run) -> None:
     program = run(
         MEETING
         + """
@@ -171,7 +171,7 @@ with env.from_sequence(1, 500).map(lambda value: where(value, 2)).execute_and_co
     assert program.finish() == (0, "2\n", "")
 
 
-def test_a_second_job_uses_the_same_processes_and_a_wider_one_more_of_them(run) -> None:
+def test_a_second_job_reuses_the_processes_and_a_wider_job_adds_more(run) -> None:
     program = run(
         MEETING
         + """
@@ -187,7 +187,7 @@ print(first == second, len(third) >= 2, first < third or first.isdisjoint(third)
     assert program.finish() == (0, "True True True\n", "")
 
 
-def test_a_program_may_execute_on_a_thread_that_ends_before_it(run) -> None:
+def test_a_program_may_execute_a_job_on_a_thread_that_ends_early(run) -> None:
     program = run(
         """
         def job():
@@ -258,7 +258,7 @@ def test_a_killed_program_leaves_no_process(run, sig: signal.Signals) -> None:
     program.assert_nothing_is_left()
 
 
-def test_a_program_that_does_not_wait_for_its_job_ends_with_it(run) -> None:
+def test_a_job_ends_with_a_program_that_does_not_wait_for_it(run) -> None:
     program = run(
         ENDLESS
         + """
@@ -292,7 +292,7 @@ def test_a_wrong_option_starts_nothing(run) -> None:
     assert "did you mean `parallelism.default`?" in error
 
 
-def test_nothing_of_ended_jobs_stays_in_a_task_executor(run) -> None:
+def test_a_task_executor_keeps_nothing_of_ended_jobs(run) -> None:
     """Every job looks for the functions of earlier jobs, which hold their keyed state, and for more channels."""
     program = run(
         """

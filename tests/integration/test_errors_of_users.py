@@ -59,7 +59,7 @@ def cluster(shared_cluster: RunningCluster) -> RunningCluster:
     return shared_cluster
 
 
-def test_exceptions_of_any_kind_end_their_own_job_only(cluster: RunningCluster) -> None:
+def test_an_exception_of_any_kind_fails_only_its_own_job(cluster: RunningCluster) -> None:
     env = environment(cluster, 1)
     source = DataGeneratorSource(lambda number: number, 10**9, RateLimiterStrategy.per_second(20), Types.LONG())
     env.from_source(source, WatermarkStrategy.no_watermarks(), "slow").sink_to(DiscardSink())

@@ -90,7 +90,7 @@ class Two(GeneratorFunction):
         return pa.RecordBatch.from_arrays([pa.array(indices), times], names=["id", "at"])
 
 
-def test_a_generator_per_event_is_seen_by_the_next_record_whatever_the_batches(cluster: Any) -> None:
+def test_a_watermark_per_event_is_visible_to_the_next_record_for_any_batch_size(cluster: Any) -> None:
     env = environment(cluster, 1)
     strategy = WatermarkStrategy.for_generator(EveryRecord).with_timestamp_assigner(Itself())
     stream = env.from_source(NumberSequenceSource(1, 2_000), strategy, "numbers")
@@ -101,7 +101,7 @@ def test_a_generator_per_event_is_seen_by_the_next_record_whatever_the_batches(c
     assert rows[1:] == [(value, value, value - 1) for value in range(2, 2_001)]
 
 
-def test_event_time_from_a_column_fires_timers(cluster: Any) -> None:
+def test_timers_fire_by_event_time_from_a_column(cluster: Any) -> None:
     class Timers(KeyedProcessFunction):
         def process_element(self, value, ctx):
             ctx.timer_service().register_event_time_timer(ctx.timestamp())
@@ -174,9 +174,7 @@ class Endless(SourceFunction):
 
 
 @pytest.mark.parametrize("how", [pytest.param("union", marks=pytest.mark.chaos), "connect"])
-def test_an_idle_source_is_not_waited_for_by_those_that_combine_it_with_another(
-    cluster: Any, tmp_path: Path, how: str
-) -> None:
+def test_operators_do_not_wait_for_an_idle_source(cluster: Any, tmp_path: Path, how: str) -> None:
     path = str(tmp_path / "fired")
     env = environment(cluster, 2)
     kind = Types.TUPLE([Types.STRING(), Types.LONG()])
@@ -344,7 +342,7 @@ class Fails(SinkFunction, CheckpointedFunction):
         Path(self.result_path).write_text(" ".join(map(str, self.seen)))
 
 
-def test_source_and_sink_functions_go_on_exactly_where_they_were(cluster: Any, tmp_path: Path) -> None:
+def test_source_and_sink_functions_resume_exactly_at_their_checkpoint(cluster: Any, tmp_path: Path) -> None:
     failed, result = str(tmp_path / "failed"), tmp_path / "result"
     env = environment(cluster, 2, **FIXED_DELAY)
     env.enable_checkpointing(50)
@@ -375,7 +373,7 @@ def slow_numbers(first: int, end: int) -> DataGeneratorSource:
     [hybrid, pytest.param(lambda: slow_numbers(0, RECORDS), marks=pytest.mark.chaos)],
     ids=["hybrid", "generated"],
 )
-def test_a_source_goes_on_exactly_where_it_was_after_a_failure(
+def test_a_source_resumes_exactly_at_its_checkpoint_after_a_failure(
     cluster: Any, tmp_path: Path, make_source: Callable[[], SourceBase]
 ) -> None:
     failed, result = str(tmp_path / "failed"), tmp_path / "result"
@@ -428,7 +426,7 @@ def stopped(client: Any, drain: bool, directory: Path) -> str | None:
 
 
 @pytest.mark.parametrize("drain", [pytest.param(False, marks=pytest.mark.chaos), True])
-def test_a_source_function_stops_with_a_savepoint_and_goes_on_from_it(
+def test_a_source_function_stops_with_a_savepoint_and_resumes_from_it(
     cluster: Any, tmp_path: Path, drain: bool
 ) -> None:
     path = str(tmp_path / "seen")
@@ -450,7 +448,7 @@ def test_a_source_function_stops_with_a_savepoint_and_goes_on_from_it(
     assert os.path.getsize(path) == end, "nothing came twice, and the first program's records were not made again"
 
 
-def test_a_source_function_without_end_is_cancelled(cluster: Any) -> None:
+def test_an_endless_source_function_can_be_cancelled(cluster: Any) -> None:
     class Unstoppable(SourceFunction):
         def run(self, ctx):
             while True:
@@ -473,7 +471,7 @@ def test_a_hybrid_source_reads_one_source_after_the_other(cluster: Any) -> None:
         assert sorted(results) == [*range(1, 1_001), *range(2_001, 2_501)]
 
 
-def test_collections_in_one_subtask_and_in_all(cluster: Any) -> None:
+def test_collections_are_read_by_one_subtask_or_by_all(cluster: Any) -> None:
     env = environment(cluster, 2)
     streams = [
         env.from_elements(1, 2, type_info=Types.LONG()),
@@ -492,7 +490,9 @@ def listeners() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield first, second
 
 
-def test_text_goes_from_one_socket_to_another(cluster: Any, listeners: tuple[socket.socket, socket.socket]) -> None:
+def test_text_is_copied_from_one_socket_to_another(
+    cluster: Any, listeners: tuple[socket.socket, socket.socket]
+) -> None:
     received: list[bytes] = []
 
     def serve() -> None:
@@ -518,7 +518,7 @@ def test_text_goes_from_one_socket_to_another(cluster: Any, listeners: tuple[soc
     assert b"".join(received) == b"ALPHABETA"
 
 
-def test_generated_records_come_at_their_rate_and_stop_with_a_savepoint(cluster: Any, tmp_path: Path) -> None:
+def test_generated_records_keep_their_rate_and_stop_with_a_savepoint(cluster: Any, tmp_path: Path) -> None:
     counted = str(tmp_path / "count")
     env = environment(cluster, 2)
     env.enable_checkpointing(50)

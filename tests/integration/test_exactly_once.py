@@ -102,7 +102,7 @@ def test_a_snapshot_that_raises_restarts_the_job(shared_cluster: RunningCluster,
     runs.assert_exactly_once(run)
 
 
-def test_a_commit_that_raises_is_tried_again(shared_cluster: RunningCluster, tmp_path: Path) -> None:
+def test_a_commit_that_raises_is_retried(shared_cluster: RunningCluster, tmp_path: Path) -> None:
     runs = VerifyingRuns(shared_cluster, tmp_path, Workload(waits_for_hurry=True))
     runs.faults.arm("commit", "raise", 3)
     runs.faults.arm("committed", "raise", 5)
@@ -114,7 +114,7 @@ def test_a_commit_that_raises_is_tried_again(shared_cluster: RunningCluster, tmp
     runs.assert_exactly_once(run)
 
 
-def test_a_restore_that_raises_is_tried_again(shared_cluster: RunningCluster, tmp_path: Path) -> None:
+def test_a_restore_that_raises_is_retried(shared_cluster: RunningCluster, tmp_path: Path) -> None:
     runs = VerifyingRuns(shared_cluster, tmp_path, UNTIL_HURRY)
     runs.faults.arm("restore", "raise", 1)
     with runs.started() as run:
@@ -150,7 +150,9 @@ def test_a_killed_task_executor_costs_nothing_but_time(
     runs.assert_exactly_once(run)
 
 
-def test_a_killed_job_master_goes_on_from_the_last_checkpoint(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_a_job_resumes_from_its_last_checkpoint_after_its_job_master_is_killed(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
     runs = VerifyingRuns(cluster, tmp_path, UNTIL_HURRY)
     with runs.started() as run:
         for _ in range(2):
@@ -228,7 +230,7 @@ def test_a_savepoint_moves_the_job_to_another_parallelism_and_backend(
 
 
 @pytest.mark.parametrize(("before", "after"), [pytest.param(2, 2, marks=pytest.mark.chaos), (2, 4), (3, 2)])
-def test_in_flight_data_of_an_unaligned_checkpoint_follows_a_change_of_parallelism(
+def test_in_flight_data_of_an_unaligned_checkpoint_is_redistributed_when_the_parallelism_changes(
     wide_cluster: RunningCluster, tmp_path: Path, before: int, after: int
 ) -> None:
     cluster = wide_cluster

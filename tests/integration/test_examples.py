@@ -27,7 +27,7 @@ PRINTED = {
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_example_prints_what_it_says(name: str, tmp_path: Path) -> None:
+def test_example_prints_its_documented_output(name: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, cwd=tmp_path, check=False
     )

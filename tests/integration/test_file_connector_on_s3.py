@@ -129,7 +129,7 @@ def test_a_program_reads_every_format_from_a_bucket(env):
     assert found == sorted(expected * len(SOURCES))
 
 
-def test_the_settings_of_a_program_count_while_it_is_made(settings):
+def test_the_settings_of_a_program_apply_while_it_is_built(settings):
     uri = put("made/file.parquet", contents()["parquet"])
     initialize_file_systems({})
     configuration = Configuration()
@@ -139,7 +139,7 @@ def test_the_settings_of_a_program_count_while_it_is_made(settings):
     assert FileSource.for_parquet(uri).produced_type.get_field_names() == ["id", "name"]
 
 
-def test_what_is_missing_or_of_another_format_is_named():
+def test_the_error_names_a_file_that_is_missing_or_has_another_format():
     for name in ("nowhere", "nowhere/file.csv"):
         with pytest.raises(InputNotFoundError, match=f"s3://{BUCKET}/{name}"):
             FileSource.for_json(f"s3://{BUCKET}/{name}", schema=FIELDS).list_splits(1)
@@ -149,13 +149,13 @@ def test_what_is_missing_or_of_another_format_is_named():
             make(uri)
 
 
-def test_a_missing_bucket_fails_the_job_and_is_named(env):
+def test_a_missing_bucket_fails_the_job_with_its_name(env):
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "s3://no-such-bucket/file").build()
     with pytest.raises(JobExecutionError, match="no-such-bucket"):
         rows_of(env, source)
 
 
-def test_other_file_systems_come_with_fsspec():
+def test_any_fsspec_file_system_can_be_used():
     fsspec = pytest.importorskip("fsspec")
     with fsspec.filesystem("memory").open("/input/a.json", "wb") as file:
         file.write(contents()["json"])

@@ -40,7 +40,7 @@ class UntilAllHaveFired(MapFunction):
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("compacts", [pytest.param(False, marks=pytest.mark.chaos), True], ids=["plain", "compacting"])
-def test_a_crash_at_each_step_costs_nothing_but_time(
+def test_a_crash_at_any_step_costs_nothing_but_time(
     start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compacts: bool
 ) -> None:
     tokens = tmp_path / "tokens"

@@ -122,7 +122,7 @@ def source_of(env, source, name="source"):
     return env.from_source(source, WatermarkStrategy.no_watermarks(), name)
 
 
-def test_avro_records_go_to_avro_and_parquet_files_and_back(env, tmp_path):
+def test_avro_records_survive_a_round_trip_through_avro_and_parquet_files(env, tmp_path):
     stream = env.from_collection(RECORDS).map(lambda record: record, output_type=GenericRecordAvroTypeInfo(RECORD))
     stream.sink_to(bulk_sink(tmp_path / "avro", AvroBulkWriters.for_generic_record(RECORD)))
     stream.sink_to(bulk_sink(tmp_path / "parquet", AvroParquetWriters.for_generic_record(RECORD)))
@@ -136,7 +136,7 @@ def test_avro_records_go_to_avro_and_parquet_files_and_back(env, tmp_path):
     assert [record for name, record in found if name == "parquet"] == RECORDS
 
 
-def test_rows_go_to_parquet_orc_and_json_files_and_back(env, tmp_path):
+def test_rows_survive_a_round_trip_through_parquet_orc_and_json_files(env, tmp_path):
     stream = env.from_collection(ROWS, type_info=ROW_TYPE)
     stream.sink_to(bulk_sink(tmp_path / "parquet", ParquetBulkWriters.for_row_type(ROW_TYPE, utc_timestamp=True)))
     stream.sink_to(bulk_sink(tmp_path / "orc", OrcBulkWriters.for_row_type(ROW_TYPE, {"orc.compress": "ZSTD"})))
@@ -182,7 +182,7 @@ BAD = OutputTag("bad", BAD_RECORD_TYPE)
 
 
 @pytest.mark.parametrize("typed", [True, False])
-def test_bad_lines_go_to_a_side_output(env, tmp_path, typed):
+def test_unparsable_lines_go_to_a_side_output(env, tmp_path, typed):
     tag = BAD if typed else OutputTag("bad")
     lines = [f'{{"id": {i}}}' if i % 10 else f"bad {i}" for i in range(1000)]
     (tmp_path / "in.json").write_text("\n".join(lines))
@@ -196,7 +196,7 @@ def test_bad_lines_go_to_a_side_output(env, tmp_path, typed):
     assert all("it is not JSON" in error for kind, _, error in found if kind == "bad")
 
 
-def test_a_bad_line_ends_the_job_and_is_named(env, tmp_path):
+def test_an_unparsable_line_fails_the_job_and_the_error_names_it(env, tmp_path):
     (tmp_path / "in.json").write_text('{"id": 1}\n\n{"id": "x"}\n')
     source = FileSource.for_json(str(tmp_path / "in.json"), schema={"id": Types.LONG()})
     with pytest.raises(JobExecutionError, match=r"""in.json, line 3: field 'id': "x" is no integer"""):
@@ -226,7 +226,7 @@ class FailTwice(MapFunction, CheckpointListener):
         return value
 
 
-def test_merged_files_have_every_record_once_over_failures(shared_cluster, tmp_path):
+def test_compacted_files_contain_every_record_once_despite_failures(shared_cluster, tmp_path):
     options = {
         "execution.checkpointing.interval": "100 ms",
         "restart-strategy.type": "fixed-delay",
@@ -257,7 +257,7 @@ def test_merged_files_have_every_record_once_over_failures(shared_cluster, tmp_p
     assert Counter(map(int, lines)) == Counter(range(keys * records_per_key))
 
 
-def test_rows_have_their_types_in_the_stream(env, tmp_path):
+def test_rows_keep_their_types_in_the_stream(env, tmp_path):
     (tmp_path / "in.json").write_text('{"id": 1, "name": "a"}\n')
     row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
     stream = source_of(env, FileSource.for_json(str(tmp_path / "in.json"), schema=row_type))
@@ -265,7 +265,7 @@ def test_rows_have_their_types_in_the_stream(env, tmp_path):
     assert collected(stream) == [Row(id=1, name="a")]
 
 
-def test_the_old_file_sink_is_added_as_a_function(env, tmp_path):
+def test_the_legacy_file_sink_can_be_added_with_add_sink(env, tmp_path):
     env.set_parallelism(2)
     rows = [("ab", 1), ("bdc", 2), ("cfgs", 3), ("deeefg", 4)]
     stream = env.from_collection(rows, type_info=Types.ROW([Types.STRING(), Types.INT()]))

@@ -93,9 +93,7 @@ def shipping_job(cluster: HaCluster, tmp_path: Path) -> Any:
     return env.execute_async("shipping")
 
 
-def test_an_adopted_job_restarts_its_tasks_takes_savepoints_and_is_canceled_under_its_new_dispatcher(
-    cluster: HaCluster, tmp_path: Path
-) -> None:
+def test_an_adopted_job_can_restart_tasks_take_savepoints_and_be_canceled(cluster: HaCluster, tmp_path: Path) -> None:
     def num_committed() -> int:
         return len(list(committed_records(tmp_path / "out")))
 
@@ -128,7 +126,7 @@ def test_an_adopted_job_restarts_its_tasks_takes_savepoints_and_is_canceled_unde
     assert all(sorted(numbers) == list(range(len(numbers))) for numbers in by_key.values())
 
 
-def test_a_job_master_that_stood_still_for_longer_than_its_session_does_nothing_when_it_goes_on(
+def test_a_job_master_that_was_suspended_longer_than_its_session_does_nothing_afterwards(
     cluster: HaCluster, tmp_path: Path
 ) -> None:
     runs = verifying(cluster, tmp_path)
@@ -147,7 +145,7 @@ def test_a_job_master_that_stood_still_for_longer_than_its_session_does_nothing_
     runs.assert_exactly_once(run)
 
 
-def test_a_job_goes_on_from_its_checkpoint_when_its_adopted_job_master_is_killed(
+def test_a_job_resumes_from_its_checkpoint_when_its_adopted_job_master_is_killed(
     cluster: HaCluster, tmp_path: Path
 ) -> None:
     runs = verifying(cluster, tmp_path)
@@ -162,7 +160,7 @@ def test_a_job_goes_on_from_its_checkpoint_when_its_adopted_job_master_is_killed
     runs.assert_exactly_once(run)
 
 
-def test_a_result_waits_for_a_dispatcher_that_takes_it(cluster: HaCluster, tmp_path: Path) -> None:
+def test_a_result_waits_for_a_dispatcher_that_accepts_it(cluster: HaCluster, tmp_path: Path) -> None:
     runs = verifying(cluster, tmp_path)
     with runs.started() as run:
         run.wait_for_first_checkpoint()
@@ -179,7 +177,7 @@ def test_a_result_waits_for_a_dispatcher_that_takes_it(cluster: HaCluster, tmp_p
     runs.assert_exactly_once(run)
 
 
-def test_jobs_go_on_when_zookeeper_comes_back(cluster: HaCluster, zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
+def test_jobs_continue_when_zookeeper_returns(cluster: HaCluster, zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
     runs = verifying(cluster, tmp_path)
     with runs.started() as run:
         run.wait_for_first_checkpoint()
@@ -193,7 +191,7 @@ def test_jobs_go_on_when_zookeeper_comes_back(cluster: HaCluster, zookeeper: Zoo
     runs.assert_exactly_once(run)
 
 
-def test_a_batch_job_goes_on_with_what_has_finished_when_the_host_of_its_masters_is_lost(
+def test_a_batch_job_keeps_its_finished_results_when_the_host_of_its_masters_is_lost(
     cluster: HaCluster, tmp_path: Path
 ) -> None:
     # However long it takes until somebody leads again.

@@ -62,7 +62,7 @@ def test_a_job_survives_its_dispatcher_several_times_without_a_restart(
 
 
 @pytest.mark.chaos
-def test_a_job_goes_on_from_a_checkpoint_when_its_dispatcher_and_job_master_die_three_times(
+def test_a_job_resumes_from_a_checkpoint_after_its_dispatcher_and_job_master_die_three_times(
     cluster: HaCluster, tmp_path: Path
 ) -> None:
     runs = verifying(cluster, tmp_path)
@@ -113,7 +113,7 @@ def test_task_executors_that_die_after_checkpoints_cost_nothing_but_time(cluster
     runs.assert_exactly_once(run)
 
 
-def test_a_dispatcher_that_hangs_longer_than_its_session_is_replaced_and_harmless_when_it_goes_on(
+def test_a_dispatcher_that_hangs_longer_than_its_session_is_replaced_and_changes_nothing_afterwards(
     cluster: HaCluster, tmp_path: Path
 ) -> None:
     runs = verifying(cluster, tmp_path)
@@ -145,7 +145,7 @@ def test_a_dispatcher_that_hangs_longer_than_its_session_is_replaced_and_harmles
 
 
 @pytest.mark.chaos
-def test_a_resource_manager_that_hangs_longer_than_its_session_is_replaced_and_harmless_when_it_goes_on(
+def test_a_resource_manager_that_hangs_longer_than_its_session_is_replaced_and_changes_nothing_afterwards(
     cluster: HaCluster, tmp_path: Path
 ) -> None:
     runs = verifying(cluster, tmp_path)
@@ -165,7 +165,7 @@ def test_a_resource_manager_that_hangs_longer_than_its_session_is_replaced_and_h
     runs.assert_exactly_once(run)
 
 
-def test_who_waits_for_a_job_and_who_cancels_it_do_not_notice_a_change_of_leader(
+def test_clients_that_wait_for_a_job_or_cancel_it_do_not_notice_a_leader_change(
     cluster: HaCluster, tmp_path: Path
 ) -> None:
     runs = verifying(cluster, tmp_path)
@@ -186,7 +186,7 @@ def test_who_waits_for_a_job_and_who_cancels_it_do_not_notice_a_change_of_leader
     assert cluster.client.request_job_status(run.job_id) is JobState.CANCELED
 
 
-def test_a_job_that_is_submitted_while_nobody_leads_is_accepted_once(cluster: HaCluster, tmp_path: Path) -> None:
+def test_a_job_submitted_while_no_dispatcher_leads_is_accepted_once(cluster: HaCluster, tmp_path: Path) -> None:
     blob = b"stored by one Dispatcher, read from the other" * 10_000
     key = cluster.client.put_blob(blob)
     standby = cluster.address(cluster.standby("dispatcher"))
@@ -201,7 +201,7 @@ def test_a_job_that_is_submitted_while_nobody_leads_is_accepted_once(cluster: Ha
     assert [job.job_id for job in cluster.client.list_jobs()].count(run.job_id) == 1
 
 
-def test_a_program_that_is_told_of_zookeeper_alone_finds_the_leader_and_the_next_one(
+def test_a_program_that_knows_only_zookeeper_finds_the_leader_and_its_successor(
     cluster: HaCluster, tmp_path: Path
 ) -> None:
     configuration = {key: value for key, value in cluster.service_properties.items() if "high-avail" in key}

@@ -22,7 +22,7 @@ def test_a_service_that_serves_is_healthy(shared_cluster: RunningCluster, servic
     assert (done.returncode, done.stdout) == (0, f"{service} at {process.address}: serving\n"), done.stderr
 
 
-def test_environment_and_configuration_say_whom_to_ask(shared_cluster: RunningCluster) -> None:
+def test_environment_and_configuration_select_the_service_to_check(shared_cluster: RunningCluster) -> None:
     assert health(shared_cluster, "dispatcher").returncode == 0
     done = health(
         shared_cluster,
@@ -32,19 +32,19 @@ def test_environment_and_configuration_say_whom_to_ask(shared_cluster: RunningCl
     assert done.returncode == 0, done.stderr
 
 
-def test_a_process_that_is_something_else_is_not_ready(shared_cluster: RunningCluster) -> None:
+def test_a_process_of_another_service_is_not_ready(shared_cluster: RunningCluster) -> None:
     done = health(shared_cluster, "taskexecutor", shared_cluster.address)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
 
 
-def test_nobody_there_is_unhealthy_and_soon_told(shared_cluster: RunningCluster) -> None:
+def test_an_unreachable_service_is_reported_as_unhealthy_quickly(shared_cluster: RunningCluster) -> None:
     done = health(shared_cluster, "--timeout", "1", "dispatcher", f"127.0.0.1:{own_port()}")
     assert done.returncode == 1
     assert "does not answer" in done.stderr
 
 
-def test_without_a_right_token_nothing_is_told(shared_cluster: RunningCluster) -> None:
+def test_nothing_is_reported_without_a_valid_token(shared_cluster: RunningCluster) -> None:
     done = health(shared_cluster, "-D", "security.token=wrong", "dispatcher", shared_cluster.address)
     assert done.returncode not in (0, 1)
     assert "token" in done.stderr

@@ -20,7 +20,7 @@ def requirements(tmp_path: Path) -> Path:
     return path
 
 
-def test_pip_really_runs(requirements: Path, tmp_path: Path) -> None:
+def test_pip_installs_the_requirements(requirements: Path, tmp_path: Path) -> None:
     installed = install(requirements, None, tmp_path / "root")
     assert installed.path.is_dir()
     assert (installed.path.parent / "pip.log").exists()
@@ -49,7 +49,7 @@ def test_a_source_distribution_is_built_without_a_network(tmp_path: Path) -> Non
     installed.release()
 
 
-def test_what_pip_says_is_what_one_is_told_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_failure_of_pip_is_shown_with_its_output_and_leaves_nothing(tmp_path: Path) -> None:
     empty = tmp_path / "packages"
     empty.mkdir()
     wrong = tmp_path / "requirements.txt"
@@ -59,7 +59,7 @@ def test_what_pip_says_is_what_one_is_told_and_nothing_is_left(tmp_path: Path) -
     assert [path for path in (tmp_path / "root").iterdir() if path.is_dir()] == []
 
 
-def test_another_version_of_what_flinkpy_uses_is_refused_with_advice(tmp_path: Path) -> None:
+def test_another_version_of_a_dependency_of_flinkpy_is_refused_with_advice(tmp_path: Path) -> None:
     packages = tmp_path / "packages"
     packages.mkdir()
     wrong = tmp_path / "requirements.txt"

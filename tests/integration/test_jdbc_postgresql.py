@@ -49,7 +49,7 @@ def ask(url: str, sql: str) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def test_values_of_every_kind_arrive_and_upserts_may_come_twice(shared_cluster: RunningCluster, url: str) -> None:
+def test_values_of_every_type_arrive_and_upserts_may_be_repeated(shared_cluster: RunningCluster, url: str) -> None:
     ask(url, "CREATE TABLE kinds (id int PRIMARY KEY, name text, price numeric, day date, at timestamp, raw bytea)")
     kinds = [Types.INT(), Types.STRING(), Types.BIG_DEC(), Types.SQL_DATE(), Types.SQL_TIMESTAMP()]
     row_type = Types.ROW([*kinds, Types.PRIMITIVE_ARRAY(Types.BYTE())])
@@ -70,7 +70,7 @@ def test_values_of_every_kind_arrive_and_upserts_may_come_twice(shared_cluster: 
     ]
 
 
-def test_a_refused_row_fails_the_job_with_its_name(shared_cluster: RunningCluster, url: str) -> None:
+def test_a_refused_row_fails_the_job_and_the_error_names_it(shared_cluster: RunningCluster, url: str) -> None:
     ask(url, "CREATE TABLE positive (number int CHECK (number > 0))")
     env = environment(shared_cluster, 1)
     numbers = env.from_collection([(1,), (-5,), (2,)], Types.TUPLE([Types.INT()]))
@@ -81,7 +81,7 @@ def test_a_refused_row_fails_the_job_with_its_name(shared_cluster: RunningCluste
 
 
 @pytest.mark.parametrize("point", [pytest.param("jdbc.after_prepare", marks=pytest.mark.chaos), "jdbc.after_commit"])
-def test_each_row_comes_once_although_a_process_dies_between_the_two_phases(
+def test_each_row_is_written_once_even_if_a_process_dies_between_the_two_phases(
     start_cluster: StartCluster, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     table = point.replace(".", "_")

@@ -22,7 +22,7 @@ def cluster(shared_cluster: RunningCluster) -> RunningCluster:
     return shared_cluster
 
 
-def test_a_chain_of_functions_gives_what_plain_python_gives(cluster: RunningCluster) -> None:
+def test_a_chain_of_functions_gives_the_results_of_plain_python(cluster: RunningCluster) -> None:
     env = environment(cluster)
     stream = env.from_sequence(1, 20_000).map(lambda x: x * 3).filter(lambda x: x % 2 == 0)
     with stream.execute_and_collect() as results:
@@ -198,7 +198,7 @@ def test_a_shipped_module_is_found_and_another_job_sees_its_own(cluster: Running
         wait_until_idle(cluster)
 
 
-def test_nothing_of_a_job_stays_in_the_working_directories(start_cluster: StartCluster, tmp_path: Path) -> None:
+def test_no_file_of_a_job_stays_in_the_working_directories(start_cluster: StartCluster, tmp_path: Path) -> None:
     cluster = start_cluster()
     (tmp_path / "m.py").write_text("")
     env = environment(cluster)

@@ -115,7 +115,7 @@ def test_a_killed_job_master_ends_or_restarts_its_job_and_frees_its_slots(
 
 
 @pytest.mark.chaos
-def test_a_job_goes_on_without_the_resource_manager(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_a_job_continues_without_the_resource_manager(cluster: RunningCluster, tmp_path: Path) -> None:
     gate = Gate(tmp_path)
     client = start_counting_job(environment(cluster), gate, tmp_path / "out")
     gate.wait_for_arrival()

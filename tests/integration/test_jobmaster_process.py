@@ -144,7 +144,7 @@ def one_vertex(**fields: Any) -> job_pb2.JobGraph:
 
 
 @in_loop
-async def test_a_standby_says_hello_and_ends_when_it_is_told(tmp_path: Path) -> None:
+async def test_a_standby_registers_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
     async with world(tmp_path, "-D", "jobmanager.resource-id=standby-1") as it:
         hello = await it.dispatcher.hello
         assert (hello.resource_id, hello.pid, hello.job_id) == ("standby-1", it.process.pid, "")
@@ -154,7 +154,7 @@ async def test_a_standby_says_hello_and_ends_when_it_is_told(tmp_path: Path) -> 
 
 
 @in_loop
-async def test_a_process_for_one_job_says_which(tmp_path: Path) -> None:
+async def test_a_process_for_one_job_reports_its_job_id(tmp_path: Path) -> None:
     async with world(tmp_path, "--job-id", "job-7") as it:
         assert (await it.dispatcher.hello).job_id == "job-7"
         it.process.send_signal(signal.SIGTERM)
@@ -187,7 +187,7 @@ async def test_a_wrong_option_of_the_job_is_a_failed_job(tmp_path: Path) -> None
 
 
 @in_loop
-async def test_a_cancelled_job_gives_its_claim_back_and_reports_its_end(tmp_path: Path) -> None:
+async def test_a_cancelled_job_withdraws_its_requirements_and_reports_its_end(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         await it.start_job(one_vertex())
         assert (await it.dispatcher.request("notify_job_master_started")).address == it.address
@@ -209,7 +209,7 @@ async def test_a_cancelled_job_gives_its_claim_back_and_reports_its_end(tmp_path
 
 
 @in_loop
-async def test_a_job_without_its_dispatcher_is_suspended_and_the_process_says_so(tmp_path: Path) -> None:
+async def test_a_job_without_its_dispatcher_is_suspended_and_the_process_logs_it(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         await it.start_job(one_vertex())
         await it.resource_manager.request("declare_required_resources")
@@ -233,7 +233,7 @@ async def test_a_dispatcher_that_dies_ends_the_process_at_once(tmp_path: Path) -
 
 
 @in_loop
-async def test_a_standby_that_finds_no_dispatcher_says_so_and_ends(tmp_path: Path) -> None:
+async def test_a_standby_that_finds_no_dispatcher_logs_it_and_ends(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "flinkpy.cli.main", "jobmaster", "--dispatcher", "127.0.0.1:1"),
         stdout=asyncio.subprocess.PIPE,

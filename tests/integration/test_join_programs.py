@@ -100,7 +100,7 @@ class Total(AggregateFunction):
         return acc_a + acc_b
 
 
-def test_a_partition_is_what_a_subtask_gets_or_what_a_key_has(env: StreamExecutionEnvironment) -> None:
+def test_a_partition_contains_the_records_of_a_subtask_or_of_a_key(env: StreamExecutionEnvironment) -> None:
     def numbers() -> Any:
         return env.from_sequence(1, 1000)
 
@@ -129,7 +129,7 @@ def test_a_partition_is_what_a_subtask_gets_or_what_a_key_has(env: StreamExecuti
     assert [number for name, number in largest if name == "a"] == [12, 11, 2, 1]
 
 
-def test_results_are_collected_beside_each_other(env: StreamExecutionEnvironment) -> None:
+def test_several_results_of_one_job_can_be_collected(env: StreamExecutionEnvironment) -> None:
     numbers = env.from_sequence(1, 10)
     even = numbers.filter(lambda n: n % 2 == 0).collect_async()
     odd = numbers.filter(lambda n: n % 2).collect_async()

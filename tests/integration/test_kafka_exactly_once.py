@@ -112,7 +112,9 @@ def completed_checkpoints(cluster: RunningCluster, job_id: str) -> int:
         return 0
 
 
-def test_without_failures_every_record_comes_once(cluster: RunningCluster, kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_every_record_arrives_once_without_failures(
+    cluster: RunningCluster, kafka: KafkaBroker, tmp_path: Path
+) -> None:
     topics = source_topic, sink_topic = filled_topics(kafka)
     env = environment(cluster, **SETTINGS)
     copying_job(env, kafka, topics, "calm", tmp_path / "not-slow")
@@ -157,7 +159,7 @@ def test_a_killed_task_executor_loses_and_repeats_nothing(
     assert_no_open_transactions(kafka, "killed")
 
 
-def test_a_crash_at_each_step_of_a_transaction_loses_and_repeats_nothing(
+def test_a_crash_at_any_step_of_a_transaction_loses_and_repeats_nothing(
     start_cluster: StartCluster, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     points = [name for name in FAILPOINTS if name.startswith("kafka_sink.")]
@@ -184,7 +186,7 @@ def test_a_crash_at_each_step_of_a_transaction_loses_and_repeats_nothing(
     assert_no_open_transactions(kafka, "crashed")
 
 
-def test_a_broker_that_is_killed_in_the_middle_loses_and_repeats_nothing(
+def test_a_broker_killed_during_the_job_loses_and_repeats_nothing(
     cluster: RunningCluster, own_kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topics = filled_topics(own_kafka)
@@ -206,7 +208,7 @@ def test_a_broker_that_is_killed_in_the_middle_loses_and_repeats_nothing(
     assert_no_open_transactions(own_kafka, "outage")
 
 
-def test_another_job_with_another_parallelism_commits_what_a_failed_one_left(
+def test_a_job_with_another_parallelism_commits_the_transactions_of_a_failed_one(
     start_cluster: StartCluster, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job fails when its checkpoint is complete and before anything is committed; its checkpoint is kept."""
@@ -238,7 +240,7 @@ def test_another_job_with_another_parallelism_commits_what_a_failed_one_left(
     assert_no_open_transactions(kafka, "left-over")
 
 
-def test_a_job_whose_transaction_timed_out_fails_for_good_and_both_ways_out_work(
+def test_a_job_whose_transaction_timed_out_fails_permanently_and_both_remedies_work(
     start_cluster: StartCluster, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The TaskExecutor dies between a checkpoint and its commit, and the restart waits for longer than the time-out."""

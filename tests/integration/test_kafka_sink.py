@@ -110,7 +110,7 @@ def test_a_flush_returns_when_all_records_are_stored(kafka: KafkaBroker) -> None
         assert kafka.read_values(topic) == list(map(str, range(1000))), "in their order"
 
 
-def test_more_records_than_the_queue_takes_are_waited_for(kafka: KafkaBroker) -> None:
+def test_the_writer_waits_while_the_queue_of_the_producer_is_full(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic()
     with writer_of(at_least_once(kafka, topic, queue_buffering_max_messages="10")) as writer:
         write(writer, *map(str, range(500)))
@@ -118,7 +118,7 @@ def test_more_records_than_the_queue_takes_are_waited_for(kafka: KafkaBroker) ->
         assert kafka.read_values(topic) == list(map(str, range(500)))
 
 
-def test_keys_timestamps_topics_and_partitions(kafka: KafkaBroker) -> None:
+def test_records_are_written_with_key_timestamp_topic_and_partition(kafka: KafkaBroker) -> None:
     first, second = kafka.create_topic(partitions=3), kafka.create_topic(partitions=3)
     topics = {"a": first, "b": second}
     schema = (
@@ -152,7 +152,7 @@ class Everything(KafkaRecordSerializationSchema):
         return ProducerRecord(self.topic, element[1], element[0].encode(), 1, 1234, headers)
 
 
-def test_a_schema_of_a_user_writes_headers_and_tombstones(kafka: KafkaBroker) -> None:
+def test_a_user_schema_can_write_headers_and_tombstones(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic(partitions=2)
     with writer_of(at_least_once(kafka, Everything(topic))) as writer:
         write(writer, Row("k1", b"v"), Row("ignored", b"v"), Row("k2", None))
@@ -165,7 +165,7 @@ def test_a_schema_of_a_user_writes_headers_and_tombstones(kafka: KafkaBroker) ->
     assert found[0].headers() == [("origin", b"test"), ("none", None)]
 
 
-def test_keys_go_to_the_partitions_where_java_puts_them(kafka: KafkaBroker) -> None:
+def test_keys_go_to_the_same_partitions_as_with_the_java_client(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic(partitions=7)
     schema = text_schema(topic).set_key_serialization_schema(SimpleStringSchema()).build()
     with writer_of(at_least_once(kafka, schema)) as writer:
@@ -207,7 +207,7 @@ def test_missing_brokers_fail_the_flush_after_the_delivery_timeout() -> None:
         writer.flush(False)
 
 
-def test_failures_may_be_logged_only(kafka: KafkaBroker) -> None:
+def test_failures_can_be_logged_only(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic()
     sink = at_least_once(kafka, topic, log_failures_only="true", topic_metadata_propagation_max_ms="100")
     lost = at_least_once(kafka, "nowhere", log_failures_only="true", topic_metadata_propagation_max_ms="100")
@@ -221,7 +221,7 @@ def test_failures_may_be_logged_only(kafka: KafkaBroker) -> None:
 # -- exactly once ----------------------------------------------------------------------------------------------------
 
 
-def test_records_are_visible_when_their_checkpoint_is_committed_and_not_before(kafka: KafkaBroker) -> None:
+def test_records_become_visible_when_their_checkpoint_is_committed(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic()
     sink = exactly_once(kafka, topic, "visible")
     with writer_of(sink) as writer, committing(sink) as commit:
@@ -267,9 +267,7 @@ def test_a_transaction_of_a_declined_checkpoint_is_left_alone(
     assert kafka.read_values(topic) == ["one", "two", "three"]
 
 
-def test_records_that_a_schema_leaves_out_make_no_transaction(
-    kafka: KafkaBroker, transactions: TransactionClient
-) -> None:
+def test_records_that_a_schema_drops_open_no_transaction(kafka: KafkaBroker, transactions: TransactionClient) -> None:
     topic = kafka.create_topic(partitions=2)
     sink = sink_to(kafka, Everything(topic), DeliveryGuarantee.EXACTLY_ONCE, prefix="left-out")
     with writer_of(sink) as writer, committing(sink) as commit:
@@ -281,7 +279,7 @@ def test_records_that_a_schema_leaves_out_make_no_transaction(
     assert transactions.list_open("left-out-") == []
 
 
-def test_committing_twice_is_the_same_as_once(kafka: KafkaBroker) -> None:
+def test_committing_twice_has_the_effect_of_once(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic()
     sink = exactly_once(kafka, topic, "twice")
     with writer_of(sink) as writer, committing(sink) as commit:
@@ -308,7 +306,7 @@ def test_a_transaction_outlives_its_writer_and_another_process_commits_it(kafka:
         assert kafka.read_values(topic) == ["kept"]
 
 
-def test_a_restored_writer_rolls_back_what_no_checkpoint_has(
+def test_a_restored_writer_aborts_transactions_of_no_checkpoint(
     kafka: KafkaBroker, transactions: TransactionClient
 ) -> None:
     topic = kafka.create_topic()
@@ -334,7 +332,7 @@ def test_a_restored_writer_rolls_back_what_no_checkpoint_has(
         writer.close()
 
 
-def test_a_writer_restored_from_long_ago_rolls_back_what_its_numbers_do_not_tell(
+def test_a_writer_restored_from_an_old_checkpoint_aborts_transactions_beyond_its_numbers(
     kafka: KafkaBroker, transactions: TransactionClient
 ) -> None:
     """A savepoint was taken, the job went on for 600 checkpoints and died; its names have come half way round."""
@@ -357,7 +355,7 @@ def test_a_writer_restored_from_long_ago_rolls_back_what_its_numbers_do_not_tell
                 assert kafka.read_values(topic) == ["in the savepoint", "after the restore"]
 
 
-def test_a_closed_writer_leaves_no_transaction_open_but_those_of_checkpoints(
+def test_a_closed_writer_leaves_only_transactions_of_checkpoints_open(
     kafka: KafkaBroker, transactions: TransactionClient
 ) -> None:
     sink = exactly_once(kafka, kafka.create_topic(), "closed")
@@ -371,7 +369,7 @@ def test_a_closed_writer_leaves_no_transaction_open_but_those_of_checkpoints(
     transactions.fence("closed-0-1", 60_000)
 
 
-def test_a_prefix_of_before_is_rolled_back_too(kafka: KafkaBroker, transactions: TransactionClient) -> None:
+def test_transactions_of_a_former_prefix_are_aborted_too(kafka: KafkaBroker, transactions: TransactionClient) -> None:
     topic = kafka.create_topic()
     before = exactly_once(kafka, topic, "old-name").create_writer(WriterContext())
     write(before, "lost")
@@ -383,7 +381,7 @@ def test_a_prefix_of_before_is_rolled_back_too(kafka: KafkaBroker, transactions:
         made.close()
 
 
-def test_a_writer_whose_id_was_taken_over_says_so(kafka: KafkaBroker) -> None:
+def test_the_error_of_a_fenced_writer_says_that_its_id_was_taken_over(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic()
     sink = exactly_once(kafka, topic, "taken")
     with writer_of(sink) as zombie, writer_of(sink) as successor:
@@ -397,7 +395,9 @@ def test_a_writer_whose_id_was_taken_over_says_so(kafka: KafkaBroker) -> None:
     assert kafka.read_values(topic) == ["successor"]
 
 
-def test_a_producer_that_is_fenced_while_it_writes_says_so(kafka: KafkaBroker, transactions: TransactionClient) -> None:
+def test_the_error_of_a_producer_fenced_during_a_write_says_so(
+    kafka: KafkaBroker, transactions: TransactionClient
+) -> None:
     with writer_of(exactly_once(kafka, kafka.create_topic(), "fenced")) as writer:
         write(writer, "stored")
         writer.flush(False)
@@ -447,7 +447,7 @@ def wait_for_rollback(transactions: TransactionClient, transactional_id: str) ->
         time.sleep(0.05)
 
 
-def test_a_writer_whose_transaction_timed_out_before_the_checkpoint_says_so(
+def test_the_error_of_a_transaction_that_timed_out_before_its_checkpoint_says_so(
     kafka: KafkaBroker, transactions: TransactionClient
 ) -> None:
     sink = exactly_once(kafka, kafka.create_topic(), "slow", transaction_timeout_ms="1000")
@@ -512,7 +512,7 @@ def test_a_transaction_that_another_job_has_taken_over_is_lost(
     assert "lost" not in kafka.read_values(topic)
 
 
-def test_a_transaction_that_the_topic_has_deleted_counts_as_committed_and_is_logged(
+def test_a_transaction_whose_records_the_topic_has_deleted_counts_as_committed_and_is_logged(
     kafka: KafkaBroker, transactions: TransactionClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     from confluent_kafka import TopicPartition
@@ -532,7 +532,7 @@ def test_a_transaction_that_the_topic_has_deleted_counts_as_committed_and_is_log
     assert f"cannot be known: its first record, at {topic}-0 offset 0, is not in the topic any more" in caplog.text
 
 
-def test_without_the_place_of_its_records_a_transaction_whose_id_was_used_again_fails_the_job(
+def test_a_transaction_of_unknown_offsets_whose_id_was_used_again_fails_the_job(
     kafka: KafkaBroker, transactions: TransactionClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A checkpoint of an older release does not have it."""
@@ -551,7 +551,7 @@ def test_without_the_place_of_its_records_a_transaction_whose_id_was_used_again_
     assert "the brokers have forgotten its id" in caplog.text
 
 
-def test_a_coordinator_that_restarts_is_waited_for(own_kafka: KafkaBroker) -> None:
+def test_the_commit_waits_for_a_coordinator_that_restarts(own_kafka: KafkaBroker) -> None:
     topic = own_kafka.create_topic()
     sink = exactly_once(own_kafka, topic, "patient")
     with writer_of(sink) as writer, committing(sink) as commit:
@@ -565,7 +565,7 @@ def test_a_coordinator_that_restarts_is_waited_for(own_kafka: KafkaBroker) -> No
     assert own_kafka.read_values(topic) == ["one", "two"]
 
 
-def test_brokers_that_stay_away_fail_the_commit_after_a_bounded_time() -> None:
+def test_unreachable_brokers_fail_the_commit_after_a_bounded_time() -> None:
     sink = exactly_once(f"127.0.0.1:{own_port()}", "t", "away", default_api_timeout_ms="200")
     with committing(sink) as commit:
         said = commit([KafkaCommittable("away-0-1", 1, 0)])
@@ -573,7 +573,7 @@ def test_brokers_that_stay_away_fail_the_commit_after_a_bounded_time() -> None:
     assert "cannot be reached" in str(said.errors[0])
 
 
-def test_columns_are_written_without_rows(kafka: KafkaBroker) -> None:
+def test_columns_are_written_without_conversion_to_rows(kafka: KafkaBroker) -> None:
     import pyarrow as pa
 
     topic = kafka.create_topic()
@@ -596,7 +596,7 @@ def secure_sink(properties: dict[str, str], topic: str, prefix: str) -> KafkaSin
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_writing_exactly_once_with_tls_and_a_password(kafka: KafkaBroker, mechanism: str) -> None:
+def test_exactly_once_writing_works_with_tls_and_a_password(kafka: KafkaBroker, mechanism: str) -> None:
     topic = kafka.create_topic()
     sink = secure_sink(kafka.secure_properties(mechanism), topic, f"secure-{mechanism}")
     with writer_of(sink) as writer, committing(sink) as commit:
@@ -606,7 +606,7 @@ def test_writing_exactly_once_with_tls_and_a_password(kafka: KafkaBroker, mechan
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_a_wrong_password_is_told(kafka: KafkaBroker, mechanism: str) -> None:
+def test_the_error_says_that_the_password_is_wrong(kafka: KafkaBroker, mechanism: str) -> None:
     properties = {**kafka.secure_properties(mechanism), "sasl.password": "wrong"}
     sink = secure_sink(properties, kafka.create_topic(), "locked-out")
     with pytest.raises(KafkaError, match=r"refuses us: SASL_AUTHENTICATION_FAILED"):

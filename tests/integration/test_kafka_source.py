@@ -53,7 +53,7 @@ def texts(numbers: Any) -> list[str]:
 # -- where it begins and ends ----------------------------------------------------------------------------------------
 
 
-def test_a_bounded_source_reads_what_is_there_at_the_start(kafka: KafkaBroker) -> None:
+def test_a_bounded_source_reads_the_records_present_at_its_start(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic(partitions=2)
     for partition in range(2):
         kafka.produce(topic, list(range(partition, 100, 2)), partition=partition)
@@ -64,7 +64,7 @@ def test_a_bounded_source_reads_what_is_there_at_the_start(kafka: KafkaBroker) -
         assert sorted(run.contexts[0].finished_splits) == [f"{topic}-0", f"{topic}-1"]
 
 
-def test_starting_offsets(kafka: KafkaBroker) -> None:
+def test_a_source_starts_at_the_configured_offsets(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic(partitions=2)
     first, second = KafkaTopicPartition(topic, 0), KafkaTopicPartition(topic, 1)
     kafka.produce(topic, texts(range(10)), partition=0, timestamps=list(range(1000, 1010)))
@@ -91,7 +91,7 @@ def test_starting_offsets(kafka: KafkaBroker) -> None:
         read(committed(), group_id="nobody")
 
 
-def test_stopping_offsets(kafka: KafkaBroker) -> None:
+def test_a_source_stops_at_the_configured_offsets(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic(partitions=2)
     kafka.produce(topic, texts(range(10)), partition=0, timestamps=list(range(1000, 1010)))
     kafka.produce(topic, ["a", "b"], partition=1, timestamps=[2000, 3000])
@@ -107,7 +107,7 @@ def test_stopping_offsets(kafka: KafkaBroker) -> None:
         assert len(run.read_to_end()) == 12, "a source that stops without being bounded ends, too"
 
 
-def test_offsets_of_completed_checkpoints_are_told_to_the_group(kafka: KafkaBroker) -> None:
+def test_offsets_of_completed_checkpoints_are_committed_to_the_group(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic()
     kafka.produce(topic, texts(range(10)))
     made = builder(kafka, topic).set_group_id("observed")
@@ -168,7 +168,7 @@ def test_a_bounded_source_ends_behind_aborted_records_and_markers(kafka: KafkaBr
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])
-def test_a_restored_source_goes_on_where_it_was(kafka: KafkaBroker, parallelism: int) -> None:
+def test_a_restored_source_continues_at_its_position(kafka: KafkaBroker, parallelism: int) -> None:
     topic = kafka.create_topic(partitions=3)
     kafka.produce(topic, texts(range(200)))
     source = builder(kafka, topic).set_bounded(LATEST).build()
@@ -181,7 +181,7 @@ def test_a_restored_source_goes_on_where_it_was(kafka: KafkaBroker, parallelism:
     assert Counter(before + after) == Counter(texts(range(200)))
 
 
-def test_a_restored_source_does_not_ask_where_to_begin_again(kafka: KafkaBroker) -> None:
+def test_a_restored_source_does_not_look_up_its_starting_offsets_again(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic()
     source = builder(kafka, topic).set_starting_offsets(LATEST).build()
     with running(source) as run:
@@ -239,7 +239,7 @@ class Everything(KafkaRecordDeserializationSchema):
         return None if message.value == b"ignored" else message
 
 
-def test_a_deserializer_sees_key_headers_timestamp_and_place(kafka: KafkaBroker) -> None:
+def test_a_deserializer_sees_key_headers_timestamp_and_offset(kafka: KafkaBroker) -> None:
     from confluent_kafka import Producer
 
     topic = kafka.create_topic()
@@ -257,7 +257,7 @@ def test_a_deserializer_sees_key_headers_timestamp_and_place(kafka: KafkaBroker)
         assert [timestamp for _, _, timestamp in run.records[0]] == [1234, 1236]
 
 
-def test_a_tombstone_gives_no_record_to_a_value_schema(kafka: KafkaBroker) -> None:
+def test_a_value_schema_emits_no_record_for_a_tombstone(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic()
     kafka.produce(topic, ["one", None, "two"], timestamps=[1, 2, 3])
     with running(builder(kafka, topic).set_bounded(LATEST).build()) as run:
@@ -274,7 +274,7 @@ class Numbers(SimpleStringSchema):
         return json.loads(message)
 
 
-def test_a_value_that_cannot_be_read_is_skipped_and_counted_where_asked_for(kafka: KafkaBroker) -> None:
+def test_a_value_that_cannot_be_read_is_skipped_and_counted_if_configured(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic()
     kafka.produce(topic, ["1", "two", "3"])
     with running(builder(kafka, topic).set_value_only_deserializer(Numbers("skip")).set_bounded(LATEST).build()) as run:
@@ -285,7 +285,7 @@ def test_a_value_that_cannot_be_read_is_skipped_and_counted_where_asked_for(kafk
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
 
-def test_a_missing_topic_is_named(kafka: KafkaBroker) -> None:
+def test_the_error_names_a_missing_topic(kafka: KafkaBroker) -> None:
     with pytest.raises(KafkaError, match=f"Kafka topic nowhere of brokers {kafka.bootstrap_servers}: UNKNOWN_TOPIC"):
         Running(builder(kafka, "nowhere").build())
     topic = kafka.create_topic()
@@ -294,7 +294,7 @@ def test_a_missing_topic_is_named(kafka: KafkaBroker) -> None:
         Running(builder(kafka).set_partitions(missing).build())
 
 
-def test_missing_brokers_are_named_after_a_bounded_time() -> None:
+def test_the_error_names_missing_brokers_after_a_bounded_time() -> None:
     address = f"127.0.0.1:{own_port()}"
     made = KafkaSource.builder().set_bootstrap_servers(address).set_topics("any")
     made.set_value_only_deserializer(SimpleStringSchema()).set_property("default.api.timeout.ms", "300")
@@ -315,7 +315,7 @@ def test_a_topic_that_is_deleted_ends_the_job(kafka: KafkaBroker) -> None:
             run.read(2)
 
 
-def test_an_offset_that_is_out_of_range_is_an_error_where_the_strategy_is_none(kafka: KafkaBroker) -> None:
+def test_an_offset_out_of_range_is_an_error_if_the_strategy_is_none(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic()
     kafka.produce(topic, ["only"])
     at = {KafkaTopicPartition(topic, 0): 77}
@@ -330,7 +330,7 @@ def test_an_offset_that_is_out_of_range_is_an_error_where_the_strategy_is_none(k
         assert run.read(1) == ["only"]
 
 
-def test_a_broker_that_restarts_is_read_on(own_kafka: KafkaBroker) -> None:
+def test_a_source_continues_after_a_broker_restarts(own_kafka: KafkaBroker) -> None:
     topic = own_kafka.create_topic()
     own_kafka.produce(topic, texts(range(100)))
     source = builder(own_kafka, topic).set_property("reconnect.backoff.max.ms", "200").build()
@@ -379,7 +379,7 @@ class Lateness(ProcessFunction):
         yield value, ctx.timestamp() <= ctx.timer_service().current_watermark()
 
 
-def test_a_partition_that_is_behind_is_not_late_because_another_is_ahead(
+def test_records_of_a_slow_partition_are_not_late_because_another_is_ahead(
     shared_cluster: RunningCluster, kafka: KafkaBroker
 ) -> None:
     """One subtask reads a partition of the far future, and later one of the past."""
@@ -421,7 +421,7 @@ class TimerAt(KeyedProcessFunction):
         yield timestamp
 
 
-def test_a_value_that_cannot_be_read_is_an_error_that_names_its_place(kafka: KafkaBroker) -> None:
+def test_the_error_of_a_value_that_cannot_be_read_names_its_offset(kafka: KafkaBroker) -> None:
     topic = kafka.create_topic()
     kafka.produce(topic, ["1", "two"])
     with (
@@ -439,7 +439,7 @@ class StrictNumbers(SimpleStringSchema):
         return DecodedBatch([int(message) for message in messages if message.isdigit()], None, bad)
 
 
-def test_streams_are_read_from_several_topics_and_go_on_after_a_restore(kafka: KafkaBroker) -> None:
+def test_a_job_reads_several_topics_and_continues_after_a_restore(kafka: KafkaBroker) -> None:
     first, second = kafka.create_topic("stream-a", 2), kafka.create_topic("stream-b")
     kafka.produce(first, texts(range(50)))
     kafka.produce(second, texts(range(50, 100)))

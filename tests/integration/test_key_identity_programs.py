@@ -49,7 +49,7 @@ def start(cluster: RunningCluster, directory: Path, parallelism: int, **settings
     return str(env.execute_async("keys of many types").get_job_id())
 
 
-def test_a_savepoint_at_another_parallelism_and_backend_has_every_key(
+def test_a_savepoint_restored_with_another_parallelism_and_backend_has_every_key(
     shared_cluster: RunningCluster, tmp_path: Path
 ) -> None:
     client, out = shared_cluster.client, tmp_path / "out"
@@ -70,7 +70,7 @@ def test_a_savepoint_at_another_parallelism_and_backend_has_every_key(
 
 
 @pytest.mark.parametrize(("parallelism", "mode"), [(1, "STREAMING"), (2, "STREAMING"), (2, "BATCH")])
-def test_a_key_that_can_change_is_refused_with_its_operator_and_its_value(
+def test_the_error_of_a_mutable_key_names_its_operator_and_value(
     shared_cluster: RunningCluster, parallelism: int, mode: str
 ) -> None:
     env = environment(shared_cluster, parallelism, **{"execution.runtime-mode": mode})

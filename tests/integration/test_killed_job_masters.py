@@ -113,7 +113,7 @@ def lines_of(output: Path) -> list[str]:
     return sorted(line for path in files for line in path.read_text().splitlines())
 
 
-def test_a_job_without_checkpoints_begins_again_and_frees_the_slots_of_its_first_life(
+def test_a_job_without_checkpoints_starts_over_and_frees_the_slots_of_its_first_run(
     cluster: RunningCluster, tmp_path: Path
 ) -> None:
     gate, last = Gate(tmp_path), 1_400
@@ -140,7 +140,7 @@ def test_a_job_without_checkpoints_begins_again_and_frees_the_slots_of_its_first
     wait_until_idle(cluster)
 
 
-def test_a_job_goes_on_from_its_last_checkpoint_and_removes_its_checkpoints_in_the_end(
+def test_a_job_resumes_from_its_last_checkpoint_and_deletes_its_checkpoints_at_its_end(
     cluster: RunningCluster, tmp_path: Path
 ) -> None:
     client = checkpointed_counting(cluster, tmp_path)
@@ -158,7 +158,7 @@ def test_a_job_goes_on_from_its_last_checkpoint_and_removes_its_checkpoints_in_t
     wait_until(lambda: files_below(tmp_path / "checkpoints") == [], "its checkpoints are removed")
 
 
-def test_the_checkpoints_of_a_job_canceled_between_two_job_masters_are_removed(
+def test_the_checkpoints_of_a_job_canceled_between_two_job_masters_are_deleted(
     cluster: RunningCluster, tmp_path: Path
 ) -> None:
     client = checkpointed_counting(cluster, tmp_path, rate=50)
@@ -172,7 +172,7 @@ def test_the_checkpoints_of_a_job_canceled_between_two_job_masters_are_removed(
     wait_until_idle(cluster)
 
 
-def test_every_job_master_of_a_cluster_may_be_killed_at_once(start_cluster: StartCluster) -> None:
+def test_jobs_survive_if_all_job_masters_are_killed_at_once(start_cluster: StartCluster) -> None:
     cluster = start_cluster(0)
     graphs = []
     for _ in range(3):
@@ -192,7 +192,7 @@ def test_every_job_master_of_a_cluster_may_be_killed_at_once(start_cluster: Star
         assert cluster.client.wait_for_result(job_id).status == JobState.CANCELED.value
 
 
-def test_job_masters_killed_again_and_again_end_in_a_failure_that_says_so(start_cluster: StartCluster) -> None:
+def test_a_job_whose_job_masters_die_repeatedly_fails_with_a_clear_error(start_cluster: StartCluster) -> None:
     cluster = start_cluster(0, properties={"flinkpy.dispatcher.jobmaster-recovery.attempts": "2"})
     graph = waiting_graph(cluster, **FIXED_DELAY)
     cluster.client.submit_job(graph)
@@ -232,7 +232,7 @@ def test_a_job_master_that_hangs_is_replaced(start_cluster: StartCluster) -> Non
     assert cluster.client.wait_for_result(graph.job_id).status == JobState.CANCELED.value
 
 
-def test_a_job_that_may_not_be_run_twice_fails_with_the_reason(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_a_job_that_must_not_run_twice_fails_with_the_reason(cluster: RunningCluster, tmp_path: Path) -> None:
     gate = Gate(tmp_path)
     env = environment(cluster)
     counting(env, gate, tmp_path / "out", 1_400)

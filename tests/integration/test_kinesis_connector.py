@@ -58,7 +58,7 @@ def read(properties: dict[str, str], stream: str, number: int) -> list[str]:
     return list(result)
 
 
-def test_what_one_program_writes_to_a_stream_another_one_reads(properties: dict[str, str]) -> None:
+def test_records_that_one_program_writes_to_a_stream_are_read_by_another(properties: dict[str, str]) -> None:
     client = new_client("kinesis", properties)
     client.create_stream(StreamName="numbers", ShardCount=3)
     env = environment(1)
@@ -68,7 +68,7 @@ def test_what_one_program_writes_to_a_stream_another_one_reads(properties: dict[
     assert sorted(read(from_start, "numbers", len(NUMBERS))) == sorted(NUMBERS)
 
 
-def test_latest_begins_when_the_job_is_started(properties: dict[str, str]) -> None:
+def test_the_latest_position_starts_when_the_job_starts(properties: dict[str, str]) -> None:
     client = new_client("kinesis", properties)
     client.create_stream(StreamName="later", ShardCount=1)
     client.put_record(StreamName="later", PartitionKey="k", Data=b"before")
@@ -91,7 +91,7 @@ def test_latest_begins_when_the_job_is_started(properties: dict[str, str]) -> No
         thread.join()
 
 
-def test_a_delivery_stream_gets_the_records(properties: dict[str, str]) -> None:
+def test_a_delivery_stream_receives_the_records(properties: dict[str, str]) -> None:
     s3 = new_client("s3", properties)
     s3.create_bucket(Bucket="delivered")
     firehose = new_client("firehose", properties)
@@ -140,7 +140,7 @@ class ReshardedStream:
         return {"Records": records, "NextShardIterator": None if is_end else f"{shard} {end}"}
 
 
-def test_the_shards_that_a_shard_was_split_into_are_read_behind_it() -> None:
+def test_child_shards_are_read_after_their_parent() -> None:
     properties = {"aws.region": "x", "flink.stream.initpos": "TRIM_HORIZON"}
     assigner = KinesisShardAssigner(lambda shard, parallelism: int(shard.shard_id[1:]))
     env = environment(2)

@@ -48,7 +48,7 @@ def echo_on(host: Host) -> Iterator[str]:
     yield host.address
 
 
-def test_hosts_reach_each_other_by_name_and_leave_nothing(network: Network) -> None:
+def test_hosts_reach_each_other_by_name_and_leave_nothing_behind(network: Network) -> None:
     one, other = network.add_host("one"), network.add_host("other")
     with echo_on(other):
         script = "import socket; c = socket.create_connection(('other', 7)); c.sendall(b'x'); assert c.recv(1) == b'x'"
@@ -87,7 +87,7 @@ def test_a_one_way_cut_stops_one_direction(network: Network) -> None:
     assert "lost" not in process.log
 
 
-def test_a_delay_holds_every_packet_back_and_loss_drops_some_of_them(network: Network) -> None:
+def test_a_delay_holds_every_packet_back_and_loss_drops_some_packets(network: Network) -> None:
     one, other = network.add_own_host("one"), network.add_host("other")
     with echo_on(other) as address, socket.create_connection((address, 7), timeout=30) as connection:
         network.between(one, other, Rule(delay_ms=100))
@@ -107,7 +107,7 @@ def test_a_delay_holds_every_packet_back_and_loss_drops_some_of_them(network: Ne
     assert network.num_dropped() > 10
 
 
-def test_a_container_writes_to_its_volumes_and_nowhere_else(network: Network, tmp_path: Path) -> None:
+def test_a_container_can_write_only_to_its_volumes(network: Network, tmp_path: Path) -> None:
     volume, read_only = tmp_path / "volume", tmp_path / "read-only"
     for directory in (volume, read_only):
         directory.mkdir()
@@ -140,7 +140,7 @@ print(os.path.exists("/root/.bashrc"))
     assert (volume / "file").stat().st_uid == 9999
 
 
-def test_nothing_is_left_where_the_test_itself_is_killed(tmp_path: Path) -> None:
+def test_nothing_is_left_if_the_test_itself_is_killed(tmp_path: Path) -> None:
     """Not even processes, whose parent had no time to end them."""
     script = f"""
 import sys
@@ -169,7 +169,7 @@ input()
 
 
 @pytest.mark.parametrize("user", [None, 9999])
-def test_a_stopped_host_goes_on_where_it_was(network: Network, user: int | None) -> None:
+def test_a_stopped_host_resumes_unchanged(network: Network, user: int | None) -> None:
     one = network.add_host("one")
     script = "import time\nprint(' ready ', flush=True)\nwhile True:\n time.sleep(0.01); print('x', flush=True)"
     process = one.start("writer", [sys.executable, "-c", script], container=Container(user=user))

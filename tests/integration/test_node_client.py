@@ -74,7 +74,7 @@ def submit_endless_job(cluster: RunningCluster) -> str:
     return str(environment.execute_async("endless").get_job_id())
 
 
-def test_it_lists_a_job_follows_its_status_and_cancels_it(node_client: Path, cluster: RunningCluster) -> None:
+def test_the_node_client_lists_follows_and_cancels_a_job(node_client: Path, cluster: RunningCluster) -> None:
     job_id = submit_endless_job(cluster)
     (listing,) = node(node_client, cluster, "list")
     assert [(job["job_id"], job["name"]) for job in listing["jobs"]] == [(job_id, "endless")]
@@ -91,7 +91,7 @@ def test_it_lists_a_job_follows_its_status_and_cancels_it(node_client: Path, clu
     assert seen[seen.index("RUNNING") :] == ["RUNNING", "CANCELLING", "CANCELED"]
 
 
-def test_a_job_that_does_not_exist_is_a_status_it_can_read(node_client: Path, cluster: RunningCluster) -> None:
+def test_the_node_client_gets_a_readable_status_for_an_unknown_job(node_client: Path, cluster: RunningCluster) -> None:
     command = ["node", str(node_client), cluster.address, str(ROOT / "proto"), "cancel", "f" * 32]
     result = subprocess.run(
         command, capture_output=True, text=True, timeout=30, check=False, env=environment_of(cluster)

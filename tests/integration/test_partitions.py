@@ -17,7 +17,7 @@ LONG_ENOUGH_S = 6.0
 
 
 @pytest.mark.timeout(240)
-def test_a_job_goes_on_after_partitions_and_its_output_is_exact(network: Network, tmp_path: Path) -> None:
+def test_a_job_survives_network_partitions_with_exact_output(network: Network, tmp_path: Path) -> None:
     require_zookeeper()
     with HostsCluster(network, is_highly_available=True) as cluster:
         leader = cluster.leader("dispatcher")
@@ -55,7 +55,7 @@ def slow_and_lossy(cluster: HostsCluster) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_clocks_that_are_wrong_and_jump_end_nothing(network: Network, tmp_path: Path) -> None:
+def test_wrong_and_jumping_clocks_fail_no_job(network: Network, tmp_path: Path) -> None:
     require_clocks()
     with HostsCluster(network, has_clocks=True) as cluster:
         runs = VerifyingRuns(cluster, tmp_path, Workload(waits_for_hurry=True))

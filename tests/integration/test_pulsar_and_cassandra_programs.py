@@ -145,7 +145,7 @@ def test_a_bounded_topic_is_read_once_and_written_to_another(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("has_log", [pytest.param(False, marks=pytest.mark.chaos), True])
-def test_rows_go_into_cassandra_at_once_or_with_their_checkpoint(tmp_path: Path, has_log: bool) -> None:
+def test_rows_are_written_to_cassandra_at_once_or_with_their_checkpoint(tmp_path: Path, has_log: bool) -> None:
     path = tmp_path / "rows"
     env = environment()
     row_type = Types.TUPLE([Types.STRING(), Types.INT()])

@@ -117,7 +117,7 @@ class Positive(FilterFunction):
         return value[1] > self.limit
 
 
-def test_functions_and_function_objects_follow_one_another(env: StreamExecutionEnvironment) -> None:
+def test_functions_and_function_objects_can_be_chained(env: StreamExecutionEnvironment) -> None:
     class Increase(MapFunction):
         def map(self, value: Any) -> Any:
             return value[0], value[1] + 1
@@ -163,7 +163,7 @@ def test_custom_partitioner_sees_keys_and_the_number_of_subtasks(env: StreamExec
 
 
 @pytest.mark.short_on_spark
-def test_declared_types_change_what_travels(env: StreamExecutionEnvironment) -> None:
+def test_declared_types_convert_the_records(env: StreamExecutionEnvironment) -> None:
     row = (43878, 9147483648, 9147483648, "é", Decimal("1.50"), [1, 2], {"k": 0.5}, b"\0x", True)
     types = Types.ROW(
         [
@@ -185,7 +185,7 @@ def test_declared_types_change_what_travels(env: StreamExecutionEnvironment) -> 
     assert str(result[4]) == "1.50"
 
 
-def test_streams_of_one_type_are_united_also_with_keys(env: StreamExecutionEnvironment) -> None:
+def test_streams_of_one_type_can_be_united_with_and_without_keys(env: StreamExecutionEnvironment) -> None:
     one, two, three = pairs(env, ("a", 1)), pairs(env, ("b", 2)), pairs(env, ("c", 3))
     assert in_order_of_text(one.union(two, three)) == [("a", 1), ("b", 2), ("c", 3)]
 
@@ -193,7 +193,7 @@ def test_streams_of_one_type_are_united_also_with_keys(env: StreamExecutionEnvir
     assert in_order_of_text(keyed.map(lambda value: value[1])) == [1, 2]
 
 
-def test_several_ways_to_collect(env: StreamExecutionEnvironment) -> None:
+def test_results_can_be_collected_in_several_ways(env: StreamExecutionEnvironment) -> None:
     assert pairs(env, ("a", 1)).execute_and_collect(limit=5) == [("a", 1)]
     assert env.from_collection([1, 2, 3]).execute_and_collect("named", 2) == [1, 2]
 
@@ -229,7 +229,7 @@ class Point:
         self.x = x
 
 
-def test_objects_of_the_programs_own_classes_travel(env: StreamExecutionEnvironment) -> None:
+def test_objects_of_classes_of_the_program_arrive_unchanged(env: StreamExecutionEnvironment) -> None:
     stream = env.from_collection([Point(1), Point(2)]).rebalance().map(lambda point: Point(point.x * 2))
 
     assert sorted(point.x for point in collected(stream)) == [2, 4]
@@ -257,7 +257,7 @@ class Told(JobListener):
         self.events.append(("executed", error or job_execution_result.get_job_id()))
 
 
-def test_listener_is_told_of_jobs_that_run_and_that_fail(env: StreamExecutionEnvironment) -> None:
+def test_listener_hears_of_jobs_that_run_and_that_fail(env: StreamExecutionEnvironment) -> None:
     listener = Told()
     env.register_job_listener(listener)
     env.from_collection([1]).print()
@@ -317,7 +317,7 @@ class AllStates(KeyedProcessFunction):
             )
 
 
-def test_keyed_process_function_has_all_kinds_of_state(env: StreamExecutionEnvironment) -> None:
+def test_keyed_process_function_can_use_all_kinds_of_state(env: StreamExecutionEnvironment) -> None:
     values = [("a", 1), ("b", 5), ("a", 2), ("b", 7), ("a", 3), ("b", 3)]
     stream = pairs(env, *values).key_by(first, Types.STRING()).process(AllStates())
 
@@ -339,7 +339,7 @@ class Numbered:
         return number
 
 
-def test_map_flat_map_and_filter_of_a_keyed_stream_have_state(env: StreamExecutionEnvironment) -> None:
+def test_map_flat_map_and_filter_of_a_keyed_stream_can_use_state(env: StreamExecutionEnvironment) -> None:
     class Number(Numbered, MapFunction):
         def map(self, value: Any) -> Any:
             return value[0], self.next()
@@ -363,7 +363,7 @@ def test_map_flat_map_and_filter_of_a_keyed_stream_have_state(env: StreamExecuti
     assert in_order_of_text(keyed().filter(NotTheFirst())) == [("a", 0), ("a", 0), ("b", 0)]
 
 
-def test_stream_may_be_keyed_again_by_something_else(env: StreamExecutionEnvironment) -> None:
+def test_stream_can_be_keyed_again_by_another_key(env: StreamExecutionEnvironment) -> None:
     class Number(Numbered, MapFunction):
         def map(self, value: Any) -> Any:
             return value[0], value[1], self.next()
@@ -374,7 +374,7 @@ def test_stream_may_be_keyed_again_by_something_else(env: StreamExecutionEnviron
     assert sorted(counts) == [(1, 1), (1, 2), (2, 1)]
 
 
-def test_reduce_gives_every_result_of_a_stream_and_the_last_of_a_batch(
+def test_reduce_emits_every_result_in_streaming_mode_and_the_last_in_batch_mode(
     env: StreamExecutionEnvironment, mode: RuntimeExecutionMode
 ) -> None:
     class Add(ReduceFunction):
@@ -401,7 +401,7 @@ def test_reduce_gives_every_result_of_a_stream_and_the_last_of_a_batch(
         ("max_by", [("a", 1, 9), ("a", 2, 8), ("a", 3, 7), ("b", 5, 9)], [("a", 3, 7), ("b", 5, 9)]),
     ],
 )
-def test_aggregates_of_a_key(
+def test_aggregates_are_computed_per_key(
     env: StreamExecutionEnvironment, mode: RuntimeExecutionMode, method: str, every: list[Any], last: list[Any]
 ) -> None:
     values = [("a", 1, 9), ("b", 5, 9), ("a", 2, 8), ("a", 3, 7)]
@@ -414,7 +414,7 @@ def test_aggregates_of_a_key(
         assert sorted(map(tuple, results)) == (last if mode is RuntimeExecutionMode.BATCH else every)
 
 
-def test_sum_of_bare_values(env: StreamExecutionEnvironment, mode: RuntimeExecutionMode) -> None:
+def test_plain_values_can_be_summed(env: StreamExecutionEnvironment, mode: RuntimeExecutionMode) -> None:
     results = sorted(collected(env.from_collection([1, 2, 3], Types.INT()).key_by(lambda _: 0).sum()))
 
     assert results == ([6] if mode is RuntimeExecutionMode.BATCH else [1, 3, 6])
@@ -441,7 +441,7 @@ class MarkedTwice(CoFlatMapFunction):
 
 
 @pytest.mark.parametrize("output_type", [None, Types.STRING()])
-def test_co_functions_of_streams_of_two_types(env: StreamExecutionEnvironment, output_type: Any) -> None:
+def test_co_functions_handle_streams_of_two_types(env: StreamExecutionEnvironment, output_type: Any) -> None:
     def connected() -> Any:
         return env.from_collection([0, 1, 2], Types.INT()).connect(env.from_collection(["x"], Types.STRING()))
 
@@ -476,7 +476,7 @@ def test_co_functions_of_keyed_streams_share_state(env: StreamExecutionEnvironme
     assert in_order_of_text(stream) == [("a", 31, "EVENT_TIME"), ("b", 2, "EVENT_TIME")]
 
 
-def test_keyed_co_map_and_co_flat_map_have_state(env: StreamExecutionEnvironment) -> None:
+def test_keyed_co_map_and_co_flat_map_can_use_state(env: StreamExecutionEnvironment) -> None:
     class CountBoth(Numbered, CoMapFunction):
         def map1(self, value: Any) -> Any:
             return value[0], self.next()
@@ -514,7 +514,7 @@ def test_broadcast_stream_reaches_every_subtask(env: StreamExecutionEnvironment,
         assert [rule for _, rule in results[2:]] == [5, 5], "of a batch the broadcast stream comes first"
 
 
-def test_keyed_stream_with_a_broadcast_stream_has_state_and_timers(env: StreamExecutionEnvironment) -> None:
+def test_keyed_stream_with_a_broadcast_stream_can_use_state_and_timers(env: StreamExecutionEnvironment) -> None:
     class Ruled(Numbered, KeyedBroadcastProcessFunction):
         def process_element(self, value: Any, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Any:
             self.next()
@@ -619,7 +619,7 @@ def same(value: Any) -> Any:
     ],
     ids=["process", "chained", "keyed", "co", "keyed co", "broadcast", "keyed broadcast"],
 )
-def test_side_outputs_leave_every_kind_of_process_function(
+def test_every_kind_of_process_function_can_have_side_outputs(
     env: StreamExecutionEnvironment, build: Callable[[StreamExecutionEnvironment], DataStream], odd: list[int]
 ) -> None:
     main = build(env).set_parallelism(2)  # a batch as small as this would be one subtask's
@@ -633,11 +633,11 @@ def test_side_outputs_leave_every_kind_of_process_function(
     assert sorted(collected(everything)) == expected
 
 
-def test_side_output_may_be_collected_by_itself(env: StreamExecutionEnvironment) -> None:
+def test_side_output_can_be_collected_alone(env: StreamExecutionEnvironment) -> None:
     assert in_order_of_text(numbers(env).process(Sides(), Types.INT()).get_side_output(ODD)) == [1, 3]
 
 
-def test_one_tag_may_be_used_by_two_operators(env: StreamExecutionEnvironment) -> None:
+def test_two_operators_can_use_one_tag(env: StreamExecutionEnvironment) -> None:
     one = numbers(env).process(Sides(), Types.INT())
     two = one.map(lambda value: value + 1, Types.INT()).process(Sides(), Types.INT())
 
@@ -647,7 +647,7 @@ def test_one_tag_may_be_used_by_two_operators(env: StreamExecutionEnvironment) -
 # -- what functions print and log ----------------------------------------------------------------------------------
 
 
-def test_what_functions_log_is_in_the_log_of_their_process(
+def test_log_lines_of_functions_are_in_the_log_of_their_process(
     env: StreamExecutionEnvironment, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     def tell(value: str) -> str:
@@ -662,7 +662,7 @@ def test_what_functions_log_is_in_the_log_of_their_process(
     assert any(f"heard {token}" in log.read_text(errors="replace") for log in logs if log.is_file())
 
 
-def test_failed_batch_starts_anew_also_where_checkpoints_were_asked_for(
+def test_failed_batch_job_starts_over_even_with_checkpoints_enabled(
     wide_cluster: RunningCluster, tmp_path: Path
 ) -> None:
     entries = {

@@ -79,7 +79,7 @@ def collected(env: StreamExecutionEnvironment, function: Callable[[int], Any], v
         return list(results)
 
 
-def test_functions_import_what_the_program_requires_and_pip_runs_once_per_host(
+def test_functions_can_import_the_programs_requirements_and_pip_runs_once_per_host(
     start: Callable[..., RunningCluster], packages: Callable[[str], tuple[str, str]], environments: Path
 ) -> None:
     cluster, required = start(), packages("1.0")
@@ -127,7 +127,7 @@ def test_jobs_that_require_different_versions_run_at_the_same_time_in_different_
     client.get_job_execution_result().result()
 
 
-def test_where_pip_fails_the_job_fails_with_its_message(
+def test_the_job_fails_with_the_message_of_pip_if_pip_fails(
     start: Callable[..., RunningCluster], packages: Callable[[str], tuple[str, str]], tmp_path: Path
 ) -> None:
     cluster = start(num_task_executors=1)
@@ -140,7 +140,7 @@ def test_where_pip_fails_the_job_fails_with_its_message(
         collected(env, greet)
 
 
-def test_another_version_of_what_flinkpy_itself_uses_is_refused(
+def test_another_version_of_a_dependency_of_flinkpy_is_refused(
     start: Callable[..., RunningCluster], tmp_path: Path
 ) -> None:
     cluster = start(num_task_executors=1)
@@ -154,7 +154,7 @@ def test_another_version_of_what_flinkpy_itself_uses_is_refused(
         collected(env, greet)
 
 
-def test_archives_lie_in_the_working_directory_of_functions(
+def test_archives_are_unpacked_in_the_working_directory_of_functions(
     start: Callable[..., RunningCluster], tmp_path: Path
 ) -> None:
     (tmp_path / "number.txt").write_text("42")
@@ -202,7 +202,7 @@ def test_modules_packages_and_zips_are_importable(start: Callable[..., RunningCl
     assert collected(env, values, 1) == [[1, 2, 3, 4]]
 
 
-def test_the_command_line_brings_files_and_requirements(
+def test_the_command_line_ships_files_and_requirements(
     start: Callable[..., RunningCluster], packages: Callable[[str], tuple[str, str]], tmp_path: Path
 ) -> None:
     requirements, directory = packages("3.0")

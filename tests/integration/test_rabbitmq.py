@@ -97,7 +97,7 @@ def test_a_job_writes_to_a_queue_and_another_reads_it(
     assert read == texts
 
 
-def test_each_message_with_a_correlation_id_comes_once_although_a_task_executor_dies(
+def test_each_message_with_a_correlation_id_arrives_once_even_if_a_task_executor_dies(
     start_cluster: StartCluster, server: RMQConnectionConfig, tmp_path: Path
 ) -> None:
     cluster = start_cluster(2)
@@ -133,7 +133,7 @@ def test_a_message_without_a_correlation_id_fails_a_source_that_needs_them(
         env.execute("anonymous")
 
 
-def test_a_server_that_is_not_there_fails_the_job_with_its_address(shared_cluster: RunningCluster) -> None:
+def test_a_missing_server_fails_the_job_and_the_error_names_its_address(shared_cluster: RunningCluster) -> None:
     config = RMQConnectionConfig.Builder().set_uri("amqp://me:secret@127.0.0.1:1/").build()
     env = environment(shared_cluster, 1)
     from_queue(env, config, "nowhere", with_ids=False).print()
@@ -142,7 +142,7 @@ def test_a_server_that_is_not_there_fails_the_job_with_its_address(shared_cluste
     assert "secret" not in str(failure.value)
 
 
-def test_connection_settings_are_given_back() -> None:
+def test_connection_settings_can_be_read_back() -> None:
     builder = RMQConnectionConfig.Builder().set_host("h").set_port(1).set_virtual_host("/v").set_user_name("u")
     builder = builder.set_password("p").set_automatic_recovery(False).set_topology_recovery_enabled(True)
     builder = builder.set_requested_heartbeat(2).set_requested_frame_max(3).set_requested_channel_max(4)

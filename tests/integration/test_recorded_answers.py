@@ -19,12 +19,16 @@ def recorded(name: str) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("backend", ["hashmap", pytest.param("rocksdb", marks=pytest.mark.differential)])
-def test_programs_give_what_pyflink_gave(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_give_the_results_recorded_from_pyflink(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, str(TESTS / "differential")])
     assert_same_answers(recorded("pyflink_answers.json"), tmp_path, {"state.backend.type": backend})
 
 
-def test_programs_in_batch_mode_give_what_pyflink_gave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_in_batch_mode_give_the_results_recorded_from_pyflink(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, str(TESTS / "differential")])
     assert_same_answers(recorded("pyflink_batch_answers.json"), tmp_path, {"execution.runtime-mode": "BATCH"})
 

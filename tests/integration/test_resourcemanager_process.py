@@ -76,7 +76,7 @@ def test_no_more_workers_are_started_than_slots_are_allowed(start_cluster: Start
     assert overview(cluster).num_slots_total <= 1
 
 
-def test_the_configured_minimum_is_there_without_a_job(start_cluster: StartCluster) -> None:
+def test_the_configured_minimum_of_workers_runs_without_a_job(start_cluster: StartCluster) -> None:
     cluster = start_cluster(0, slots=2, properties={**DRIVER, "slotmanager.number-of-slots.min": "2"})
     wait_until(lambda: num_free_slots(cluster) == 2, "the minimum of slots")
     assert len(workers_of(cluster)) == 1
@@ -96,7 +96,7 @@ def test_workers_do_not_outlive_a_killed_resource_manager(start_cluster: StartCl
         path.rmdir()
 
 
-def test_a_killed_task_executor_is_known_at_once(start_cluster: StartCluster) -> None:
+def test_a_killed_task_executor_is_noticed_at_once(start_cluster: StartCluster) -> None:
     cluster = start_cluster(2)
     wait_until(lambda: num_free_slots(cluster) == 2, "both are registered")
     cluster.kill("taskexecutor-1")

@@ -40,7 +40,7 @@ def far_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(300)  # seven services start anew, one after the other
-def test_all_services_go_to_the_next_release_while_a_job_runs_and_nothing_is_lost(
+def test_a_rolling_upgrade_of_all_services_loses_no_record_of_a_running_job(
     zookeeper: ZooKeeperServer,
     tmp_path: Path,
     next_release: Path,
@@ -93,7 +93,7 @@ def newer(
     cluster.stop()
 
 
-def test_a_newer_cluster_serves_older_callers_and_has_more_for_newer_ones(
+def test_a_newer_cluster_serves_older_callers_and_offers_more_to_newer_ones(
     newer: HaCluster, next_release: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = newer.address("dispatcher-1")
@@ -113,7 +113,7 @@ def test_a_newer_cluster_serves_older_callers_and_has_more_for_newer_ones(
     assert done.stdout.split() == ["spoken:", str(PROTOCOL + 1), str(PROTOCOL + 1)], done.stderr
 
 
-def test_who_shares_no_protocol_is_refused_and_told_so_on_both_sides(
+def test_a_peer_without_a_common_protocol_version_is_refused_and_both_sides_say_so(
     newer: HaCluster, tmp_path: Path, far_release: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = (FAR, NEXT, f"protocol {PROTOCOL + 2} to {PROTOCOL + 7}", "install the same release on both sides")

@@ -60,7 +60,7 @@ def make_unreliable(monkeypatch: pytest.MonkeyPatch, directory: Path, fault: str
 
 
 @pytest.mark.parametrize("fault", [pytest.param("lost-request", marks=pytest.mark.chaos), "lost-response", "duplicate"])
-def test_a_job_gives_the_right_result_although_each_call_fails_once(
+def test_a_job_gives_the_right_result_even_if_each_call_fails_once(
     start_cluster: StartCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str
 ) -> None:
     calls = [call for call in CALLS if call not in EVENTS]

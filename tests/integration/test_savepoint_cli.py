@@ -97,7 +97,7 @@ def assert_exactly_once(tmp_path: Path) -> None:
     assert sorted(committed_records(tmp_path / "out")) == expected
 
 
-def test_a_job_is_stopped_and_continued_with_its_state(
+def test_a_job_is_stopped_and_resumed_with_its_state(
     cluster: RunningCluster, start: Callable[..., str], tmp_path: Path
 ) -> None:
     job_id = start()
@@ -151,7 +151,7 @@ def test_a_savepoint_of_a_running_job_is_taken_and_disposed_of(
     assert_exactly_once(tmp_path)
 
 
-def test_what_cannot_be_done_is_one_clear_line(
+def test_an_impossible_request_is_an_error_in_one_line(
     cluster: RunningCluster, start: Callable[..., str], tmp_path: Path
 ) -> None:
     job_id = start(rate=10)
@@ -179,7 +179,7 @@ def test_what_cannot_be_done_is_one_clear_line(
     assert cluster.flinkpy("cancel", job_id).returncode == 0
 
 
-def test_a_restore_that_does_not_fit_fails_with_the_reason_and_leaves_the_savepoint(
+def test_a_restore_that_does_not_match_fails_with_the_reason_and_leaves_the_savepoint(
     cluster: RunningCluster, start: Callable[..., str], tmp_path: Path
 ) -> None:
     job_id = start()

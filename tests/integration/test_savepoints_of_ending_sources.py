@@ -174,7 +174,7 @@ def test_savepoints_and_checkpoints_are_taken_while_sources_end(
 
 
 @interval
-def test_a_stop_goes_through_while_a_source_ends_and_the_job_goes_on_from_it(
+def test_stop_with_savepoint_succeeds_while_a_source_ends_and_the_job_resumes_from_it(
     cluster: RunningCluster, tmp_path: Path, interval: str
 ) -> None:
     job = EndingSources(cluster, tmp_path, interval)
@@ -190,7 +190,7 @@ def test_a_stop_goes_through_while_a_source_ends_and_the_job_goes_on_from_it(
     job.reader.assert_complete()
 
 
-def test_a_drain_goes_through_while_sources_end(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_stop_with_drain_succeeds_while_sources_end(cluster: RunningCluster, tmp_path: Path) -> None:
     job = EndingSources(cluster, tmp_path, "0")
     with job.running() as job_id:
         for number in range(NUM_ENDING - 1):

@@ -155,7 +155,9 @@ def calls_of_everybody(
                 yield method.path, call
 
 
-def test_a_pickle_bomb_without_the_token_goes_off_nowhere(cluster: RunningCluster, job: str, tmp_path: Path) -> None:
+def test_a_pickle_bomb_sent_without_a_token_is_never_unpickled(
+    cluster: RunningCluster, job: str, tmp_path: Path
+) -> None:
     canary = tmp_path / "canary"
     graph = bomb_job(cluster, canary)
     assert not canary.exists()
@@ -180,7 +182,9 @@ def test_a_pickle_bomb_without_the_token_goes_off_nowhere(cluster: RunningCluste
     assert not canary.exists()
 
 
-def test_the_same_bomb_goes_off_in_the_tasks_of_whoever_may_run_code(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_a_pickle_bomb_of_an_authorized_client_is_unpickled_in_its_task(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
     """So that the test above would notice."""
     canary = tmp_path / "canary"
     client = cluster.client
@@ -188,7 +192,7 @@ def test_the_same_bomb_goes_off_in_the_tasks_of_whoever_may_run_code(cluster: Ru
     wait_until(canary.exists, "it goes off")
 
 
-def test_a_client_without_token_or_with_that_to_read_is_told_so(cluster: RunningCluster, job: str) -> None:
+def test_a_client_without_a_token_or_with_a_read_token_gets_a_clear_error(cluster: RunningCluster, job: str) -> None:
     with (
         pytest.raises(AuthenticationError, match=r"security.secret-file.*flinkpy token"),
         ClusterClient(cluster.address, security=SecurityContext(None, None)) as nobody,
@@ -206,7 +210,7 @@ def test_a_client_without_token_or_with_that_to_read_is_told_so(cluster: Running
             reader.request_job("f" * 32)
 
 
-def test_the_command_line_takes_a_token_in_place_of_the_secret(
+def test_the_command_line_accepts_a_token_instead_of_the_secret(
     cluster: RunningCluster, job: str, tmp_path: Path
 ) -> None:
     secret = cluster.properties["security.secret-file"]
@@ -231,9 +235,7 @@ def test_the_command_line_takes_a_token_in_place_of_the_secret(
         assert refused.returncode == 2 and said in refused.stderr and "Traceback" not in refused.stderr
 
 
-def test_neither_secret_nor_tokens_nor_passwords_are_to_be_seen(
-    cluster: RunningCluster, job: str, directory: Path
-) -> None:
+def test_secrets_tokens_and_passwords_are_shown_nowhere(cluster: RunningCluster, job: str, directory: Path) -> None:
     secret = Path(cluster.properties["security.secret-file"]).read_text().strip()
     hidden = [secret, PASSWORD, *(f"fp1.{role.label}." for role in Role)]
     seen: dict[str, str] = {}
@@ -255,7 +257,7 @@ def _secret_of(cluster: RunningCluster) -> list[str]:
     return ["-D", f"security.secret-file={cluster.properties['security.secret-file']}"]
 
 
-def test_user_code_finds_no_token_in_its_environment(cluster: RunningCluster) -> None:
+def test_the_environment_of_user_code_contains_no_token(cluster: RunningCluster) -> None:
     def environment_of_task(_: int) -> str:
         return repr(sorted(os.environ.items()))
 
@@ -265,7 +267,7 @@ def test_user_code_finds_no_token_in_its_environment(cluster: RunningCluster) ->
     assert "FLINKPY_TOKEN" not in found
 
 
-def test_nobody_else_reads_files_of_the_cluster_but_those_of_functions_are_the_users(
+def test_files_of_the_cluster_are_private_and_files_of_functions_keep_the_users_mode(
     cluster: RunningCluster, directory: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     def mode_of_a_file(number: int) -> int:
@@ -293,7 +295,7 @@ def is_readable_by_others(path: Path, directory: Path) -> bool:
     return path.stat().st_mode & 0o044 > 0 and all(way.stat().st_mode & 0o011 for way in ways)
 
 
-def test_many_connections_that_say_nothing_keep_nobody_out(cluster: RunningCluster) -> None:
+def test_many_silent_connections_lock_nobody_out(cluster: RunningCluster) -> None:
     host, _, port = cluster.address.rpartition(":")
     idle = [socket.create_connection((host, int(port)), timeout=10) for _ in range(300)]
     try:
@@ -304,7 +306,7 @@ def test_many_connections_that_say_nothing_keep_nobody_out(cluster: RunningClust
             connection.close()
 
 
-def test_a_task_executor_of_another_secret_is_kept_out_and_says_why(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_a_task_executor_with_another_secret_is_refused_and_logs_why(cluster: RunningCluster, tmp_path: Path) -> None:
     arguments = ["taskexecutor", "--resourcemanager", cluster.resource_manager_address, "--port", "0"]
     process = subprocess.Popen(
         [sys.executable, "-m", "flinkpy.cli.main", *arguments, "-D", f"security.secret-file={tmp_path / 'other'}"],
@@ -327,7 +329,7 @@ def test_a_task_executor_of_another_secret_is_kept_out_and_says_why(cluster: Run
 
 
 @pytest.mark.parametrize("verb", ["dispatcher", "resourcemanager", "taskexecutor"])
-def test_a_service_whose_secret_cannot_be_trusted_does_not_start(verb: str, tmp_path: Path) -> None:
+def test_a_service_with_an_unsafe_secret_file_does_not_start(verb: str, tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("ab" * 32)
     file.chmod(0o644)
@@ -338,7 +340,7 @@ def test_a_service_whose_secret_cannot_be_trusted_does_not_start(verb: str, tmp_
     assert "Traceback" not in done.stderr and "abab" not in done.stderr
 
 
-def test_the_processes_that_serve_all_jobs_have_unpickled_nothing(cluster: RunningCluster, directory: Path) -> None:
+def test_processes_that_serve_all_jobs_unpickle_nothing(cluster: RunningCluster, directory: Path) -> None:
     """Last: whatever the tests above made them do."""
     notes = sorted((directory / "unpickled").iterdir())
     assert len([note for note in notes if note.name.startswith("watched-")]) >= 2

@@ -110,7 +110,7 @@ def test_every_port_of_the_cluster_takes_tls_with_a_certificate_only(cluster: Ru
                 raise ConnectionError
 
 
-def test_clients_that_do_not_match_are_told_peer_and_cause(cluster: RunningCluster, directory: Path) -> None:
+def test_the_errors_of_mismatched_clients_name_peer_and_cause(cluster: RunningCluster, directory: Path) -> None:
     plaintext = SecurityContext.of_client(cluster.properties)
     with (
         ClusterClient(cluster.address, security=plaintext) as client,
@@ -135,7 +135,7 @@ def test_a_service_with_another_authority_or_an_expired_certificate_does_not_sta
     assert done.returncode == 2 and "a client's" in done.stderr
 
 
-def test_certs_keeps_keys_to_their_owner_and_overwrites_nothing(tmp_path: Path) -> None:
+def test_certs_makes_keys_private_and_overwrites_nothing(tmp_path: Path) -> None:
     old_mask = os.umask(0)
     try:
         certs(tmp_path / "made", "--days", "3")

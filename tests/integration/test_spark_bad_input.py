@@ -28,19 +28,19 @@ def error_of(cluster: RunningCluster, **properties: str) -> str:
     return str(caught.value).splitlines()[-1]
 
 
-def test_a_master_that_does_not_answer_is_named(spark_cluster: RunningCluster) -> None:
+def test_the_error_names_a_master_that_does_not_answer(spark_cluster: RunningCluster) -> None:
     port = own_port()
     for scheme in ("spark", "sc"):
         error = error_of(spark_cluster, **{"execution.batch.spark.master": f"{scheme}://127.0.0.1:{port}"})
         assert f"the master of Spark does not answer: 127.0.0.1:{port}: " in error
 
 
-def test_a_master_that_is_none_is_refused(spark_cluster: RunningCluster) -> None:
+def test_an_invalid_master_url_is_refused(spark_cluster: RunningCluster) -> None:
     error = error_of(spark_cluster, **{"execution.batch.spark.master": "mesos://host"})
     assert "'mesos://host' is no master of Spark: expected local[n]" in error
 
 
-def test_executors_without_their_python_are_named(spark_cluster: RunningCluster) -> None:
+def test_the_error_names_executors_without_a_python_interpreter(spark_cluster: RunningCluster) -> None:
     error = error_of(spark_cluster, **{"execution.batch.spark.conf.spark.pyspark.python": "/nowhere/python9"})
     assert "have no Python '/nowhere/python9': set execution.batch.spark.conf.spark.pyspark.python" in error
 
@@ -94,7 +94,7 @@ def test_an_unbounded_source_is_refused_before_anything_runs(spark_cluster: Runn
         ),
     ],
 )
-def test_no_java_or_a_wrong_one_is_told_with_what_to_install(
+def test_a_missing_or_wrong_java_is_an_error_that_says_what_to_install(
     start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: str | None, message: str
 ) -> None:
     home = tmp_path / "java"
@@ -107,7 +107,7 @@ def test_no_java_or_a_wrong_one_is_told_with_what_to_install(
     assert message.format(home=home) in error_of(cluster)
 
 
-def test_no_pyspark_is_told_with_the_extra_that_brings_it(
+def test_a_missing_pyspark_is_an_error_that_names_the_extra_to_install(
     start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(

@@ -82,7 +82,9 @@ def test_a_standalone_cluster_runs_a_region(start_cluster: StartCluster, tmp_pat
 
 
 @pytest.mark.chaos
-def test_a_killed_worker_of_a_standalone_cluster_changes_nothing(start_cluster: StartCluster, tmp_path: Path) -> None:
+def test_a_killed_worker_of_a_standalone_cluster_does_not_change_the_result(
+    start_cluster: StartCluster, tmp_path: Path
+) -> None:
     require_spark()
     cluster = start_cluster(num_task_executors=1, slots=4)
     with standalone_cluster(tmp_path) as standalone:
@@ -121,7 +123,7 @@ def test_spark_connect_shows_the_users_error_first(spark_cluster: RunningCluster
     assert "operator Divide: ZeroDivisionError" in str(caught.value).splitlines()[-1]
 
 
-def test_a_cancelled_job_ends_what_a_connect_server_does_for_it(
+def test_a_cancelled_job_ends_its_operations_on_a_connect_server(
     spark_cluster: RunningCluster, connect: str, tmp_path: Path
 ) -> None:
     gate = Gate(tmp_path)
@@ -136,7 +138,7 @@ def test_a_cancelled_job_ends_what_a_connect_server_does_for_it(
 
 
 @pytest.mark.chaos
-def test_a_killed_task_executor_takes_its_driver_along(start_cluster: StartCluster, tmp_path: Path) -> None:
+def test_the_driver_ends_with_its_killed_task_executor(start_cluster: StartCluster, tmp_path: Path) -> None:
     require_spark()
     cluster = start_cluster(num_task_executors=1, slots=4)
     gate = Gate(tmp_path)

@@ -66,7 +66,7 @@ class FaultyCommitter(Committer):
         self._committer.close()
 
 
-def test_commits_that_fail_are_made_again_and_others_are_not(engine_cluster: RunningCluster, tmp_path: Path) -> None:
+def test_only_failed_commits_are_repeated(engine_cluster: RunningCluster, tmp_path: Path) -> None:
     """Two sinks of one region; the commit of each fails once before it is made, and once after it."""
     require_spark()
     faults = tmp_path / "faults"

@@ -40,7 +40,7 @@ def wait_for_gate(gate: Gate, number: int) -> psutil.Process:
 EXPECTED = sorted(sum(range(rest or 10, 1001, 10)) for rest in range(10))
 
 
-def test_a_killed_driver_is_one_error_and_leaves_nothing(start_cluster: StartCluster, tmp_path: Path) -> None:
+def test_a_killed_driver_causes_one_error_and_leaves_nothing(start_cluster: StartCluster, tmp_path: Path) -> None:
     require_spark()
     cluster = start_cluster(num_task_executors=1, slots=4)
     gate = Gate(tmp_path)
@@ -73,7 +73,7 @@ def test_a_job_with_a_restart_strategy_outlives_the_driver(start_cluster: StartC
 
 
 @pytest.mark.chaos
-def test_a_killed_connect_server_is_one_error_and_the_next_one_is_used(
+def test_a_killed_connect_server_causes_one_error_and_the_next_server_is_used(
     start_cluster: StartCluster, tmp_path: Path
 ) -> None:
     require_spark()

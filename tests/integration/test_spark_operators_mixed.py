@@ -66,7 +66,7 @@ def test_sparks_own_operators_and_python_workers_hand_records_to_each_other(sess
 
 
 @pytest.mark.parametrize("type_info", [PAIR, None], ids=["columns", "objects"])
-def test_what_native_operators_send_is_dealt_out_as_its_edge_says(session: Any, type_info: Any) -> None:
+def test_records_of_native_operators_are_partitioned_as_their_edge_says(session: Any, type_info: Any) -> None:
     def build(env: StreamExecutionEnvironment) -> Any:
         numbers = env.from_collection([(i % 4, i) for i in range(40)], type_info).set_batch_backend("native")
         mapped = numbers.map(lambda t: (t[0], t[1] * 2), type_info)

@@ -55,7 +55,7 @@ def hidden_files(directory: Path) -> list[Path]:
     return sorted(path for path in directory.rglob(".*") if path.is_file())
 
 
-def test_lines_of_a_task_that_spark_repeats_are_written_once(session: Any, tmp_path: Path) -> None:
+def test_lines_of_a_task_that_spark_retries_are_written_once(session: Any, tmp_path: Path) -> None:
     def build(env: StreamExecutionEnvironment) -> None:
         from flinkpy.common import Encoder
 
@@ -72,7 +72,7 @@ def test_lines_of_a_task_that_spark_repeats_are_written_once(session: Any, tmp_p
     assert hidden_files(tmp_path / "out") == []
 
 
-def test_two_sinks_of_one_stream_get_the_same_records_in_files_of_columns(session: Any, tmp_path: Path) -> None:
+def test_two_columnar_file_sinks_of_one_stream_get_the_same_records(session: Any, tmp_path: Path) -> None:
     import random
 
     schema = CsvSchema.builder().add_string_column("day").add_number_column("number").build()
@@ -92,7 +92,7 @@ def test_two_sinks_of_one_stream_get_the_same_records_in_files_of_columns(sessio
     assert len(written) == 500
 
 
-def test_rows_go_into_a_database(session: Any, tmp_path: Path) -> None:
+def test_rows_are_written_to_a_database(session: Any, tmp_path: Path) -> None:
     path = tmp_path / "numbers.db"
     with sqlite3.connect(path) as connection:
         connection.execute("create table numbers (day text, number integer)")
@@ -112,7 +112,7 @@ def test_rows_go_into_a_database(session: Any, tmp_path: Path) -> None:
         assert sorted(connection.execute("select * from numbers").fetchall()) == [("a", 1), ("b", 2)]
 
 
-def test_files_are_read_by_our_readers_where_spark_has_none(session: Any, tmp_path: Path) -> None:
+def test_flinkpys_readers_read_files_of_formats_that_spark_lacks(session: Any, tmp_path: Path) -> None:
     for number in range(5):
         (tmp_path / f"{number}.txt").write_text("".join(f"{number}-{line}\n" for line in range(100)))
 
@@ -131,7 +131,7 @@ class Broken(MapFunction):
         return 1 // (value - 7)
 
 
-def test_what_a_function_raises_comes_with_its_traceback(session: Any) -> None:
+def test_an_exception_of_a_function_comes_with_its_traceback(session: Any) -> None:
     with pytest.raises(Exception) as raised:
         spark_records(session, lambda env: env.from_collection(list(range(10))).map(Broken()))
     failure = failure_in(str(raised.value))

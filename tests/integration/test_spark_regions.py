@@ -44,7 +44,7 @@ def test_a_program_runs_in_python_workers_of_spark_and_its_results_come_back(spa
     assert {program for *_, program in results} == {"flinkpy.spark.worker_daemon"}, "that has loaded what they need"
 
 
-def test_operators_on_both_sides_of_one_in_spark_stay_in_their_tasks(spark_cluster: RunningCluster) -> None:
+def test_operators_around_a_spark_region_stay_in_native_tasks(spark_cluster: RunningCluster) -> None:
     env = spark_environment(spark_cluster, 2, **{"execution.batch.backend": "native"})
     before = env.from_sequence(1, 50).map(lambda value: (value, os.getpid()))
     inside = before.map(lambda pair: (*pair, os.getpid())).set_batch_backend("spark")
@@ -56,7 +56,7 @@ def test_operators_on_both_sides_of_one_in_spark_stay_in_their_tasks(spark_clust
     assert all(middle != task_executor for _, _, middle, _ in results)
 
 
-def test_the_plan_says_what_runs_where_and_why(spark_cluster: RunningCluster) -> None:
+def test_the_plan_shows_where_operators_run_and_why(spark_cluster: RunningCluster) -> None:
     env = spark_environment(spark_cluster)
     env.from_collection([1]).map(str).print()
     nodes = json.loads(env.get_execution_plan())["nodes"]
@@ -67,7 +67,7 @@ def test_the_plan_says_what_runs_where_and_why(spark_cluster: RunningCluster) ->
     ]
 
 
-def test_an_error_of_a_function_comes_first_and_then_sparks_words(spark_cluster: RunningCluster) -> None:
+def test_the_error_of_a_function_is_shown_before_the_one_of_spark(spark_cluster: RunningCluster) -> None:
     def divide(value: int) -> float:
         return 1 / (value - 7)
 
@@ -81,7 +81,7 @@ def test_an_error_of_a_function_comes_first_and_then_sparks_words(spark_cluster:
     assert "\n\nSpark: " in text and " failed; Spark jobs " in text
 
 
-def test_a_cancelled_job_stops_what_spark_does_for_it_and_the_session_stays(
+def test_a_cancelled_job_stops_its_spark_jobs_and_keeps_the_session(
     spark_cluster: RunningCluster, tmp_path: Path
 ) -> None:
     gate = Gate(tmp_path)
@@ -127,7 +127,7 @@ def test_accumulators_count_every_record_once(spark_cluster: RunningCluster) -> 
     assert env.execute().get_accumulator_result("seen") == 1000
 
 
-def test_metrics_say_how_far_spark_is(spark_cluster: RunningCluster, tmp_path: Path) -> None:
+def test_metrics_show_the_progress_of_spark(spark_cluster: RunningCluster, tmp_path: Path) -> None:
     gate = Gate(tmp_path)
     env = spark_environment(spark_cluster, parallelism=1)
     env.from_collection(range(3)).map(gate.pass_at(2)).print()
@@ -156,7 +156,7 @@ def test_the_log_names_the_jobs_and_stages_of_spark(spark_cluster: RunningCluste
     assert "stages, " in line and " tasks; Spark jobs " in line
 
 
-def test_functions_import_modules_and_find_files_that_their_job_has_brought(
+def test_functions_can_import_modules_and_read_files_of_their_job(
     spark_cluster: RunningCluster, tmp_path: Path
 ) -> None:
     for number, text in ((1, "first"), (2, "second")):
@@ -180,7 +180,7 @@ class UsesFiles(MapFunction):
         return brought_along.word(), Path(self.path).read_text()
 
 
-def test_many_records_go_into_spark_and_come_out_again(spark_cluster: RunningCluster) -> None:
+def test_many_records_pass_through_spark(spark_cluster: RunningCluster) -> None:
     """More than are kept in memory, on both sides: as columns, and as Python objects."""
     env = spark_environment(spark_cluster, 2, **{"execution.batch.backend": "native"})
     count = 300_000

@@ -72,7 +72,7 @@ def lines_of(output: Path) -> list[int]:
 @pytest.mark.parametrize(
     ("how", "writers"), [("function", 4), ("process", 1)], ids=["a function that also writes", "a stopped process"]
 )
-def test_a_task_that_hangs_is_attempted_elsewhere_and_its_records_come_once(
+def test_a_hanging_task_gets_another_attempt_elsewhere_and_its_records_arrive_once(
     cluster: RunningCluster, tmp_path: Path, how: str, writers: int
 ) -> None:
     gate = Gate(tmp_path)
@@ -114,7 +114,7 @@ def test_a_task_that_hangs_is_attempted_elsewhere_and_its_records_come_once(
         stopped.send_signal(signal.SIGCONT)
 
 
-def test_without_speculation_the_job_waits(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_the_job_waits_for_a_slow_task_without_speculation(cluster: RunningCluster, tmp_path: Path) -> None:
     gate = Gate(tmp_path)
     env = environment(cluster, 4, **{**SPECULATION, "execution.batch.speculative.enabled": "false"})
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)

@@ -149,7 +149,7 @@ def all_tasks_run(run: Run) -> bool:
     return all(vertex.tasks_per_state.get("RUNNING", 0) == vertex.parallelism for vertex in details.vertices)
 
 
-def test_a_job_master_goes_on_before_a_checkpoint_whose_metadata_is_damaged(
+def test_a_job_resumes_from_the_checkpoint_before_one_with_damaged_metadata(
     start_cluster: StartCluster, tmp_path: Path
 ) -> None:
     with damaged_job(start_cluster, tmp_path, HEAP) as damage:
@@ -167,7 +167,7 @@ def test_a_job_master_goes_on_before_a_checkpoint_whose_metadata_is_damaged(
     "backend",
     [pytest.param(HEAP, id="heap", marks=pytest.mark.chaos), pytest.param(EVERYTHING_IN_FILES, id="rocksdb")],
 )
-def test_a_job_master_goes_on_before_a_checkpoint_whose_state_is_damaged(
+def test_a_job_resumes_from_the_checkpoint_before_one_with_damaged_state(
     start_cluster: StartCluster, tmp_path: Path, backend: dict[str, str]
 ) -> None:
     """A JobMaster sees files that are too short or gone; a flipped bit is seen by the task that reads the file."""
@@ -185,7 +185,7 @@ def test_a_job_master_goes_on_before_a_checkpoint_whose_state_is_damaged(
     "backend",
     [pytest.param(HEAP, id="heap", marks=pytest.mark.chaos), pytest.param(EVERYTHING_IN_FILES, id="rocksdb")],
 )
-def test_tasks_that_find_their_state_damaged_go_on_from_an_older_checkpoint(
+def test_tasks_that_find_their_state_damaged_resume_from_an_older_checkpoint(
     start_cluster: StartCluster, tmp_path: Path, backend: dict[str, str]
 ) -> None:
     with damaged_job(start_cluster, tmp_path, backend) as damage:
@@ -200,7 +200,7 @@ def test_tasks_that_find_their_state_damaged_go_on_from_an_older_checkpoint(
             assert any(str(path) in entry.error.message for entry in history), "the exception history names the file"
 
 
-def test_a_shared_file_that_is_damaged_costs_every_checkpoint_that_needs_it(
+def test_a_damaged_shared_file_invalidates_every_checkpoint_that_needs_it(
     start_cluster: StartCluster, tmp_path: Path
 ) -> None:
     with damaged_job(start_cluster, tmp_path, EVERYTHING_IN_FILES) as damage:
@@ -215,9 +215,7 @@ def test_a_shared_file_that_is_damaged_costs_every_checkpoint_that_needs_it(
         damage.assert_told(new, newest)
 
 
-def test_a_job_none_of_whose_checkpoints_is_whole_fails_and_touches_none(
-    start_cluster: StartCluster, tmp_path: Path
-) -> None:
+def test_a_job_without_an_intact_checkpoint_fails_and_deletes_none(start_cluster: StartCluster, tmp_path: Path) -> None:
     cluster = start_cluster(2, properties=SOON, restart_services=True)
     runs = VerifyingRuns(cluster, tmp_path, WORKLOAD)
     retained = {"execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION"}
@@ -235,7 +233,7 @@ def test_a_job_none_of_whose_checkpoints_is_whole_fails_and_touches_none(
 
 
 @pytest.mark.parametrize("file", ["_metadata", pytest.param("state", marks=pytest.mark.chaos)])
-def test_a_savepoint_that_is_damaged_is_named_and_left_alone(
+def test_the_error_names_a_damaged_savepoint_and_leaves_it_alone(
     cluster: RunningCluster, tmp_path: Path, file: str
 ) -> None:
     runs = VerifyingRuns(cluster, tmp_path, WORKLOAD)
@@ -278,7 +276,7 @@ def digests(directory: Path) -> dict[str, str]:
     }
 
 
-def test_a_disk_that_is_full_costs_checkpoints_until_there_is_space(
+def test_a_full_disk_fails_checkpoints_until_there_is_space(
     start_cluster: StartCluster, tmp_path: Path, small_disk: Path
 ) -> None:
     cluster = start_cluster(2)

@@ -229,7 +229,7 @@ def test_every_record_is_counted_once_by_the_owner_of_its_key(remote, typed):
 
 
 @pytest.mark.parametrize("remote", [False, True], ids=["local", "remote"])
-def test_idle_tasks_are_idle_and_can_be_cancelled(remote):
+def test_idle_tasks_report_idle_time_and_can_be_cancelled(remote):
     job = Job(remote=remote, typed=True, ends=False)
     for environment in job.environments:
         assert environment.running.wait(JOIN_S)
@@ -242,7 +242,7 @@ def test_idle_tasks_are_idle_and_can_be_cancelled(remote):
     assert [task.state for task in job.tasks] == [StreamTaskState.CANCELED] * 4
 
 
-def test_a_sink_that_stands_still_holds_back_its_producers():
+def test_a_blocked_sink_back_pressures_its_producers():
     job = Job(remote=True, typed=True, rows=8 * ROWS, sink_open=False)
     # A bound on the wait only: it ends as soon as both producers are back-pressured.
     for _ in range(6_000):

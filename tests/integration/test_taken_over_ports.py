@@ -36,7 +36,7 @@ asyncio.run(main())
 """
 
 
-def test_a_process_whose_server_has_ended_ends_and_says_why() -> None:
+def test_a_process_ends_and_logs_why_when_its_server_has_ended() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", _SERVER_THAT_BREAKS], check=False, capture_output=True, text=True, timeout=60
     )
@@ -108,7 +108,7 @@ def nothing_is_revealed_to(impostor: Impostor, *, speaks_tls: bool) -> None:
 
 
 @pytest.mark.parametrize("speaks_tls", [False, True], ids=["plaintext", "tls"])
-def test_nobody_shows_a_token_to_whoever_has_taken_a_service_s_port(
+def test_no_token_is_sent_to_a_stranger_on_the_port_of_a_service(
     start_cluster: StartCluster, tmp_path: Path, speaks_tls: bool
 ) -> None:
     """The state after a service has died and somebody else has bound its port, who is not of the cluster."""

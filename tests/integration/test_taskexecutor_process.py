@@ -30,7 +30,7 @@ FAST_HEARTBEATS = {"heartbeat.interval": "300 ms", "heartbeat.timeout": "2 s"}
 
 
 @pytest.mark.parametrize("option", ["--port", "--data-port"])
-def test_a_port_in_use_is_named(option: str) -> None:
+def test_the_error_names_a_port_in_use(option: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -41,7 +41,7 @@ def test_a_port_in_use_is_named(option: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_it_binds_loopback_only(cluster: RunningCluster) -> None:
+def test_a_task_executor_binds_only_loopback(cluster: RunningCluster) -> None:
     import psutil
 
     for process in cluster.task_executors:
@@ -50,7 +50,9 @@ def test_it_binds_loopback_only(cluster: RunningCluster) -> None:
         assert addresses == {"127.0.0.1"}
 
 
-def test_sigterm_ends_it_in_order_while_a_function_cannot_be_stopped(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_sigterm_ends_a_task_executor_in_order_while_a_function_cannot_be_stopped(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
     gate = Gate(tmp_path)
     wait_at_gate = gate.pass_at(1)
 
@@ -73,7 +75,7 @@ def test_sigterm_ends_it_in_order_while_a_function_cannot_be_stopped(cluster: Ru
         client.get_job_execution_result().result()
 
 
-def test_a_stopped_process_is_given_up_and_comes_back_with_nothing_running(
+def test_a_suspended_process_is_declared_lost_and_returns_without_tasks(
     start_cluster: StartCluster, tmp_path: Path
 ) -> None:
     cluster = start_cluster(2, properties=FAST_HEARTBEATS)

@@ -86,7 +86,7 @@ def events(env: Env) -> Any:
 # -- functions of records ------------------------------------------------------------------------------------------
 
 
-def test_functions_of_records(same_results: SameResults) -> None:
+def test_functions_give_the_same_results_on_every_engine(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         numbers = env.from_collection(list(range(100)), Types.LONG())
         tripled = numbers.map(lambda x: x * 3, Types.LONG()).filter(lambda x: x % 2 == 0)
@@ -95,7 +95,7 @@ def test_functions_of_records(same_results: SameResults) -> None:
     assert len(same_results(build)) == 100
 
 
-def test_objects_of_any_kind(same_results: SameResults) -> None:
+def test_objects_of_any_class_pass_through_every_engine(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         things = env.from_collection([None, {"a": [1, 2]}, ("x", None), 3.5, float("nan"), "ä"])
         return things.map(lambda value: (type(value).__name__, value))
@@ -103,7 +103,7 @@ def test_objects_of_any_kind(same_results: SameResults) -> None:
     assert len(same_results(build)) == 6
 
 
-def test_every_partitioning_between_operators_of_different_parallelism(same_results: SameResults) -> None:
+def test_every_partitioning_works_between_operators_of_different_parallelism(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         numbers = env.from_sequence(1, 50).map(lambda x: x, Types.LONG())
         there = numbers.rebalance().map(lambda x: x + 1, Types.LONG()).set_parallelism(3)
@@ -115,7 +115,7 @@ def test_every_partitioning_between_operators_of_different_parallelism(same_resu
     assert same_results(build) == sorted((2 * x + 1 for x in range(1, 51)), key=repr)
 
 
-def test_broadcast_gives_every_subtask_every_record(same_results: SameResults) -> None:
+def test_broadcast_sends_every_record_to_every_subtask(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         return env.from_collection([1, 2, 3], Types.INT()).broadcast().map(lambda x: x, Types.INT()).set_parallelism(3)
 
@@ -125,7 +125,7 @@ def test_broadcast_gives_every_subtask_every_record(same_results: SameResults) -
 # -- keys ----------------------------------------------------------------------------------------------------------
 
 
-def test_reduce_and_rolling_aggregates_give_the_last_result_of_a_key(same_results: SameResults) -> None:
+def test_reduce_and_rolling_aggregates_emit_the_last_result_of_a_key(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         keyed = pairs(env).key_by(lambda pair: pair[0], Types.STRING())
         return {
@@ -155,14 +155,14 @@ class CountAndFlush(KeyedProcessFunction):
         yield ctx.get_current_key(), self.count.value(), tuple(sorted(self.seen.keys()))
 
 
-def test_state_and_timers_of_a_key(same_results: SameResults) -> None:
+def test_keyed_functions_can_use_state_and_timers(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         return pairs(env).key_by(lambda pair: pair[0], Types.STRING()).process(CountAndFlush())
 
     assert same_results(build)[0] == (" ", 15, (0, 1, 2, 3, 4))
 
 
-def test_one_key_has_all_records(same_results: SameResults) -> None:
+def test_one_key_may_have_all_records(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         return pairs(env).key_by(lambda pair: "one", Types.STRING()).process(CountAndFlush())
 
@@ -180,7 +180,7 @@ class Split(ProcessFunction):
             yield value
 
 
-def test_side_outputs_and_a_diamond_of_them(same_results: SameResults) -> None:
+def test_side_outputs_may_form_a_diamond(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         split = env.from_collection(list(range(40)), Types.INT()).process(Split(), Types.INT())
         odd = split.get_side_output(ODD).map(lambda x: x * 100, Types.INT())
@@ -190,7 +190,7 @@ def test_side_outputs_and_a_diamond_of_them(same_results: SameResults) -> None:
     assert len(same_results(build)) == 60
 
 
-def test_unions_of_typed_streams_and_of_a_stream_with_itself(same_results: SameResults) -> None:
+def test_typed_streams_can_be_united_also_with_themselves(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         one = pairs(env)
         return one.union(pairs(env), one.filter(lambda pair: pair[1] > 30)).key_by(0).sum(1)
@@ -228,7 +228,7 @@ class Sizes(CoGroupFunction):
         yield len(list(first)), len(list(second))
 
 
-def test_joins_of_windows(same_results: SameResults) -> None:
+def test_windows_can_be_joined(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         one, other = events(env), events(env).filter(lambda row: row[2] % 2 == 0)
         windows = TumblingEventTimeWindows.of(Time.milliseconds(50))
@@ -249,7 +249,7 @@ WINDOWS = {
 
 
 @pytest.mark.parametrize("windows", ["tumbling", "sliding", pytest.param("session", marks=pytest.mark.short_on_spark)])
-def test_windows_of_records_and_of_columns(same_results: SameResults, windows: str) -> None:
+def test_windows_over_records_and_columns_agree(same_results: SameResults, windows: str) -> None:
     def build(env: Env) -> Any:
         keyed = events(env).filter_batches(col("x") != 30).key_by("key")
         columns = keyed.window(WINDOWS[windows]).aggregate(n=count(), total=sum_("x"), top=max_("x"))
@@ -260,7 +260,7 @@ def test_windows_of_records_and_of_columns(same_results: SameResults, windows: s
     assert len(same_results(build, like="native-batch")) > 3
 
 
-def test_windows_see_all_records_of_a_batch_on_whatever_day_they_come(same_results: SameResults) -> None:
+def test_windows_see_all_records_of_a_batch_whatever_their_date(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         rows = [Row("a", at, at) for at in (500, 10, 499, 20, 0, -1)]
         stream = env.from_collection(rows, EVENT).assign_timestamps_and_watermarks(BY_SECOND_FIELD)
@@ -273,7 +273,7 @@ def test_windows_see_all_records_of_a_batch_on_whatever_day_they_come(same_resul
 # -- columns -------------------------------------------------------------------------------------------------------
 
 
-def test_aggregates_of_columns(same_results: SameResults) -> None:
+def test_columns_can_be_aggregated(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         return (
             sales(env)
@@ -288,7 +288,7 @@ def test_aggregates_of_columns(same_results: SameResults) -> None:
 
 @pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
 @pytest.mark.parametrize("broadcast", [False, True], ids=["", "broadcast"])
-def test_joins_of_columns(same_results: SameResults, how: str, broadcast: bool) -> None:
+def test_columns_can_be_joined(same_results: SameResults, how: str, broadcast: bool) -> None:
     def build(env: Env) -> Any:
         joined = sales(env).key_by("item").join_columns(items(env).key_by("item"), how=how, broadcast=broadcast)
         return joined.select("item", "shop", (col("amount") * 2).alias("twice"))
@@ -296,7 +296,7 @@ def test_joins_of_columns(same_results: SameResults, how: str, broadcast: bool) 
     assert same_results(build)
 
 
-def test_selections_filters_and_python_functions_in_turn(same_results: SameResults) -> None:
+def test_selections_filters_and_python_functions_can_alternate(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         named = sales(env).select("item", if_then_else(col("amount") > 50, "many", "few").alias("size"), "amount")
         kept = named.map(lambda row: Row(row[0], row[1], (row[2] or 0) + 1), named.get_type())
@@ -306,7 +306,7 @@ def test_selections_filters_and_python_functions_in_turn(same_results: SameResul
     assert len(same_results(build)) == 14
 
 
-def test_order_of_columns_and_one_row_of_all(same_results: SameResults) -> None:
+def test_columns_can_be_sorted_and_aggregated_to_one_row(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         return {
             "first": sales(env).sort_columns(col("amount").desc, "item", "shop", limit=9),
@@ -324,7 +324,7 @@ def test_the_order_of_sorted_results_is_kept(engine_cluster: RunningCluster) -> 
     assert amounts == sorted(amounts, key=lambda amount: (amount is None, -(amount or 0)))
 
 
-def test_empty_inputs_have_no_results_but_the_one_row_of_all(same_results: SameResults) -> None:
+def test_empty_inputs_give_no_results_except_the_row_of_a_global_aggregate(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         nothing = sales(env).filter(lambda row: False)
         return {
@@ -343,7 +343,7 @@ def test_empty_inputs_have_no_results_but_the_one_row_of_all(same_results: SameR
 
 @pytest.mark.short_on_spark
 @pytest.mark.parametrize("engine", ["native-streaming", "native-batch", "spark"])
-def test_files_are_read_joined_and_written_once_by_two_sinks(
+def test_two_sinks_write_the_joined_records_of_files_once(
     engine: str, engine_cluster: RunningCluster, tmp_path: Path
 ) -> None:
     table = pa.table({"n": range(1_000), "k": [i % 10 for i in range(1_000)]})

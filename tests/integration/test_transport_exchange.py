@@ -209,7 +209,7 @@ def test_many_batches_of_any_size_arrive_once_and_in_order(start: Start, rows: i
     assert expected == rows * count
 
 
-def test_channels_share_one_connection_which_the_next_job_uses_again(start: Start) -> None:
+def test_channels_share_one_connection_and_the_next_job_reuses_it(start: Start) -> None:
     producer, consumer = start(), start()
     for job in range(2):
         ids = [f"job-{job}-partition-{index}" for index in range(5)]
@@ -289,7 +289,7 @@ def test_a_broadcast_reaches_consumers_in_this_and_in_other_processes(start: Sta
     wait_until(lambda: producer.statistics().used_segments == 0, "the producer's buffers come back")
 
 
-def test_a_batch_of_more_columns_than_one_system_call_takes_arrives(start: Start) -> None:
+def test_a_batch_with_more_columns_than_one_system_call_accepts_arrives(start: Start) -> None:
     producer, consumer = start(), start()
     partition = producer.create_result_partition(partition_id="p", num_subpartitions=1)
     reader = Reader(consumer, ("p", producer.address))
@@ -303,7 +303,7 @@ def test_a_batch_of_more_columns_than_one_system_call_takes_arrives(start: Start
 
 
 @pytest.mark.parametrize("row", [b"x" * (3 * MIB), "columns"], ids=["pickled", "columns"])
-def test_a_record_larger_than_the_credit_can_ever_be_arrives(start: Start, row: object) -> None:
+def test_a_record_larger_than_the_maximum_credit_arrives(start: Start, row: object) -> None:
     producer, consumer = start(memory_bytes=MIB), start(memory_bytes=MIB)
     partition = producer.create_result_partition(partition_id="p", num_subpartitions=1)
     reader = Reader(consumer, ("p", producer.address))
@@ -323,7 +323,7 @@ def test_a_record_larger_than_the_credit_can_ever_be_arrives(start: Start, row: 
     assert isinstance(second, Batch) and second.num_rows == 5
 
 
-def test_idle_credit_comes_back_for_a_gate_that_needs_it(start: Start) -> None:
+def test_idle_credit_is_returned_to_a_gate_that_needs_it(start: Start) -> None:
     producer, consumer = start(), start(memory_bytes=2 * MIB)
     idle = producer.create_result_partition(partition_id="idle", num_subpartitions=1)
     idle_reader = Reader(consumer, ("idle", producer.address))
@@ -362,7 +362,7 @@ def test_credit_granted_before_the_partition_appears_is_not_lost(start: Start) -
     assert total_rows(reader.read_all()) == 1_000_000
 
 
-def test_two_processes_whose_memory_is_full_of_each_others_input_go_on(start: Start) -> None:
+def test_two_processes_whose_memory_is_full_of_each_others_input_do_not_deadlock(start: Start) -> None:
     first, second = start(memory_bytes=MIB), start(memory_bytes=MIB)
     for environment, partition_id in ((first, "p1"), (second, "p2")):
         partition = environment.create_result_partition(partition_id=partition_id, num_subpartitions=1)
@@ -382,7 +382,7 @@ def test_gates_beyond_the_network_memory_are_refused(start: Start) -> None:
     assert environment.buffer_pool.required == 0
 
 
-def test_a_partition_that_appears_late_is_found(start: Start) -> None:
+def test_a_consumer_finds_a_partition_that_is_registered_late(start: Start) -> None:
     producer, consumer = start(partition_request_timeout_ms=20), start(request_backoff_initial_ms=5)
     reader = Reader(consumer, ("late", producer.address))
     wait_until(lambda: producer.statistics().bytes_sent > 200, "the request was answered with not found at least once")
@@ -418,7 +418,7 @@ def test_a_producer_that_fails_fails_its_consumers(start: Start) -> None:
     assert consumer.statistics().connections == 1, "other channels go on"
 
 
-def test_a_consumer_that_goes_away_is_forgotten(start: Start) -> None:
+def test_a_consumer_that_disconnects_is_forgotten(start: Start) -> None:
     producer, consumer = start(memory_bytes=MIB), start()
     partition = producer.create_result_partition(partition_id="p", num_subpartitions=1)
     reader = Reader(consumer, ("p", producer.address))
@@ -435,7 +435,7 @@ def test_a_consumer_that_goes_away_is_forgotten(start: Start) -> None:
     assert partition.is_released
 
 
-def test_a_dictionary_that_is_much_larger_when_decoded_costs_what_it_is_sent_as(start: Start) -> None:
+def test_a_dictionary_column_is_split_by_its_decoded_size(start: Start) -> None:
     producer, consumer = start(), start()
     partition = producer.create_result_partition(partition_id="p", num_subpartitions=1)
     reader = Reader(consumer, ("p", producer.address))
@@ -521,7 +521,7 @@ def test_a_peer_that_is_not_authenticated_gets_nothing(start: Start, producer_ho
     ],
     ids=["http", "another version", "no greeting", "too long"],
 )
-def test_what_is_not_our_protocol_is_disconnected_and_the_rest_goes_on(start: Start, junk: bytes) -> None:
+def test_a_peer_with_another_protocol_is_disconnected_and_others_are_not_affected(start: Start, junk: bytes) -> None:
     producer, consumer = start(), start()
     host, _, port = producer.address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as stranger:
@@ -535,7 +535,7 @@ def test_what_is_not_our_protocol_is_disconnected_and_the_rest_goes_on(start: St
     assert len(reader.read_all()) == 1
 
 
-def test_a_data_port_in_use_is_named(start: Start) -> None:
+def test_the_error_names_a_data_port_in_use(start: Start) -> None:
     address = start().address
 
     with pytest.raises(AddressInUseError, match=f"{address}.*in use"):

@@ -93,13 +93,13 @@ class KeyedRules(KeyedBroadcastProcessFunction):
         yield "rule", value
 
 
-def test_co_map_drops_what_is_none(env: StreamExecutionEnvironment) -> None:
+def test_co_map_drops_results_of_none(env: StreamExecutionEnvironment) -> None:
     mapped = env.from_sequence(1, 3).connect(env.from_sequence(11, 14)).map(Label())
 
     assert collected(mapped) == [("one", 1), ("one", 2), ("one", 3), ("two", 11), ("two", 13)]
 
 
-def test_co_flat_map_gives_any_number(env: StreamExecutionEnvironment) -> None:
+def test_co_flat_map_emits_any_number_of_results(env: StreamExecutionEnvironment) -> None:
     repeated = env.from_sequence(1, 3).connect(env.from_sequence(1, 100)).flat_map(Repeat(), Types.LONG())
 
     assert collected(repeated) == [1, 1, 2, 2, 3, 3]
@@ -116,7 +116,7 @@ def test_two_keyed_streams_share_the_state_of_a_key(env: StreamExecutionEnvironm
     assert highest == {key: 2 * sum(n for n in range(1, 301) if n % 3 == key) for key in range(3)}
 
 
-def test_side_outputs_leave_an_operator_with_two_inputs(env: StreamExecutionEnvironment) -> None:
+def test_an_operator_with_two_inputs_can_have_side_outputs(env: StreamExecutionEnvironment) -> None:
     processed = env.from_sequence(1, 2).connect(env.from_sequence(8, 9)).process(SplitSides(), Types.LONG())
 
     assert collected(processed.get_side_output(LATE)) == ["first 1", "first 2"]
@@ -131,7 +131,7 @@ def test_every_subtask_gets_every_broadcast_record(env: StreamExecutionEnvironme
     assert [value for kind, value in results if kind == "rules"] == [1, 1, 2, 2, 3, 3]
 
 
-def test_a_keyed_stream_with_broadcast_state(env: StreamExecutionEnvironment) -> None:
+def test_a_keyed_stream_can_read_broadcast_state(env: StreamExecutionEnvironment) -> None:
     keyed = env.from_sequence(1, 4).key_by(lambda n: n % 2)
     ruled = keyed.connect(env.from_sequence(1, 2).broadcast(RULES)).process(KeyedRules())
 

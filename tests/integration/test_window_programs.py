@@ -133,7 +133,7 @@ def collect(results: dict[str, Any]) -> dict[str, list[Any]]:
     return {name: sorted(values) for name, values in collected.items()}
 
 
-def test_every_operation_on_windows_of_keys(shared_cluster: RunningCluster) -> None:
+def test_every_operation_works_on_keyed_windows(shared_cluster: RunningCluster) -> None:
     env = environment(shared_cluster, 1)
     keyed = timed(env, RECORDS).key_by(lambda value: value[0], Types.STRING())
     tumbling = TumblingEventTimeWindows.of(ms(5))
@@ -193,7 +193,7 @@ def test_every_operation_on_windows_of_keys(shared_cluster: RunningCluster) -> N
     }
 
 
-def test_every_operation_on_windows_of_a_whole_stream(shared_cluster: RunningCluster) -> None:
+def test_every_operation_works_on_windows_of_a_whole_stream(shared_cluster: RunningCluster) -> None:
     # Two subtasks before the windows would hand them the records in any order, which counts and lists would show.
     env = environment(shared_cluster, 1)
     records = timed(env, RECORDS)
@@ -236,7 +236,7 @@ class EveryRecord(WatermarkGenerator):
         return
 
 
-def test_late_records_fire_again_within_the_lateness_and_go_to_the_side_output_after_it(
+def test_late_records_fire_again_within_the_lateness_and_go_to_the_side_output_afterwards(
     shared_cluster: RunningCluster,
 ) -> None:
     env = environment(shared_cluster, 1)
@@ -254,7 +254,7 @@ def test_late_records_fire_again_within_the_lateness_and_go_to_the_side_output_a
     }
 
 
-def test_the_documented_example(shared_cluster: RunningCluster) -> None:
+def test_the_documented_example_runs(shared_cluster: RunningCluster) -> None:
     document = Path(__file__).parents[2] / "docs" / "windows.md"
     [code] = re.findall(r"<!-- example: clicks_per_minute -->\n```python\n(.*?)```", document.read_text(), re.DOTALL)
     example: dict[str, Any] = {}

@@ -73,7 +73,7 @@ def check_terms(processes: list[ContenderProcess]) -> None:
     assert len(set(changes)) == len(changes), "two terms drew at the same time"
 
 
-def test_a_leader_that_stood_still_for_longer_than_its_session_cannot_write_any_more(
+def test_a_leader_that_was_suspended_longer_than_its_session_cannot_write(
     zookeeper: ZooKeeperServer, storage: Path, start_contender: Start
 ) -> None:
     # A machine that has more to do than it can stands still for a second, too.
@@ -129,7 +129,7 @@ def test_terms_never_overlap_while_leaders_are_killed_and_the_server_restarts(
     check_terms(processes)
 
 
-def test_the_next_leader_need_not_wait_for_the_session_of_one_whose_process_has_ended(
+def test_the_next_leader_does_not_wait_for_the_session_of_an_ended_process(
     zookeeper: ZooKeeperServer, storage: Path, security: SecurityContext
 ) -> None:
     # A session time-out far longer than the test may take.
@@ -163,7 +163,7 @@ def test_the_next_leader_need_not_wait_for_the_session_of_one_whose_process_has_
     run(test())
 
 
-def test_a_leader_without_connection_does_not_lead_and_what_it_held_stays_refused(
+def test_a_leader_without_a_connection_stops_leading_and_its_writes_stay_refused(
     zookeeper: ZooKeeperServer, storage: Path, security: SecurityContext
 ) -> None:
     configuration = ha_configuration(zookeeper.quorum, storage, session_timeout="10 s")
@@ -194,7 +194,7 @@ def test_a_leader_without_connection_does_not_lead_and_what_it_held_stays_refuse
     run(test())
 
 
-def test_a_suspended_connection_is_tolerated_for_two_thirds_of_the_session_time_out_where_asked_for(
+def test_a_suspended_connection_is_tolerated_for_two_thirds_of_the_session_timeout_if_configured(
     zookeeper: ZooKeeperServer, storage: Path, security: SecurityContext
 ) -> None:
     def configuration(session_timeout: str) -> dict[str, str]:
@@ -232,7 +232,7 @@ def test_a_suspended_connection_is_tolerated_for_two_thirds_of_the_session_time_
     run(test())
 
 
-def test_an_answer_that_cannot_be_read_costs_the_session_and_not_the_process(
+def test_an_invalid_answer_ends_the_session_and_not_the_process(
     zookeeper: ZooKeeperServer, storage: Path, security: SecurityContext
 ) -> None:
     configuration = ha_configuration(zookeeper.quorum, storage, session_timeout="1 s")
@@ -256,7 +256,7 @@ def test_an_answer_that_cannot_be_read_costs_the_session_and_not_the_process(
     run(test())
 
 
-def test_one_contender_is_woken_by_the_end_of_a_leader_and_the_others_wait_on(
+def test_the_end_of_a_leader_wakes_only_one_contender(
     zookeeper: ZooKeeperServer, storage: Path, security: SecurityContext
 ) -> None:
     configuration = ha_configuration(zookeeper.quorum, storage)
@@ -287,7 +287,7 @@ def test_one_contender_is_woken_by_the_end_of_a_leader_and_the_others_wait_on(
     run(test())
 
 
-def test_a_leader_stays_when_the_ensemble_loses_its_own_and_goes_when_it_loses_its_quorum(
+def test_a_leader_survives_a_change_of_the_ensembles_leader_and_stops_leading_without_a_quorum(
     zookeeper_ensemble: ZooKeeperEnsemble, storage: Path, security: SecurityContext
 ) -> None:
     def configuration(session_timeout: str) -> dict[str, str]:

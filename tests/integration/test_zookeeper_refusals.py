@@ -61,7 +61,7 @@ def kazoo(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
     client.close()
 
 
-def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_the_error_names_an_unreachable_server(tmp_path: Path) -> None:
     port = own_port()
     configuration = ha_configuration(f"127.0.0.1:{port}", tmp_path, connection_timeout="1 s", session_timeout="60 s")
     message = refusal(configuration)
@@ -69,9 +69,7 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert f"127.0.0.1:{port} cannot be reached (Connection refused)" in message
 
 
-def test_a_server_that_does_not_answer_is_not_waited_for_longer_than_allowed(
-    zookeeper: ZooKeeperServer, tmp_path: Path
-) -> None:
+def test_the_wait_for_a_silent_server_is_bounded(zookeeper: ZooKeeperServer, tmp_path: Path) -> None:
     zookeeper.pause()
     try:
         configuration = ha_configuration(zookeeper.quorum, tmp_path, connection_timeout="1 s", session_timeout="60 s")
@@ -80,7 +78,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for_longer_than_allowed(
         zookeeper.resume()
 
 
-def test_something_else_than_zookeeper_is_told(tmp_path: Path) -> None:
+def test_the_error_says_if_the_server_is_not_zookeeper(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -101,7 +99,7 @@ def test_something_else_than_zookeeper_is_told(tmp_path: Path) -> None:
     thread.join(10)
 
 
-def test_a_server_without_quorum_is_called_read_only(zookeeper_ensemble: ZooKeeperEnsemble, tmp_path: Path) -> None:
+def test_the_error_says_if_the_server_has_no_quorum(zookeeper_ensemble: ZooKeeperEnsemble, tmp_path: Path) -> None:
     survivor, *others = zookeeper_ensemble.servers
     for server in others:
         server.kill()
@@ -114,7 +112,7 @@ def test_a_server_without_quorum_is_called_read_only(zookeeper_ensemble: ZooKeep
         zookeeper_ensemble.start()
 
 
-def test_another_secret_is_refused_for_every_process(configuration: dict[str, str]) -> None:
+def test_every_process_with_another_secret_is_refused(configuration: dict[str, str]) -> None:
     connect(configuration).close()
     for process in ("dispatcher", "resourcemanager", "jobmaster", "taskexecutor", "client"):
         for stranger in (SecurityContext.of_secret(ClusterSecret.generate()), SecurityContext.insecure()):
@@ -134,7 +132,7 @@ def test_a_storage_directory_that_is_not_shared_is_refused(configuration: dict[s
     connect(elsewhere, process="resourcemanager").close()
 
 
-def test_two_clusters_with_one_id_are_told_apart_by_their_storage(
+def test_two_clusters_with_one_id_are_distinguished_by_their_storage(
     configuration: dict[str, str], tmp_path: Path
 ) -> None:
     root = {"high-availability.zookeeper.path.root": "/elsewhere"}
@@ -145,7 +143,7 @@ def test_two_clusters_with_one_id_are_told_apart_by_their_storage(
     assert "belongs to another cluster than the directory" in message and "high-availability.cluster-id" in message
 
 
-def test_a_storage_directory_that_cannot_be_used_is_named(configuration: dict[str, str], tmp_path: Path) -> None:
+def test_the_error_names_a_storage_directory_that_cannot_be_used(configuration: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     message = refusal({**configuration, "high-availability.storageDir": str(file)})
@@ -167,7 +165,7 @@ def test_nodes_of_another_system_are_left_alone(configuration: dict[str, str], k
     "node",
     ["", "/leader", "/leader/dispatcher", "/leader/resource_manager/latch", "/jobs", "/execution-plans", "/jobs/x"],
 )
-def test_a_node_that_others_made_beforehand_is_named(
+def test_the_error_names_a_node_that_others_created_before(
     configuration: dict[str, str], kazoo: KazooClient, node: str
 ) -> None:
     """They let the cluster use it, and go on using it themselves: for instance to name another leader."""
@@ -191,7 +189,7 @@ def test_a_node_that_others_made_beforehand_is_named(
         assert f"node {cluster}{node} of ZooKeeper" in refusal(configuration, process="taskexecutor")
 
 
-def test_a_foreign_storage_id_is_named(configuration: dict[str, str], kazoo: KazooClient) -> None:
+def test_the_error_names_a_foreign_storage_id(configuration: dict[str, str], kazoo: KazooClient) -> None:
     services = connect(configuration)
     services.client.transact_and_wait([SetData(services.client.settings.storage_id, b"\xac\xed")], "break it")
     services.close()
@@ -211,7 +209,7 @@ def test_a_storage_directory_outlives_the_nodes_and_keeps_its_id(
     services.close()
 
 
-def test_without_a_secret_nodes_are_everybodys_and_with_authorization_they_are_not(
+def test_nodes_are_open_to_everybody_only_without_a_secret(
     configuration: dict[str, str], kazoo: KazooClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     services = connect(configuration, SecurityContext.insecure())
@@ -231,7 +229,7 @@ def test_without_a_secret_nodes_are_everybodys_and_with_authorization_they_are_n
         connect(protected, SecurityContext.insecure())
 
 
-def test_an_error_in_the_middle_of_work_says_what_was_not_done(
+def test_an_error_during_an_operation_says_what_was_not_done(
     zookeeper: ZooKeeperServer, configuration: dict[str, str]
 ) -> None:
     impatient = {
@@ -249,7 +247,7 @@ def test_an_error_in_the_middle_of_work_says_what_was_not_done(
         zookeeper.start()
 
 
-def test_the_loop_is_needed_only_for_elections_and_retrievals(configuration: dict[str, str]) -> None:
+def test_only_elections_and_retrievals_need_the_event_loop(configuration: dict[str, str]) -> None:
     services = connect(configuration)
     with pytest.raises(HighAvailabilityError, match="without a loop"):
         services.dispatcher_election()

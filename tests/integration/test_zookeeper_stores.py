@@ -82,7 +82,7 @@ def terminated(job_id: JobID = JOB, name: str = "job") -> dispatcher_pb2.JobTerm
     return dispatcher_pb2.JobTerminated(job_id=str(job_id), details=job_pb2.JobDetails(job_id=str(job_id), name=name))
 
 
-def test_the_next_leader_finds_jobs_checkpoints_counter_and_results(configuration: dict[str, str]) -> None:
+def test_the_next_leader_finds_jobs_checkpoints_the_counter_and_results(configuration: dict[str, str]) -> None:
     def first(services: ZooKeeperHaServices, leadership: Leadership) -> None:
         graphs = services.job_graph_store(leadership)
         assert graphs.job_ids() == []
@@ -162,7 +162,7 @@ def test_a_leader_whose_term_has_ended_changes_nothing(configuration: dict[str, 
     with_lost_leadership(configuration, test)
 
 
-def test_a_result_store_of_a_former_leader_adds_no_result(configuration: dict[str, str]) -> None:
+def test_the_result_store_of_a_former_leader_adds_no_result(configuration: dict[str, str]) -> None:
     async def run() -> None:
         async with ha_services(configuration, SECURITY) as services:
             contender = stand(services.dispatcher_election())
@@ -182,7 +182,7 @@ def test_a_result_store_of_a_former_leader_adds_no_result(configuration: dict[st
     asyncio.run(run())
 
 
-def test_zookeeper_holds_pointers_only_and_nobody_else_may_use_them(
+def test_zookeeper_holds_only_pointers_and_they_are_protected(
     zookeeper: ZooKeeperServer, configuration: dict[str, str]
 ) -> None:
     seen: list[str] = []
@@ -224,7 +224,7 @@ def test_zookeeper_holds_pointers_only_and_nobody_else_may_use_them(
     assert len(seen) > 35
 
 
-def test_all_nodes_of_an_ended_job_are_removed_however_often_that_is_asked(configuration: dict[str, str]) -> None:
+def test_all_nodes_of_an_ended_job_are_removed_and_removal_may_be_repeated(configuration: dict[str, str]) -> None:
     def test(services: ZooKeeperHaServices, leadership: Leadership) -> None:
         services.job_graph_store(leadership).put(graph())
         services.checkpoint_pointer_store(JOB, leadership).save(pointers(1))
@@ -242,7 +242,7 @@ def test_all_nodes_of_an_ended_job_are_removed_however_often_that_is_asked(confi
     lead(configuration, test)
 
 
-def test_what_a_crash_left_of_a_submission_is_removed_by_the_next_leader(configuration: dict[str, str]) -> None:
+def test_the_remains_of_an_interrupted_submission_are_removed_by_the_next_leader(configuration: dict[str, str]) -> None:
     def test(services: ZooKeeperHaServices, leadership: Leadership) -> None:
         graphs = services.job_graph_store(leadership)
         graphs.put(graph())
@@ -258,7 +258,7 @@ def test_what_a_crash_left_of_a_submission_is_removed_by_the_next_leader(configu
     lead(configuration, test)
 
 
-def test_foreign_or_damaged_nodes_are_named(configuration: dict[str, str]) -> None:
+def test_errors_name_foreign_or_damaged_nodes(configuration: dict[str, str]) -> None:
     def test(services: ZooKeeperHaServices, leadership: Leadership) -> None:
         settings, client = services.client.settings, services.client
         for data in (b"\xac\xed\x00\x05sr", b"{}", b'{"file": "../../etc/passwd"}', b"[" * 100_000):
@@ -279,7 +279,7 @@ def test_foreign_or_damaged_nodes_are_named(configuration: dict[str, str]) -> No
     lead(configuration, test)
 
 
-def test_a_job_is_not_given_up_because_the_storage_is_gone(configuration: dict[str, str], tmp_path: Path) -> None:
+def test_a_job_is_not_dropped_while_the_storage_is_unavailable(configuration: dict[str, str], tmp_path: Path) -> None:
     def test(services: ZooKeeperHaServices, leadership: Leadership) -> None:
         graphs = services.job_graph_store(leadership)
         graphs.put(graph())

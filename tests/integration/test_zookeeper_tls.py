@@ -93,7 +93,7 @@ def test_leaders_are_elected_found_and_followed_over_tls(secure_zookeeper: Secur
     asyncio.run(run())
 
 
-def test_what_does_not_match_is_one_sentence(secure_zookeeper: SecureZooKeeper, tmp_path: Path) -> None:
+def test_a_tls_mismatch_is_explained_in_one_sentence(secure_zookeeper: SecureZooKeeper, tmp_path: Path) -> None:
     quick = {"connection_timeout": "1 s"}
     configuration = secure_zookeeper.configuration(tmp_path, **quick)
     address = f"127.0.0.1:{secure_zookeeper.secure_port}"

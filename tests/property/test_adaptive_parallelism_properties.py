@@ -24,7 +24,7 @@ def heaviest(loads: list[int], cuts: tuple[int, ...]) -> int:
 
 
 @given(LOADS, st.integers(1, 9))
-def test_ranges_hold_everything_once_in_order_and_no_cut_is_lighter(loads: list[int], most: int) -> None:
+def test_ranges_contain_everything_once_in_order_with_the_smallest_maximum(loads: list[int], most: int) -> None:
     ranges = balanced_ranges(loads, most)
     assert [index for one in ranges for index in one] == list(range(len(loads)))
     assert len(ranges) <= most
@@ -92,12 +92,14 @@ def test_every_subpartition_of_every_input_is_read_exactly_once(
 
 
 @given(inputs(), st.integers(1, 8))
-def test_also_where_the_parallelism_is_settled_already(made: list[BlockingInput], parallelism: int) -> None:
+def test_every_subpartition_is_read_once_with_a_fixed_parallelism(made: list[BlockingInput], parallelism: int) -> None:
     assert_read_once(made, parallelism, slices_of(made, parallelism))
 
 
 @given(inputs(), BOUNDS)
-def test_all_keyed_inputs_are_cut_alike_so_that_keys_meet(made: list[BlockingInput], bounds: ParallelismBounds) -> None:
+def test_all_keyed_inputs_are_divided_at_the_same_subpartitions(
+    made: list[BlockingInput], bounds: ParallelismBounds
+) -> None:
     decision = decide_parallelism(made, bounds)
     keyed = [
         [tuple(piece.subpartitions for piece in own) for own in per_subtask]

@@ -74,7 +74,7 @@ def group(described, buffer_size: int) -> list[Reader]:
 
 
 @given(readers, st.integers(0, 4))
-def test_everybody_gets_to_the_end(described, buffer_size):
+def test_every_reader_reaches_its_end(described, buffer_size):
     members = group(described, buffer_size)
     for now in range(20_000):
         for reader in members:
@@ -85,9 +85,7 @@ def test_everybody_gets_to_the_end(described, buffer_size):
 
 
 @given(readers, st.integers(0, 4))
-def test_nobody_is_further_ahead_than_the_drift_and_what_is_read_while_messages_are_on_their_way(
-    described, buffer_size
-):
+def test_no_reader_is_further_ahead_than_the_drift_plus_records_read_during_the_message_delay(described, buffer_size):
     described = [(speed, end, delay, frozenset()) for speed, end, delay, _ in described]
     members = group(described, buffer_size)
     longest = 2 * max(reader.delay for reader in members) + buffer_size + 3

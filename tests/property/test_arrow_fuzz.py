@@ -107,7 +107,7 @@ def _refused_or(use: Callable[[], object], what: str) -> None:
 
 
 @pytest.mark.parametrize("is_member", [True, False])
-def test_messages_that_lie_are_refused_or_can_be_used(is_member: bool) -> None:
+def test_forged_messages_are_refused_or_usable(is_member: bool) -> None:
     pool = pa.default_memory_pool()
     for number, rng in cases(CASES // 2):
         schema, body, payload_bytes, timestamps_bytes = rng.choice(MESSAGES)
@@ -143,7 +143,7 @@ def _allowed_bytes(message: bytes) -> int:
     return (1 << 30) + (64 << 20) if is_zstd else 256 * len(message) + MEMORY_BYTES
 
 
-def test_schemas_that_lie_are_read_or_refused() -> None:
+def test_forged_schemas_are_read_or_refused() -> None:
     for number, rng in cases(CASES // 4):
         message = bytes(rng.choice(SCHEMAS).serialize())
         wrong = _lie(message, rng)
@@ -151,7 +151,7 @@ def test_schemas_that_lie_are_read_or_refused() -> None:
 
 
 @pytest.mark.parametrize("depth", [33, 60, 5000])
-def test_types_that_are_nested_too_deep_are_refused(depth: int) -> None:
+def test_types_nested_too_deeply_are_refused(depth: int) -> None:
     kind: pa.DataType = pa.int8()
     for _ in range(min(depth, 60)):
         kind = pa.list_(kind)
@@ -163,7 +163,7 @@ def test_types_that_are_nested_too_deep_are_refused(depth: int) -> None:
 
 
 @pytest.mark.parametrize("is_member", [True, False])
-def test_a_bomb_of_lz4_is_refused_before_it_takes_memory(is_member: bool) -> None:
+def test_an_lz4_bomb_is_refused_before_it_takes_memory(is_member: bool) -> None:
     """A message of a few hundred bytes says that it becomes as much as is ever allowed."""
     schema, body, payload_bytes, timestamps_bytes = next(
         message for message in MESSAGES if b"\x04\x22\x4d\x18" in message[1] and message[0].names == ["z", "s"]
@@ -186,7 +186,7 @@ def test_a_bomb_of_lz4_is_refused_before_it_takes_memory(is_member: bool) -> Non
     assert (pa.default_memory_pool().max_memory() or 0) - before < 1 << 20
 
 
-def test_a_member_that_compresses_where_nobody_does_is_refused() -> None:
+def test_unexpected_compression_is_refused() -> None:
     for schema, body, payload_bytes, timestamps_bytes in MESSAGES:
         is_compressed = b"\x04\x22\x4d\x18" in body or b"\x28\xb5\x2f\xfd" in body
         arguments = (schema, pa.py_buffer(body), payload_bytes, timestamps_bytes, 0)

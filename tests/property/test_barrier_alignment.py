@@ -192,7 +192,7 @@ def reached(shapes: list[list[int]], checkpoint_id: int) -> bool:
 
 
 @given(channels(), STEPS)
-def test_an_aligned_snapshot_has_exactly_what_came_before_the_barriers(shapes_and_forced, steps):
+def test_an_aligned_snapshot_contains_exactly_the_records_before_the_barriers(shapes_and_forced, steps):
     shapes, _ = shapes_and_forced
     model = Model(scripts_of(shapes, lambda channel, number: barrier(number, ALIGNED)), 0)
 
@@ -205,7 +205,7 @@ def test_an_aligned_snapshot_has_exactly_what_came_before_the_barriers(shapes_an
 
 
 @given(channels(), STEPS)
-def test_an_at_least_once_snapshot_misses_nothing_that_came_before_the_barriers(shapes_and_forced, steps):
+def test_an_at_least_once_snapshot_contains_all_records_before_the_barriers(shapes_and_forced, steps):
     shapes, _ = shapes_and_forced
     model = Model(scripts_of(shapes, lambda channel, number: barrier(number, AT_LEAST_ONCE)), 0)
 
@@ -217,7 +217,7 @@ def test_an_at_least_once_snapshot_misses_nothing_that_came_before_the_barriers(
 
 
 @given(channels(), STEPS)
-def test_an_unaligned_checkpoint_has_each_record_once_processed_or_captured(shapes_and_forced, steps):
+def test_an_unaligned_checkpoint_contains_each_record_once_processed_or_captured(shapes_and_forced, steps):
     shapes, num_aligned_only = shapes_and_forced
     free = len(shapes) - num_aligned_only
 
@@ -232,7 +232,7 @@ def test_an_unaligned_checkpoint_has_each_record_once_processed_or_captured(shap
 
 
 @given(channels(), STEPS)
-def test_a_checkpoint_that_turns_unaligned_has_each_record_once_too(shapes_and_forced, steps):
+def test_a_checkpoint_that_turns_unaligned_contains_each_record_once(shapes_and_forced, steps):
     shapes, num_aligned_only = shapes_and_forced
     free = len(shapes) - num_aligned_only
 

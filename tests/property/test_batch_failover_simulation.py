@@ -283,11 +283,11 @@ def simulate(seed: int) -> World:
 
 
 @pytest.mark.parametrize("first", range(0, NUM_SEEDS, 10))
-def test_whatever_fails_a_batch_job_ends_and_every_record_has_arrived_exactly_once(first: int) -> None:
+def test_a_batch_job_ends_with_every_record_exactly_once_under_any_faults(first: int) -> None:
     faults = sum(simulate(seed).num_faults for seed in range(first, first + 10))
     assert faults > 0
 
 
-def test_a_seed_is_a_run() -> None:
+def test_a_seed_determines_the_run() -> None:
     first, second = simulate(7), simulate(7)
     assert (first.now_ms, first.num_faults) == (second.now_ms, second.num_faults)

@@ -94,7 +94,7 @@ class Remember(KeyedProcessFunction):
 
 
 @given(ARRIVALS)
-def test_keyed_function_sees_one_sorted_key_after_the_other(arrivals: list[tuple[int, list[Record]]]) -> None:
+def test_keyed_function_sees_one_sorted_key_at_a_time(arrivals: list[tuple[int, list[Record]]]) -> None:
     expected: list[Any] = []
     for key, records in by_key(arrivals, 1).items():
         values = [record[1] for _, record in records]
@@ -113,7 +113,7 @@ class Sides(KeyedCoProcessFunction):
 
 
 @given(ARRIVALS)
-def test_two_inputs_are_one_sorted_key_after_the_other(arrivals: list[tuple[int, list[Record]]]) -> None:
+def test_two_inputs_are_merged_by_sorted_key(arrivals: list[tuple[int, list[Record]]]) -> None:
     expected = [(index, record[:2], record[2]) for records in by_key(arrivals, 2).values() for index, record in records]
 
     assert results(specs.KeyedCoProcessSpec(Sides(), (First(), First())), arrivals, 2) == expected

@@ -115,7 +115,7 @@ def test_a_batch_takes_a_tenth_of_a_second_of_cpu_time_at_most(
 
 @given(starts, st.integers(20 * US, MS), st.integers(20, 20 * US), st.integers(100 * US, 3_000 * MS), seeds)
 @settings(max_examples=200)
-def test_records_that_wait_have_a_bearable_batch_soon_from_any_start(
+def test_slow_records_get_short_batches_soon_from_any_start(
     start: int, batch_ns: int, record_ns: int, record_wait_ns: int, seed: random.Random
 ) -> None:
     machine = Machine(batch_ns, record_ns, record_wait_ns=record_wait_ns, random=seed)

@@ -101,7 +101,7 @@ _KEYS = st.lists(st.sampled_from(sorted(_VALUES)), min_size=1, max_size=3, uniqu
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(_ROW, max_size=60), st.lists(st.integers(0, 60), max_size=8), _KEYS, _MEMORY)
-def test_aggregates_that_spill_are_those_of_the_table(
+def test_aggregates_that_spill_equal_those_of_the_table(
     rows: list[dict[str, Any]], cuts: list[int], keys: tuple[str, ...], memory: str
 ) -> None:
     expected = results(rows, [], keys, _AGGREGATES, {})
@@ -114,7 +114,7 @@ def test_aggregates_that_spill_are_those_of_the_table(
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(_ROW, max_size=60), st.lists(st.integers(0, 60), max_size=8), _KEYS, _MEMORY)
-def test_aggregates_that_arrow_does_not_know_spill_as_well(
+def test_aggregates_unknown_to_arrow_can_spill_too(
     rows: list[dict[str, Any]], cuts: list[int], keys: tuple[str, ...], memory: str
 ) -> None:
     aggregates = [*_OBJECTS, *_AGGREGATES[:3]]
@@ -126,7 +126,7 @@ def test_aggregates_that_arrow_does_not_know_spill_as_well(
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(_ROW, max_size=60), st.lists(st.integers(0, 60), max_size=8), _KEYS, _MEMORY)
-def test_what_is_aggregated_before_an_exchange_adds_up_to_the_same(
+def test_pre_aggregation_does_not_change_the_results(
     rows: list[dict[str, Any]], cuts: list[int], keys: tuple[str, ...], memory: str
 ) -> None:
     before = [each for each in _AGGREGATES if each.function in ("COUNT", "SUM", "MIN", "MAX")]

@@ -96,7 +96,7 @@ def reference(left: list[tuple[Any, ...]], right: list[tuple[Any, ...]], how: st
     st.lists(st.tuples(st.integers(0, 1), st.integers(1, 10)), max_size=5),
     st.sampled_from(["1 b", "500 b", "3 kb", "1 mb"]),
 )
-def test_joins_are_what_comparing_all_rows_gives(
+def test_joins_give_the_results_of_comparing_all_rows(
     sides: tuple[list[str], list[tuple[Any, ...]], list[tuple[Any, ...]]],
     how: str,
     arrivals: list[tuple[int, int]],

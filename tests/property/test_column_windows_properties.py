@@ -51,7 +51,7 @@ def check(steps, got):
 
 @given(shapes, latenesses, inputs, st.lists(st.integers(1, 5), min_size=1, max_size=4))
 @settings(max_examples=300, deadline=None)
-def test_windows_are_those_of_one_record_at_a_time_however_records_are_cut(shape, lateness, items, cuts):
+def test_windows_equal_those_of_one_record_at_a_time_for_any_batches(shape, lateness, items, cuts):
     items = [*items, END]
     reference, steps = run_reference(shape, lateness, items)
 
@@ -124,7 +124,7 @@ def test_a_restore_at_any_parallelism_changes_nothing(shape, lateness, items, st
     st.sets(st.integers(0, 12), max_size=1),
 )
 @settings(max_examples=200, deadline=None)
-def test_windows_of_blocks_of_panes_are_the_same(shape, lateness, items, stops):
+def test_windows_in_blocks_of_panes_are_the_same(shape, lateness, items, stops):
     items = [*items, END]
     _, steps = run_reference(shape, lateness, items)
     with pytest.MonkeyPatch.context() as patch:
@@ -152,7 +152,7 @@ def test_windows_of_blocks_of_panes_are_the_same(shape, lateness, items, stops):
     st.integers(0, 3),
 )
 @settings(max_examples=100, deadline=None)
-def test_windows_whose_entries_are_hashed_are_the_same(shape, items, stops, rows):
+def test_windows_with_hashed_entries_are_the_same(shape, items, stops, rows):
     """`rows`: panes for which there are cells; with more of them the entries are hashed."""
     items = [*items, END]
     _, steps = run_reference(shape, 0, items)

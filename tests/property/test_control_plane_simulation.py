@@ -125,17 +125,17 @@ def quiet():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_goes_wrong_nothing_is_lost_or_repeated_and_the_job_gets_on(seed):
+def test_nothing_is_lost_or_repeated_and_the_job_makes_progress_under_any_faults(seed):
     cluster = simulate(seed)
     assert cluster.network.num_faults > 0
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_goes_wrong_a_batch_job_ends_with_every_record_exactly_once(seed):
+def test_a_batch_job_ends_with_every_record_exactly_once_under_any_faults(seed):
     simulate(seed, run_batch)
 
 
-def test_a_seed_is_a_run():
+def test_a_seed_determines_the_run():
     """The same faults, the same checkpoints: a failing seed can be looked at again."""
     first, second = simulate(3), simulate(3)
     assert first.completed.keys() == second.completed.keys()

@@ -171,7 +171,7 @@ def never_unpickles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flinkpy.network.codec.pickle.loads", loads)
 
 
-def test_greetings_that_are_almost_right_get_nobody_in(witness: Witness) -> None:
+def test_mutated_greetings_are_never_accepted(witness: Witness) -> None:
     for number, rng in cases(int(CASES * 0.2)):
         peer = ProducerUnderTest(is_authenticated=False)
         right = HELLO.to_frame()
@@ -184,7 +184,7 @@ def test_greetings_that_are_almost_right_get_nobody_in(witness: Witness) -> None
         peer.close()
 
 
-def test_answers_to_a_greeting_that_are_almost_right_convince_nobody(witness: Witness) -> None:
+def test_mutated_answers_to_a_greeting_are_never_accepted(witness: Witness) -> None:
     for number, rng in cases(int(CASES * 0.2)):
         peer = ConsumerUnderTest(is_authenticated=False)
         right = peer.challenge()
@@ -205,7 +205,7 @@ def _says_the_same(wrong: bytes, right: bytes, fields: tuple[slice, ...]) -> boo
     return all(wrong[field] == right[field] for field in fields)
 
 
-def test_a_consumer_that_sends_nonsense_fails_its_own_connection_only(witness: Witness) -> None:
+def test_invalid_bytes_of_a_consumer_fail_only_its_own_connection(witness: Witness) -> None:
     for number, rng in cases(int(CASES * 0.2)):
         peer = ProducerUnderTest(is_authenticated=True)
         peer.partition.emit(0, Batch([1, 2]))
@@ -215,7 +215,7 @@ def test_a_consumer_that_sends_nonsense_fails_its_own_connection_only(witness: W
 
 
 @pytest.mark.parametrize("is_blocking", [False, True])
-def test_a_producer_that_sends_nonsense_fails_its_own_connection_only(
+def test_invalid_bytes_of_a_producer_fail_only_its_own_connection(
     witness: Witness, is_blocking: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     never_unpickles(monkeypatch)
@@ -236,14 +236,14 @@ def _take_all(peer: ConsumerUnderTest, number: int) -> None:
         raise AssertionError(f"case {number}: taking what came raised {error!r}") from error
 
 
-def test_schemas_that_are_almost_right_are_read_or_refused() -> None:
+def test_mutated_schemas_are_read_or_refused() -> None:
     schema, _ = encoded()
     for number, rng in cases(int(CASES * 0.1)):
         _refused_or(lambda rng=rng: str(receive_schema(mutate(schema, rng))), number)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
-def test_arrow_messages_that_are_almost_right_can_be_used_or_are_refused(compression: str | None) -> None:
+def test_mutated_arrow_messages_are_usable_or_refused(compression: str | None) -> None:
     message, batch = encoded(compression)
     schema, right = receive_schema(message), body_of(batch)
     for number, rng in cases(int(CASES * 0.1)):
@@ -277,7 +277,7 @@ def _refused_or(use: Callable[[], object], number: int) -> None:
         raise AssertionError(f"case {number} raised {error!r}") from error
 
 
-def test_tls_that_is_almost_right_fails_its_own_connection_only(witness: Witness) -> None:
+def test_mutated_tls_records_fail_only_their_own_connection(witness: Witness) -> None:
     material = authority().member()
     transports, client_context = TlsTransports(material), material.client_context()
     for number, rng in cases(int(CASES * 0.02)):

@@ -106,7 +106,7 @@ def without_superseded(elements: list[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("queue_class", [OrderedElementQueue, UnorderedElementQueue])
 @given(script=SCRIPTS, seed=st.integers(0, 1 << 32))
-def test_everything_is_released_once_and_nothing_crosses_an_element(
+def test_every_result_is_released_once_and_none_crosses_an_element(
     queue_class: type[ElementQueue], script: list[Any], seed: int
 ) -> None:
     run = Run(queue_class(), script, Random(seed))
@@ -115,13 +115,13 @@ def test_everything_is_released_once_and_nothing_crosses_an_element(
 
 
 @given(script=SCRIPTS, seed=st.integers(0, 1 << 32))
-def test_ordered_results_are_in_the_order_of_the_records(script: list[Any], seed: int) -> None:
+def test_ordered_results_keep_the_order_of_the_records(script: list[Any], seed: int) -> None:
     run = Run(OrderedElementQueue(), script, Random(seed))
     assert without_superseded(run.outputs) == without_superseded(run.inputs)
 
 
 @given(first=st.integers(1, 6), seed=st.integers(0, 1 << 32))
-def test_unordered_results_of_one_segment_are_never_held(first: int, seed: int) -> None:
+def test_unordered_results_of_one_segment_are_released_at_once(first: int, seed: int) -> None:
     queue = UnorderedElementQueue()
     random = Random(seed)
     run = Run(queue, [], random)

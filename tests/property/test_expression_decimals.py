@@ -64,7 +64,7 @@ def test_results_are_exact_and_rounded_once(
 
 
 @given(types(), types(), st.data())
-def test_a_cast_rounds_half_up_and_is_null_where_there_is_no_room(
+def test_a_cast_rounds_half_up_and_gives_null_on_overflow(
     one: DecimalTypeInfo, other: DecimalTypeInfo, data: st.DataObject
 ) -> None:
     rows = data.draw(st.lists(st.tuples(numbers(one)), max_size=6))
@@ -81,7 +81,7 @@ def test_a_cast_rounds_half_up_and_is_null_where_there_is_no_room(
 
 
 @given(types(), types(), st.data())
-def test_comparisons_are_of_exact_values(one: DecimalTypeInfo, other: DecimalTypeInfo, data: st.DataObject) -> None:
+def test_comparisons_use_exact_values(one: DecimalTypeInfo, other: DecimalTypeInfo, data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.tuples(numbers(one), numbers(other)), max_size=6))
     columns = {"a": one, "b": other}
     comparisons = [col("a") < col("b"), col("a") == col("b"), col("a") >= col("b")]

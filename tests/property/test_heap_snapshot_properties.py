@@ -336,7 +336,7 @@ operations = st.lists(
 
 @given(st.lists(operations, min_size=3, max_size=4), st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_each_of_several_snapshots_holds_its_own_moment(parts, is_written_late):
+def test_each_of_several_snapshots_contains_the_state_of_its_time(parts, is_written_late):
     machine = HeapSnapshots()
     machine.begin()
     for part in parts:

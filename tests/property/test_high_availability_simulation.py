@@ -136,7 +136,7 @@ def quiet():
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, BATCH))
-def test_whatever_goes_wrong_no_job_is_forgotten_and_its_output_is_exact(first):
+def test_no_job_is_lost_and_output_is_exact_under_any_faults(first):
     for seed in range(first, min(first + BATCH, SEEDS.stop)):
         cluster = simulate(seed)
         assert cluster.network.num_faults > 0
@@ -145,23 +145,23 @@ def test_whatever_goes_wrong_no_job_is_forgotten_and_its_output_is_exact(first):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, END_EVERY * BATCH))
 @pytest.mark.parametrize("is_canceled", [True, False], ids=["canceled", "stopped"])
-def test_whatever_goes_wrong_a_job_that_was_ended_does_not_run_on_and_the_other_does(first, is_canceled):
+def test_an_ended_job_stays_ended_and_the_other_runs_on_under_any_faults(first, is_canceled):
     for seed in range(first, min(first + END_EVERY * BATCH, SEEDS.stop), END_EVERY):
         simulate(seed, partial(run_and_end, is_canceled=is_canceled))
 
 
 @pytest.mark.parametrize("seed", SEEDS_TO_REMEMBER)
-def test_what_once_went_wrong_does_not_again(seed):
+def test_seeds_of_former_failures_pass(seed):
     simulate(seed)
 
 
-def test_a_seed_is_a_run():
+def test_a_seed_determines_the_run():
     """To the last message: a failing seed can be looked at again."""
     assert simulate(5).network.trace.digest == simulate(5).network.trace.digest
     assert simulate(11).network.trace.digest == simulate(11).network.trace.digest
 
 
-def test_a_seed_is_the_same_run_in_another_process():
+def test_a_seed_determines_the_run_in_another_process():
     """Whatever order its sets of strings have there."""
     script = "import test_high_availability_simulation as it; print(it.simulate(11).network.trace.digest)"
     folders = [str(folder) for folder in (Path(__file__).parent, Path(__file__).parents[1])]

@@ -37,7 +37,7 @@ def server(tmp_path: Path) -> Iterator[ServerUnderTest]:
     made.close()
 
 
-def test_requests_that_are_almost_right_do_no_harm(server: ServerUnderTest) -> None:
+def test_mutated_requests_do_no_harm(server: ServerUnderTest) -> None:
     answered = 0
     last_well = SEED
     for number, rng in cases(CASES):
@@ -55,7 +55,7 @@ def test_requests_that_are_almost_right_do_no_harm(server: ServerUnderTest) -> N
     assert server.log_bytes < LOG_BYTES, server.log_tail()
 
 
-def test_a_path_that_is_no_text_is_among_the_cases() -> None:
+def test_the_cases_include_a_path_that_is_not_text() -> None:
     """A server that decodes paths where it accepts calls ends with such a case."""
     made = [one_case(random.Random(number), b"token") for number in range(300)]
     assert any(b"/\xff\xfe" in case or b"/\xc3" in case or b"/\xed\xa0\x80" in case for case in made)

@@ -16,7 +16,7 @@ batches = st.lists(st.lists(small, max_size=30) | st.lists(st.one_of(small, wide
 
 @given(batches)
 @settings(max_examples=150, deadline=None)
-def test_slots_are_those_of_a_dict_in_order_of_appearance(keys_by_batch):
+def test_slots_match_a_dict_in_order_of_appearance(keys_by_batch):
     slots, naive = IntSlots(), {}
     for keys in keys_by_batch:
         known = len(naive)
@@ -51,7 +51,7 @@ def test_creeping_keys_change_to_the_hash_form_and_keep_their_slots(monkeypatch)
 
 @given(batches, st.lists(st.one_of(small, wide), max_size=30))
 @settings(max_examples=50, deadline=None)
-def test_what_is_cleared_is_as_new(keys_by_batch, keys):
+def test_cleared_slots_behave_like_new_ones(keys_by_batch, keys):
     slots, fresh = IntSlots(), IntSlots()
     for batch in keys_by_batch:
         slots.slots_of(np.array(batch, dtype=np.int64))

@@ -106,7 +106,7 @@ def on_time(steps: list[Record | int]) -> list[tuple[Record, int]]:
     seed=st.integers(0, 1 << 32),
     restarts=st.booleans(),
 )
-def test_an_interval_join_gives_the_pairs_that_brute_force_gives(
+def test_an_interval_join_gives_the_pairs_of_brute_force(
     steps: list[Record | int], lower: int, width: int, seed: int, restarts: bool
 ) -> None:
     upper = lower + width
@@ -134,7 +134,7 @@ class Both(CoGroupFunction):
 
 @settings(max_examples=60)
 @given(steps=_scripts(), slide=st.integers(1, 4), seed=st.integers(0, 1 << 32), restarts=st.booleans())
-def test_a_co_group_gives_the_groups_that_brute_force_gives(
+def test_a_co_group_gives_the_groups_of_brute_force(
     steps: list[Record | int], slide: int, seed: int, restarts: bool
 ) -> None:
     size = 2 * slide

@@ -30,7 +30,7 @@ class FakeTransactions:
 
 
 @given(CHECKPOINTS, st.integers(1, HALF), st.integers(0, HALF - 1))
-def test_a_name_tells_transactions_after_a_checkpoint_from_those_in_it(checkpoint_id, after, before):
+def test_a_name_shows_if_a_transaction_began_after_a_checkpoint(checkpoint_id, after, before):
     def read(number):
         return parse_transactional_id("p", TransactionName("p", 3, number).transactional_id)
 
@@ -40,7 +40,7 @@ def test_a_name_tells_transactions_after_a_checkpoint_from_those_in_it(checkpoin
 
 
 @given(st.data())
-def test_what_a_restored_job_rolls_back_is_what_its_checkpoint_does_not_have(data):
+def test_a_restored_job_aborts_exactly_the_transactions_not_in_its_checkpoint(data):
     """A job of several subtasks, some checkpoints of which were completed, killed and restored with another
     parallelism: all transactions of its checkpoint stay, all others go, whoever looks first.
     """
@@ -76,7 +76,7 @@ def test_what_a_restored_job_rolls_back_is_what_its_checkpoint_does_not_have(dat
     assert sorted(transactions.open) == sorted(begun + strangers)
 
 
-def test_a_job_that_starts_anew_rolls_back_all_of_its_prefix_and_nothing_else():
+def test_a_job_without_a_checkpoint_aborts_exactly_the_transactions_of_its_prefix():
     transactions = FakeTransactions("p-0-7", "p-1-999", "p-x-0-7", "pp-0-7", "p-0", "p-0-7-0", "p-a-b")
     subtasks = [LingeringTransactions(transactions, {"p"}, subtask, 2, None) for subtask in range(2)]
     for subtask in subtasks:
@@ -88,6 +88,6 @@ def test_a_job_that_starts_anew_rolls_back_all_of_its_prefix_and_nothing_else():
     assert transactions.open == [*left, "p-0-1"]
 
 
-def test_names_go_round():
+def test_names_are_reused_after_the_last_number():
     names = {TransactionName("p", 0, number).transactional_id for number in range(5000)}
     assert len(names) == IDS_PER_SUBTASK

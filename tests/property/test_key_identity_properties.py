@@ -185,7 +185,7 @@ def check_all(records: list[tuple[Any, Any]], at: int, backend: str, parallelism
 
 @_FEW
 @given(RECORDS, st.integers(0, 40), BACKENDS, st.tuples(st.integers(1, 4), st.integers(1, 4)))
-def test_streaming_operators_know_the_keys_across_a_restart_with_another_parallelism(
+def test_streaming_operators_identify_keys_across_a_restart_with_another_parallelism(
     records: list[tuple[Any, Any]], at: int, backend: str, parallelism: tuple[int, int]
 ) -> None:
     check_all(records, min(at, len(records)), backend, parallelism)
@@ -195,7 +195,7 @@ def test_streaming_operators_know_the_keys_across_a_restart_with_another_paralle
 @pytest.mark.timeout(7_200)  # RocksDB writes and syncs: an hour on a machine that does much else
 @settings(max_examples=1_500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(RECORDS, st.integers(0, 40), BACKENDS, st.tuples(st.integers(1, 4), st.integers(1, 4)))
-def test_streaming_operators_know_the_keys_at_length(
+def test_streaming_operators_identify_keys_in_many_more_examples(
     records: list[tuple[Any, Any]], at: int, backend: str, parallelism: tuple[int, int]
 ) -> None:
     check_all(records, min(at, len(records)), backend, parallelism)
@@ -203,7 +203,7 @@ def test_streaming_operators_know_the_keys_at_length(
 
 @_FEW
 @given(RECORDS, st.sampled_from(["1 b", "1 mb"]))
-def test_batch_operators_know_the_keys_in_memory_and_on_disk(records: list[tuple[Any, Any]], memory: str) -> None:
+def test_batch_operators_identify_keys_in_memory_and_on_disk(records: list[tuple[Any, Any]], memory: str) -> None:
     counts = Counter(reference(key) for key, _ in records)
     for spec in (
         specs.KeyedProcessSpec(ByFirst(), CountAndTell()),
@@ -231,7 +231,7 @@ _FLOATS = st.sampled_from([0.0, -0.0, 1.0, math.nan, -math.nan, 2.5, None])
 
 @_FEW
 @given(st.lists(st.tuples(_FLOATS, st.sampled_from(["a", "b"])), min_size=1, max_size=40), BACKENDS)
-def test_columns_of_floats_are_the_same_keys_as_rows_of_them(rows: list[tuple[Any, str]], backend: str) -> None:
+def test_float_columns_have_the_same_keys_as_rows(rows: list[tuple[Any, str]], backend: str) -> None:
     spec = specs.ColumnAggregateSpec(
         specs.FieldKeySelector(("x", "y")), (specs.ColumnAggregate("n", "COUNT", None),), "FINAL"
     )
@@ -255,7 +255,7 @@ def test_columns_of_floats_are_the_same_keys_as_rows_of_them(rows: list[tuple[An
 
 
 @given(st.lists(_FLOATS, min_size=1))
-def test_a_column_goes_to_the_subtask_of_its_python_values(values: list[Any]) -> None:
+def test_columns_go_to_the_same_subtasks_as_their_python_values(values: list[Any]) -> None:
     groups = key_groups(hash_columns([pa.array(values, pa.float64(), from_pandas=False)]), MAX_PARALLELISM)
     for value, group in zip(values, groups.tolist()):
         own = operator_index(MAX_PARALLELISM, 3, hash_key(value) % MAX_PARALLELISM)

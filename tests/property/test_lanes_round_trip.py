@@ -73,7 +73,7 @@ def is_record(type_info: TypeInformation) -> bool:
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_records_come_back_from_columns_as_they_were(data: st.DataObject) -> None:
+def test_records_survive_a_round_trip_through_columns(data: st.DataObject) -> None:
     type_info, values = data.draw(TYPED)
     if "PickledByteArray" in str(type_info) and not is_record(type_info):
         type_info, values = Types.TUPLE([type_info]), st.tuples(values)

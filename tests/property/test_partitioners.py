@@ -141,7 +141,7 @@ def test_large_batches_are_rebalanced_in_slices() -> None:
 
 
 @given(size=st.integers(1, 40), channels=st.integers(1, 9))
-def test_a_broadcast_gives_the_same_batch_to_all(size: int, channels: int) -> None:
+def test_a_broadcast_sends_the_same_batch_to_all_channels(size: int, channels: int) -> None:
     partitioner = BroadcastPartitioner()
     partitioner.setup(channels)
     batch = Batch(list(range(size)))

@@ -165,7 +165,7 @@ def forger(tmp_path: Path) -> Iterator[Forger]:
     made.check()
 
 
-def test_no_savepoint_does_harm_to_who_uses_it(forger: Forger) -> None:
+def test_no_forged_savepoint_harms_its_reader(forger: Forger) -> None:
     ended = {"used": 0, "refused": 0}
     for number, rng in cases(CASES // 2):
         forger.forge(rng)
@@ -240,7 +240,7 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
     return mutate(content, rng)
 
 
-def test_state_files_that_are_almost_right_are_read_or_refused() -> None:
+def test_mutated_state_files_are_read_or_refused() -> None:
     (keyed, right), operator = keyed_file(), operator_file()
     tracemalloc.start()
     try:
@@ -270,7 +270,7 @@ def test_state_files_that_are_almost_right_are_read_or_refused() -> None:
         tracemalloc.stop()
 
 
-def test_a_state_file_with_a_length_that_is_not_true_takes_no_memory_for_it(tmp_path: Path) -> None:
+def test_a_state_file_with_a_false_length_takes_no_memory_for_it(tmp_path: Path) -> None:
     """A file of the operating system asks for all the memory before it reads."""
     content, handle = keyed_file()
     path = tmp_path / "state"

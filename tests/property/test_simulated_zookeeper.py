@@ -56,7 +56,7 @@ def on_virtual_time(scenario):
 
 
 @on_virtual_time
-async def test_a_tree_of_nodes_with_versions(ensemble):
+async def test_nodes_form_a_tree_with_versions(ensemble):
     client = ensemble.client()
     with pytest.raises(NoNodeError):
         client.create("/a/b", b"")
@@ -76,7 +76,7 @@ async def test_a_tree_of_nodes_with_versions(ensemble):
 
 
 @on_virtual_time
-async def test_sequence_numbers_count_every_child_that_was_ever_made(ensemble):
+async def test_sequence_numbers_count_every_child_ever_created(ensemble):
     client = ensemble.client()
     client.ensure_path("/latch")
     assert client.create("/latch/n-", sequence=True) == "/latch/n-0000000000"
@@ -95,7 +95,7 @@ async def test_an_ephemeral_node_has_an_owner_and_no_children(ensemble):
 
 
 @on_virtual_time
-async def test_a_transaction_is_done_as_a_whole_or_not_at_all(ensemble):
+async def test_a_transaction_is_atomic(ensemble):
     client = ensemble.client()
     client.create("/a", b"1")
     transaction = client.transaction()
@@ -115,7 +115,7 @@ async def test_a_transaction_is_done_as_a_whole_or_not_at_all(ensemble):
 
 
 @on_virtual_time
-async def test_a_watch_tells_once_of_the_first_change(ensemble):
+async def test_a_watch_reports_the_first_change_once(ensemble):
     client, other = ensemble.client(), ensemble.client()
     seen = []
     client.create("/a")
@@ -135,7 +135,7 @@ async def test_a_watch_tells_once_of_the_first_change(ensemble):
 
 
 @on_virtual_time
-async def test_a_session_that_nobody_hears_of_ends_and_takes_its_nodes_along(ensemble):
+async def test_a_silent_session_expires_and_its_nodes_are_removed(ensemble):
     client, other = ensemble.client(), ensemble.client()
     client.create("/e", ephemeral=True)
     seen = []
@@ -156,7 +156,7 @@ async def test_a_session_that_nobody_hears_of_ends_and_takes_its_nodes_along(ens
 
 
 @on_virtual_time
-async def test_a_session_is_resumed_within_its_time(ensemble):
+async def test_a_session_can_be_resumed_within_its_timeout(ensemble):
     client = ensemble.client()
     client.create("/e", ephemeral=True)
     for _ in range(20):
@@ -184,7 +184,7 @@ async def test_sessions_outlive_a_restart_of_the_servers_and_watches_are_lost_wi
 
 
 @on_virtual_time
-async def test_a_process_that_dies_leaves_its_session_to_time_out_and_one_that_stops_does_not(ensemble):
+async def test_the_session_of_a_dead_process_times_out_and_that_of_a_stopped_one_ends_at_once(ensemble):
     dead, stopped, other = ensemble.client(), ensemble.client(), ensemble.client()
     dead.create("/dead", ephemeral=True)
     stopped.create("/stopped", ephemeral=True)

@@ -105,7 +105,7 @@ def quiet() -> Iterator[None]:
         tasks_commit_when_they_snapshot,
     ],
 )
-def test_a_mistake_is_caught(mutant: Callable[[], Any]) -> None:
+def test_the_simulation_catches_the_mistake(mutant: Callable[[], Any]) -> None:
     with mutant():
         for seed in range(MAX_SEEDS):
             try:

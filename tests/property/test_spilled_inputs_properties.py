@@ -120,7 +120,7 @@ def test_columns_are_sorted_as_their_records_are(batches: list[Any], has_time: b
 )
 @settings(deadline=None, max_examples=20)
 @given(arrivals=ARRIVALS, memory=st.sampled_from(["1 b", "1 kb"]))
-def test_operators_that_spill_give_what_they_give_in_memory(
+def test_operators_that_spill_give_the_same_results_as_in_memory(
     make_spec: Any, num_inputs: int, arrivals: list[tuple[int, list[Record]]], memory: str
 ) -> None:
     given_results = []

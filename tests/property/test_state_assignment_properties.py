@@ -57,7 +57,7 @@ def elements(handles, mode):
 
 
 @given(operator_states(), PARALLELISM)
-def test_operator_state_goes_where_its_mode_says(states, new_parallelism):
+def test_operator_state_is_distributed_by_its_mode(states, new_parallelism):
     old_parallelism, old = states
     given_out = repartition(old, old_parallelism, new_parallelism)
     assert len(given_out) == new_parallelism
@@ -150,9 +150,7 @@ def test_every_key_group_has_exactly_one_owner(checkpoint, new_producers, new_co
 
 
 @given(checkpoints(), PARALLELISM, PARALLELISM)
-def test_data_in_flight_reaches_the_subtask_that_processes_it_once_and_in_order(
-    checkpoint, new_producers, new_consumers
-):
+def test_in_flight_data_reaches_the_right_subtask_once_and_in_order(checkpoint, new_producers, new_consumers):
     kind, max_parallelism, producers, consumers, metadata = checkpoint
     assignment = assign_state(metadata, a_job(kind, new_producers, new_consumers, max_parallelism))
     names = {
@@ -200,7 +198,7 @@ def test_data_in_flight_reaches_the_subtask_that_processes_it_once_and_in_order(
 
 
 @given(checkpoints())
-def test_at_the_same_parallelism_everybody_gets_their_own_again(checkpoint):
+def test_subtasks_get_their_own_state_back_at_the_same_parallelism(checkpoint):
     kind, max_parallelism, producers, consumers, metadata = checkpoint
     assignment = assign_state(metadata, a_job(kind, producers, consumers, max_parallelism))
     for operator in metadata.operators[1:]:

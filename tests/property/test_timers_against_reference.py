@@ -126,7 +126,7 @@ SPEC = spec_of(
 
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-def test_timers_fire_as_record_by_record_whatever_the_batches_and_subtasks(backend: str) -> None:
+def test_timers_fire_as_in_the_reference_for_any_batches_and_subtasks(backend: str) -> None:
     @settings(max_examples=60 if backend == "hashmap" else 12)
     @given(histories(), st.data())
     def check(events: list[Event], data: st.DataObject) -> None:

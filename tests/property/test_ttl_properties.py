@@ -127,7 +127,7 @@ CLEANUPS = {
 @pytest.mark.parametrize(("renews", "cleanup"), list(itertools.product([False, True], CLEANUPS)))
 @given(steps)
 @settings(max_examples=80, deadline=None)
-def test_what_is_read_is_what_has_not_expired(renews, cleanup, steps):
+def test_reads_return_exactly_the_values_that_have_not_expired(renews, cleanup, steps):
     builder = CLEANUPS[cleanup](StateTtlConfig.new_builder(Time.milliseconds(TTL)))
     if renews:
         builder = builder.update_ttl_on_read_and_write()

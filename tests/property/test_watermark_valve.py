@@ -79,7 +79,7 @@ events = st.lists(
 
 
 @given(events)
-def test_the_valve_puts_out_what_flinks_does(steps):
+def test_the_valve_emits_the_same_watermarks_as_flink(steps):
     valve, plain = StatusWatermarkValve(CHANNELS), PlainValve()
     for index, event in steps:
         if isinstance(event, int):

@@ -124,7 +124,7 @@ def per_key(results: list[tuple[Any, Any]]) -> dict[Any, list[Any]]:
 
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-def test_windows_fire_as_record_by_record_whatever_the_batches_and_subtasks(backend: str) -> None:
+def test_windows_fire_as_in_the_reference_for_any_batches_and_subtasks(backend: str) -> None:
     @settings(max_examples=150 if backend == "hashmap" else 20)
     @given(st.data())
     def check(data: st.DataObject) -> None:

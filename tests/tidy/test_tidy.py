@@ -82,14 +82,14 @@ def test_the_configuration_reference_is_fresh() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_every_documented_option_is_read_by_what_acts_on_it() -> None:
+def test_every_documented_option_is_read_by_the_code_that_acts_on_it() -> None:
     """An option that nothing acts on belongs to the keys without effect, and not to the reference."""
     options = {option.key: option for option in implemented_options().values()}
     unread = {key for key, places in reads_of_options(modules()).items() if not places}
     assert sorted(unread) == sorted(key for key, option in options.items() if not option.has_effect)
 
 
-def test_every_value_of_an_option_is_used_where_it_was_passed() -> None:
+def test_every_option_value_is_used_where_it_was_passed() -> None:
     assert unused_values(modules()) == []
 
 
@@ -123,7 +123,7 @@ def test_only_the_command_line_and_the_print_sink_print() -> None:
     assert offenders == []
 
 
-def test_no_exception_is_swallowed_in_silence() -> None:
+def test_no_exception_is_swallowed_silently() -> None:
     offenders = []
     for name, tree, _ in modules():
         for node in ast.walk(tree):
@@ -132,7 +132,7 @@ def test_no_exception_is_swallowed_in_silence() -> None:
     assert offenders == []
 
 
-def test_no_module_grows_without_somebody_looking() -> None:
+def test_modules_above_the_size_limit_are_listed_with_a_reason() -> None:
     lengths = {name: text.count("\n") for name, _, text in modules()}
     unexplained = {name: length for name, length in lengths.items() if length > MAX_LINES and name not in LONG_MODULES}
     assert unexplained == {}
@@ -157,11 +157,11 @@ def test_every_module_with_long_tests_has_short_ones() -> None:
     assert without == []
 
 
-def test_every_module_says_what_it_is() -> None:
+def test_every_module_has_a_docstring() -> None:
     assert [name for name, tree, text in modules() if text.strip() and not ast.get_docstring(tree)] == []
 
 
-def test_no_work_is_left_without_an_issue() -> None:
+def test_every_todo_names_an_issue() -> None:
     pattern = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")
     assert [f"{name}: {match.group()}" for name, _, text in modules() for match in pattern.finditer(text)] == []
 

@@ -137,7 +137,7 @@ def test_the_search_finds_every_way_to_unpickle() -> None:
     assert list(unpickling_in(ast.parse("import json, pickle\njson.loads(x)\npickle.dumps(x)"))) == []
 
 
-def test_only_text_of_our_own_is_compiled() -> None:
+def test_only_code_of_flinkpy_is_compiled() -> None:
     found = {
         name
         for name, tree, _ in modules()

@@ -59,7 +59,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("specification", "expected"), CASES, ids=[specification for specification, _ in CASES])
-def test_killed_at(tmp_path, specification, expected):
+def test_a_job_master_recovers_a_complete_checkpoint_after_a_crash(tmp_path, specification, expected):
     tests = str(Path(__file__).parents[2])
     program = PROGRAM.format(tests=tests, root=str(tmp_path), specification=specification)
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

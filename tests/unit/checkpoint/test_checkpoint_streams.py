@@ -33,7 +33,7 @@ def _no_failpoints():
     failpoints.arm("")
 
 
-def test_small_state_is_part_of_its_handle(location):
+def test_small_state_is_inlined_in_its_handle(location):
     handle = write_state(location, b"tiny")
     assert (handle.data, handle.size_bytes, handle.sha256) == (b"tiny", 4, hashlib.sha256(b"tiny").digest())
     assert files_below(location.directory) == []
@@ -50,7 +50,7 @@ def test_an_empty_state_can_be_read_back(location):
 
 
 @pytest.mark.parametrize("pieces", [[LARGE], [1] * 10 + [LARGE] * 9, [3 << 20], [300_000, 1, 300_000], [1000] * 700])
-def test_what_is_written_in_any_pieces_is_what_is_read(location, pieces):
+def test_bytes_written_in_any_pieces_are_read_unchanged(location, pieces):
     whole = content_of("whole", sum(pieces))
     stream = CheckpointStreamFactory(location.for_tasks, {}).create()
     position = 0
@@ -94,7 +94,7 @@ def test_a_local_file_is_stored_whole(location, tmp_path):
     assert target.read_bytes() == source.read_bytes()
 
 
-def test_a_local_file_that_is_missing_is_named_and_leaves_nothing(location, tmp_path):
+def test_the_error_names_a_missing_local_file_and_nothing_is_left(location, tmp_path):
     with pytest.raises(CheckpointStorageError, match=r"gone\.sst"):
         CheckpointStreamFactory(location.for_tasks, {}).store_file(
             tmp_path / "gone.sst", CheckpointedStateScope.EXCLUSIVE
@@ -102,7 +102,7 @@ def test_a_local_file_that_is_missing_is_named_and_leaves_nothing(location, tmp_
     assert files_below(location.directory) == []
 
 
-def test_an_aborted_stream_leaves_nothing_however_often_it_is_aborted(location):
+def test_a_stream_that_is_aborted_repeatedly_leaves_nothing(location):
     stream = CheckpointStreamFactory(location.for_tasks, {}).create()
     stream.write(b"x" * (1 << 20))
     assert len(files_below(location.directory)) == 1
@@ -123,7 +123,7 @@ def test_a_failure_at_any_step_leaves_nothing_and_names_the_file(location, name,
     assert files_below(location.directory) == []
 
 
-def test_a_checkpoint_that_was_given_up_cannot_be_written_to_any_more(storage, location):
+def test_an_abandoned_checkpoint_cannot_be_written_to(storage, location):
     """Its directory is gone, and a late writer must not bring it back."""
     storage.discard_location(location)
     with pytest.raises(CheckpointStorageError, match="aborted"):
@@ -131,7 +131,7 @@ def test_a_checkpoint_that_was_given_up_cannot_be_written_to_any_more(storage, l
     assert not Path(location.directory).exists()
 
 
-def test_without_a_directory_everything_is_inlined_up_to_a_bound(tmp_path):
+def test_state_without_a_directory_is_inlined_up_to_a_limit(tmp_path):
     storage = CheckpointStorage.from_configuration({}, "job", tmp_path)
     storage.check_writable()
     location = storage.location_of(1)
@@ -141,7 +141,7 @@ def test_without_a_directory_everything_is_inlined_up_to_a_bound(tmp_path):
         write_state(location, b"x" * ((5 << 20) + 1))
 
 
-def test_a_directory_that_cannot_be_written_is_named(tmp_path):
+def test_the_error_names_a_directory_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("not a directory")
     storage = CheckpointStorage.from_configuration(
         {"execution.checkpointing.dir": str(tmp_path / "file" / "checkpoints")}, "job", tmp_path
@@ -150,7 +150,7 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
         storage.check_writable()
 
 
-def test_a_manual_checkpoint_of_a_job_that_takes_none_by_itself_finds_its_directories(tmp_path):
+def test_a_manual_checkpoint_of_a_job_without_periodic_ones_has_its_directories(tmp_path):
     storage = CheckpointStorage.from_configuration({"execution.checkpointing.dir": str(tmp_path)}, "job", tmp_path)
     location = storage.location_of(1)
     storage.initialize(location)
@@ -162,13 +162,13 @@ def test_checking_that_a_directory_is_writable_leaves_no_file(storage):
     assert files_below(storage.job_directory) == []
 
 
-def test_a_completed_checkpoint_is_never_written_over(storage, location):
+def test_a_completed_checkpoint_is_never_overwritten(storage, location):
     Path(location.directory, "_metadata").write_bytes(b"of another job")
     with pytest.raises(CheckpointStorageError, match="create-subdir"):
         storage.initialize(location)
 
 
-def test_the_directory_of_a_job_can_be_left_out(tmp_path):
+def test_the_subdirectory_of_the_job_can_be_omitted(tmp_path):
     options = {"execution.checkpointing.dir": f"file://{tmp_path}/c/", "execution.checkpointing.create-subdir": "false"}
     storage = CheckpointStorage.from_configuration(options, "job", tmp_path)
     assert storage.location_of(7).directory == f"{tmp_path}/c/chk-7"
@@ -208,7 +208,7 @@ def damage(path: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["a flipped bit", "a missing end", "more at its end", "another file's content"])
-def test_a_file_with(location, how, tmp_path):
+def test_a_damaged_file_is_detected(location, how, tmp_path):
     handle = write_state(location, content_of("x"))
     damage(handle.path, how)
     with pytest.raises(CorruptStateError, match=handle.path):
@@ -218,14 +218,14 @@ def test_a_file_with(location, how, tmp_path):
     assert not (tmp_path / "target").exists()
 
 
-def test_a_missing_file_is_named(location):
+def test_the_error_names_a_missing_file(location):
     handle = write_state(location, content_of("x"))
     Path(handle.path).unlink()
     with pytest.raises(CorruptStateError, match=f"{handle.path} is missing"):
         StateFileReader({}).open(handle)
 
 
-def test_damage_is_found_by_a_reader_that_has_read_the_file_before(location):
+def test_a_reader_that_has_read_a_file_before_detects_its_damage(location):
     handle = write_state(location, content_of("x"))
     reader = StateFileReader({})
     reader.open(handle).close()
@@ -234,14 +234,14 @@ def test_damage_is_found_by_a_reader_that_has_read_the_file_before(location):
         reader.open(handle)
 
 
-def test_damaged_inlined_state_is_found(location):
+def test_damaged_inlined_state_is_detected(location):
     handle = write_state(location, b"tiny")
     handle.data = b"tinz"
     with pytest.raises(CorruptStateError, match="inlined"):
         StateFileReader({}).open(handle)
 
 
-def test_a_file_can_be_read_from_anywhere_in_it(location):
+def test_a_file_can_be_read_from_any_position(location):
     handle = write_state(location, content_of("x"))
     with StateFileReader({}).open(handle) as file:
         file.seek(40_000)
@@ -257,7 +257,7 @@ def test_a_copy_on_this_host_is_read_instead_of_the_original(location, tmp_path)
 
 
 @pytest.mark.parametrize("how", ["a flipped bit", "missing"])
-def test_the_original_is_read_where_the_copy_is(location, tmp_path, how):
+def test_the_original_is_read_if_the_local_copy_is_unusable(location, tmp_path, how):
     handle = write_state(location, content_of("x"))
     handle.local_path = str(tmp_path / "copy")
     if how != "missing":

@@ -52,7 +52,7 @@ def begin(storage, checkpoint_id):
     return location
 
 
-def test_directories_of_checkpoints_that_were_never_completed_go_with_the_next_one(storage, store):
+def test_directories_of_incomplete_checkpoints_are_deleted_with_the_next_one(storage, store):
     for checkpoint_id in (1, 2, 4, 6):
         begin(storage, checkpoint_id)
     store.add(write_checkpoint(storage, 5))
@@ -60,7 +60,7 @@ def test_directories_of_checkpoints_that_were_never_completed_go_with_the_next_o
     assert sorted(path.name for path in Path(storage.job_directory).glob("chk-*")) == ["chk-4", "chk-5", "chk-6"]
 
 
-def test_in_a_directory_of_several_jobs_nothing_is_looked_for(tmp_path):
+def test_a_directory_of_several_jobs_is_not_searched(tmp_path):
     storage = make_storage(tmp_path, **{"execution.checkpointing.create-subdir": "false"})
     store = CompletedCheckpointStore(FileCheckpointPointerStore(tmp_path / "recovery"), storage)
     begin(storage, 1)
@@ -72,7 +72,7 @@ def test_in_a_directory_of_several_jobs_nothing_is_looked_for(tmp_path):
     assert len(list(Path(storage.job_directory).glob("chk-*"))) == 3
 
 
-def test_a_checkpoint_that_is_given_up_takes_its_own_shared_files_with_it(storage, store):
+def test_the_shared_files_of_an_abandoned_checkpoint_are_deleted(storage, store):
     kept, new = shared_file(storage, "kept"), shared_file(storage, "new")
     store.add(write_checkpoint(storage, 1, shared=[kept]))
     location = begin(storage, 2)
@@ -83,7 +83,7 @@ def test_a_checkpoint_that_is_given_up_takes_its_own_shared_files_with_it(storag
     assert not Path(new.path).exists()
 
 
-def test_an_acknowledgement_that_came_too_late_is_cleared_away(storage, store):
+def test_files_of_a_late_acknowledgement_are_deleted(storage, store):
     kept, new = shared_file(storage, "kept"), shared_file(storage, "new")
     completed = write_checkpoint(storage, 1, shared=[kept])
     store.add(completed)
@@ -99,14 +99,14 @@ def test_an_acknowledgement_that_came_too_late_is_cleared_away(storage, store):
     assert read_all(completed.metadata)
 
 
-def test_a_repeated_acknowledgement_of_a_completed_checkpoint_takes_nothing_from_it(storage, store):
+def test_a_repeated_acknowledgement_of_a_completed_checkpoint_deletes_nothing(storage, store):
     completed = write_checkpoint(storage, 1, shared=[shared_file(storage, "kept")])
     store.add(completed)
     store.cleaner.discard_states([snapshot(completed.metadata.operators[0].subtasks[0])])
     assert read_all(completed.metadata)
 
 
-def test_a_new_job_master_clears_away_what_the_one_before_left(storage, store):
+def test_a_new_job_master_deletes_the_leftovers_of_the_previous_one(storage, store):
     used, unused = shared_file(storage, "used"), shared_file(storage, "unused")
     write_checkpoint(storage, 1)  # was replaced; deleting it did not come to pass
     begin(storage, 2)
@@ -120,7 +120,7 @@ def test_a_new_job_master_clears_away_what_the_one_before_left(storage, store):
     assert read_all(completed.metadata)
 
 
-def test_shared_files_that_may_be_of_this_life_are_left(storage, store):
+def test_shared_files_that_may_be_new_are_kept(storage, store):
     store.add(write_checkpoint(storage, 1))
     young = shared_file(storage, "young")
     now_ms = 1_700_000_000_000
@@ -130,7 +130,7 @@ def test_shared_files_that_may_be_of_this_life_are_left(storage, store):
     assert store.cleaner.delete_leftovers(2, now_ms) == [young.path]
 
 
-def test_files_of_a_task_that_was_killed_go_when_no_checkpoint_can_acknowledge_them_any_more(storage, store):
+def test_files_of_a_killed_task_are_deleted_when_no_checkpoint_can_refer_to_them(storage, store):
     pending, orphan = shared_file(storage, "pending"), shared_file(storage, "orphan")
     store.registry.register(1, [pending.path])
     assert store.cleaner.delete_unused_shared_files(before_ms=1_000) == []
@@ -138,13 +138,13 @@ def test_files_of_a_task_that_was_killed_go_when_no_checkpoint_can_acknowledge_t
     assert Path(pending.path).exists()
 
 
-def test_without_a_checkpoint_to_go_on_from_nothing_is_cleared_away(storage, store):
+def test_nothing_is_deleted_without_a_checkpoint_to_resume_from(storage, store):
     """That pointers are lost does not mean that checkpoints are garbage."""
     write_checkpoint(storage, 1)
     assert store.cleaner.delete_leftovers(2, LONG_AFTER_MS) == []
 
 
-def test_a_deletion_that_fails_is_reported_and_made_up_for_later(storage, store, caplog):
+def test_a_failed_deletion_is_logged_and_repeated_later(storage, store, caplog):
     for checkpoint_id in (1, 2):
         store.add(write_checkpoint(storage, checkpoint_id))
     (replaced,) = store.add(write_checkpoint(storage, 3))
@@ -156,7 +156,7 @@ def test_a_deletion_that_fails_is_reported_and_made_up_for_later(storage, store,
     assert store.cleaner.delete_incomplete(3, ()) == [storage.directory_of(1)]
 
 
-def test_discarding_what_is_gone_already_is_fine(storage, store):
+def test_discarding_deleted_files_is_no_error(storage, store):
     store.add(write_checkpoint(storage, 1))
     store.add(write_checkpoint(storage, 2))
     (replaced,) = store.add(write_checkpoint(storage, 3))

@@ -88,7 +88,7 @@ def test_the_next_job_master_finds_the_last_checkpoint(new_store, storage):
     assert read_all(recovered.metadata)["large"] == content_of("large-3")
 
 
-def test_as_many_are_retained_as_configured_and_the_others_are_deleted(new_store, storage):
+def test_the_configured_number_of_checkpoints_is_retained_and_others_are_deleted(new_store, storage):
     store = new_store(2)
     for checkpoint_id in (1, 2, 5, 6):
         add(store, storage, checkpoint_id)
@@ -99,7 +99,7 @@ def test_as_many_are_retained_as_configured_and_the_others_are_deleted(new_store
     assert ids(again.checkpoints) == [5, 6]
 
 
-def test_a_checkpoint_that_is_replaced_is_whole_until_it_is_discarded(new_store, storage):
+def test_a_replaced_checkpoint_stays_complete_until_it_is_discarded(new_store, storage):
     store = new_store()
     add(store, storage, 1)
     (replaced,) = store.add(write_checkpoint(storage, 2))
@@ -116,7 +116,7 @@ def test_a_checkpoint_in_use_is_never_discarded(new_store, storage):
     assert read_all(checkpoint.metadata)
 
 
-def test_when_the_pointers_cannot_be_written_the_checkpoint_does_not_count(new_store, storage):
+def test_a_checkpoint_whose_pointers_cannot_be_written_does_not_count(new_store, storage):
     store = new_store()
     add(store, storage, 1)
     failpoints.arm("durable_file.before_rename=full")
@@ -127,7 +127,7 @@ def test_when_the_pointers_cannot_be_written_the_checkpoint_does_not_count(new_s
     assert new_store().recover().checkpoint_id == 1
 
 
-def test_pointers_of_unknown_fate_never_point_at_nothing(new_store, storage):
+def test_pointers_that_may_have_been_written_never_refer_to_deleted_files(new_store, storage):
     """The rename happened, its fsync failed: the checkpoint is given up and deleted, and might still be pointed at."""
     store = new_store()
     add(store, storage, 1)
@@ -140,7 +140,7 @@ def test_pointers_of_unknown_fate_never_point_at_nothing(new_store, storage):
 
 
 @pytest.mark.parametrize("how", ["truncated", "missing", "metadata gone", "metadata of another checkpoint"])
-def test_from_a_damaged_checkpoint_it_falls_back_to_the_one_before_and_says_so(new_store, storage, caplog, how):
+def test_the_store_falls_back_from_a_damaged_checkpoint_and_logs_it(new_store, storage, caplog, how):
     store = new_store(2)
     add(store, storage, 1)
     newest = add(store, storage, 2)
@@ -161,14 +161,14 @@ def test_from_a_damaged_checkpoint_it_falls_back_to_the_one_before_and_says_so(n
     assert Path(newest.external_path).is_dir()
 
 
-def test_a_flipped_bit_is_found_where_everything_is_read(new_store, storage):
+def test_a_flipped_bit_is_detected_if_everything_is_read(new_store, storage):
     store = new_store(2)
     add(store, storage, 1)
     damage(add(store, storage, 2))
     assert new_store(2).recover(read_everything=True).checkpoint_id == 1
 
 
-def test_where_no_checkpoint_is_usable_the_job_does_not_start_from_nothing(new_store, storage):
+def test_a_job_without_a_usable_checkpoint_does_not_start_from_nothing(new_store, storage):
     checkpoint = add(new_store(), storage, 1)
     Path(checkpoint.external_path, "_metadata").unlink()
     with pytest.raises(CorruptStateError, match=f"{JOB_ID}.*none of them can be used.*checkpoint 1"):
@@ -187,7 +187,7 @@ def test_a_checkpoint_of_another_job_is_refused(new_store, storage, tmp_path):
         new_store().recover()
 
 
-def test_damaged_pointers_are_made_up_for_by_what_lies_in_the_jobs_directory(new_store, storage, tmp_path, caplog):
+def test_damaged_pointers_are_rebuilt_from_the_directory_of_the_job(new_store, storage, tmp_path, caplog):
     store = new_store(2)
     for checkpoint_id in (8, 9, 10):
         add(store, storage, checkpoint_id)
@@ -220,7 +220,7 @@ def test_damage_found_by_a_task_drops_the_checkpoint_and_those_before_that_are_d
     assert new_store(3).recover().checkpoint_id == 1
 
 
-def test_nothing_is_dropped_where_nothing_is_damaged(new_store, storage):
+def test_nothing_is_dropped_if_nothing_is_damaged(new_store, storage):
     store = new_store(2)
     add(store, storage, 1)
     add(store, storage, 2)
@@ -228,7 +228,7 @@ def test_nothing_is_dropped_where_nothing_is_damaged(new_store, storage):
     assert store.latest.checkpoint_id == 2
 
 
-def test_the_last_checkpoint_being_damaged_is_an_error(new_store, storage):
+def test_damage_of_the_last_checkpoint_is_an_error(new_store, storage):
     store = new_store()
     damage(add(store, storage, 1))
     with pytest.raises(CorruptStateError, match="are damaged"):
@@ -239,7 +239,7 @@ def test_the_last_checkpoint_being_damaged_is_an_error(new_store, storage):
     ("retention", "is_kept"),
     [(CheckpointRetention.RETAIN_ON_CANCELLATION, True), (CheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS, False)],
 )
-def test_damaged_checkpoints_of_a_job_that_failed_of_them_stay_where_whole_ones_would(
+def test_damaged_checkpoints_are_retained_like_intact_ones_after_they_failed_the_job(
     new_store, storage, retention, is_kept
 ):
     store = new_store(2)
@@ -278,7 +278,7 @@ def test_a_checkpoint_that_builds_on_a_deleted_file_does_not_count(new_store, st
     assert new_store().recover().checkpoint_id == 2
 
 
-def test_shared_files_are_known_again_to_the_next_job_master(new_store, storage):
+def test_the_next_job_master_finds_the_shared_files(new_store, storage):
     first = new_store(2)
     a = shared_file(storage, "a")
     add(first, storage, 1, shared=[a])
@@ -300,7 +300,7 @@ def restored(tmp_path, *, claimed):
     return CompletedCheckpoint(checkpoint.metadata, checkpoint.external_path, claimed), shared
 
 
-def test_what_was_not_claimed_is_never_touched(new_store, storage, tmp_path):
+def test_unclaimed_checkpoints_are_never_deleted(new_store, storage, tmp_path):
     checkpoint, shared = restored(tmp_path, claimed=False)
     before = files_below(tmp_path / "foreign")
     store = new_store()
@@ -315,7 +315,7 @@ def test_what_was_not_claimed_is_never_touched(new_store, storage, tmp_path):
     assert not Path(storage.job_directory).exists()
 
 
-def test_what_was_claimed_is_deleted_when_it_is_not_needed_any_more(new_store, storage, tmp_path):
+def test_claimed_checkpoints_are_deleted_when_not_needed(new_store, storage, tmp_path):
     checkpoint, shared = restored(tmp_path, claimed=True)
     store = new_store()
     store.add(checkpoint)
@@ -335,7 +335,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("status", ENDS)
-def test_checkpoints_of_a_job_that_failed_of_lost_records_stay_whatever_the_retention_is(new_store, storage, status):
+def test_checkpoints_of_a_job_that_failed_because_of_lost_records_are_always_retained(new_store, storage, status):
     store = new_store(2)
     checkpoints = [add(store, storage, 1), add(store, storage, 2)]
     cause = CommitError("cannot be committed")
@@ -347,7 +347,7 @@ def test_checkpoints_of_a_job_that_failed_of_lost_records_stay_whatever_the_rete
 
 @pytest.mark.parametrize("status", ENDS)
 @pytest.mark.parametrize("retention", list(CheckpointRetention))
-def test_what_stays_when_the_job_has_ended(new_store, storage, tmp_path, status, retention):
+def test_retention_decides_which_checkpoints_outlive_the_job(new_store, storage, tmp_path, status, retention):
     store = new_store(2)
     shared = shared_file(storage, "a")
     kept = [add(store, storage, 1), add(store, storage, 2, shared=[shared])]
@@ -370,13 +370,13 @@ def test_the_counter_never_gives_an_id_twice(tmp_path):
     assert FileCheckpointIDCounter(tmp_path).next_id == 58
 
 
-def test_a_damaged_counter_goes_on_above_what_is_known(tmp_path):
+def test_a_damaged_counter_continues_above_the_known_ids(tmp_path):
     FileCheckpointIDCounter(tmp_path).advance_to(30)
     (tmp_path / "checkpoint-id-counter").write_bytes(b"?")
     assert FileCheckpointIDCounter(tmp_path, at_least=31).get_and_increment() == 31
 
 
-def test_an_id_that_could_not_be_noted_is_not_given_out(tmp_path):
+def test_an_id_that_could_not_be_stored_is_not_used(tmp_path):
     counter = FileCheckpointIDCounter(tmp_path)
     failpoints.arm("durable_file.before_sync=full")
     with pytest.raises(OSError, match="No space"):

@@ -31,7 +31,7 @@ def _no_failpoints():
     failpoints.arm("")
 
 
-def test_it_is_loaded_by_its_directory_or_by_its_own_path(tmp_path):
+def test_metadata_is_loaded_by_its_directory_or_its_own_path(tmp_path):
     written = write_checkpoint(make_storage(tmp_path), 3)
     for path in (written.external_path, f"{written.external_path}/_metadata", f"file://{written.external_path}/"):
         directory, metadata = load_metadata(FILES, path)
@@ -48,7 +48,7 @@ def test_a_savepoint_may_be_moved(tmp_path):
     assert read_all(metadata) == {"large": content_of("large-3"), "small": content_of("small-3", 100)}
 
 
-def test_shared_files_keep_their_absolute_place(tmp_path):
+def test_shared_files_keep_their_absolute_paths(tmp_path):
     storage = make_storage(tmp_path)
     shared = write_state(storage.location_of(3), content_of("shared"), CheckpointedStateScope.SHARED)
     written = write_checkpoint(storage, 3, shared=[shared])
@@ -56,7 +56,7 @@ def test_shared_files_keep_their_absolute_place(tmp_path):
     assert shared.path in {handle.path for handle in handles_of_metadata(metadata)}
 
 
-def test_writing_it_does_not_change_the_handles_of_the_caller(tmp_path):
+def test_writing_metadata_does_not_change_the_callers_handles(tmp_path):
     written = write_checkpoint(make_storage(tmp_path), 3)
     assert {handle.WhichOneof("location") for handle in handles_of_metadata(written.metadata)} == {"path", "data"}
 
@@ -71,7 +71,7 @@ def test_a_newer_format_is_refused_with_both_versions(tmp_path):
 
 
 @pytest.mark.parametrize("position", [0, 3, 9, 15, 40, -33, -1])
-def test_a_flipped_bit_anywhere_is_found(tmp_path, position):
+def test_a_flipped_bit_is_detected(tmp_path, position):
     written = write_checkpoint(make_storage(tmp_path), 3)
     path = Path(written.external_path, "_metadata")
     content = bytearray(path.read_bytes())
@@ -82,7 +82,7 @@ def test_a_flipped_bit_anywhere_is_found(tmp_path, position):
 
 
 @pytest.mark.parametrize("length", [0, 1, 20, 100, -1])
-def test_a_truncated_file_is_found(tmp_path, length):
+def test_a_truncated_file_is_detected(tmp_path, length):
     written = write_checkpoint(make_storage(tmp_path), 3)
     path = Path(written.external_path, "_metadata")
     path.write_bytes(path.read_bytes()[:length])
@@ -90,7 +90,7 @@ def test_a_truncated_file_is_found(tmp_path, length):
         load_metadata(FILES, written.external_path)
 
 
-def test_a_path_where_nothing_is_says_so(tmp_path):
+def test_the_error_names_a_path_that_does_not_exist(tmp_path):
     with pytest.raises(CheckpointNotFoundError, match=r"no-such-place: no such directory"):
         load_metadata(FILES, str(tmp_path / "no-such-place"))
 
@@ -104,7 +104,7 @@ def test_the_directory_of_a_job_names_the_checkpoints_in_it(tmp_path):
         load_metadata(FILES, storage.job_directory)
 
 
-def test_a_checkpoint_that_was_never_completed_says_so(tmp_path):
+def test_the_error_of_an_incomplete_checkpoint_says_so(tmp_path):
     storage = make_storage(tmp_path)
     storage.initialize(storage.location_of(12))
     with pytest.raises(CheckpointNotFoundError, match="never completed"):

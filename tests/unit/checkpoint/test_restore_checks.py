@@ -57,7 +57,7 @@ def refused(*parts: str):
     return pytest.raises(StateRestoreError, match=".*".join(map(re.escape, parts)))
 
 
-def test_a_checkpoint_of_the_same_job_fits():
+def test_a_checkpoint_of_the_same_job_can_be_restored():
     checked = check_restore(metadata_with("a", "b"), [vertex("V", "a", "b")], PATH, python_version="3.11.9")
     assert (checked.unclaimed, checked.warnings) == ([], [])
 
@@ -69,25 +69,25 @@ def test_an_operator_that_is_new_starts_without_state():
     assert set(assignment.task_states["V", 0].operators) == {"a"}
 
 
-def test_state_that_no_operator_claims_is_refused_with_names_and_the_way_out():
+def test_unclaimed_state_is_refused_with_names_and_a_remedy():
     with refused(PATH, "'Operator gone' (id gone, uid 'uid-gone')", "allowNonRestoredState"):
         check_restore(metadata_with("a", "gone"), [vertex("V", "a")], PATH)
 
 
-def test_state_that_no_operator_claims_may_be_left_out():
+def test_unclaimed_state_may_be_skipped():
     checked = check_restore(metadata_with("a", "gone"), [vertex("V", "a")], PATH, allow_non_restored_state=True)
     assert [operator.operator_id for operator in checked.unclaimed] == ["gone"]
     assert any("'Operator gone'" in warning for warning in checked.warnings)
     assert set(assign_state(metadata_with("a", "gone"), checked.vertices).task_states["V", 1].operators) == {"a"}
 
 
-def test_an_operator_that_had_nothing_is_not_missed():
+def test_a_removed_operator_without_state_is_no_error():
     metadata = metadata_with("a")
     metadata.operators.add(operator_id="gone", parallelism=2, max_parallelism=128).subtasks[0].SetInParent()
     assert check_restore(metadata, [vertex("V", "a")], PATH).unclaimed == []
 
 
-def test_a_coordinator_alone_is_state_too():
+def test_the_state_of_a_coordinator_alone_counts_as_state():
     metadata = metadata_with("a")
     metadata.operators.add(operator_id="source", name="Source").coordinator.CopyFrom(a_file())
     with refused("'Source'"):
@@ -102,7 +102,7 @@ def test_coordinators_get_their_own_state():
 
 
 @pytest.mark.parametrize("what", ["operator id", "uid"])
-def test_two_operators_with_the_same(what):
+def test_two_operators_with_one_identity_are_refused(what):
     first, second = OperatorDescription("x", "u", "First"), OperatorDescription("y", "v", "Second")
     second = replace(second, operator_id="x") if what == "operator id" else replace(second, uid="u")
     job = [VertexDescription("V", "V", (first,), 1, 128), VertexDescription("W", "W", (second,), 1, 128)]
@@ -110,7 +110,7 @@ def test_two_operators_with_the_same(what):
         check_restore(metadata_with(), job, PATH)
 
 
-def test_a_derived_max_parallelism_gives_way_to_that_of_the_state():
+def test_the_max_parallelism_of_the_state_replaces_a_derived_one():
     metadata = metadata_with("a", max_parallelism=512)
     checked = check_restore(metadata, [vertex("V", "a", parallelism=300)], PATH)
     assert checked.vertices[0].max_parallelism == 512
@@ -135,14 +135,14 @@ def test_more_subtasks_than_key_groups_are_refused():
         check_restore(metadata_with("a", max_parallelism=16), [vertex("V", "a", parallelism=17)], PATH)
 
 
-def test_metadata_of_a_newer_release_are_refused():
+def test_metadata_of_a_newer_release_is_refused():
     metadata = metadata_with("a")
     metadata.version, metadata.flinkpy_version = FORMAT_VERSION + 1, "9.9"
     with refused(PATH, "9.9"):
         check_restore(metadata, [vertex("V", "a")], PATH)
 
 
-def test_another_minor_version_of_python_is_told():
+def test_another_minor_version_of_python_is_reported():
     (warning,) = check_restore(metadata_with("a"), [vertex("V", "a")], PATH, python_version="3.12.1").warnings
     assert "Python 3.11 and is read by Python 3.12" in warning
 
@@ -162,7 +162,7 @@ def finished(metadata: pb.CheckpointMetadata, *operator_ids: str) -> pb.Checkpoi
     return metadata
 
 
-def test_what_had_finished_stays_finished_at_any_parallelism():
+def test_a_finished_operator_stays_finished_at_any_parallelism():
     metadata = finished(metadata_with("s", "v"), "s")
     job = [replace(v, parallelism=5) for v in finished_job()]
     checked = check_restore(metadata, job, PATH)
@@ -171,7 +171,7 @@ def test_what_had_finished_stays_finished_at_any_parallelism():
     assert [states["V", subtask].is_finished for subtask in range(5)] == [False] * 5
 
 
-def test_what_had_finished_and_still_has_something_to_do_runs_again():
+def test_a_finished_operator_with_pending_work_runs_again():
     metadata = metadata_with("s")
     metadata.operators[0].is_fully_finished = True
     committables = metadata.operators[0].subtasks[1].operator.add(file=a_file())
@@ -201,18 +201,18 @@ def partly_finished(mode: int) -> pb.CheckpointMetadata:
     return metadata
 
 
-def test_subtasks_that_had_finished_stay_finished_where_they_are_still_the_same():
+def test_finished_subtasks_stay_finished_at_the_same_parallelism():
     states = assign_state(partly_finished(pb.SPLIT_DISTRIBUTE), [vertex("V", "a", parallelism=3)]).task_states
     assert [states["V", subtask].is_finished for subtask in range(3)] == [False, True, False]
 
 
-def test_with_another_parallelism_no_subtask_is_one_that_had_finished():
+def test_no_subtask_stays_finished_with_another_parallelism():
     states = assign_state(partly_finished(pb.SPLIT_DISTRIBUTE), [vertex("V", "a", parallelism=2)]).task_states
     assert [states["V", subtask].is_finished for subtask in range(2)] == [False, False]
 
 
 @pytest.mark.parametrize("parallelism", [2, 3])
-def test_union_state_of_which_a_part_is_gone_is_refused(parallelism):
+def test_incomplete_union_state_is_refused(parallelism):
     with refused("'Operator a'", "union list state", "(1)"):
         assign_state(partly_finished(pb.UNION), [vertex("V", "a", parallelism=parallelism)])
 
@@ -232,13 +232,13 @@ def test_in_flight_data_of_an_edge_that_cannot_be_rescaled_is_refused(kind):
         assign_state(metadata, job)
 
 
-def test_in_flight_data_of_an_output_that_is_gone_is_refused():
+def test_in_flight_data_of_a_removed_output_is_refused():
     metadata, job = in_flight("HASH", 2)
     with refused("in-flight data of 'S', output 0"):
         assign_state(metadata, [job[0], replace(job[1], inputs=())])
 
 
-def test_in_flight_data_can_be_left_out():
+def test_in_flight_data_can_be_skipped():
     metadata, job = in_flight("CUSTOM", 3)
     states = assign_state(metadata, job, ignore_in_flight_data=True).task_states
     assert not any(o.channels for snapshot in states.values() for o in snapshot.operators.values())

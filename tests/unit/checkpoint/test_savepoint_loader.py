@@ -43,11 +43,11 @@ def storage(tmp_path):
     return make_storage(tmp_path)
 
 
-def test_a_job_starts_from_nothing_unless_it_is_told_otherwise():
+def test_a_job_starts_without_state_by_default():
     assert SavepointRestoreSettings.from_configuration({}) is None
 
 
-def test_the_settings_of_a_restore_are_flinks():
+def test_restore_settings_use_the_options_of_flink():
     settings = SavepointRestoreSettings.from_configuration(
         {
             "execution.state-recovery.path": "/s",
@@ -59,7 +59,7 @@ def test_the_settings_of_a_restore_are_flinks():
 
 
 @pytest.mark.parametrize("mode", list(RecoveryClaimMode))
-def test_only_what_is_claimed_is_owned(storage, mode):
+def test_only_claimed_savepoints_are_owned(storage, mode):
     written = write_checkpoint(storage, 3, savepoint=True)
     loaded = load_savepoint(SavepointRestoreSettings(written.external_path, mode), FILES)
     assert loaded.is_owned == (mode is RecoveryClaimMode.CLAIM)
@@ -67,7 +67,7 @@ def test_only_what_is_claimed_is_owned(storage, mode):
     assert read_all(loaded.metadata)["large"] == content_of("large-3")
 
 
-def test_a_savepoint_with_a_file_missing_is_refused_with_the_name_of_both(storage):
+def test_the_error_of_a_missing_file_names_the_file_and_the_savepoint(storage):
     written = write_checkpoint(storage, 3, savepoint=True)
     path = Path(written.metadata.operators[0].subtasks[0].keyed[0].key_groups.file.path)
     path.unlink()
@@ -75,7 +75,7 @@ def test_a_savepoint_with_a_file_missing_is_refused_with_the_name_of_both(storag
         load_savepoint(SavepointRestoreSettings(written.external_path), FILES)
 
 
-def test_disposing_deletes_what_belongs_to_the_savepoint_and_nothing_beside_it(storage, tmp_path):
+def test_disposing_deletes_only_the_files_of_the_savepoint(storage, tmp_path):
     first, second = (write_checkpoint(storage, n, savepoint=True) for n in (1, 2))
     Path(first.external_path, "my notes").write_text("keep")
     Path(second.external_path, "f00.12345678.unfinished").write_text("of a task that was killed")
@@ -85,7 +85,7 @@ def test_disposing_deletes_what_belongs_to_the_savepoint_and_nothing_beside_it(s
     assert not Path(second.external_path).exists()
 
 
-def test_a_directory_that_is_no_savepoint_is_not_touched(storage, tmp_path):
+def test_a_directory_without_a_savepoint_is_not_changed(storage, tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis").write_text("keep")
     with pytest.raises(CheckpointNotFoundError):
@@ -96,7 +96,7 @@ def test_a_directory_that_is_no_savepoint_is_not_touched(storage, tmp_path):
     assert files_below(tmp_path / "home") == ["_metadata", "thesis"]
 
 
-def test_a_retained_checkpoint_is_disposed_of_with_the_shared_files_that_only_it_needs(storage):
+def test_disposing_a_retained_checkpoint_deletes_shared_files_that_only_it_needs(storage):
     a, b = (write_state(storage.location_of(1), content_of(n), CheckpointedStateScope.SHARED) for n in "ab")
     first, second = write_checkpoint(storage, 1, shared=[a, b]), write_checkpoint(storage, 2, shared=[b])
     dispose_savepoint(first.external_path, FILES)
@@ -106,7 +106,7 @@ def test_a_retained_checkpoint_is_disposed_of_with_the_shared_files_that_only_it
     assert files_below(storage.job_directory) == []
 
 
-def test_shared_files_stay_where_it_cannot_be_told_who_needs_them(storage):
+def test_shared_files_with_unknown_owners_are_kept(storage):
     a = write_state(storage.location_of(1), content_of("a"), CheckpointedStateScope.SHARED)
     first, second = write_checkpoint(storage, 1, shared=[a]), write_checkpoint(storage, 2, shared=[a])
     Path(second.external_path, "_metadata").write_bytes(b"?")
@@ -154,7 +154,7 @@ def test_disposing_of_a_forged_snapshot_deletes_nothing(tmp_path, victim, as_wha
     assert (forged / "_metadata").exists()
 
 
-def test_a_forged_snapshot_names_no_files_of_another_kind_of_file_system(tmp_path, victim):
+def test_a_forged_snapshot_cannot_name_files_of_another_file_system(tmp_path, victim):
     forged = forge(tmp_path / SNAPSHOT, shared=f"file:{victim}")
     with pytest.raises(CorruptStateError, match="names"):
         dispose_savepoint(str(forged), FILES)
@@ -178,7 +178,7 @@ def test_a_checkpoint_does_not_dispose_of_shared_files_of_other_jobs(tmp_path):
 
 
 @pytest.mark.parametrize("savepoint_name", ["chk-1", "savepoint-1"])
-def test_a_savepoint_has_no_shared_files_beside_it(tmp_path, savepoint_name):
+def test_disposing_a_savepoint_deletes_no_shared_files(tmp_path, savepoint_name):
     beside = tmp_path / "checkpoints" / "shared" / "file"
     beside.parent.mkdir(parents=True)
     beside.write_text("keep")
@@ -198,7 +198,7 @@ def test_shared_files_are_not_deleted_through_a_link(tmp_path, victim):
         delete_files(FILES, [str(job_directory / "shared" / victim.name)])
 
 
-def test_a_claimed_checkpoint_takes_only_shared_files_of_jobs_in_the_same_place_along(storage, tmp_path):
+def test_a_claimed_checkpoint_claims_only_shared_files_under_the_same_directory(storage, tmp_path):
     elsewhere = tmp_path / "elsewhere" / "shared" / "file"
     elsewhere.parent.mkdir(parents=True)
     elsewhere.write_bytes(content_of("x"))

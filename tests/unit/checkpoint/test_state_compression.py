@@ -35,7 +35,7 @@ def write(location, *pieces: bytes) -> pb.StreamStateHandle:
 
 
 @pytest.mark.parametrize("size", [30_000, BLOCK_BYTES, BLOCK_BYTES + 1, 5 * BLOCK_BYTES - 1])
-def test_content_of_any_length_comes_back_and_takes_less_room(location, size):
+def test_content_of_any_length_survives_compression_and_gets_smaller(location, size):
     content = content_of("x", size)
     handle = write(location, content)
     assert (handle.size_bytes, handle.sha256) == (size, hashlib.sha256(content).digest())
@@ -43,14 +43,14 @@ def test_content_of_any_length_comes_back_and_takes_less_room(location, size):
     assert read_state(handle) == content
 
 
-def test_what_cannot_be_compressed_takes_hardly_more_room(location):
+def test_incompressible_content_grows_very_little(location):
     content = random.Random(1).randbytes(3 * BLOCK_BYTES)
     handle = write(location, content)
     assert handle.stored_size_bytes < len(content) + 100
     assert read_state(handle) == content
 
 
-def test_it_can_be_read_from_anywhere(location):
+def test_compressed_state_can_be_read_from_any_position(location):
     pieces = [random.Random(n).randbytes(100_000) + b"a" * 100_000 for n in range(10)]
     handle = write(location, *pieces)
     whole = b"".join(pieces)
@@ -61,11 +61,11 @@ def test_it_can_be_read_from_anywhere(location):
             assert file.tell() == min(position + 300_000, len(whole))
 
 
-def test_small_state_is_inlined_as_it_is(location):
+def test_small_state_is_inlined_uncompressed(location):
     assert write(location, b"tiny").data == b"tiny"
 
 
-def test_files_of_a_backend_are_stored_as_they_are(location, tmp_path):
+def test_files_of_a_backend_are_stored_uncompressed(location, tmp_path):
     source = tmp_path / "1.sst"
     source.write_bytes(content_of("sst", BLOCK_BYTES))
     streams = CheckpointStreamFactory(location.for_tasks, COMPRESSED)
@@ -75,7 +75,7 @@ def test_files_of_a_backend_are_stored_as_they_are(location, tmp_path):
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 0.9, 0.999, 1.0])
-def test_a_flipped_bit_anywhere_is_found(location, fraction):
+def test_a_flipped_bit_is_detected(location, fraction):
     handle = write(location, random.Random(1).randbytes(BLOCK_BYTES) + b"a" * BLOCK_BYTES + content_of("x"))
     content = bytearray(Path(handle.path).read_bytes())
     content[int((len(content) - 1) * fraction)] ^= 8
@@ -95,7 +95,7 @@ def test_the_length_of_the_file_is_checked_without_reading_it(location):
         verify_checkpoint(metadata, files)
 
 
-def test_a_codec_of_a_newer_release_is_named(location):
+def test_the_error_names_a_codec_of_a_newer_release(location):
     handle = write(location, content_of("x"))
     handle.compression = "brand-new"
     with pytest.raises(StateRestoreError, match="brand-new"):

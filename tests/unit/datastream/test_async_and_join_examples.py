@@ -20,13 +20,13 @@ def example(name: str) -> dict[str, Any]:
     return names
 
 
-def test_answers_are_looked_up() -> None:
+def test_the_async_example_looks_up_answers() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     answers = example("look_up")["with_answers"](env.from_sequence(1, 3))
     assert isinstance(answers.transformation.spec, AsyncWaitSpec)
 
 
-def test_orders_are_joined_with_their_payments() -> None:
+def test_the_join_example_joins_orders_with_payments() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     orders = env.from_collection([], Types.ROW_NAMED(["id"], [Types.LONG()]))
     payments = env.from_collection([], Types.ROW_NAMED(["order_id"], [Types.LONG()]))

@@ -52,7 +52,7 @@ def spec_of(stream: DataStream) -> Any:
 
 
 class TestAsync:
-    def test_operator_spec_holds_the_programs_settings(self, stream: DataStream) -> None:
+    def test_operator_spec_contains_the_settings_of_the_program(self, stream: DataStream) -> None:
         strategy = AsyncRetryStrategy.fixed_delay(1, 1, None, None)
         ordered = AsyncDataStream.ordered_wait_with_retry(stream, Same(), SECOND, strategy, 7, Types.LONG())
         spec = spec_of(ordered)
@@ -64,7 +64,7 @@ class TestAsync:
         assert (spec.capacity, spec.retry_strategy, spec.is_ordered) == (100, NO_RETRY_STRATEGY, False)
         assert AsyncRetryStrategy.no_restart() is NO_RETRY_STRATEGY
 
-    def test_the_operator_knows_what_its_records_are_partitioned_by(self, stream: DataStream) -> None:
+    def test_the_operator_knows_the_key_of_its_records(self, stream: DataStream) -> None:
         spec = spec_of(AsyncDataStream.ordered_wait(stream.key_by("f0"), Same(), SECOND))
         assert spec.key_selector.get_key(("a", 1)) == "a"
         assert spec.key_type == Types.STRING()
@@ -100,14 +100,14 @@ class TestAsync:
         with pytest.raises(ValueError, match=r"Retry predicate of the async retry strategy '.*' is None"):
             wait(stream, Same(), SECOND, WithoutPredicate())
 
-    def test_the_timeout_is_a_time(self, stream: DataStream) -> None:
+    def test_the_timeout_must_be_a_time(self, stream: DataStream) -> None:
         with pytest.raises(TypeError, match="timeout must be a Time, not 5"):
             AsyncDataStream.unordered_wait(stream, Same(), 5)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="timeout must be a Time, not 5"):
             AsyncDataStream.unordered_wait_batch(stream, Batched(), 5, 10)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("capacity", [0, -1, 1.5, True])
-    def test_the_capacity_is_a_positive_number(self, stream: DataStream, capacity: Any) -> None:
+    def test_the_capacity_must_be_a_positive_number(self, stream: DataStream, capacity: Any) -> None:
         with pytest.raises(ValueError, match="capacity must be a positive number"):
             AsyncDataStream.unordered_wait(stream, Same(), SECOND, capacity)
 
@@ -118,7 +118,7 @@ class Batched(AsyncBatchFunction):
 
 
 class TestAsyncBatches:
-    def test_operator_spec_holds_the_programs_settings(self, stream: DataStream) -> None:
+    def test_operator_spec_contains_the_settings_of_the_program(self, stream: DataStream) -> None:
         spec = spec_of(AsyncDataStream.ordered_wait_batch(stream, Batched(), SECOND, 32, 640))
         assert (spec.max_batch_size, spec.capacity, spec.is_ordered) == (32, 640, True)
         spec = spec_of(AsyncDataStream.unordered_wait_batch(stream, Batched(), SECOND, 32))
@@ -197,7 +197,7 @@ class TestWindowJoin:
 
 
 class TestPartitions:
-    def test_a_partition_is_of_the_streams_parallelism(self, env: StreamExecutionEnvironment) -> None:
+    def test_partitions_have_the_parallelism_of_the_stream(self, env: StreamExecutionEnvironment) -> None:
         env.set_parallelism(4)
         numbers = env.from_sequence(1, 10).map(lambda number: number).set_parallelism(3)
         assert numbers.get_parallelism() == 3
@@ -220,9 +220,7 @@ class TestStreams:
         partitioning = stream.global_().transformation.partitioning  # type: ignore[attr-defined]
         assert partitioning.kind == GLOBAL
 
-    def test_connected_streams_tell_what_they_are_made_of(
-        self, env: StreamExecutionEnvironment, stream: DataStream
-    ) -> None:
+    def test_connected_streams_expose_their_inputs(self, env: StreamExecutionEnvironment, stream: DataStream) -> None:
         other = env.from_sequence(1, 2)
         connected = stream.connect(other)
         assert (connected.get_first_input(), connected.get_second_input()) == (stream, other)

@@ -48,7 +48,7 @@ def test_the_first_job_writes_and_later_ones_read(env: StreamExecutionEnvironmen
         assert has(planned(env), "Cached Stream", "Print")
 
 
-def test_a_job_beside_the_one_that_writes_computes_for_itself(env: StreamExecutionEnvironment) -> None:
+def test_a_job_that_runs_beside_the_writing_job_computes_the_stream_itself(env: StreamExecutionEnvironment) -> None:
     stream = cached(env)
     stream.print()
     planned(env)
@@ -61,7 +61,7 @@ def test_a_job_beside_the_one_that_writes_computes_for_itself(env: StreamExecuti
     assert has(planned(env), "Cached Stream", "Print")
 
 
-def test_after_a_job_that_failed_the_next_one_writes(env: StreamExecutionEnvironment) -> None:
+def test_the_next_job_writes_the_cache_after_a_failed_one(env: StreamExecutionEnvironment) -> None:
     stream = cached(env)
     for _ in range(2):
         stream.print()
@@ -69,7 +69,7 @@ def test_after_a_job_that_failed_the_next_one_writes(env: StreamExecutionEnviron
         env.cluster_datasets.submitted(lambda: False)
 
 
-def test_looking_at_the_plan_changes_nothing(env: StreamExecutionEnvironment) -> None:
+def test_requesting_the_plan_changes_nothing(env: StreamExecutionEnvironment) -> None:
     stream = cached(env)
     stream.print()
     for _ in range(2):
@@ -146,7 +146,7 @@ def test_an_unbounded_stream_cannot_be_cached(env: StreamExecutionEnvironment) -
         ("slot_sharing_group", ("x",), "Setting slot sharing group for CachedDataStream is not supported."),
     ],
 )
-def test_settings_are_refused(
+def test_settings_of_a_cached_stream_are_refused(
     env: StreamExecutionEnvironment, method: str, arguments: tuple[object, ...], message: str
 ) -> None:
     with pytest.raises(Exception, match=message.replace(".", r"\.")):

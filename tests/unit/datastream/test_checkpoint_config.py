@@ -30,7 +30,7 @@ def config(configuration: Configuration) -> CheckpointConfig:
     return CheckpointConfig(configuration)
 
 
-def test_defaults_are_those_of_flink(config: CheckpointConfig) -> None:
+def test_defaults_match_flink(config: CheckpointConfig) -> None:
     assert not config.is_checkpointing_enabled()
     assert config.get_checkpoint_interval() == -1
     assert config.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
@@ -67,7 +67,7 @@ def test_setter_writes_an_option_that_the_getter_reads(config: CheckpointConfig,
     validate(configuration)
 
 
-def test_environment_and_its_checkpoint_config_are_one() -> None:
+def test_environment_and_its_checkpoint_config_share_options() -> None:
     env = StreamExecutionEnvironment(Configuration())
 
     env.get_checkpoint_config().set_checkpoint_interval(70)
@@ -79,7 +79,7 @@ def test_environment_and_its_checkpoint_config_are_one() -> None:
     assert env.get_checkpoint_interval() == -1
 
 
-def test_failing_on_errors_is_a_number_of_tolerable_failures(config: CheckpointConfig) -> None:
+def test_fail_on_errors_sets_the_number_of_tolerable_failures(config: CheckpointConfig) -> None:
     config.set_fail_on_checkpointing_errors(False)
     assert not config.is_fail_on_checkpointing_errors()
     assert config.get_tolerable_checkpoint_failure_number() == 2**31 - 1
@@ -175,7 +175,7 @@ def test_interval_of_zero_means_no_checkpoints() -> None:
     assert not CheckpointConfig(configuration).is_checkpointing_enabled()
 
 
-def test_storages_say_what_they_are_and_which_options_mean_them() -> None:
+def test_storages_have_names_and_corresponding_options() -> None:
     memory = JobManagerCheckpointStorage()
     files = FileSystemCheckpointStorage("file:///var/checkpoints/")
     small = FileSystemCheckpointStorage("file:///c", file_state_size_threshold=100, write_buffer_size=8192)
@@ -194,7 +194,7 @@ def test_storages_say_what_they_are_and_which_options_mean_them() -> None:
         JobManagerCheckpointStorage(max_state_size=100).to_configuration()
 
 
-def test_backends_say_what_they_are_and_which_options_mean_them() -> None:
+def test_backends_have_names_and_corresponding_options() -> None:
     backend = EmbeddedRocksDBStateBackend(True)
     assert backend.is_incremental_checkpoints_enabled()
     assert not EmbeddedRocksDBStateBackend().is_incremental_checkpoints_enabled()

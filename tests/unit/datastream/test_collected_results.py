@@ -87,7 +87,7 @@ def test_records_end_when_the_job_has_finished() -> None:
     assert not client.is_canceled
 
 
-def test_failed_job_raises_its_own_error_instead_of_the_requests() -> None:
+def test_failed_job_raises_its_own_error_instead_of_the_request_error() -> None:
     client = TestingJobClient(answer(1))
     results = CollectedResults(client, "op")
     assert next(results) == 1
@@ -109,7 +109,7 @@ def test_job_that_fails_at_its_very_end_raises_after_the_last_record() -> None:
         next(results)
 
 
-def test_canceled_job_raises_what_the_request_said() -> None:
+def test_canceled_job_raises_the_error_of_the_request() -> None:
     client = TestingJobClient()
     client.end.set_result(job_pb2.JobResult(job_id="a" * 32, name="j", status=common_pb2.CANCELED))
 

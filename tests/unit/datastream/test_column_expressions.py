@@ -151,7 +151,7 @@ def plan_of(env: StreamExecutionEnvironment) -> dict[str, str]:
     return {node["type"]: node["contents"] for node in json.loads(env.get_execution_plan())["nodes"]}
 
 
-def test_the_plan_says_what_was_optimised(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_the_plan_shows_the_optimizations(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"k": ["a"], "i": [1], "m": [Decimal("1.50")], "unused": ["x"]}), path)
     lines = env.from_source(FileSource.for_parquet(str(path)), WatermarkStrategy.no_watermarks(), "lines")
@@ -168,7 +168,7 @@ def test_the_plan_says_what_was_optimised(env: StreamExecutionEnvironment, tmp_p
     assert plan_of(env) == {name: name for name in ("Source: lines", "Filter", "Keyed Aggregation")}
 
 
-def test_what_functions_read_keeps_its_columns(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_inputs_of_functions_keep_all_their_columns(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"k": ["a"], "i": [1]}), path)
     lines = env.from_source(FileSource.for_parquet(str(path)), WatermarkStrategy.no_watermarks(), "lines")
@@ -178,14 +178,14 @@ def test_what_functions_read_keeps_its_columns(env: StreamExecutionEnvironment, 
     assert plan_of(env)["Source: lines"] == "Source: lines"
 
 
-def test_what_runs_alone_keeps_its_order_in_what_follows(env: StreamExecutionEnvironment) -> None:
+def test_a_sorted_stream_keeps_its_order_through_operators_of_parallelism_one(env: StreamExecutionEnvironment) -> None:
     env.set_parallelism(4)
     ordered = env.from_collection([], ROW).sort_columns(col("m").desc).select("k").filter_batches(col("k") == "a")
 
     assert ordered.get_parallelism() == 1
 
 
-def test_specs_of_expressions_go_into_the_job(env: StreamExecutionEnvironment) -> None:
+def test_specs_in_the_job_contain_the_expressions(env: StreamExecutionEnvironment) -> None:
     env.from_collection([], ROW).select((col("m") + 1).alias("x")).print()
     job = env.generate_job_graph()
 
@@ -194,7 +194,7 @@ def test_specs_of_expressions_go_into_the_job(env: StreamExecutionEnvironment) -
     assert select.expressions[0].is_same((col("m") + 1).alias("x"))
 
 
-def test_records_that_make_watermarks_are_all_read_in_streaming_mode(tmp_path: Path) -> None:
+def test_all_records_that_produce_watermarks_are_read_in_streaming_mode(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"at": [1, 2], "i": [1, 2], "unused": ["x", "y"]}), path)
     by_time = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
@@ -210,7 +210,7 @@ def test_records_that_make_watermarks_are_all_read_in_streaming_mode(tmp_path: P
         assert plan_of(env)["Source: lines"] == contents
 
 
-def test_what_is_put_in_has_an_id_where_none_are_made_up(env: StreamExecutionEnvironment) -> None:
+def test_operators_that_flinkpy_inserts_have_ids_without_generated_uids(env: StreamExecutionEnvironment) -> None:
     env.get_configuration().set_string("pipeline.auto-generate-uids", "false")
     env.get_config().disable_auto_generated_uids()
     source = env.from_collection([], ROW).uid("source")
@@ -222,7 +222,7 @@ def test_what_is_put_in_has_an_id_where_none_are_made_up(env: StreamExecutionEnv
 
 
 @pytest.mark.parametrize("mode", ["BATCH", "STREAMING"])
-def test_columns_are_not_read_for_a_join_that_nobody_needs_behind_it(tmp_path: Path, mode: str) -> None:
+def test_columns_that_nothing_needs_after_a_join_are_not_read(tmp_path: Path, mode: str) -> None:
     for name, renamed in (("left", "a"), ("right", "b")):
         table = pa.table({"k": [1], renamed: [2], f"unused_{renamed}": ["x"]})
         pq.write_table(table, tmp_path / f"{name}.parquet")

@@ -131,9 +131,7 @@ def test_keying_again_starts_from_the_streams_before_key_by(numbers: DataStream,
     assert again.process(KeyedCoProcess()).transformation.inputs[0].inputs == (numbers.transformation,)
 
 
-def test_co_process_function_may_be_used_with_keys_but_a_keyed_one_not_without(
-    numbers: DataStream, pairs: DataStream
-) -> None:
+def test_co_process_function_accepts_keys_and_a_keyed_one_requires_them(numbers: DataStream, pairs: DataStream) -> None:
     keyed = numbers.key_by(lambda n: n)
     assert isinstance(
         spec_of(keyed.connect(pairs.key_by(lambda p: p[0])).process(CoProcess())), specs.KeyedCoProcessSpec
@@ -188,7 +186,7 @@ def test_broadcast_with_descriptors_is_a_broadcast_stream(numbers: DataStream, p
     assert result.get_name() == "Co-Process-Broadcast"
 
 
-def test_keyed_stream_connected_with_a_broadcast_stream(numbers: DataStream, pairs: DataStream) -> None:
+def test_keyed_stream_can_be_connected_with_a_broadcast_stream(numbers: DataStream, pairs: DataStream) -> None:
     connected = numbers.key_by(lambda n: n, Types.LONG()).connect(pairs.broadcast(RULES))
 
     result = connected.process(KeyedBroadcast())

@@ -79,7 +79,7 @@ def test_wrong_kind_of_argument_is_a_type_error(numbers: DataStream, method: str
         getattr(numbers, method)(3.5)
 
 
-def test_class_instead_of_its_object_is_noticed(numbers: DataStream) -> None:
+def test_class_instead_of_an_instance_is_refused(numbers: DataStream) -> None:
     with pytest.raises(TypeError, match="parentheses missing"):
         numbers.map(Double)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="MapFunction"):
@@ -133,7 +133,7 @@ def test_settings_need_an_operator(numbers: DataStream) -> None:
         numbers.union(numbers).name("x")
 
 
-def test_non_parallel_operator_stays_so(env: StreamExecutionEnvironment, numbers: DataStream) -> None:
+def test_non_parallel_operator_keeps_parallelism_one(env: StreamExecutionEnvironment, numbers: DataStream) -> None:
     with pytest.raises(ValueError, match="non parallel operator must be 1"):
         env.from_collection([1]).set_parallelism(2)
     with pytest.raises(ValueError, match="non parallel operator must be 1"):
@@ -232,7 +232,7 @@ def test_unavailable_operation_raises(env: StreamExecutionEnvironment) -> None:
             call()
 
 
-def test_watermark_strategy_that_does_nothing_is_left_out(env: StreamExecutionEnvironment) -> None:
+def test_watermark_strategy_without_effect_adds_no_operator(env: StreamExecutionEnvironment) -> None:
     source = NumberSequenceSource(1, 2)
     plain = env.from_source(source, WatermarkStrategy.no_watermarks(), "a")
     bounded = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(1))

@@ -47,7 +47,7 @@ def test_parallelism_defaults_to_the_cores_on_an_embedded_cluster_only(env: Stre
     assert env.get_parallelism() == 6
 
 
-def test_parallelism_counts_from_when_the_operator_was_made(env: StreamExecutionEnvironment) -> None:
+def test_parallelism_applies_to_operators_created_afterwards(env: StreamExecutionEnvironment) -> None:
     env.set_parallelism(2)
     stream = env.from_sequence(1, 2)
     env.set_parallelism(3)
@@ -65,7 +65,7 @@ def test_buffer_timeout_is_written_to_the_configuration(env: StreamExecutionEnvi
         env.set_buffer_timeout(-2)
 
 
-def test_job_carries_configuration_and_origin(env: StreamExecutionEnvironment) -> None:
+def test_job_contains_configuration_and_origin(env: StreamExecutionEnvironment) -> None:
     env.get_config().set_global_job_parameters({"threads": "4"})
     env.from_sequence(1, 2).print()
     job_graph = env.generate_job_graph("my job")
@@ -77,7 +77,7 @@ def test_job_carries_configuration_and_origin(env: StreamExecutionEnvironment) -
     assert len(job_graph.job_id) == 32
 
 
-def test_job_id_may_be_given(env: StreamExecutionEnvironment) -> None:
+def test_job_id_can_be_configured(env: StreamExecutionEnvironment) -> None:
     env.configure(Configuration().set_string("$internal.pipeline.job-id", "AB" * 16))
     env.from_sequence(1, 2).print()
     assert env.generate_job_graph().job_id == "ab" * 16
@@ -96,7 +96,7 @@ def test_job_id_may_be_given(env: StreamExecutionEnvironment) -> None:
         lambda env: env.enable_changelog_state_backend(True),
     ],
 )
-def test_changelog_backend_is_refused_rather_than_ignored(
+def test_changelog_backend_is_refused(
     env: StreamExecutionEnvironment, ask: Callable[[StreamExecutionEnvironment], None]
 ) -> None:
     ask(env)
@@ -107,7 +107,7 @@ def test_changelog_backend_is_refused_rather_than_ignored(
         env.generate_job_graph()
 
 
-def test_changelog_backend_may_be_switched_off(env: StreamExecutionEnvironment) -> None:
+def test_changelog_backend_may_be_disabled(env: StreamExecutionEnvironment) -> None:
     env.enable_changelog_state_backend(True).enable_changelog_state_backend(False)
     env.from_sequence(1, 2).print()
 
@@ -126,7 +126,7 @@ def test_checkpointing_options_travel_with_the_job(env: StreamExecutionEnvironme
     assert env.get_checkpointing_consistency_mode() is CheckpointingMode.AT_LEAST_ONCE
 
 
-def test_interval_alone_leaves_the_configured_mode(env: StreamExecutionEnvironment) -> None:
+def test_interval_alone_keeps_the_configured_mode(env: StreamExecutionEnvironment) -> None:
     env.get_checkpoint_config().set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
 
     env.enable_checkpointing(500)
@@ -164,11 +164,11 @@ def test_jars_are_accepted_with_a_warning(env: StreamExecutionEnvironment) -> No
     assert env._configuration.get_string("pipeline.jars", "") == "['file:///x.jar', 'file:///y.jar', 'file:///z.jar']"
 
 
-def test_own_interpreter_is_accepted(env: StreamExecutionEnvironment) -> None:
+def test_path_of_the_current_interpreter_is_accepted(env: StreamExecutionEnvironment) -> None:
     env.set_python_executable(sys.executable)
 
 
-def test_files_travel_by_content(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_files_are_shipped_by_content(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     module = tmp_path / "helper.py"
     module.write_text("X = 1\n")
     package = tmp_path / "pkg"
@@ -201,7 +201,7 @@ def test_files_travel_by_content(env: StreamExecutionEnvironment, tmp_path: Path
     assert zipfile.ZipFile(BytesIO(zipped)).namelist() == ["pkg/__init__.py"]
 
 
-def test_files_may_be_named_in_the_configuration(tmp_path: Path) -> None:
+def test_files_can_be_set_in_the_configuration(tmp_path: Path) -> None:
     module = tmp_path / "helper.py"
     module.write_text("X = 1\n")
     archive = tmp_path / "data.zip"
@@ -217,7 +217,7 @@ def test_files_may_be_named_in_the_configuration(tmp_path: Path) -> None:
     assert artifacts[1].attributes["target_dir"] == "there"
 
 
-def test_untyped_streams_are_refused_where_generic_types_are(env: StreamExecutionEnvironment) -> None:
+def test_untyped_streams_are_refused_if_generic_types_are_disabled(env: StreamExecutionEnvironment) -> None:
     env.get_config().disable_generic_types()
     env.from_sequence(1, 2).map(str, Types.STRING()).print()
     assert env.generate_job_graph().vertices
@@ -227,7 +227,7 @@ def test_untyped_streams_are_refused_where_generic_types_are(env: StreamExecutio
         env.generate_job_graph()
 
 
-def test_file_that_does_not_exist_is_named(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_error_names_a_file_that_does_not_exist(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     with pytest.raises(InputNotFoundError, match=r"missing\.py"):
         env.add_python_file(str(tmp_path / "missing.py"))
     with pytest.raises(UserError, match="add_python_archive"):

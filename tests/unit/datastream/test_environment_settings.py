@@ -26,7 +26,7 @@ def default_local_parallelism() -> Iterator[None]:
     StreamExecutionEnvironment._default_local_parallelism = before
 
 
-def test_numbers(env: StreamExecutionEnvironment) -> None:
+def test_numeric_settings_are_checked_and_kept(env: StreamExecutionEnvironment) -> None:
     assert env.get_max_parallelism() == -1
     assert env.set_max_parallelism(12).get_max_parallelism() == 12
     assert env.set_parallelism(10).get_parallelism() == 10
@@ -47,7 +47,7 @@ def test_default_local_parallelism_is_for_all_environments(
     assert StreamExecutionEnvironment(Configuration()).get_parallelism() == 3
 
 
-def test_chaining(env: StreamExecutionEnvironment) -> None:
+def test_chaining_can_be_disabled(env: StreamExecutionEnvironment) -> None:
     assert env.is_chaining_enabled()
     assert env.is_chaining_of_operators_with_different_max_parallelism_enabled()
     assert not env.disable_operator_chaining().is_chaining_enabled()
@@ -58,7 +58,7 @@ def test_chaining(env: StreamExecutionEnvironment) -> None:
     assert not env.is_chaining_of_operators_with_different_max_parallelism_enabled()
 
 
-def test_checkpoints(env: StreamExecutionEnvironment) -> None:
+def test_checkpointing_can_be_enabled_with_interval_and_mode(env: StreamExecutionEnvironment) -> None:
     assert env.get_checkpoint_interval() == -1
     assert env.enable_checkpointing(30_000).get_checkpoint_interval() == 30_000
     env.enable_checkpointing(30_000, CheckpointingMode.AT_LEAST_ONCE)
@@ -71,7 +71,7 @@ def test_checkpoints(env: StreamExecutionEnvironment) -> None:
     assert env.set_default_savepoint_directory("s3://a/b").get_default_savepoint_directory() == "s3://a/b"
 
 
-def test_runtime_mode_and_slot_sharing_groups(env: StreamExecutionEnvironment) -> None:
+def test_runtime_mode_and_slot_sharing_groups_can_be_set(env: StreamExecutionEnvironment) -> None:
     for mode in RuntimeExecutionMode:
         env.set_runtime_mode(mode)
         assert env.get_configuration().get_string("execution.runtime-mode", "") == mode.name
@@ -83,7 +83,7 @@ def test_runtime_mode_and_slot_sharing_groups(env: StreamExecutionEnvironment) -
     assert {vertex.slot_sharing_group for vertex in env.generate_job_graph().vertices} == {"mine"}
 
 
-def test_configuration_is_taken_over(env: StreamExecutionEnvironment) -> None:
+def test_settings_of_a_configuration_are_applied(env: StreamExecutionEnvironment) -> None:
     env.configure(
         Configuration.from_dict(
             {
@@ -139,7 +139,7 @@ def test_configuration_is_taken_over(env: StreamExecutionEnvironment) -> None:
         ([{"any": object}, None, 1], None),
     ],
 )
-def test_collections_are_taken_of_every_type(
+def test_collections_of_every_type_are_accepted(
     env: StreamExecutionEnvironment, elements: list[Any], type_info: Any
 ) -> None:
     stream = env.from_collection(elements, type_info)

@@ -63,7 +63,7 @@ def test_type_depends_on_the_limit_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [DataStream, KeyedStream])
-def test_type_checkers_know_which_one_it_is(kind: type[DataStream]) -> None:
+def test_type_checkers_infer_the_return_type(kind: type[DataStream]) -> None:
     returned = [
         (overload.__annotations__["limit"], overload.__annotations__["return"])
         for overload in get_overloads(kind.execute_and_collect)

@@ -27,7 +27,7 @@ def graph_of(options: dict[str, str], configured: dict[str, str] | None = None) 
     env.generate_job_graph()
 
 
-def test_options_that_nothing_acts_on_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_options_without_effect_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     options = {"taskmanager.network.memory.buffer-debloat.enabled": "true", "parallelism.default": "1"}
     with caplog.at_level(logging.WARNING):
         graph_of(options, {"execution.checkpointing.file-merging.enabled": "true"})
@@ -46,7 +46,7 @@ def cached(text: str) -> dict[str, tuple[str, dict[str, str]]]:
     return {one.name: (one.attributes["local_path"], dict(one.attributes)) for one in found}
 
 
-def test_files_are_cached_by_an_option(tmp_path: Path) -> None:
+def test_files_can_be_cached_by_an_option(tmp_path: Path) -> None:
     plain, script = tmp_path / "plain.txt", tmp_path / "run.sh"
     plain.write_text("7")
     script.write_text("echo 7")
@@ -56,7 +56,7 @@ def test_files_are_cached_by_an_option(tmp_path: Path) -> None:
     assert [name for name, (_, attributes) in found.items() if "executable" in attributes] == ["run"]
 
 
-def test_a_file_that_the_program_registers_counts_and_not_the_one_of_the_option(tmp_path: Path) -> None:
+def test_a_file_registered_by_the_program_overrides_the_option(tmp_path: Path) -> None:
     mine, other = tmp_path / "mine", tmp_path / "other"
     mine.write_text("1")
     other.write_text("2")
@@ -70,6 +70,6 @@ def test_a_file_that_the_program_registers_counts_and_not_the_one_of_the_option(
 @pytest.mark.parametrize(
     "text", ["name:x", "path:/tmp", "name:x,path:/tmp,mode:5", "name:x,path:/tmp,executable:maybe"]
 )
-def test_an_entry_that_says_something_else_is_named(text: str) -> None:
+def test_the_error_names_an_invalid_entry(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"pipeline\.cached-files: '.*' must be name:NAME,path:PATH"):
         cached(text)

@@ -92,7 +92,9 @@ class Context(InternalWindowFunction.InternalWindowContext):
         (InternalIterableProcessAllWindowFunction, AllProcess, False),
     ],
 )
-def test_function_is_called_in_its_own_way(internal: Any, function: Any, has_one_value: bool) -> None:
+def test_internal_functions_call_the_user_function_by_its_interface(
+    internal: Any, function: Any, has_one_value: bool
+) -> None:
     wrapped = function()
     called = internal(wrapped)
     called.open("context")

@@ -112,7 +112,7 @@ def test_rolling_aggregates_take_a_position_or_a_name(keyed: KeyedStream, method
         aggregate(7)
 
 
-def test_plain_values_have_one_field_which_is_the_value(env: StreamExecutionEnvironment) -> None:
+def test_plain_values_have_themselves_as_their_only_field(env: StreamExecutionEnvironment) -> None:
     keyed = env.from_sequence(1, 2).key_by(lambda x: x)
 
     assert spec_of(keyed.sum()).position == 0  # type: ignore[attr-defined]
@@ -128,7 +128,7 @@ def test_name_of_a_tuples_field_is_its_position(env: StreamExecutionEnvironment)
     assert spec_of(stream.key_by("f0").sum("f1")).key_selector == FieldKeySelector((0,))
 
 
-def test_key_by_columns_knows_the_keys_type(named: DataStream) -> None:
+def test_key_by_columns_infers_the_key_type(named: DataStream) -> None:
     one, two = named.key_by("k").reduce(max), named.key_by(("k", 1)).reduce(max)
 
     assert spec_of(one).key_selector == FieldKeySelector(("k",))
@@ -141,18 +141,18 @@ def test_key_by_columns_knows_the_keys_type(named: DataStream) -> None:
         named.get_execution_environment().from_sequence(1, 2).key_by(0)
 
 
-def test_key_of_untyped_records_may_be_a_field_too(env: StreamExecutionEnvironment) -> None:
+def test_key_of_untyped_records_may_be_a_field(env: StreamExecutionEnvironment) -> None:
     assert spec_of(env.from_collection([{"k": 1}]).key_by("k").reduce(max)).key_type is None
 
 
-def test_plain_operations_go_through_the_partitioned_stream(keyed: KeyedStream) -> None:
+def test_plain_operations_read_the_partitioned_stream(keyed: KeyedStream) -> None:
     assert not isinstance(keyed.union(keyed), KeyedStream)
     assert keyed.key_by("v").get_type() == NAMED
     assert keyed.print().transformation.inputs == (keyed.transformation,)
     assert keyed.partition_custom(lambda key, n: 0, lambda row: row).get_type() == NAMED
 
 
-def test_aggregate_has_key_columns_and_one_column_each(named: DataStream) -> None:
+def test_aggregate_has_the_key_columns_and_one_column_per_aggregate(named: DataStream) -> None:
     stream = named.key_by("k").aggregate(
         count(), sum_("v"), sum_("d"), min_("k", "first"), max_("d"), emit="FINAL", average=mean("v")
     )
@@ -172,13 +172,13 @@ def test_aggregate_has_key_columns_and_one_column_each(named: DataStream) -> Non
     assert spec_of(stream).emit == "FINAL"  # type: ignore[attr-defined]
 
 
-def test_aggregate_of_a_tuple_calls_its_columns_by_position(env: StreamExecutionEnvironment) -> None:
+def test_aggregate_of_a_tuple_names_its_columns_by_position(env: StreamExecutionEnvironment) -> None:
     stream = env.from_collection([("a", 1)], PAIR).key_by(0).aggregate(sum_("f1"))
 
     assert stream.get_type() == Types.ROW_NAMED(["f0", "sum_f1"], [Types.STRING(), Types.LONG()])
 
 
-def test_aggregate_that_cannot_be_is_refused(named: DataStream) -> None:
+def test_invalid_aggregates_are_refused(named: DataStream) -> None:
     keyed = named.key_by("k")
 
     with pytest.raises(UserError, match="no column 'z'"):
@@ -200,7 +200,7 @@ def test_aggregate_that_cannot_be_is_refused(named: DataStream) -> None:
 
 
 @pytest.mark.parametrize("name", ["reduce", "sum", "min", "max", "min_by", "window", "count_window"])
-def test_a_stream_without_keys_says_how_to_get_what_only_a_keyed_one_has(name: str) -> None:
+def test_the_error_of_a_keyed_operation_on_an_unkeyed_stream_suggests_key_by(name: str) -> None:
     stream = StreamExecutionEnvironment.get_execution_environment().from_collection([1])
     with pytest.raises(AttributeError, match=rf"stream\.key_by\(lambda value: \.\.\.\)\.{name}\("):
         getattr(stream, name)
@@ -241,7 +241,7 @@ def test_a_declared_key_type_must_be_that_of_the_fields(named: DataStream) -> No
         named.key_by("v", Types.DOUBLE())
 
 
-def test_fields_of_objects_are_keyed_by_the_objects_and_not_by_their_pickles(env: StreamExecutionEnvironment) -> None:
+def test_object_keys_are_compared_as_objects_and_not_as_pickles(env: StreamExecutionEnvironment) -> None:
     stream = env.from_collection([((1, 2), 1)], Types.TUPLE([Types.PICKLED_BYTE_ARRAY(), Types.INT()]))
 
     assert stream.key_by(1).key_selector == FieldKeySelector((1,))
@@ -251,7 +251,7 @@ def test_fields_of_objects_are_keyed_by_the_objects_and_not_by_their_pickles(env
         assert selector.get_key(("x", 5)) == key
 
 
-def test_a_key_type_that_one_of_two_streams_declares_is_that_of_both(named: DataStream) -> None:
+def test_a_key_type_declared_by_one_of_two_streams_applies_to_both(named: DataStream) -> None:
     declared = named.key_by(lambda row: row[1], Types.DOUBLE())
     plain = named.key_by(lambda row: row[1])
 

@@ -52,7 +52,7 @@ def test_listener_is_told_of_a_job_that_cannot_be_submitted(tmp_path: Path, monk
         env.register_job_listener(print)  # type: ignore[arg-type]
 
 
-def test_environments_are_made_for_a_place() -> None:
+def test_environments_can_be_created_for_local_and_remote_execution() -> None:
     local = StreamExecutionEnvironment.create_local_environment(3, Configuration().set_string("pipeline.name", "mine"))
     remote = StreamExecutionEnvironment.create_remote_environment("far", 7000)
 
@@ -63,7 +63,7 @@ def test_environments_are_made_for_a_place() -> None:
     assert remote.get_configuration().get_integer("jobmanager.rpc.port", 0) == 7000
 
 
-def test_program_so_far_is_a_graph(env: StreamExecutionEnvironment) -> None:
+def test_graph_contains_the_program_so_far(env: StreamExecutionEnvironment) -> None:
     env.from_sequence(1, 2).map(str).print()
 
     assert [one.name for one in env.get_transformations()] == ["Map", "Sink: Print to Std. Out"]
@@ -90,7 +90,7 @@ def test_type_may_be_declared_after_the_function(env: StreamExecutionEnvironment
     assert types == [Types.STRING(), Types.ROW([Types.STRING()])]
 
 
-def test_type_that_the_operation_decides_cannot_be_declared(env: StreamExecutionEnvironment) -> None:
+def test_type_determined_by_the_operation_cannot_be_declared(env: StreamExecutionEnvironment) -> None:
     stream = env.from_sequence(1, 2)
     for operation in (
         stream.filter(bool),

@@ -53,14 +53,14 @@ def test_a_source_function_runs_in_one_subtask_unless_it_is_parallel(env):
     assert not stream.transformation.is_bounded
 
 
-def test_a_connector_may_give_a_source_of_its_own_for_a_function(env):
+def test_a_connector_may_replace_a_function_by_its_own_source(env):
     stream = env.add_source(Native())
 
     assert (parallelism_of(stream), stream.get_type()) == (3, Types.LONG())
     assert stream.transformation.spec.source.boundedness is Boundedness.BOUNDED
 
 
-def test_functions_of_java_and_other_things_are_refused(env):
+def test_java_functions_and_other_objects_are_refused(env):
     stream = env.from_collection([1])
     with pytest.raises(UnsupportedOperationError, match="no JVM and cannot run Java functions; give add_source a sub"):
         env.add_source("org.example.MySource")
@@ -76,7 +76,7 @@ def test_functions_of_java_and_other_things_are_refused(env):
         env.create_input(None)
 
 
-def test_elements_are_given_one_by_one_or_as_a_list(env):
+def test_elements_can_be_given_one_by_one_or_as_a_list(env):
     assert parallelism_of(env.from_elements(1, 2, type_info=Types.LONG())) == 1
     assert len(env.from_data([1, 2, 3]).transformation.spec.source) == 3
     assert len(env.from_data(1, 2).transformation.spec.source) == 2
@@ -90,7 +90,7 @@ def test_elements_are_given_one_by_one_or_as_a_list(env):
         env.from_parallel_collection("ab")
 
 
-def test_a_socket_is_text_in_one_subtask(env):
+def test_one_subtask_reads_text_from_a_socket(env):
     stream = env.socket_text_stream("localhost", 9_999)
     assert (parallelism_of(stream), stream.get_type(), stream.get_name()) == (1, Types.STRING(), "Socket Stream")
     with pytest.raises(ValueError, match="port is out of range"):
@@ -99,7 +99,7 @@ def test_a_socket_is_text_in_one_subtask(env):
         env.socket_text_stream("localhost", 9_999, "\n", -5)
 
 
-def test_sinks_have_flinks_names_and_a_socket_one_connection(env):
+def test_sinks_have_the_names_of_flink_and_a_socket_sink_has_one_connection(env):
     stream = env.from_collection(["a"], Types.STRING())
     assert stream.print_to_err("id").transformation.name == "Sink: Print to Std. Err"
     assert stream.add_sink(Ignores()).transformation.name == "Sink: Unnamed"
@@ -108,7 +108,7 @@ def test_sinks_have_flinks_names_and_a_socket_one_connection(env):
         assert (sink.transformation.name, sink.transformation.parallelism) == ("Sink: Socket", 1)
 
 
-def test_a_timestamp_column_is_looked_for_when_the_program_is_built(env):
+def test_a_timestamp_column_is_checked_when_the_program_is_built(env):
     stream = env.from_collection([("a", 1)], PAIR)
     strategy = WatermarkStrategy.for_monotonous_timestamps()
     for known in ("at", 1):

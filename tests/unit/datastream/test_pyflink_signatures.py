@@ -53,7 +53,7 @@ def test_module_exports_what_pyflink_exports(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_module_has_the_members_of_pyflinks(module: str) -> None:
+def test_module_has_the_members_of_the_pyflink_module(module: str) -> None:
     ours = import_or_none(module)
     if ours is None:
         assert module in IN_PROGRESS, f"there is no flinkpy.{module}"
@@ -76,7 +76,7 @@ def test_module_has_the_members_of_pyflinks(module: str) -> None:
 
 
 @pytest.mark.parametrize("deviation", DEVIATIONS, ids=lambda deviation: deviation.members[0])
-def test_deviation_is_what_happens(deviation: Deviation) -> None:
+def test_documented_deviation_is_true(deviation: Deviation) -> None:
     deviation.check()
 
 
@@ -94,7 +94,7 @@ def test_differently_declared_method_takes_the_same_arguments(member: str) -> No
     ours = importlib.import_module(f"flinkpy.{module}")
     fact = MODULES[module]["members"][name]
     if name.endswith("__") and not name.endswith("__init__"):
-        return  # `test_deviation_is_what_happens` says what it is for
+        return  # `test_documented_deviation_is_true` says what it is for
     *owners, last = name.split(".")
     for owner in owners:
         ours = getattr(ours, owner)

@@ -53,7 +53,7 @@ def warnings_of(build: Callable[[StreamExecutionEnvironment], None], **options: 
 
 
 @pytest.mark.parametrize("kind", ["kafka", "file"])
-def test_a_sink_that_would_never_commit_is_named_with_what_to_do(kind: str, tmp_path: Path) -> None:
+def test_the_warning_about_a_sink_that_never_commits_says_what_to_do(kind: str, tmp_path: Path) -> None:
     sink: Any = (
         kafka_sink(DeliveryGuarantee.EXACTLY_ONCE)
         if kind == "kafka"
@@ -66,7 +66,7 @@ def test_a_sink_that_would_never_commit_is_named_with_what_to_do(kind: str, tmp_
     assert warnings_of(lambda env: never_ending(env).union(ending(env)).sink_to(sink))
 
 
-def test_a_sink_that_commits_or_need_not_is_no_cause_for_a_warning() -> None:
+def test_a_sink_that_commits_or_needs_no_commit_causes_no_warning() -> None:
     exactly_once = kafka_sink(DeliveryGuarantee.EXACTLY_ONCE)
     every_second = {"execution.checkpointing.interval": "1 s"}
     assert warnings_of(lambda env: never_ending(env).sink_to(exactly_once), **every_second) == []

@@ -15,7 +15,7 @@ def builder() -> SlotSharingGroup.Builder:
     return SlotSharingGroup.builder("group")
 
 
-def test_group_gives_back_its_resources() -> None:
+def test_group_returns_its_resources() -> None:
     group = (
         builder()
         .set_cpu_cores(1)
@@ -33,7 +33,7 @@ def test_group_gives_back_its_resources() -> None:
     assert group.get_external_resources() == {"gpu": 1.0}
 
 
-def test_group_may_say_nothing_about_resources() -> None:
+def test_group_may_have_no_resources() -> None:
     group = builder().build()
 
     assert group.get_cpu_cores() is group.get_task_heap_memory() is group.get_task_off_heap_memory() is None

@@ -60,7 +60,7 @@ def test_windows_are_described_to_the_operator(bids):
     assert spec_of(keyed.window(sessions).aggregate(n=count())).gap_ms == 3_000
 
 
-def test_windows_of_the_whole_stream_are_done_by_one_subtask(bids):
+def test_windows_of_the_whole_stream_run_in_one_subtask(bids):
     result = bids.window_all(TEN_SECONDS).aggregate(n=count())
 
     assert result.get_type() == Types.ROW_NAMED(["window_start", "window_end", "n"], [Types.LONG()] * 3)
@@ -93,7 +93,7 @@ def test_settings_that_column_aggregates_lack_are_refused(bids):
         keyed.window(TEN_SECONDS).aggregate(n="count")
 
 
-def test_a_compiled_aggregate_needs_a_merge_where_accumulators_are_put_together(bids):
+def test_a_compiled_aggregate_needs_a_merge_if_accumulators_are_merged(bids):
     total = compiled_aggregate("price", initial=0.0, add=lambda acc, price: acc + price, output_type=Types.DOUBLE())
     keyed = bids.key_by("auction")
     result = keyed.window(TEN_SECONDS).aggregate(total=total)
@@ -120,7 +120,7 @@ def test_expressions_and_averages_of_windows_become_selections_around_the_aggreg
     assert whole.get_parallelism() == 1
 
 
-def test_distinct_counts_and_spreads_have_types_and_say_what_they_cannot_do(bids):
+def test_distinct_counts_and_spreads_have_types_and_refuse_unsupported_columns(bids):
     windows = bids.key_by("auction").window(TEN_SECONDS)
     result = windows.aggregate(d=count_distinct("price"), v=var_samp("auction"), s=stddev_pop("price"))
     assert result.get_type().get_field_types()[3:] == [Types.LONG(), Types.DOUBLE(), Types.DOUBLE()]

@@ -78,7 +78,7 @@ def ms(millis: int) -> Time:
         *[(2, 3, 10, -7), (3, 3, 10, 3), (0, -4, 10, -4), (6, -4, 10, 6), (-5, -4, 10, -14)],
     ],
 )
-def test_window_starts_are_the_same_before_and_after_the_epoch(
+def test_window_starts_are_aligned_before_and_after_the_epoch(
     timestamp: int, offset: int, size: int, start: int
 ) -> None:
     assert TimeWindow.get_window_start_with_offset(timestamp, offset, size) == start
@@ -126,7 +126,7 @@ def test_count_and_global_windows_never_end() -> None:
         (GlobalWindowSerializer(), GlobalWindow()),
     ],
 )
-def test_a_serializer_reads_what_it_writes(serializer: Any, window: Any) -> None:
+def test_window_serializers_read_their_own_output(serializer: Any, window: Any) -> None:
     stream = BytesIO()
     serializer.serialize(window, stream)
     serializer.serialize(window, stream)
@@ -138,7 +138,7 @@ def test_a_serializer_reads_what_it_writes(serializer: Any, window: Any) -> None
 # -- assigners ---------------------------------------------------------------------------------------------------------
 
 
-def test_tumbling_windows_with_an_offset() -> None:
+def test_tumbling_windows_start_at_their_offset() -> None:
     assigner = TumblingEventTimeWindows.of(ms(10), ms(3))
     assert bounds(assigner.assign_windows("x", 2, FixedClock())) == [(-7, 3)]
     assert bounds(assigner.assign_windows("x", 3, FixedClock())) == [(3, 13)]
@@ -157,7 +157,7 @@ def test_sliding_windows_come_latest_first_and_reach_below_zero() -> None:
     assert sparse.assign_windows("x", 3, FixedClock()) == []
 
 
-def test_processing_time_windows_are_of_the_clock() -> None:
+def test_processing_time_windows_use_the_clock() -> None:
     clock = FixedClock(1_234)
     assert bounds(TumblingProcessingTimeWindows.of(ms(100)).assign_windows("x", 7, clock)) == [(1_200, 1_300)]
     sliding = SlidingProcessingTimeWindows.of(ms(100), ms(50), ms(10))
@@ -173,7 +173,7 @@ class Gap(SessionWindowTimeGapExtractor):
         return element
 
 
-def test_sessions_have_a_fixed_gap_or_one_of_each_record() -> None:
+def test_sessions_have_a_fixed_gap_or_one_per_record() -> None:
     assert bounds(EventTimeSessionWindows.with_gap(ms(5)).assign_windows(3, 7, FixedClock())) == [(7, 12)]
     dynamic = EventTimeSessionWindows.with_dynamic_gap(Gap())
     assert isinstance(dynamic, DynamicEventTimeSessionWindows)
@@ -221,7 +221,7 @@ def test_global_windows_never_fire_by_themselves() -> None:
     assert isinstance(assigner.get_default_trigger(None), NeverTrigger)
 
 
-def test_trigger_results() -> None:
+def test_trigger_results_have_the_meaning_of_flink() -> None:
     assert [(r.name, r.is_fire(), r.is_purge()) for r in TriggerResult] == [
         ("CONTINUE", False, False),
         ("FIRE_AND_PURGE", True, True),
@@ -300,7 +300,7 @@ def keyed() -> Any:
     return env.from_collection([("a", 1)], PAIR).key_by(lambda value: value[0], Types.STRING())
 
 
-def test_operations_say_what_they_give(keyed: Any) -> None:
+def test_operations_declare_their_result_types(keyed: Any) -> None:
     windows = keyed.window(TumblingEventTimeWindows.of(ms(10)))
     assert isinstance(windows, WindowedStream)
     assert windows.get_input_type() == PAIR

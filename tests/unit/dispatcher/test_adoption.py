@@ -53,7 +53,7 @@ def has_started_a_job(harness: Harness) -> bool:
 
 
 @scenario(is_highly_available=True, unfinished=UNFINISHED)
-async def test_a_job_master_that_says_hello_is_adopted_and_its_job_runs_on(harness: Harness) -> None:
+async def test_a_job_master_that_registers_is_adopted_and_its_job_continues(harness: Harness) -> None:
     assert harness.status() == INITIALIZING
     harness.leaders.lead(JOB, led_by("survivor-1"))
     survivor = harness.leading_hello("survivor-1")
@@ -71,7 +71,7 @@ async def test_a_job_master_that_says_hello_is_adopted_and_its_job_runs_on(harne
 
 
 @scenario(is_highly_available=True, unfinished=UNFINISHED)
-async def test_the_adopted_job_master_is_asked_and_heard(harness: Harness) -> None:
+async def test_the_dispatcher_exchanges_messages_with_an_adopted_job_master(harness: Harness) -> None:
     harness.leading_hello("survivor-1")
     await harness.settle()
     await harness.dispatcher.request_job(pb.JobIdMessage(job_id=JOB), CONTEXT)
@@ -85,7 +85,7 @@ async def test_the_adopted_job_master_is_asked_and_heard(harness: Harness) -> No
 
 
 @scenario(is_highly_available=True, unfinished=UNFINISHED)
-async def test_one_that_does_not_come_in_time_is_replaced(harness: Harness) -> None:
+async def test_a_job_master_that_does_not_register_in_time_is_replaced(harness: Harness) -> None:
     harness.gateways.answers["request_job_details"] = lambda request: RpcTimeoutError("it hangs")
     harness.leaders.lead(JOB, led_by("survivor-1"))
     await harness.hello()
@@ -98,7 +98,7 @@ async def test_one_that_does_not_come_in_time_is_replaced(harness: Harness) -> N
 
 
 @scenario(is_highly_available=True, unfinished=UNFINISHED)
-async def test_one_whose_leadership_ends_is_not_waited_for(harness: Harness) -> None:
+async def test_a_job_master_whose_leadership_has_ended_is_not_waited_for(harness: Harness) -> None:
     harness.leaders.lead(JOB, led_by("survivor-1"))
     await harness.hello()
     assert not has_started_a_job(harness)
@@ -108,7 +108,7 @@ async def test_one_whose_leadership_ends_is_not_waited_for(harness: Harness) -> 
 
 
 @scenario(is_highly_available=True, unfinished=UNFINISHED)
-async def test_one_that_nobody_listens_for_is_not_waited_for(harness: Harness) -> None:
+async def test_an_unreachable_job_master_is_not_waited_for(harness: Harness) -> None:
     harness.gateways.answers["request_job_details"] = lambda request: RpcUnavailableError("refused")
     harness.leaders.lead(JOB, led_by("survivor-1"))
     await harness.hello()
@@ -117,21 +117,21 @@ async def test_one_that_nobody_listens_for_is_not_waited_for(harness: Harness) -
 
 
 @scenario(is_highly_available=True, unfinished=UNFINISHED)
-async def test_where_nobody_leads_the_job_nobody_is_waited_for(harness: Harness) -> None:
+async def test_a_job_without_a_leader_starts_at_once(harness: Harness) -> None:
     harness.leaders.lead(JOB, None)
     await harness.hello()
     assert has_started_a_job(harness)
 
 
 @scenario(is_highly_available=True, unfinished=UNFINISHED)
-async def test_where_it_is_not_to_be_heard_who_leads_the_job_it_is_taken_that_nobody_does(harness: Harness) -> None:
+async def test_a_job_whose_leader_cannot_be_determined_counts_as_without_a_leader(harness: Harness) -> None:
     await harness.hello()
     await harness.settle(6)
     assert has_started_a_job(harness)
 
 
 @scenario(is_highly_available=True, unfinished=UNFINISHED, num_standbys=0)
-async def test_a_hello_that_comes_after_the_time_out_is_taken_while_no_other_has_the_job(harness: Harness) -> None:
+async def test_a_late_registration_is_accepted_while_no_other_job_master_has_the_job(harness: Harness) -> None:
     harness.leaders.lead(JOB, led_by("survivor-1"))
     await harness.settle(TIMEOUT_S + 1)
     survivor = harness.leading_hello("survivor-1")
@@ -142,7 +142,7 @@ async def test_a_hello_that_comes_after_the_time_out_is_taken_while_no_other_has
 
 
 @scenario(is_highly_available=True, unfinished=UNFINISHED)
-async def test_a_hello_that_comes_when_another_has_the_job_is_answered_with_stop(harness: Harness) -> None:
+async def test_a_late_registration_is_stopped_if_another_job_master_has_the_job(harness: Harness) -> None:
     harness.leaders.lead(JOB, led_by("survivor-1"))
     await harness.hello()
     await harness.settle(TIMEOUT_S + 1)
@@ -157,7 +157,7 @@ async def test_a_hello_that_comes_when_another_has_the_job_is_answered_with_stop
 
 
 @scenario(is_highly_available=True, unfinished=UNFINISHED)
-async def test_of_two_job_masters_that_both_say_they_lead_one_is_taken(harness: Harness) -> None:
+async def test_only_one_of_two_job_masters_that_claim_leadership_is_accepted(harness: Harness) -> None:
     first = harness.leading_hello("survivor-1", name="one")
     second = harness.leading_hello("survivor-2", name="two")
     await harness.settle()
@@ -166,7 +166,7 @@ async def test_of_two_job_masters_that_both_say_they_lead_one_is_taken(harness: 
 
 
 @scenario(is_highly_available=True, unfinished=UNFINISHED)
-async def test_a_second_hello_of_the_same_job_master_replaces_its_session(harness: Harness) -> None:
+async def test_a_second_registration_of_a_job_master_replaces_its_session(harness: Harness) -> None:
     first = harness.leading_hello("survivor-1")
     await harness.settle()
     second = harness.leading_hello("survivor-1")
@@ -178,7 +178,7 @@ async def test_a_second_hello_of_the_same_job_master_replaces_its_session(harnes
 
 
 @scenario(is_highly_available=True)
-async def test_the_job_master_of_a_job_that_nobody_knows_is_told_to_stop(harness: Harness) -> None:
+async def test_the_job_master_of_an_unknown_job_is_told_to_stop(harness: Harness) -> None:
     stranger = harness.leading_hello("survivor-1")
     await harness.settle()
     assert stranger.was_told_to_stop
@@ -205,7 +205,7 @@ async def test_without_high_availability_no_job_master_is_adopted(harness: Harne
 
 
 @scenario(is_highly_available=True, unfinished=UNFINISHED)
-async def test_a_cancellation_while_the_job_master_is_waited_for_reaches_it(harness: Harness) -> None:
+async def test_a_cancellation_during_the_wait_for_a_job_master_reaches_it(harness: Harness) -> None:
     harness.leaders.lead(JOB, led_by("survivor-1"))
     await harness.cancel()
     assert harness.status() == CANCELLING
@@ -231,7 +231,7 @@ async def test_a_cancellation_that_a_former_dispatcher_acknowledged_reaches_the_
 
 
 @scenario(is_highly_available=True, unfinished=UNFINISHED)
-async def test_a_cancellation_reaches_the_successor_of_one_that_did_not_come(harness: Harness) -> None:
+async def test_a_cancellation_reaches_the_successor_of_a_missing_job_master(harness: Harness) -> None:
     await harness.cancel()
     successor = await harness.next_leader()
     successor.started()
@@ -271,7 +271,7 @@ async def running(harness: Harness) -> FakeJobMaster:
 
 
 @scenario(is_highly_available=True)
-async def test_a_child_whose_session_breaks_says_hello_again_and_nothing_restarts(harness: Harness) -> None:
+async def test_a_child_whose_session_breaks_registers_again_and_nothing_restarts(harness: Harness) -> None:
     leader = await running(harness)
     leader.break_session()
     await harness.settle()
@@ -292,7 +292,7 @@ async def test_a_child_that_dies_is_replaced_at_once_and_its_leadership_is_ended
 
 
 @scenario(is_highly_available=True)
-async def test_a_child_that_does_not_come_back_is_killed_and_replaced(harness: Harness) -> None:
+async def test_a_child_that_does_not_reconnect_is_killed_and_replaced(harness: Harness) -> None:
     leader = await running(harness)
     await harness.hello()
     leader.break_session()
@@ -328,7 +328,7 @@ async def test_a_result_is_taken_from_a_job_master_between_two_sessions(harness:
 
 
 @scenario(is_highly_available=True)
-async def test_a_dispatcher_that_leads_no_more_leaves_its_job_masters_to_the_next(harness: Harness) -> None:
+async def test_a_dispatcher_that_lost_its_leadership_leaves_its_job_masters_to_the_next(harness: Harness) -> None:
     leader = await running(harness)
     standby = await harness.hello()
     harness.dispatcher.leave()
@@ -343,7 +343,7 @@ async def test_a_dispatcher_that_leads_no_more_leaves_its_job_masters_to_the_nex
 
 
 @scenario(is_highly_available=True)
-async def test_what_an_ended_job_leaves_is_removed_again_and_again_until_nothing_is_left(harness: Harness) -> None:
+async def test_the_clean_up_of_an_ended_job_is_repeated_until_it_succeeds(harness: Harness) -> None:
     harness.clean_up_errors = [ExternalError("ZooKeeper is away"), ExternalError("ZooKeeper is away")]
     leader = await harness.running_job()
     await leader.terminated(FINISHED)
@@ -355,7 +355,7 @@ async def test_what_an_ended_job_leaves_is_removed_again_and_again_until_nothing
 
 
 @scenario(is_highly_available=True, heartbeat_interval_ms=1_000, heartbeat_timeout_ms=5_000)
-async def test_a_dispatcher_that_does_not_lead_any_more_takes_no_silence_for_a_death(harness: Harness) -> None:
+async def test_a_dispatcher_that_lost_its_leadership_declares_no_job_master_dead(harness: Harness) -> None:
     leader = await running(harness)
     harness.gateways.answers["request_job_details"] = lambda request: RpcTimeoutError("it hangs")
     harness.leadership_errors = [LeadershipLostError("another leads")]
@@ -365,7 +365,7 @@ async def test_a_dispatcher_that_does_not_lead_any_more_takes_no_silence_for_a_d
 
 
 @scenario(is_highly_available=True, heartbeat_interval_ms=1_000, heartbeat_timeout_ms=5_000)
-async def test_where_it_is_not_known_whether_it_leads_it_is_asked_again(harness: Harness) -> None:
+async def test_an_uncertain_leadership_is_checked_again(harness: Harness) -> None:
     leader = await running(harness)
     harness.gateways.answers["request_job_details"] = lambda request: RpcTimeoutError("it hangs")
     harness.leadership_errors = [HighAvailabilityError("away"), HighAvailabilityError("away")]
@@ -375,7 +375,7 @@ async def test_where_it_is_not_known_whether_it_leads_it_is_asked_again(harness:
 
 
 @scenario(is_highly_available=True)
-async def test_a_job_that_a_former_leader_cannot_store_is_sent_to_the_next(harness: Harness) -> None:
+async def test_a_submission_that_a_former_leader_cannot_store_goes_to_the_next_leader(harness: Harness) -> None:
     harness.graphs.error = LeadershipLostError("another leads")
     with pytest.raises(NotLeaderError):
         await harness.submit()
@@ -385,7 +385,7 @@ async def test_a_job_that_a_former_leader_cannot_store_is_sent_to_the_next(harne
 
 
 @scenario(is_highly_available=True)
-async def test_a_result_is_taken_only_once_it_is_stored_however_long_that_takes(harness: Harness) -> None:
+async def test_a_result_is_acknowledged_only_after_it_is_stored(harness: Harness) -> None:
     leader = await harness.running_job()
     harness.results.errors = [ExternalError("the storage is away") for _ in range(10)]
     answered = asyncio.ensure_future(leader.terminated(FINISHED))

@@ -28,7 +28,7 @@ def state_of(made: ApplicationStatus) -> ApplicationState:
 
 
 @pytest.mark.parametrize("order", list(permutations(("program", A, B))))
-def test_it_has_finished_when_its_program_and_all_its_jobs_have(order: tuple[str, ...]) -> None:
+def test_an_application_is_finished_when_its_program_and_all_its_jobs_are(order: tuple[str, ...]) -> None:
     made = status()
     for event in order:
         assert made.result is None
@@ -37,7 +37,7 @@ def test_it_has_finished_when_its_program_and_all_its_jobs_have(order: tuple[str
     assert (made.result.state, made.result.exit_status) == (ApplicationState.FINISHED, 0)
 
 
-def test_a_job_that_is_submitted_while_another_ends_is_waited_for() -> None:
+def test_an_application_waits_for_a_job_submitted_while_another_ends() -> None:
     made = status(jobs=(A,))
     made.job_ended(A, JobState.FINISHED)
     made.job_submitted(B, "job b")
@@ -47,7 +47,7 @@ def test_a_job_that_is_submitted_while_another_ends_is_waited_for() -> None:
     assert state_of(made) is ApplicationState.FINISHED
 
 
-def test_it_fails_where_nobody_can_watch_over_it_any_more_unless_it_has_ended() -> None:
+def test_an_unfinished_application_fails_if_it_cannot_be_watched() -> None:
     made = status()
     made.is_broken("reports of the program: ValueError")
     assert made.result is not None and made.result.exit_status == 1
@@ -58,13 +58,13 @@ def test_it_fails_where_nobody_can_watch_over_it_any_more_unless_it_has_ended() 
     assert state_of(other) is ApplicationState.FINISHED
 
 
-def test_a_job_that_is_reported_twice_is_one() -> None:
+def test_a_job_reported_twice_counts_once() -> None:
     made = status(jobs=(A,))
     assert not made.job_submitted(A, "job a")
     assert made.jobs == [A]
 
 
-def test_a_program_without_a_job_has_failed() -> None:
+def test_a_program_without_a_job_fails() -> None:
     made = status(jobs=())
     made.program_ended(RETURNED)
     assert made.result is not None and made.result.exit_status == 1
@@ -90,7 +90,7 @@ def test_a_program_that_fails_fails_the_application_whatever_its_jobs_do(
     assert state_of(made) is ApplicationState.FAILED
 
 
-def test_a_program_that_dies_has_failed_unless_it_said_how_it_ended() -> None:
+def test_a_program_that_dies_without_a_report_fails() -> None:
     made = status()
     made.program_died("killed by SIGKILL")
     assert made.result is not None and "killed by SIGKILL" in made.result.message
@@ -103,7 +103,7 @@ def test_a_program_that_dies_has_failed_unless_it_said_how_it_ended() -> None:
 @pytest.mark.parametrize(
     ("ended", "expected"), [(JobState.FAILED, ApplicationState.FAILED), (JobState.CANCELED, ApplicationState.CANCELED)]
 )
-def test_a_job_that_fails_or_is_canceled_ends_it_once_the_program_had_a_moment(
+def test_a_failed_or_canceled_job_ends_the_application_after_a_grace_period(
     ended: JobState, expected: ApplicationState
 ) -> None:
     made = status()
@@ -115,21 +115,21 @@ def test_a_job_that_fails_or_is_canceled_ends_it_once_the_program_had_a_moment(
     assert made.result.exit_status == (1 if expected is ApplicationState.FAILED else 0)
 
 
-def test_a_program_that_overlooks_a_failed_job_has_failed_all_the_same() -> None:
+def test_a_program_that_ignores_a_failed_job_fails() -> None:
     made = status()
     made.job_ended(A, JobState.FAILED, "it broke")
     made.program_ended(RETURNED)
     assert state_of(made) is ApplicationState.FAILED
 
 
-def test_the_programs_own_error_is_told_rather_than_that_of_its_job() -> None:
+def test_the_error_of_the_program_is_preferred_to_the_error_of_its_job() -> None:
     made = status()
     made.job_ended(A, JobState.FAILED, "it broke")
     made.program_ended(RAISED)
     assert made.result is not None and made.result.message == "ValueError: no"
 
 
-def test_a_program_that_waited_for_a_canceled_job_was_canceled() -> None:
+def test_a_program_that_waited_for_a_canceled_job_is_canceled() -> None:
     made = status(jobs=(A,))
     made.program_ended(CANCELED)
     assert made.result is not None and made.result.exit_status == 0
@@ -137,7 +137,7 @@ def test_a_program_that_waited_for_a_canceled_job_was_canceled() -> None:
 
 
 @pytest.mark.parametrize("ended", [JobState.FAILED, JobState.CANCELED])
-def test_where_jobs_may_fail_it_finishes_when_all_have_ended(ended: JobState) -> None:
+def test_an_application_whose_jobs_may_fail_finishes_when_all_have_ended(ended: JobState) -> None:
     made = status(terminates=False)
     made.job_ended(A, ended)
     assert not made.is_waiting_for_program
@@ -148,13 +148,13 @@ def test_where_jobs_may_fail_it_finishes_when_all_have_ended(ended: JobState) ->
 
 
 @pytest.mark.parametrize("report", [JobSubmitted(A, "näme\n2"), RETURNED, ProgramEnded(status=7), RAISED, CANCELED])
-def test_a_report_is_one_line_that_says_the_same_again(report: JobSubmitted | ProgramEnded) -> None:
+def test_a_report_survives_a_round_trip_through_one_line(report: JobSubmitted | ProgramEnded) -> None:
     line = encode(report)
     assert line.count(b"\n") == 1
     assert decode(line) == report
 
 
 @pytest.mark.parametrize("line", [b"x\n", b"[]\n", b"{}\n", b"\xff\n", b'{"end": "raised", "status": "x"}\n'])
-def test_what_is_no_report_is_an_error(line: bytes) -> None:
+def test_an_invalid_report_is_an_error(line: bytes) -> None:
     with pytest.raises(ValueError):
         decode(line)

@@ -56,7 +56,7 @@ def test_another_program_or_other_arguments_are_another_application(tmp_path: Pa
         store.claim(described(program, "--x"))
 
 
-def test_what_cannot_be_read_names_the_file(tmp_path: Path, program: Path) -> None:
+def test_the_error_of_an_unreadable_store_names_the_file(tmp_path: Path, program: Path) -> None:
     store = ApplicationStore(tmp_path / "store")
     store.claim(described(program))
     path = next((tmp_path / "store").iterdir())
@@ -74,7 +74,7 @@ def test_what_cannot_be_read_names_the_file(tmp_path: Path, program: Path) -> No
         ApplicationStore(program / "store").claim(described(program))
 
 
-def test_the_id_is_that_of_the_cluster(tmp_path: Path) -> None:
+def test_the_application_id_is_derived_from_the_cluster_id(tmp_path: Path) -> None:
     highly_available = {"high-availability.type": "ZOOKEEPER", "high-availability.cluster-id": "/mine"}
     assert application_id({"cluster.id": ID.upper(), **highly_available}) == ID
     assert application_id(highly_available) == application_id(dict(highly_available))
@@ -89,7 +89,7 @@ def test_the_id_is_that_of_the_cluster(tmp_path: Path) -> None:
         application_id({"cluster.id": "mine"})
 
 
-def test_masters_share_the_store_where_they_share_anything(tmp_path: Path, program: Path) -> None:
+def test_masters_with_high_availability_share_the_store(tmp_path: Path, program: Path) -> None:
     assert application_store({}) is None
     for configuration in (
         {"process.jobmanager.working-dir": str(tmp_path / "work")},
@@ -114,6 +114,6 @@ def test_masters_share_the_store_where_they_share_anything(tmp_path: Path, progr
         application_store({"high-availability.type": "ZOOKEEPER"})
 
 
-def test_a_program_that_is_not_there_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_the_error_of_a_missing_program_comes_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(ApplicationError, match=r"nothing\.py does not exist"):
         describe_application(str(tmp_path / "nothing.py"), (), {})

@@ -56,7 +56,7 @@ def root(tmp_path: Path) -> Path:
         (common_pb2.FAILED, "NO_EXTERNALIZED_CHECKPOINTS", False),
     ],
 )
-def test_checkpoints_of_an_ended_job_go_unless_they_are_to_be_retained(
+def test_checkpoints_of_an_ended_job_are_deleted_unless_they_are_retained(
     root: Path, status: common_pb2.JobStatus, retention: str, kept: bool
 ) -> None:
     for _ in range(2):  # it may be interrupted and done again
@@ -64,13 +64,13 @@ def test_checkpoints_of_an_ended_job_go_unless_they_are_to_be_retained(
         assert bool(files_below(root / "checkpoints")) == kept
 
 
-def test_where_the_job_master_has_done_it_nothing_is_read(tmp_path: Path) -> None:
+def test_nothing_is_read_if_the_job_master_has_already_cleaned_up(tmp_path: Path) -> None:
     clean_up(terminated(tmp_path, common_pb2.FINISHED, "nonsense"), tmp_path)
     recovery_directory(tmp_path)
     clean_up(terminated(tmp_path, common_pb2.FINISHED, "nonsense"), tmp_path)
 
 
-def test_what_cannot_be_removed_is_told_and_stays(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_files_that_cannot_be_deleted_are_reported_and_kept(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     before = files_below(root / "checkpoints")
 
     clean_up(terminated(root, common_pb2.FINISHED, "nonsense"), root)

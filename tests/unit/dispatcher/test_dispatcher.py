@@ -31,7 +31,7 @@ FINISHED, SUSPENDED = common_pb2.FINISHED, common_pb2.SUSPENDED
 
 
 @scenario()
-async def test_a_job_is_stored_before_it_is_acknowledged_and_then_handed_to_a_standby(harness: Harness) -> None:
+async def test_a_job_is_stored_acknowledged_and_then_handed_to_a_standby(harness: Harness) -> None:
     standby = await harness.hello()
     await harness.submit()
     assert harness.graphs.job_ids() == [JobID(JOB)]
@@ -54,7 +54,9 @@ async def test_a_job_that_cannot_be_stored_is_refused_and_may_be_submitted_again
 
 
 @scenario()
-async def test_of_two_submissions_at_once_one_is_accepted_and_the_other_told_so_only_then(harness: Harness) -> None:
+async def test_only_one_of_two_simultaneous_submissions_is_accepted_and_the_other_waits_for_it(
+    harness: Harness,
+) -> None:
     first = harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph()), CONTEXT)
     second = asyncio.ensure_future(harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph()), CONTEXT))
     assert not second.done(), "the job has not been accepted yet"
@@ -66,7 +68,7 @@ async def test_of_two_submissions_at_once_one_is_accepted_and_the_other_told_so_
 
 
 @scenario()
-async def test_a_submission_that_is_repeated_while_the_job_cannot_be_stored_is_refused_too(harness: Harness) -> None:
+async def test_a_repeated_submission_is_refused_too_while_the_job_cannot_be_stored(harness: Harness) -> None:
     """Whoever repeats it takes a duplicate for an acceptance."""
     harness.graphs.error = OSError("disk full")
     first = harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph()), CONTEXT)
@@ -98,7 +100,7 @@ async def test_an_old_result_is_forgotten_but_its_id_is_not_used_again(harness: 
 
 
 @scenario()
-async def test_a_client_that_left_while_its_job_was_stored_has_submitted_it(harness: Harness) -> None:
+async def test_a_job_whose_client_leaves_during_the_submission_runs(harness: Harness) -> None:
     answer = harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph()), CONTEXT)
     answer.cancel()  # type: ignore[attr-defined]
     await harness.settle()
@@ -106,7 +108,7 @@ async def test_a_client_that_left_while_its_job_was_stored_has_submitted_it(harn
 
 
 @scenario()
-async def test_another_release_or_python_is_refused_by_name(harness: Harness) -> None:
+async def test_clients_of_another_release_or_python_are_refused_by_name(harness: Harness) -> None:
     old = CallContext(fencing_token=None, client_version="0.0.1", peer="x")
     with pytest.raises(VersionMismatchError, match=r"client was made with flinkpy 0\.0\.1"):
         harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph()), old)
@@ -145,14 +147,14 @@ async def test_a_bad_graph_or_id_is_refused_and_nothing_is_kept(harness: Harness
 
 
 @scenario()
-async def test_a_large_graph_comes_as_a_blob(harness: Harness) -> None:
+async def test_a_large_graph_can_be_submitted_as_a_blob(harness: Harness) -> None:
     key = harness.blobs.put(job_graph().SerializeToString())
     response = await harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph_blob_key=key), CONTEXT)
     assert response.job_id == JOB
 
 
 @scenario()
-async def test_a_blob_that_is_no_graph_or_is_missing_is_refused(harness: Harness) -> None:
+async def test_a_missing_or_invalid_graph_blob_is_refused(harness: Harness) -> None:
     key = harness.blobs.put(b"\xff\xff\xff not a graph")
     with pytest.raises(JobSubmissionError, match="is not a JobGraph"):
         await harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph_blob_key=key), CONTEXT)
@@ -219,14 +221,14 @@ async def test_reports_of_another_leadership_are_refused(harness: Harness) -> No
 
 
 @scenario()
-async def test_a_result_that_waits_in_vain_says_so(harness: Harness) -> None:
+async def test_a_request_for_a_result_times_out_with_a_clear_answer(harness: Harness) -> None:
     await harness.running_job()
     assert not (await harness.result(timeout_ms=500)).finished
     assert not (await harness.result(timeout_ms=-1)).finished
 
 
 @scenario()
-async def test_everybody_who_waits_for_the_result_gets_it(harness: Harness) -> None:
+async def test_all_waiting_clients_get_the_result(harness: Harness) -> None:
     job_master = await harness.running_job()
     waiting = [harness.loop.create_task(harness.result()) for _ in range(3)]
     await harness.settle()
@@ -235,7 +237,7 @@ async def test_everybody_who_waits_for_the_result_gets_it(harness: Harness) -> N
 
 
 @scenario()
-async def test_questions_about_an_unknown_job_are_answered_as_such(harness: Harness) -> None:
+async def test_requests_about_an_unknown_job_are_refused(harness: Harness) -> None:
     request = pb.JobIdMessage(job_id=OTHER_JOB)
     with pytest.raises(JobNotFoundError, match=OTHER_JOB):
         harness.status(OTHER_JOB)
@@ -269,7 +271,7 @@ async def test_details_come_from_the_graph_then_the_job_master_then_the_archive(
 
 
 @scenario()
-async def test_jobs_are_listed_in_the_order_they_started(harness: Harness) -> None:
+async def test_jobs_are_listed_in_the_order_of_their_start(harness: Harness) -> None:
     job_master = await harness.running_job()
     await harness.settle(1)
     await harness.submit(OTHER_JOB)
@@ -299,7 +301,7 @@ async def test_a_result_that_can_never_be_stored_is_kept_in_memory(harness: Harn
 
 
 @scenario()
-async def test_the_exit_of_a_job_master_fails_its_job_and_names_how_it_ended(harness: Harness) -> None:
+async def test_the_exit_of_a_job_master_fails_its_job_with_the_exit_status(harness: Harness) -> None:
     await harness.running_job()
     harness.processes.exit("jobmaster-1", "killed by SIGKILL")
     response = await harness.result()
@@ -369,7 +371,7 @@ async def test_a_job_whose_job_master_cannot_start_fails_with_the_reason(harness
 
 
 @scenario(num_standbys=0)
-async def test_a_job_in_line_is_canceled_on_the_spot_and_never_started(harness: Harness) -> None:
+async def test_a_queued_job_is_canceled_at_once_and_never_started(harness: Harness) -> None:
     await harness.submit()
     await harness.cancel()
     assert (await harness.result()).result.status == CANCELED
@@ -379,7 +381,7 @@ async def test_a_job_in_line_is_canceled_on_the_spot_and_never_started(harness: 
 
 
 @scenario()
-async def test_a_cancellation_while_the_job_master_starts_is_handed_on_when_it_is_up(harness: Harness) -> None:
+async def test_a_cancellation_during_the_start_of_the_job_master_is_forwarded_after_it(harness: Harness) -> None:
     await harness.submit()
     job_master = await harness.hello()
     await harness.cancel()
@@ -404,7 +406,7 @@ async def test_a_cancellation_without_an_answer_is_repeated_until_the_job_ends(h
 
 
 @scenario()
-async def test_a_cancellation_is_kept_with_the_graph_before_it_is_acknowledged(harness: Harness) -> None:
+async def test_a_cancellation_is_stored_with_the_graph_before_it_is_acknowledged(harness: Harness) -> None:
     job_master = await harness.running_job()
     await harness.cancel()
     assert harness.graphs.recover(JobID(JOB)).is_cancel_requested
@@ -413,7 +415,7 @@ async def test_a_cancellation_is_kept_with_the_graph_before_it_is_acknowledged(h
 
 
 @scenario()
-async def test_a_cancellation_that_cannot_be_kept_is_not_acknowledged_and_is_tried_again(harness: Harness) -> None:
+async def test_a_cancellation_that_cannot_be_stored_is_not_acknowledged_and_retried(harness: Harness) -> None:
     await harness.running_job()
     harness.graphs.error = OSError("disk full")
     with pytest.raises(ExternalError, match=r"the cancellation of job .* could not be stored: disk full"):
@@ -424,7 +426,7 @@ async def test_a_cancellation_that_cannot_be_kept_is_not_acknowledged_and_is_tri
 
 
 @scenario()
-async def test_a_cancellation_that_is_being_kept_does_not_bring_back_a_job_that_ends_meanwhile(
+async def test_storing_a_cancellation_does_not_bring_back_a_job_that_ended_meanwhile(
     harness: Harness,
 ) -> None:
     job_master = await harness.running_job()
@@ -437,7 +439,7 @@ async def test_a_cancellation_that_is_being_kept_does_not_bring_back_a_job_that_
 
 
 @scenario()
-async def test_a_job_canceled_on_the_spot_is_acknowledged_when_its_result_is_stored(harness: Harness) -> None:
+async def test_an_immediate_cancellation_is_acknowledged_when_the_result_is_stored(harness: Harness) -> None:
     harness.results.errors = [OSError("disk full")]
     await harness.submit()
     await harness.submit(OTHER_JOB)
@@ -446,7 +448,7 @@ async def test_a_job_canceled_on_the_spot_is_acknowledged_when_its_result_is_sto
 
 
 @scenario()
-async def test_canceling_what_has_ended_otherwise_is_an_error_and_what_was_canceled_is_not(harness: Harness) -> None:
+async def test_canceling_an_ended_job_is_an_error_unless_it_was_canceled(harness: Harness) -> None:
     await (await harness.running_job()).terminated(FINISHED)
     with pytest.raises(JobTerminatedWithoutCancellationError, match="FINISHED"):
         await harness.cancel()
@@ -459,7 +461,7 @@ async def test_canceling_what_has_ended_otherwise_is_an_error_and_what_was_cance
 
 
 @scenario()
-async def test_a_question_to_a_coordinator_waits_for_the_job_master(harness: Harness) -> None:
+async def test_a_coordination_request_waits_for_the_job_master(harness: Harness) -> None:
     await harness.submit()
     harness.gateways.answers["deliver_coordination_request"] = lambda request: pb.CoordinationResponse(
         payload=request.payload[::-1]
@@ -476,7 +478,7 @@ async def test_a_question_to_a_coordinator_waits_for_the_job_master(harness: Har
 
 
 @scenario()
-async def test_the_overview_counts_jobs_and_says_when_the_resource_manager_is_silent(harness: Harness) -> None:
+async def test_the_overview_counts_jobs_and_shows_if_the_resource_manager_is_unreachable(harness: Harness) -> None:
     await (await harness.running_job()).terminated(FINISHED)
     await harness.submit(OTHER_JOB)
     harness.gateways.answers["request_resource_overview"] = lambda _: resourcemanager_pb2.ResourceOverview(
@@ -492,7 +494,7 @@ async def test_the_overview_counts_jobs_and_says_when_the_resource_manager_is_si
 
 
 @scenario()
-async def test_shutting_the_cluster_down_cancels_jobs_and_takes_no_more(harness: Harness) -> None:
+async def test_shutting_the_cluster_down_cancels_jobs_and_refuses_new_ones(harness: Harness) -> None:
     job_master = await harness.running_job()
     closing = harness.loop.create_task(harness.dispatcher.shut_down_cluster(pb.ShutDownClusterRequest(), CONTEXT))
     await harness.settle()
@@ -507,7 +509,7 @@ async def test_shutting_the_cluster_down_cancels_jobs_and_takes_no_more(harness:
 
 
 @scenario()
-async def test_a_job_that_does_not_end_holds_the_shutdown_up_only_so_long(harness: Harness) -> None:
+async def test_the_wait_of_a_shutdown_for_a_job_is_bounded(harness: Harness) -> None:
     await harness.running_job()
     waiting = harness.loop.create_task(harness.result())
     await harness.dispatcher.shut_down_cluster(pb.ShutDownClusterRequest(), CONTEXT)

@@ -35,7 +35,7 @@ async def test_accumulators_come_from_the_job_master_and_then_from_the_archive(h
 
 
 @scenario()
-async def test_metrics_are_those_of_a_job_that_runs(harness: Harness) -> None:
+async def test_metrics_are_available_for_running_jobs_only(harness: Harness) -> None:
     job_master = await harness.running_job()
     dump = metrics_pb2.MetricsDump(groups=[metrics_pb2.MetricGroupDump(job_id=JOB, vertex_id="v")])
     harness.gateways.answers["request_metrics"] = lambda _: dump

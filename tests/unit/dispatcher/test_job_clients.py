@@ -56,7 +56,7 @@ async def test_job_whose_client_is_heard_runs_on(harness: Harness) -> None:
 
 
 @scenario()
-async def test_job_that_does_without_its_client_runs_on(harness: Harness) -> None:
+async def test_job_that_does_not_need_its_client_runs_on(harness: Harness) -> None:
     await submit(harness, 0)
     await submit(harness, TIMEOUT_MS, OTHER_JOB)
 
@@ -78,12 +78,12 @@ async def test_recovered_job_waits_for_its_client_anew(harness: Harness) -> None
 
 
 @scenario()
-async def test_heartbeat_for_a_job_that_is_not_there_is_refused(harness: Harness) -> None:
+async def test_heartbeat_for_an_unknown_job_is_refused(harness: Harness) -> None:
     with pytest.raises(JobNotFoundError):
         report(harness)
 
 
-def test_ended_job_expires_no_more_and_each_job_is_told_once() -> None:
+def test_ended_job_does_not_expire_and_each_expiry_is_reported_once() -> None:
     clients = JobClients()
     first, second = JobID(JOB), JobID(OTHER_JOB)
     clients.expect(first, 100, 0)

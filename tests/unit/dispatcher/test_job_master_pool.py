@@ -33,7 +33,7 @@ def pool() -> Iterator[JobMasterPool]:
     pool.validate()
 
 
-def test_a_job_takes_the_standby_and_another_starts_a_little_later(pool: JobMasterPool) -> None:
+def test_a_job_takes_the_standby_and_a_new_standby_starts_later(pool: JobMasterPool) -> None:
     assert pool.request(A) == [AssignJob(ONE, A), ReplenishAfter(REPLACEMENT_DELAY_MS)]
     assert pool.replenish() == [SpawnProcess(TWO)]
     assert pool.replenish() == []
@@ -45,7 +45,7 @@ def test_a_job_without_a_standby_waits_for_the_next_process(pool: JobMasterPool)
     assert pool.session_opened(TWO, is_child=True) == [AssignJob(TWO, B)]
 
 
-def test_jobs_in_line_are_served_in_order_and_few_processes_start_at_a_time() -> None:
+def test_queued_jobs_are_served_in_order_and_few_processes_start_at_a_time() -> None:
     pool = JobMasterPool(0)
     assert pool.start() == []
     spawned = [effect for job in (A, B, C) for effect in pool.request(job)]
@@ -72,19 +72,19 @@ def test_a_process_is_used_once(pool: JobMasterPool) -> None:
     assert pool.num_processes == 0
 
 
-def test_a_standby_without_a_session_gets_no_job_though_its_exit_is_not_known_yet(pool: JobMasterPool) -> None:
+def test_a_standby_without_a_session_gets_no_job_even_before_its_exit_is_known(pool: JobMasterPool) -> None:
     assert pool.session_closed(ONE) == [EndProcess(ONE, "its session broke", at_once=True)]
     assert pool.request(A) == [SpawnProcess(TWO), SpawnProcess(THREE)]
     assert ReplenishAfter(REPLACEMENT_DELAY_MS) not in pool.process_exited(ONE, "killed by SIGKILL")
     assert pool.session_opened(TWO, is_child=True) == [AssignJob(TWO, A)]
 
 
-def test_the_exit_of_a_busy_process_loses_its_job(pool: JobMasterPool) -> None:
+def test_the_exit_of_a_busy_process_reports_its_job_as_lost(pool: JobMasterPool) -> None:
     pool.request(A)
     assert JobMasterLost(A, "its process ended: killed by SIGKILL") in pool.process_exited(ONE, "killed by SIGKILL")
 
 
-def test_a_childs_broken_session_ends_it_and_its_exit_tells_the_whole_story(pool: JobMasterPool) -> None:
+def test_a_child_with_a_broken_session_is_ended_and_its_exit_gives_the_reason(pool: JobMasterPool) -> None:
     pool.request(A)
     assert pool.session_closed(ONE) == [EndProcess(ONE, "its session broke", at_once=True)]
     lost = pool.process_exited(ONE, "killed by SIGKILL")[0]
@@ -96,7 +96,7 @@ def test_a_standby_that_dies_is_replaced(pool: JobMasterPool) -> None:
     assert pool.replenish() == [SpawnProcess(TWO)]
 
 
-def test_a_process_from_outside_serves_like_a_child_and_is_lost_with_its_session() -> None:
+def test_an_external_process_serves_like_a_child_and_is_lost_with_its_session() -> None:
     pool = JobMasterPool(0)
     assert pool.session_opened("far", is_child=False) == []
     assert pool.request(A)[0] == AssignJob("far", A)
@@ -104,7 +104,7 @@ def test_a_process_from_outside_serves_like_a_child_and_is_lost_with_its_session
     assert pool.session_closed("far") == []
 
 
-def test_a_process_started_for_one_job_takes_only_that() -> None:
+def test_a_process_started_for_one_job_takes_only_that_job() -> None:
     pool = JobMasterPool(0)
     pool.request(A)
     pool.request(B)
@@ -113,7 +113,7 @@ def test_a_process_started_for_one_job_takes_only_that() -> None:
     assert effect == EndProcess("for-c", f"job {C} does not wait for a JobMaster")
 
 
-def test_a_second_hello_is_turned_away(pool: JobMasterPool) -> None:
+def test_a_second_registration_is_refused(pool: JobMasterPool) -> None:
     assert pool.session_opened(ONE, is_child=True) == [EndProcess(ONE, "it said hello twice", at_once=True)]
 
 
@@ -141,7 +141,7 @@ def test_standbys_that_fail_to_start_are_retried_ever_more_slowly() -> None:
     assert delays == [1, 2, 4, 8, 16, 30, 30]
 
 
-def test_a_child_that_never_says_hello_is_killed_and_counts_as_a_start_failure() -> None:
+def test_a_child_that_never_registers_is_killed_and_counts_as_a_start_failure() -> None:
     pool = JobMasterPool(1)
     pool.start()
     assert pool.start_timed_out(ONE) == [EndProcess(ONE, "it did not become ready in time", at_once=True)]

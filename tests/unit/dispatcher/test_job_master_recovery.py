@@ -24,7 +24,7 @@ CHECKPOINTED = {"execution.checkpointing.interval": "1 s"}
 
 
 @scenario()
-async def test_a_lost_job_master_is_replaced_and_the_client_goes_on_waiting(harness: Harness) -> None:
+async def test_a_lost_job_master_is_replaced_while_the_client_keeps_waiting(harness: Harness) -> None:
     first = await harness.running_job(**CHECKPOINTED)
     first.status(RUNNING)
     waiting = asyncio.create_task(harness.result())
@@ -50,7 +50,7 @@ async def test_a_lost_job_master_is_replaced_and_the_client_goes_on_waiting(harn
 
 
 @scenario()
-async def test_who_watches_sees_the_job_restart_and_run_again(harness: Harness) -> None:
+async def test_watchers_see_the_job_restart_and_run_again(harness: Harness) -> None:
     first = await harness.running_job(**CHECKPOINTED)
     seen: list[int] = []
 
@@ -72,7 +72,7 @@ async def test_who_watches_sees_the_job_restart_and_run_again(harness: Harness) 
 
 
 @scenario()
-async def test_the_lost_job_master_is_not_listened_to_any_more(harness: Harness) -> None:
+async def test_messages_of_the_lost_job_master_are_ignored(harness: Harness) -> None:
     first = await harness.running_job(**CHECKPOINTED)
     late_result = first.terminated_message(FAILED)
     await harness.kill(first)
@@ -87,7 +87,7 @@ async def test_the_lost_job_master_is_not_listened_to_any_more(harness: Harness)
 
 
 @scenario()
-async def test_a_job_without_checkpoints_begins_again_where_its_restart_strategy_allows(harness: Harness) -> None:
+async def test_a_job_without_checkpoints_starts_over_if_its_restart_strategy_allows(harness: Harness) -> None:
     first = await harness.running_job(**{"restart-strategy.type": "fixed-delay"})
     await harness.kill(first)
     assert harness.status() == RESTARTING
@@ -95,7 +95,7 @@ async def test_a_job_without_checkpoints_begins_again_where_its_restart_strategy
 
 
 @scenario()
-async def test_a_job_that_may_not_be_run_twice_fails_at_once(harness: Harness) -> None:
+async def test_a_job_that_must_not_run_twice_fails_at_once(harness: Harness) -> None:
     first = await harness.running_job()
     await harness.kill(first)
     result = (await harness.result()).result
@@ -104,7 +104,7 @@ async def test_a_job_that_may_not_be_run_twice_fails_at_once(harness: Harness) -
 
 
 @scenario(job_master_recovery_attempts=3)
-async def test_job_masters_lost_one_soon_after_the_other_end_in_a_clear_failure(harness: Harness) -> None:
+async def test_job_masters_lost_in_quick_succession_cause_a_clear_failure(harness: Harness) -> None:
     job_master = await harness.running_job(**CHECKPOINTED)
     for _ in range(3):
         job_master.started()
@@ -119,7 +119,7 @@ async def test_job_masters_lost_one_soon_after_the_other_end_in_a_clear_failure(
 
 
 @scenario(job_master_recovery_attempts=2, job_master_recovery_reset_ms=30_000)
-async def test_a_job_master_that_lived_for_a_while_begins_the_count_anew(harness: Harness) -> None:
+async def test_a_job_master_that_lived_long_enough_resets_the_count(harness: Harness) -> None:
     job_master = await harness.running_job(**CHECKPOINTED)
     for _ in range(6):
         job_master.started()
@@ -143,7 +143,7 @@ async def test_the_pauses_between_job_masters_grow(harness: Harness) -> None:
 
 
 @scenario(job_master_recovery_initial_backoff_ms=2_000, job_master_recovery_max_backoff_ms=3_000)
-async def test_the_pauses_are_those_of_the_configuration(harness: Harness) -> None:
+async def test_the_pauses_follow_the_configuration(harness: Harness) -> None:
     job_master = await harness.running_job(**CHECKPOINTED)
     pauses = []
     for _ in range(4):
@@ -166,7 +166,7 @@ async def test_a_job_master_that_hangs_is_killed_and_replaced(harness: Harness) 
 
 
 @scenario()
-async def test_a_cancellation_between_two_job_masters_is_handed_to_the_next_one(harness: Harness) -> None:
+async def test_a_cancellation_between_two_job_masters_is_forwarded_to_the_next(harness: Harness) -> None:
     first = await harness.running_job(**CHECKPOINTED)
     await harness.kill(first)
     await harness.cancel()
@@ -190,7 +190,7 @@ async def test_a_job_to_be_canceled_whose_job_masters_all_die_is_canceled(harnes
 
 
 @scenario()
-async def test_details_are_the_last_ones_known_with_the_present_status(harness: Harness) -> None:
+async def test_details_are_the_last_known_ones_with_the_current_status(harness: Harness) -> None:
     first = await harness.running_job(**CHECKPOINTED)
     details = job_pb2.JobDetails(job_id=JOB, name="job", status=RUNNING, num_restarts=3)
     harness.gateways.answers["request_job_details"] = lambda request: details
@@ -225,7 +225,7 @@ async def test_a_recovered_job_is_canceled_by_its_job_master_which_knows_its_che
 
 
 @scenario()
-async def test_a_question_to_a_coordinator_waits_for_the_next_job_master(harness: Harness) -> None:
+async def test_a_coordination_request_waits_for_the_next_job_master(harness: Harness) -> None:
     first = await harness.running_job(**CHECKPOINTED)
     await harness.kill(first)
     harness.gateways.answers["deliver_coordination_request"] = lambda _: pb.CoordinationResponse(payload=b"answer")
@@ -248,7 +248,7 @@ async def test_a_job_that_was_never_stored_is_unknown_and_leaves_nothing(harness
 
 
 @scenario()
-async def test_what_a_job_left_is_removed_when_its_job_master_has_ended(harness: Harness) -> None:
+async def test_the_files_of_a_job_are_removed_when_its_job_master_has_ended(harness: Harness) -> None:
     """Not before: a JobMaster that has been told of the end is removing its checkpoints."""
     job_master = await harness.running_job(**CHECKPOINTED)
     directory = harness.recovery_directories.path_of(JobID(JOB))
@@ -265,7 +265,7 @@ async def test_what_a_job_left_is_removed_when_its_job_master_has_ended(harness:
 
 
 @scenario()
-async def test_a_suspended_job_keeps_what_its_next_job_master_must_find(harness: Harness) -> None:
+async def test_a_suspended_job_keeps_the_files_for_its_next_job_master(harness: Harness) -> None:
     await harness.running_job(**CHECKPOINTED)
     await harness.dispatcher.stop_jobs("the Dispatcher ends")
     await harness.settle()

@@ -27,7 +27,7 @@ def savepoint(trigger_id: str = "t1", job_id: str = JOB) -> cp.TriggerSavepointR
 
 
 @scenario()
-async def test_each_operation_is_handed_to_the_job_master_with_its_trigger_id(harness: Harness) -> None:
+async def test_each_operation_is_forwarded_to_the_job_master_with_its_trigger_id(harness: Harness) -> None:
     job_master = await harness.running_job()
     for method, request in (
         ("trigger_checkpoint", cp.TriggerCheckpointRequest(job_id=JOB, trigger_id="a", full=True)),
@@ -46,7 +46,7 @@ async def test_each_operation_is_handed_to_the_job_master_with_its_trigger_id(ha
 
 
 @scenario()
-async def test_a_repeated_call_is_the_same_savepoint_while_it_is_taken_and_afterwards(harness: Harness) -> None:
+async def test_a_repeated_call_returns_the_same_savepoint_during_and_after_it(harness: Harness) -> None:
     await harness.running_job()
     taken: asyncio.Future[Any] = harness.loop.create_future()
     harness.gateways.answers["trigger_savepoint"] = lambda _: taken
@@ -63,7 +63,7 @@ async def test_a_repeated_call_is_the_same_savepoint_while_it_is_taken_and_after
 
 
 @scenario()
-async def test_another_trigger_id_is_another_savepoint(harness: Harness) -> None:
+async def test_another_trigger_id_requests_another_savepoint(harness: Harness) -> None:
     await harness.running_job()
     harness.gateways.answers["trigger_savepoint"] = lambda request: cp.CheckpointResult(path=request.trigger_id)
     paths = [(await harness.dispatcher.trigger_savepoint(savepoint(name), CONTEXT)).path for name in ("x", "y")]
@@ -73,7 +73,7 @@ async def test_another_trigger_id_is_another_savepoint(harness: Harness) -> None
 
 
 @scenario()
-async def test_the_answer_of_a_stop_is_there_after_the_job_has_ended(harness: Harness) -> None:
+async def test_the_answer_of_a_stop_is_available_after_the_job_has_ended(harness: Harness) -> None:
     job_master = await harness.running_job()
     harness.gateways.answers["stop_with_savepoint"] = lambda _: cp.CheckpointResult(path="/s/last")
     request = cp.StopWithSavepointRequest(job_id=JOB, trigger_id="t")
@@ -90,7 +90,7 @@ async def test_the_answer_of_a_stop_is_there_after_the_job_has_ended(harness: Ha
 
 
 @scenario()
-async def test_a_stop_whose_job_master_dies_before_it_brought_the_result_is_not_told_as_one(harness: Harness) -> None:
+async def test_a_stop_fails_if_its_job_master_dies_before_it_reports_the_result(harness: Harness) -> None:
     job_master = await harness.running_job(**CHECKPOINTED)
     harness.gateways.answers["stop_with_savepoint"] = lambda _: cp.CheckpointResult(path="/s/last")
     request = cp.StopWithSavepointRequest(job_id=JOB, trigger_id="t")
@@ -104,7 +104,7 @@ async def test_a_stop_whose_job_master_dies_before_it_brought_the_result_is_not_
 
 
 @scenario()
-async def test_the_job_masters_error_is_the_clients(harness: Harness) -> None:
+async def test_an_error_of_the_job_master_reaches_the_client(harness: Harness) -> None:
     await harness.running_job()
     harness.gateways.answers["trigger_savepoint"] = lambda _: CheckpointError("a task declined")
     for _ in range(2):
@@ -114,7 +114,7 @@ async def test_the_job_masters_error_is_the_clients(harness: Harness) -> None:
 
 
 @scenario()
-async def test_a_savepoint_that_its_job_master_did_not_survive_may_be_asked_for_again(harness: Harness) -> None:
+async def test_a_savepoint_interrupted_by_the_death_of_its_job_master_may_be_repeated(harness: Harness) -> None:
     job_master = await harness.running_job(**CHECKPOINTED)
     harness.gateways.answers["trigger_savepoint"] = lambda _: RpcUnavailableError("the connection broke")
     with pytest.raises(RpcUnavailableError):
@@ -148,7 +148,7 @@ async def test_statistics_come_from_the_job_master(harness: Harness) -> None:
 
 
 @scenario()
-async def test_a_savepoint_is_disposed_of_off_the_loop_and_errors_are_told(harness: Harness) -> None:
+async def test_a_savepoint_is_disposed_of_on_a_worker_thread_and_errors_are_reported(harness: Harness) -> None:
     await harness.dispatcher.dispose_savepoint(cp.DisposeSavepointRequest(path="/s/1"), CONTEXT)
     assert harness.disposed == ["/s/1"]
     harness.disposal_error = CheckpointStorageError("/s/2 is no savepoint")
@@ -156,7 +156,7 @@ async def test_a_savepoint_is_disposed_of_off_the_loop_and_errors_are_told(harne
         await harness.dispatcher.dispose_savepoint(cp.DisposeSavepointRequest(path="/s/2"), CONTEXT)
 
 
-def test_only_so_many_answers_are_remembered() -> None:
+def test_the_number_of_remembered_answers_is_limited() -> None:
     async def body() -> None:
         def start(coroutine: Any, on_done: Any, name: str) -> None:
             task = asyncio.ensure_future(coroutine)

@@ -29,7 +29,7 @@ def terminated(job_id: str, status: common_pb2.JobStatus = common_pb2.FINISHED) 
     )
 
 
-def test_a_checksummed_file_is_read_back_and_a_damaged_one_is_told(tmp_path: Path) -> None:
+def test_a_checksummed_file_is_read_and_damage_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_checksummed(path, b"content")
     assert read_checksummed(path) == b"content"
@@ -43,7 +43,7 @@ def test_a_checksummed_file_is_read_back_and_a_damaged_one_is_told(tmp_path: Pat
         read_checksummed(path)
 
 
-def test_a_write_that_fails_leaves_what_was_there_and_nothing_beside_it(tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_checksummed(path, b"old")
     with pytest.raises(TypeError):
@@ -52,7 +52,7 @@ def test_a_write_that_fails_leaves_what_was_there_and_nothing_beside_it(tmp_path
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_stored_graph_survives_and_half_written_ones_do_not(tmp_path: Path) -> None:
+def test_a_stored_graph_survives_and_a_partly_written_one_does_not(tmp_path: Path) -> None:
     FileJobGraphStore(tmp_path).put(job_graph())
     (tmp_path / f"{OTHER_JOB}.jobgraph.1234.unfinished").write_bytes(b"half")
     store = FileJobGraphStore(tmp_path)
@@ -91,7 +91,7 @@ def archive(store: FileJobResultStore, **bounds: int) -> JobArchive:
     return JobArchive(store, **{"max_entries": 10, "expiration_ms": 100, "cache_bytes": 1 << 20, **bounds})
 
 
-def test_an_archive_forgets_what_is_old_or_too_much_but_not_that_it_was_there(tmp_path: Path) -> None:
+def test_an_archive_drops_old_or_excess_results_but_keeps_their_ids(tmp_path: Path) -> None:
     kept = archive(FileJobResultStore(tmp_path), max_entries=2)
     assert kept.add(ended("a", 10)) == [] and kept.add(ended("b", 20)) == []
     assert kept.add(ended("c", 30)) == [JobID("a")]
@@ -151,7 +151,7 @@ class Stores:
         return {path.name for path in (self.root / "recovery").iterdir()}
 
 
-def test_jobs_without_a_result_are_to_be_run_again_in_their_order(tmp_path: Path) -> None:
+def test_jobs_without_a_result_are_recovered_in_order(tmp_path: Path) -> None:
     stores = Stores(tmp_path)
     stores.accept(JOB, created_ms=20)
     stores.accept(OTHER_JOB, created_ms=10)
@@ -163,7 +163,7 @@ def test_jobs_without_a_result_are_to_be_run_again_in_their_order(tmp_path: Path
     assert stores.job_ids_with_directories == {JOB, OTHER_JOB}
 
 
-def test_an_interrupted_clean_up_is_finished_and_the_job_not_run_again(tmp_path: Path) -> None:
+def test_an_interrupted_clean_up_is_completed_and_the_job_does_not_run_again(tmp_path: Path) -> None:
     stores = Stores(tmp_path)
     stores.accept(JOB)
     stores.results.create_dirty(terminated(JOB))
@@ -190,7 +190,7 @@ def test_the_directory_of_a_job_that_was_never_stored_is_removed(tmp_path: Path)
     assert stores.job_ids_with_directories == set()
 
 
-def test_a_damaged_graph_or_result_costs_only_its_own_job(tmp_path: Path) -> None:
+def test_a_damaged_graph_or_result_affects_only_its_own_job(tmp_path: Path) -> None:
     stores = Stores(tmp_path)
     stores.accept(JOB)
     stores.accept(OTHER_JOB)
@@ -219,7 +219,7 @@ def test_a_blob_is_found_by_its_content(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "../../etc/passwd", "A" * 64, "0" * 63, "0" * 65, "/" + "0" * 63, "0" * 64 + "\n"])
-def test_what_is_no_key_never_becomes_a_path(tmp_path: Path, key: str) -> None:
+def test_an_invalid_key_never_becomes_a_path(tmp_path: Path, key: str) -> None:
     with pytest.raises(BlobKeyError):
         BlobStore(tmp_path, 10).path(key)
 
@@ -237,7 +237,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_blob_damaged_on_disk_is_told(tmp_path: Path) -> None:
+def test_a_blob_damaged_on_disk_is_detected(tmp_path: Path) -> None:
     store = BlobStore(tmp_path, 100)
     key = store.put(b"content")
     store.path(key).write_bytes(b"c0ntent")
@@ -245,14 +245,14 @@ def test_a_blob_damaged_on_disk_is_told(tmp_path: Path) -> None:
         store.get(key)
 
 
-def test_a_temporary_working_directory_goes_with_its_owner(tmp_path: Path) -> None:
+def test_a_temporary_working_directory_is_removed_with_its_owner(tmp_path: Path) -> None:
     directory = WorkingDirectory.open(None, str(tmp_path), "dispatcher")
     (directory.subdirectory("blobs") / "x").write_text("x")
     directory.close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_whose_owner_was_killed_is_removed_by_the_next_one_and_a_living_ones_is_not(tmp_path: Path) -> None:
+def test_a_directory_of_a_killed_owner_is_removed_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
     living = WorkingDirectory.open(None, str(tmp_path), "dispatcher")
     abandoned = WorkingDirectory.open(None, str(tmp_path), "dispatcher")
     os.close(abandoned._lock)  # what the kernel does for a killed process
@@ -275,7 +275,7 @@ def test_a_configured_working_directory_is_kept_and_used_by_one_process(tmp_path
     assert again.path.exists()
 
 
-def test_a_working_directory_that_cannot_be_made_is_a_configuration_error(tmp_path: Path) -> None:
+def test_a_working_directory_that_cannot_be_created_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot be used"):
         WorkingDirectory.open(str(tmp_path / "file"), None, "dispatcher")

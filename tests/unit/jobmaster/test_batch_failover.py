@@ -148,7 +148,7 @@ def test_only_the_consumers_of_the_lost_part_of_a_rescaled_result_run_again():
 # Consequences of the four cases
 
 
-def test_a_forward_edge_passes_on_that_its_input_may_differ():
+def test_nondeterminism_of_an_input_propagates_over_a_forward_edge():
     """b0 has finished and its input changes, so c0, which read the old output of b0, runs again."""
     cluster = batch(
         batch_vertex("a", 2, results=["ab"], partitioner="REBALANCE"),
@@ -164,7 +164,7 @@ def test_a_forward_edge_passes_on_that_its_input_may_differ():
     assert restarted(cluster) == {"a0", "b0", "b1", "c0", "d0"}
 
 
-def test_a_hash_edge_does_not_pass_on_that_its_input_may_differ():
+def test_nondeterminism_of_an_input_does_not_propagate_over_a_hash_edge():
     cluster = batch(
         batch_vertex("a", 2, results=["ab"], partitioner="REBALANCE"),
         batch_vertex("b", 2, inputs=["ab"], results=["bc", "bd"], partitioner="HASH"),

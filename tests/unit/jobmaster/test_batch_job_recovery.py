@@ -131,7 +131,7 @@ def test_a_lost_result_with_a_waiting_consumer_is_produced_again() -> None:
     assert second.running() == ["middle0"]
 
 
-def test_the_lost_inputs_of_such_a_producer_are_produced_again() -> None:
+def test_the_lost_inputs_of_a_repeated_producer_are_produced_again() -> None:
     life = after_two_stages()
     second = life.dies(lambda ids: frozenset())
     assert second.running() == ["source0", "source1"]

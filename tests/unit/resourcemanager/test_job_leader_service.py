@@ -14,13 +14,13 @@ def register(service: JobLeaderService, job_master_id: JobMasterId) -> object:
     return service.register(JOB, job_master_id, ResourceID(f"{job_master_id}-process"), "jm:1")
 
 
-def test_a_repeated_registration_replaces_nobody() -> None:
+def test_a_repeated_registration_replaces_no_leader() -> None:
     service = JobLeaderService(1_000)
     assert register(service, OLD) is None
     assert register(service, OLD) is None
 
 
-def test_a_new_leader_replaces_the_former_one_for_good() -> None:
+def test_a_new_leader_replaces_the_former_one_permanently() -> None:
     service = JobLeaderService(1_000)
     register(service, OLD)
     former = register(service, NEW)
@@ -33,7 +33,7 @@ def test_a_new_leader_replaces_the_former_one_for_good() -> None:
     assert service.find_by_resource(JOB, ResourceID("old-process")) is None
 
 
-def test_a_leader_that_a_message_of_its_dead_predecessor_replaced_comes_back_when_that_is_found_dead() -> None:
+def test_a_leader_replaced_by_a_message_of_its_dead_predecessor_returns_when_the_predecessor_is_lost() -> None:
     service = JobLeaderService(1_000)
     register(service, NEW)
     register(service, OLD)  # sent before it died, and late
@@ -46,7 +46,7 @@ def test_a_leader_that_a_message_of_its_dead_predecessor_replaced_comes_back_whe
         register(service, OLD)
 
 
-def test_it_comes_back_too_where_the_predecessor_has_been_dead_for_long() -> None:
+def test_a_leader_can_register_again_after_its_predecessor_timed_out() -> None:
     service = JobLeaderService(1_000)
     register(service, NEW)
     register(service, OLD)
@@ -56,7 +56,7 @@ def test_it_comes_back_too_where_the_predecessor_has_been_dead_for_long() -> Non
     assert service.check(JOB, NEW)
 
 
-def test_one_that_never_registered_is_told_to() -> None:
+def test_an_unregistered_job_master_is_told_to_register() -> None:
     with pytest.raises(NotRegisteredError):
         JobLeaderService(1_000).check(JOB, OLD)
 
@@ -72,14 +72,14 @@ def test_a_lost_leader_that_registers_again_is_connected_again() -> None:
     assert service.timed_out(99_999) == []
 
 
-def test_the_loss_of_a_former_leader_does_not_touch_the_present_one() -> None:
+def test_the_loss_of_a_former_leader_does_not_affect_the_current_one() -> None:
     service = JobLeaderService(1_000)
     register(service, OLD)
     register(service, NEW)
     assert not service.contact_lost(JOB, OLD, 10)
 
 
-def test_a_job_without_leader_is_given_up_after_the_timeout_and_may_come_back() -> None:
+def test_a_job_without_a_leader_is_given_up_after_the_timeout_and_may_return() -> None:
     service = JobLeaderService(1_000)
     register(service, OLD)
     service.contact_lost(JOB, OLD, 10)
@@ -90,7 +90,7 @@ def test_a_job_without_leader_is_given_up_after_the_timeout_and_may_come_back() 
     assert service.check(JOB, OLD)
 
 
-def test_after_a_disconnect_the_leadership_is_over() -> None:
+def test_a_disconnect_ends_the_leadership() -> None:
     service = JobLeaderService(1_000)
     register(service, OLD)
     assert service.disconnected(JOB) is not None

@@ -26,14 +26,14 @@ class ScriptDriver(LocalTaskExecutorDriver):
         return python(self.code)
 
 
-def test_endings_are_told_in_words() -> None:
+def test_exit_statuses_are_described_in_words() -> None:
     assert str(ProcessEnding(3)) == "exit code 3"
     assert str(ProcessEnding(-9)) == "killed by SIGKILL"
     assert str(ProcessEnding(-250)) == "killed by signal 250"
     assert "last output:\nImportError" in str(ProcessEnding(1, "ImportError"))
 
 
-def test_a_child_that_fails_tells_its_last_lines() -> None:
+def test_the_error_of_a_failed_child_contains_its_last_lines() -> None:
     async def body() -> ProcessEnding:
         code = "import sys; print('a' * 200_000, flush=True); print('the reason', file=sys.stderr); sys.exit(3)"
         child = await spawn_child(python(code), name="child", output=ChildOutput.KEEP)
@@ -55,7 +55,7 @@ def test_a_child_that_ignores_the_request_is_killed_after_the_grace() -> None:
     assert asyncio.run(body()).description == "killed by SIGKILL"
 
 
-def test_a_worker_is_started_under_its_name_with_free_ports_and_the_managers_address() -> None:
+def test_a_worker_is_started_with_its_name_free_ports_and_the_managers_address() -> None:
     driver = LocalTaskExecutorDriver({"taskmanager.rpc.port": "6122", "taskmanager.numberOfTaskSlots": "2"})
     driver.start("127.0.0.1:4711", lambda *_: None)
     assert driver._command(["-D", "a=b"])[1:] == ["-m", "flinkpy.cli.main", "taskexecutor", "-D", "a=b"]
@@ -69,7 +69,7 @@ def test_a_worker_is_started_under_its_name_with_free_ports_and_the_managers_add
     }
 
 
-def test_the_end_of_a_worker_is_told_with_its_cause_and_close_ends_the_others() -> None:
+def test_the_end_of_a_worker_is_reported_with_its_cause_and_close_ends_the_others() -> None:
     ended: list[tuple[str, str]] = []
 
     async def body() -> None:
@@ -95,6 +95,6 @@ def test_the_end_of_a_worker_is_told_with_its_cause_and_close_ends_the_others() 
     assert ended[1] == ("stays", "killed by SIGTERM")
 
 
-def test_a_standalone_driver_says_how_workers_come() -> None:
+def test_a_standalone_driver_says_how_to_start_workers() -> None:
     with pytest.raises(UnsupportedOperationError, match=r"flinkpy\.resourcemanager\.local-driver"):
         asyncio.run(StandaloneDriver().start_worker(ResourceID("w1")))

@@ -41,7 +41,7 @@ async def test_a_required_slot_is_requested_from_the_task_executor_with_the_mana
 
 
 @scenario()
-async def test_a_refused_slot_is_looked_at_again_and_another_is_requested(harness: Harness) -> None:
+async def test_another_slot_is_requested_after_a_refusal(harness: Harness) -> None:
     harness.register_executor("te-1")
     harness.register_executor("te-2")
     refusals = [SlotAllocationError("taken"), None]
@@ -105,7 +105,7 @@ async def test_a_task_executor_that_cannot_be_called_is_lost_after_the_threshold
 
 
 @scenario(heartbeat_interval_ms=1_000, heartbeat_timeout_ms=5_000)
-async def test_a_heartbeat_brings_a_report_that_corrects_what_is_believed(harness: Harness) -> None:
+async def test_the_slot_report_of_a_heartbeat_corrects_the_known_state(harness: Harness) -> None:
     harness.register_executor()
     harness.register_job()
     harness.declare(1)
@@ -139,7 +139,7 @@ async def test_reports_of_a_former_registration_are_refused(harness: Harness) ->
 
 
 @scenario(slot_manager=SlotManagerOptions(max_slots=1))
-async def test_a_task_executor_beyond_the_bound_is_refused_by_name_of_the_option(harness: Harness) -> None:
+async def test_a_task_executor_beyond_the_limit_is_refused_with_the_name_of_the_option(harness: Harness) -> None:
     harness.register_executor("te-1")
     with pytest.raises(RegistrationRefusedError, match=r"slotmanager.number-of-slots.max = 1"):
         harness.register_executor("te-2")
@@ -147,7 +147,7 @@ async def test_a_task_executor_beyond_the_bound_is_refused_by_name_of_the_option
 
 
 @scenario()
-async def test_a_task_executor_that_says_good_bye_is_forgotten_and_may_say_it_twice(harness: Harness) -> None:
+async def test_a_task_executor_that_disconnects_is_forgotten_and_may_disconnect_twice(harness: Harness) -> None:
     harness.register_executor()
     for _ in range(2):
         harness.endpoint.disconnect_task_executor(pb.DisconnectRequest(resource_id="te-1", reason="bye"), CONTEXT)
@@ -155,7 +155,7 @@ async def test_a_task_executor_that_says_good_bye_is_forgotten_and_may_say_it_tw
 
 
 @scenario()
-async def test_declarations_need_a_registered_job_master_and_the_present_one(harness: Harness) -> None:
+async def test_declarations_are_accepted_only_from_the_current_registered_job_master(harness: Harness) -> None:
     with pytest.raises(NotRegisteredError):
         harness.declare(1)
     harness.register_job(job_master_id="jm-1")
@@ -184,7 +184,7 @@ async def test_a_lost_job_master_gets_no_slots_and_its_job_is_dropped_after_the_
 
 
 @scenario(job_timeout_ms=10_000)
-async def test_a_job_master_back_in_time_is_served_on(harness: Harness) -> None:
+async def test_a_job_master_that_returns_in_time_keeps_its_slots(harness: Harness) -> None:
     harness.register_job()
     harness.declare(1)
     harness.peers.break_connection("jm-1:1")
@@ -207,7 +207,7 @@ async def test_a_silent_job_master_must_register_again(harness: Harness) -> None
 
 
 @scenario()
-async def test_a_job_that_disconnects_gives_its_claim_and_its_slots_up_at_once(harness: Harness) -> None:
+async def test_a_job_that_disconnects_releases_its_requirements_and_slots_at_once(harness: Harness) -> None:
     harness.register_executor()
     harness.register_job()
     harness.declare(1)
@@ -222,7 +222,7 @@ async def test_a_job_that_disconnects_gives_its_claim_and_its_slots_up_at_once(h
 
 
 @scenario(can_start_workers=True)
-async def test_missing_slots_start_workers_and_their_registration_meets_the_requirement(harness: Harness) -> None:
+async def test_missing_slots_start_workers_whose_registration_fulfils_the_requirement(harness: Harness) -> None:
     harness.register_job()
     harness.declare(2)
     await harness.settle()
@@ -245,7 +245,7 @@ async def test_a_standalone_cluster_starts_nothing(harness: Harness) -> None:
 
 
 @scenario(can_start_workers=True)
-async def test_the_exit_of_a_worker_is_its_loss_and_another_is_started(harness: Harness) -> None:
+async def test_a_worker_that_exits_is_lost_and_replaced(harness: Harness) -> None:
     harness.register_job()
     harness.declare(1)
     await harness.settle()
@@ -259,7 +259,7 @@ async def test_the_exit_of_a_worker_is_its_loss_and_another_is_started(harness: 
 
 
 @scenario(can_start_workers=True, workers=WorkerOptions(max_failure_rate_per_minute=1, retry_interval_ms=3_000))
-async def test_workers_that_fail_to_start_are_not_started_without_end(harness: Harness) -> None:
+async def test_the_rate_of_failing_worker_starts_is_limited(harness: Harness) -> None:
     harness.driver.start_error = OSError("no such program")
     harness.register_job()
     harness.declare(1)
@@ -284,7 +284,7 @@ async def test_an_idle_worker_is_stopped_and_forgotten(harness: Harness) -> None
 
 
 @scenario()
-async def test_a_slot_held_for_a_job_that_is_over_is_freed_when_a_report_shows_it(harness: Harness) -> None:
+async def test_a_reported_slot_of_an_ended_job_is_freed(harness: Harness) -> None:
     harness.register_job(OTHER_JOB, "jm-2", "other")
     harness.endpoint.disconnect_job_master(pb.DisconnectRequest(resource_id="other", job_id=OTHER_JOB), CONTEXT)
     harness.register_executor(held={0: ("old", OTHER_JOB)})

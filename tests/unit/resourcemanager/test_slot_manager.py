@@ -114,7 +114,7 @@ def requests(effects: list[SlotManagerEffect]) -> list[RequestSlot]:
     return [effect for effect in effects if isinstance(effect, RequestSlot)]
 
 
-def test_a_declared_requirement_is_met_with_a_free_slot_which_is_pending_until_acknowledged(machine: Machine) -> None:
+def test_a_requirement_gets_a_free_slot_that_is_pending_until_acknowledged(machine: Machine) -> None:
     instance = machine.executor("te")
     (request,) = machine.need(1)
     assert request == RequestSlot(instance, 0, JOB, AllocationID("alloc-1"), "", "jm:1", LEADER)
@@ -169,7 +169,7 @@ def test_jobs_are_served_in_the_order_they_declared(machine: Machine) -> None:
     assert request.job_id == JOB
 
 
-def test_a_refused_request_is_tried_on_another_slot_and_the_slot_waits_for_a_report(machine: Machine) -> None:
+def test_a_refused_request_is_retried_with_another_slot_and_the_first_waits_for_a_report(machine: Machine) -> None:
     first, second = machine.executor("te-1"), machine.executor("te-2")
     (request,) = machine.need(1)
     report, retry = machine.fail(request)
@@ -178,7 +178,7 @@ def test_a_refused_request_is_tried_on_another_slot_and_the_slot_waits_for_a_rep
     assert machine.states() == [SlotState.UNKNOWN, SlotState.PENDING]
 
 
-def test_after_a_failed_request_the_report_decides_what_the_slot_is(machine: Machine) -> None:
+def test_the_slot_report_decides_the_state_of_a_slot_after_a_failed_request(machine: Machine) -> None:
     instance = machine.executor("te")
     (request,) = machine.need(1)
     machine.fail(request)
@@ -219,7 +219,7 @@ def test_a_report_may_acknowledge_a_request_before_its_answer(machine: Machine) 
     assert machine.acknowledge(request) == []
 
 
-def test_an_allocated_slot_reported_free_is_given_out_again(machine: Machine) -> None:
+def test_an_allocated_slot_reported_free_is_allocated_again(machine: Machine) -> None:
     instance = machine.executor("te")
     (request,) = machine.need(1)
     machine.acknowledge(request)
@@ -227,7 +227,7 @@ def test_an_allocated_slot_reported_free_is_given_out_again(machine: Machine) ->
     assert isinstance(again, RequestSlot) and again.allocation_id == AllocationID("alloc-2")
 
 
-def test_a_pending_slot_reported_held_by_another_allocation_is_believed(machine: Machine) -> None:
+def test_a_pending_slot_reported_for_another_allocation_is_taken_over(machine: Machine) -> None:
     instance = machine.executor("te")
     (request,) = machine.need(1)
     machine.run(machine.process_slot_report(instance, [held("foreign", OTHER)], 0))
@@ -249,7 +249,7 @@ def test_slot_available_frees_only_the_allocation_it_names(machine: Machine) -> 
     assert machine.states() == [SlotState.FREE]
 
 
-def test_slots_of_a_job_that_is_over_are_freed_also_when_reported_later(machine: Machine) -> None:
+def test_slots_of_an_ended_job_are_freed_even_if_reported_later(machine: Machine) -> None:
     instance = machine.executor("te")
     (request,) = machine.need(1)
     machine.acknowledge(request)
@@ -262,7 +262,7 @@ def test_slots_of_a_job_that_is_over_are_freed_also_when_reported_later(machine:
     assert machine.states() == [SlotState.FREE]
 
 
-def test_a_slot_whose_job_ended_while_it_was_requested_is_freed_on_acknowledgement(machine: Machine) -> None:
+def test_a_slot_whose_job_ended_during_the_request_is_freed_on_acknowledgement(machine: Machine) -> None:
     machine.executor("te")
     (request,) = machine.need(1)
     machine.run(machine.job_terminated(JOB, 0))
@@ -270,7 +270,7 @@ def test_a_slot_whose_job_ended_while_it_was_requested_is_freed_on_acknowledgeme
     assert isinstance(effect, FreeSlot)
 
 
-def test_a_job_that_registers_again_after_its_end_was_assumed_keeps_its_slots(machine: Machine) -> None:
+def test_a_job_wrongly_assumed_to_have_ended_keeps_its_slots_when_it_registers_again(machine: Machine) -> None:
     instance = machine.executor("te")
     (request,) = machine.need(1)
     machine.acknowledge(request)
@@ -279,7 +279,7 @@ def test_a_job_that_registers_again_after_its_end_was_assumed_keeps_its_slots(ma
     assert machine.run(machine.process_slot_report(instance, [held("alloc-1")], 0)) == []
 
 
-def test_slots_of_a_job_never_heard_of_are_left_alone_until_its_job_master_stays_away_too_long() -> None:
+def test_slots_of_an_unknown_job_are_kept_until_its_job_master_times_out() -> None:
     machine = Machine(unknown_job_timeout_ms=1_000)
     instance = machine.executor("te")
     assert machine.run(machine.process_slot_report(instance, [held("old")], 0)) == []
@@ -289,7 +289,7 @@ def test_slots_of_a_job_never_heard_of_are_left_alone_until_its_job_master_stays
     assert isinstance(effect, FreeSlot) and effect.job_id == JOB
 
 
-def test_a_job_master_that_registers_in_time_keeps_the_slots_its_job_was_found_with() -> None:
+def test_a_job_master_that_registers_in_time_keeps_the_reported_slots_of_its_job() -> None:
     machine = Machine(unknown_job_timeout_ms=1_000)
     instance = machine.executor("te")
     machine.run(machine.process_slot_report(instance, [held("old")], 0))
@@ -307,14 +307,14 @@ def test_a_suspended_job_gets_no_more_slots_until_it_is_back(machine: Machine) -
     assert isinstance(request, RequestSlot)
 
 
-def test_what_a_former_leader_declared_is_dropped_when_a_new_one_connects(machine: Machine) -> None:
+def test_requirements_of_a_former_leader_are_dropped_when_a_new_one_connects(machine: Machine) -> None:
     machine.need(1)
     machine.run(machine.job_master_connected(JOB, NEW, 0))
     machine.executor("te")
     assert machine.effects == []
 
 
-def test_what_was_requested_for_a_former_leader_is_freed_for_its_successor(machine: Machine) -> None:
+def test_slots_requested_for_a_former_leader_are_freed_for_its_successor(machine: Machine) -> None:
     """Its TaskExecutor would offer it to the former one until it gives up."""
     instance = machine.executor("te", slots=2)
     has_answered, on_its_way = machine.need(2)
@@ -331,7 +331,7 @@ def test_what_was_requested_for_a_former_leader_is_freed_for_its_successor(machi
     assert [request.job_master_id for request in requests([first, second])] == [NEW, NEW]
 
 
-def test_what_another_resource_manager_requested_is_not_freed_for_whoever_registers_here(machine: Machine) -> None:
+def test_slots_requested_by_another_resource_manager_are_not_freed_at_a_registration(machine: Machine) -> None:
     instance = machine.executor("te", reported=False)
     machine.run(machine.process_slot_report(instance, [held("taken-over")], 0))
     assert machine.run(machine.job_master_connected(JOB, LEADER, 0)) == []
@@ -340,7 +340,7 @@ def test_what_another_resource_manager_requested_is_not_freed_for_whoever_regist
     assert machine.run(machine.declare_requirements(declared, 0)) == []
 
 
-def test_the_loss_of_a_task_executor_is_told_to_the_jobs_there_and_made_up_for(machine: Machine) -> None:
+def test_the_loss_of_a_task_executor_is_reported_to_its_jobs_and_replaced(machine: Machine) -> None:
     lost, other = machine.executor("te-1"), machine.executor("te-2")
     (request,) = machine.need(1)
     machine.acknowledge(request)
@@ -350,7 +350,7 @@ def test_the_loss_of_a_task_executor_is_told_to_the_jobs_there_and_made_up_for(m
     assert machine.run(machine.remove_task_executor(lost, "gone", 0)) == []
 
 
-def test_a_job_that_may_hold_an_unknown_slot_is_told_of_the_loss_too(machine: Machine) -> None:
+def test_the_loss_is_reported_to_a_job_that_may_hold_an_unknown_slot(machine: Machine) -> None:
     instance = machine.executor("te")
     (request,) = machine.need(1)
     machine.fail(request)
@@ -371,7 +371,7 @@ def test_messages_of_a_former_registration_change_nothing(machine: Machine) -> N
     assert machine.states() == before
 
 
-def test_a_new_process_under_an_old_name_is_a_loss_and_the_same_process_again_is_not(machine: Machine) -> None:
+def test_a_new_process_with_an_old_name_counts_as_a_loss_and_the_same_process_does_not(machine: Machine) -> None:
     machine.executor("te", pid=1)
     (request,) = machine.need(1)
     machine.acknowledge(request)
@@ -383,7 +383,7 @@ def test_a_new_process_under_an_old_name_is_a_loss_and_the_same_process_again_is
     assert len(machine.task_executors) == 1
 
 
-def test_what_is_missing_is_declared_as_workers_rounded_up_and_within_the_bound() -> None:
+def test_missing_slots_are_declared_as_workers_rounded_up_and_within_the_limit() -> None:
     machine = Machine(slots_per_worker=2, max_slots=6)
     machine.need(3)
     assert machine.num_needed_workers == 2
@@ -393,7 +393,7 @@ def test_what_is_missing_is_declared_as_workers_rounded_up_and_within_the_bound(
     assert machine.num_needed_workers == 2
 
 
-def test_slots_that_have_not_been_reported_yet_count_as_coming() -> None:
+def test_slots_that_are_not_reported_yet_count_as_pending() -> None:
     machine = Machine()
     machine.need(2)
     machine.executor("te", reported=False)
@@ -401,7 +401,7 @@ def test_slots_that_have_not_been_reported_yet_count_as_coming() -> None:
     assert machine.num_needed_workers == 1
 
 
-def test_the_minimum_and_the_redundant_workers_are_asked_for_without_any_job() -> None:
+def test_minimum_and_redundant_workers_are_requested_without_a_job() -> None:
     minimum = Machine(min_slots=3, slots_per_worker=2)
     minimum.run(minimum.check_requirements(0))
     assert minimum.num_needed_workers == 2
@@ -410,14 +410,14 @@ def test_the_minimum_and_the_redundant_workers_are_asked_for_without_any_job() -
     assert spare.num_needed_workers == 1
 
 
-def test_a_task_executor_beyond_the_bound_may_not_register_but_one_may_again() -> None:
+def test_a_new_task_executor_beyond_the_limit_is_refused_and_a_known_one_is_not() -> None:
     machine = Machine(max_slots=2)
     machine.executor("te", slots=2)
     assert not machine.can_register(description("more"))
     assert machine.can_register(description("te", slots=2))
 
 
-def test_idle_workers_of_the_driver_are_released_down_to_the_minimum() -> None:
+def test_idle_workers_are_released_down_to_the_minimum() -> None:
     machine = Machine(task_manager_timeout_ms=1_000, min_slots=1)
     for name in ("te-1", "te-2", "te-3"):
         machine.executor(name)
@@ -427,7 +427,7 @@ def test_idle_workers_of_the_driver_are_released_down_to_the_minimum() -> None:
     assert machine.run(machine.check_timeouts(9_000, lambda _: True)) == []
 
 
-def test_a_worker_used_meanwhile_is_not_idle() -> None:
+def test_a_worker_used_in_between_is_not_idle() -> None:
     machine = Machine(task_manager_timeout_ms=1_000)
     instance = machine.executor("te")
     (request,) = machine.need(1)
@@ -454,14 +454,14 @@ def test_a_worker_that_holds_results_of_a_job_is_not_released() -> None:
     assert len(machine.run(machine.check_timeouts(9_200, lambda _: True))) == 1
 
 
-def test_one_redundant_worker_stays() -> None:
+def test_the_redundant_worker_is_kept() -> None:
     machine = Machine(task_manager_timeout_ms=1_000, redundant_workers=1)
     machine.executor("te-1")
     machine.executor("te-2")
     assert len(machine.run(machine.check_timeouts(1_000, lambda _: True))) == 1
 
 
-def test_slots_are_spread_out_on_request_and_filled_up_otherwise() -> None:
+def test_slots_are_spread_out_if_configured_and_filled_up_otherwise() -> None:
     for spread_out, expected in ((False, ["te-1", "te-1"]), (True, ["te-1", "te-2"])):
         machine = Machine(spread_out=spread_out)
         machine.executor("te-1", slots=2)
@@ -470,7 +470,7 @@ def test_slots_are_spread_out_on_request_and_filled_up_otherwise() -> None:
         assert chosen == expected
 
 
-def test_profiles_are_handed_on_and_a_job_never_gets_more_than_it_declared(machine: Machine) -> None:
+def test_slot_requests_contain_the_profile_and_a_job_gets_no_more_than_it_declared(machine: Machine) -> None:
     instance = machine.executor("te", slots=4)
     machine.run(machine.process_slot_report(instance, [held("old"), *free(4)[1:]], 0))
     machine.run(machine.job_master_connected(JOB, LEADER, 0))

@@ -65,14 +65,14 @@ def test_a_slot_request_carries_the_profile_and_dedicates_its_process(machine: M
     assert instances(need(machine, 1, RED, OTHER)) == [second]
 
 
-def test_slots_of_one_profile_are_taken_where_the_profile_is_already(machine: Machine) -> None:
+def test_slots_of_one_profile_are_taken_from_processes_with_that_profile(machine: Machine) -> None:
     first, second = machine.executor("a", 2), machine.executor("b", 2)
     need(machine, 1, "")
     assert instances(need(machine, 2, BLUE, OTHER)) == [second, second]
     assert instances(need(machine, 1, "", JobID("third"))) == [first]
 
 
-def test_an_idle_process_of_another_profile_begins_anew(machine: Machine) -> None:
+def test_an_idle_process_of_another_profile_is_renewed(machine: Machine) -> None:
     instance = machine.executor("a", 2)
     (request,) = need(machine, 1, BLUE)
     assert end(machine, request) == []
@@ -84,14 +84,14 @@ def test_an_idle_process_of_another_profile_begins_anew(machine: Machine) -> Non
     assert instances(effects) == [anew]
 
 
-def test_a_plain_job_does_not_run_where_packages_of_another_are_loaded(machine: Machine) -> None:
+def test_a_plain_job_does_not_run_in_a_process_with_packages_of_another_job(machine: Machine) -> None:
     instance = machine.executor("a", 2)
     (request,) = need(machine, 1, BLUE)
     end(machine, request)
     assert need(machine, 1, "", OTHER) == [RenewTaskExecutor(instance)]
 
 
-def test_a_process_in_use_is_left_alone_and_workers_are_declared_as_needed(machine: Machine) -> None:
+def test_a_process_in_use_is_left_alone_and_more_workers_are_declared(machine: Machine) -> None:
     instance = machine.executor("a", 2)
     (request,) = need(machine, 1, BLUE)
     assert need(machine, 1, RED, OTHER) == []
@@ -99,7 +99,7 @@ def test_a_process_in_use_is_left_alone_and_workers_are_declared_as_needed(machi
     assert end(machine, request) == [RenewTaskExecutor(instance)]
 
 
-def test_no_more_processes_begin_anew_than_are_needed(machine: Machine) -> None:
+def test_no_more_processes_are_renewed_than_needed(machine: Machine) -> None:
     names = ["a", "b", "c"]
     for name in names:
         machine.executor(name, 2)
@@ -109,7 +109,7 @@ def test_no_more_processes_begin_anew_than_are_needed(machine: Machine) -> None:
     assert need(machine, 3, RED, OTHER, sequence=2) == []  # they are on their way
 
 
-def test_nothing_is_requested_of_a_process_that_begins_anew(machine: Machine) -> None:
+def test_no_slot_is_requested_from_a_process_that_is_being_renewed(machine: Machine) -> None:
     machine.executor("a", 2)
     (request,) = need(machine, 1, BLUE)
     end(machine, request)
@@ -117,7 +117,7 @@ def test_nothing_is_requested_of_a_process_that_begins_anew(machine: Machine) ->
     assert need(machine, 1, BLUE, JobID("third")) == []
 
 
-def test_a_process_that_could_not_begin_anew_is_asked_again_later(machine: Machine) -> None:
+def test_a_process_that_could_not_be_renewed_is_asked_again_later(machine: Machine) -> None:
     instance = machine.executor("a", 2)
     (request,) = need(machine, 1, BLUE)
     end(machine, request)
@@ -127,7 +127,7 @@ def test_a_process_that_could_not_begin_anew_is_asked_again_later(machine: Machi
     assert machine.renewal_failed(InstanceID("gone")) == []
 
 
-def test_a_process_that_registers_says_what_it_is_dedicated_to(machine: Machine) -> None:
+def test_the_registration_of_a_process_contains_its_profile(machine: Machine) -> None:
     described = TaskExecutorDescription(ResourceID("a"), "a:1", "a:2", 1, "host", 1, profile=BLUE)
     instance = InstanceID("i")
     machine.run(machine.register_task_executor(instance, described, machine.now_ms))

@@ -19,7 +19,7 @@ def manager(**options: object) -> WorkerManager:
     return WorkerManager(WorkerOptions(**options), lambda: ResourceID(f"w{next(names)}"))  # type: ignore[arg-type]
 
 
-def test_workers_on_their_way_are_not_started_twice() -> None:
+def test_pending_workers_are_not_started_twice() -> None:
     workers = manager()
     assert workers.declare_needed(2, 0) == [StartWorker(ONE), StartWorker(TWO)]
     assert workers.declare_needed(2, 1) == []
@@ -30,7 +30,7 @@ def test_workers_on_their_way_are_not_started_twice() -> None:
     assert workers.declare_needed(1, 3) == []
 
 
-def test_a_task_executor_started_by_somebody_else_is_no_worker() -> None:
+def test_a_task_executor_started_externally_is_not_a_worker() -> None:
     workers = manager()
     workers.declare_needed(1, 0)
     workers.worker_registered(ResourceID("by-hand"))
@@ -38,7 +38,7 @@ def test_a_task_executor_started_by_somebody_else_is_no_worker() -> None:
     assert workers.num_pending == 1
 
 
-def test_a_failed_start_is_tried_again_until_the_rate_is_exceeded() -> None:
+def test_a_failed_start_is_retried_until_the_rate_is_exceeded() -> None:
     workers = manager(max_failure_rate_per_minute=2, retry_interval_ms=3_000)
     workers.declare_needed(1, 0)
     assert workers.worker_start_failed(ONE, 10) == [StartWorker(TWO)]
@@ -48,14 +48,14 @@ def test_a_failed_start_is_tried_again_until_the_rate_is_exceeded() -> None:
     assert workers.check(3_030, is_retry=True) == [StartWorker(ResourceID("w4"))]
 
 
-def test_failures_of_more_than_a_minute_ago_do_not_count() -> None:
+def test_failures_older_than_a_minute_do_not_count() -> None:
     workers = manager(max_failure_rate_per_minute=1)
     workers.declare_needed(1, 0)
     workers.worker_exited(ONE, 0)
     assert workers.worker_exited(TWO, 60_000) == [StartWorker(ResourceID("w3"))]
 
 
-def test_the_end_of_a_registered_worker_is_no_start_failure() -> None:
+def test_the_end_of_a_registered_worker_is_not_a_start_failure() -> None:
     workers = manager(max_failure_rate_per_minute=0)
     workers.declare_needed(1, 0)
     workers.worker_registered(ONE)

@@ -60,7 +60,7 @@ BAD_PATHS = [b"/flinkpy.Dispatcher/\xff", b"\xff\xfe", b"/" + b"\xc3" * 100, b"/
 
 
 @pytest.mark.parametrize("path", BAD_PATHS)
-def test_a_request_with_a_path_that_is_no_text_leaves_the_server_as_it_is(path: bytes) -> None:
+def test_a_request_with_a_path_that_is_not_text_does_not_affect_the_server(path: bytes) -> None:
     async def scenario(server: RpcServer, ends: list[Any]) -> None:
         host, _, port = server.address.partition(":")
         for _ in range(3):
@@ -87,7 +87,7 @@ def test_a_call_that_is_not_served_is_unimplemented() -> None:
     serving(scenario)
 
 
-def test_the_end_of_a_server_that_nobody_stopped_is_told() -> None:
+def test_the_unexpected_end_of_a_server_is_reported() -> None:
     async def scenario(server: RpcServer, ends: list[Any]) -> None:
         server._server._server.interceptors = "no tuple"  # which the code of grpcio that accepts calls cannot bear
         async with grpc.aio.insecure_channel(server.address) as channel:

@@ -113,7 +113,7 @@ WRONG = {
 }
 
 
-def test_no_call_of_any_service_is_let_in_without_a_token_of_the_cluster() -> None:
+def test_every_call_of_every_service_needs_a_token_of_the_cluster() -> None:
     async def scenario(server: RpcServer, calls: list[str]) -> None:
         paths = [method.path for method in METHODS]
         paths += ["/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", "/flinkpy.Dispatcher/NoSuchCall"]
@@ -128,7 +128,7 @@ def test_no_call_of_any_service_is_let_in_without_a_token_of_the_cluster() -> No
     run(scenario)
 
 
-def test_every_call_needs_its_role_and_no_more() -> None:
+def test_every_call_needs_exactly_its_role() -> None:
     async def scenario(server: RpcServer, calls: list[str]) -> None:
         for role in Role:
             client = RpcClient(security=CLUSTER.with_role(role))
@@ -159,7 +159,7 @@ async def _call(gateway: Any, method: Method) -> None:
         await answer
 
 
-def test_the_table_names_calls_that_exist_and_every_call_of_a_client_is_in_it() -> None:
+def test_the_role_table_lists_existing_calls_and_all_calls_of_clients() -> None:
     ours = {path for path in REQUIRED_ROLES if path.startswith("/flinkpy.")}
     assert ours <= {method.path for method in METHODS}
     of_clients = {
@@ -169,7 +169,7 @@ def test_the_table_names_calls_that_exist_and_every_call_of_a_client_is_in_it() 
     assert {path for path in ours if "TaskExecutor" in path or "JobMaster/" in path} == set()
 
 
-def test_what_changes_something_is_beyond_the_token_that_reads() -> None:
+def test_a_read_token_cannot_make_changes() -> None:
     reading = {path.rpartition("/")[2] for path, role in REQUIRED_ROLES.items() if role is Role.READ}
     words = ("Request", "List", "Watch", "Check", "ServerReflectionInfo")
     assert all(name.startswith(words) for name in reading), reading
@@ -178,7 +178,7 @@ def test_what_changes_something_is_beyond_the_token_that_reads() -> None:
     assert required_role("/flinkpy.BlobServer/PutBlob") is Role.SUBMIT
 
 
-def test_health_and_reflection_answer_whoever_may_read() -> None:
+def test_health_and_reflection_accept_a_read_token() -> None:
     async def scenario(server: RpcServer, calls: list[str]) -> None:
         metadata = token_metadata(CLUSTER.with_role(Role.READ), "Dispatcher")
         async with open_aio_channel(server.address, [], CLUSTER) as channel:
@@ -202,7 +202,7 @@ class _Bomb:
         return os.mkdir, (self.canary,)
 
 
-def test_nothing_of_a_refused_call_is_parsed_and_no_pickle_in_it_goes_off(tmp_path: Path) -> None:
+def test_the_message_of_a_refused_call_is_not_parsed_or_unpickled(tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     bomb = dispatcher_pb2.CoordinationRequest(job_id="0" * 32, payload=pickle.dumps(_Bomb(canary))).SerializeToString()
 
@@ -218,7 +218,7 @@ def test_nothing_of_a_refused_call_is_parsed_and_no_pickle_in_it_goes_off(tmp_pa
     run(scenario)
 
 
-def test_a_message_that_nests_too_deep_is_refused_and_the_server_goes_on() -> None:
+def test_a_message_nested_too_deeply_is_refused_and_the_server_continues() -> None:
     async def scenario(server: RpcServer, calls: list[str]) -> None:
         nested = b""
         for _ in range(500):  # field 1, which is a message in a message
@@ -240,7 +240,7 @@ def _varint(value: int) -> bytes:
     return encoded + bytes([value])
 
 
-def test_messages_and_metadata_have_a_largest_size() -> None:
+def test_the_size_of_messages_and_metadata_is_limited() -> None:
     async def scenario(server: RpcServer, calls: list[str]) -> None:
         async with open_aio_channel(
             server.address, [("grpc.max_send_message_length", -1), ("grpc.max_metadata_size", 1 << 22)], CLUSTER
@@ -266,7 +266,7 @@ def test_a_refused_call_does_not_wait_for_its_message() -> None:
     run(scenario)
 
 
-def test_messages_of_refusals_say_what_to_do_and_show_no_token() -> None:
+def test_refusals_say_what_to_do_and_show_no_token() -> None:
     shown = token(Role.READ)
     with pytest.raises(AuthenticationError, match=r"no token.*security.secret-file.*flinkpy token.*Bearer"):
         check_call(CLUSTER, "/a/B", None, ALL, NOW_S)
@@ -289,7 +289,7 @@ def test_refusals_are_logged_with_the_peer_but_cannot_fill_the_log(caplog: pytes
     assert len(lines) == 1 and "ipv4:127.0.0.1:" in lines[0]
 
 
-def test_a_server_that_could_check_no_token_is_not_made() -> None:
+def test_a_server_that_cannot_check_tokens_is_not_created() -> None:
     with pytest.raises(ConfigurationError, match="cluster secret"):
         RpcServer(bind_address="127.0.0.1", port=0, security=SecurityContext.of_token("token"))
     with pytest.raises(ConfigurationError, match=r"cannot bind 0\.0\.0\.0"):
@@ -312,7 +312,7 @@ def test_a_token_for_one_service_is_refused_by_the_others() -> None:
     asyncio.run(main())
 
 
-def test_a_process_without_anything_to_recognise_the_cluster_by_shows_no_token() -> None:
+def test_a_process_that_cannot_verify_the_cluster_sends_no_token() -> None:
     for text in ("0" * 64, token(Role.SUBMIT)):
         with pytest.raises(AuthenticationError, match="any process that listens there would receive it") as refused:
             open_aio_channel("192.0.2.1:6123", [], SecurityContext.of_token(text))

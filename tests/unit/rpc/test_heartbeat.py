@@ -3,7 +3,7 @@ from __future__ import annotations
 from flinkpy.rpc.heartbeat import HeartbeatMonitor
 
 
-def test_a_target_heard_of_within_the_timeout_is_alive_and_one_not_is_reported_once() -> None:
+def test_a_target_with_a_heartbeat_within_the_timeout_is_alive_and_a_silent_one_is_reported_once() -> None:
     monitor: HeartbeatMonitor[str] = HeartbeatMonitor(timeout_ms=50)
     monitor.add_target("a", 0)
     monitor.add_target("b", 0)
@@ -13,7 +13,7 @@ def test_a_target_heard_of_within_the_timeout_is_alive_and_one_not_is_reported_o
     assert monitor.expired(90) == ["a"]
 
 
-def test_a_target_that_cannot_be_called_is_given_up_at_the_threshold_before_the_timeout() -> None:
+def test_a_target_whose_calls_fail_is_given_up_at_the_threshold_before_the_timeout() -> None:
     monitor: HeartbeatMonitor[str] = HeartbeatMonitor(timeout_ms=10_000, rpc_failure_threshold=2)
     monitor.add_target("a", 0)
     monitor.rpc_failed("a")
@@ -25,7 +25,7 @@ def test_a_target_that_cannot_be_called_is_given_up_at_the_threshold_before_the_
     assert monitor.expired(3) == ["a"]
 
 
-def test_failed_calls_never_count_where_detection_by_calls_is_off() -> None:
+def test_failed_calls_do_not_count_if_detection_by_calls_is_disabled() -> None:
     monitor: HeartbeatMonitor[str] = HeartbeatMonitor(timeout_ms=10_000, rpc_failure_threshold=-1)
     monitor.add_target("a", 0)
     for _ in range(100):
@@ -33,13 +33,13 @@ def test_failed_calls_never_count_where_detection_by_calls_is_off() -> None:
     assert monitor.expired(1) == []
 
 
-def test_a_heartbeat_of_an_unknown_target_is_answered_as_unknown_and_changes_nothing() -> None:
+def test_a_heartbeat_of_an_unknown_target_is_refused_and_changes_nothing() -> None:
     monitor: HeartbeatMonitor[str] = HeartbeatMonitor(timeout_ms=50)
     assert not monitor.received("ghost", 1)
     assert monitor.targets == []
 
 
-def test_a_late_heartbeat_never_turns_time_back() -> None:
+def test_a_late_heartbeat_never_moves_time_backwards() -> None:
     monitor: HeartbeatMonitor[str] = HeartbeatMonitor(timeout_ms=50)
     monitor.add_target("a", 0)
     monitor.received("a", 40)

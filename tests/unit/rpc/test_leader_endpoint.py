@@ -56,7 +56,7 @@ class FakeDispatcher:
             self.has_ended.set()
 
 
-def test_without_a_leadership_every_call_is_refused_with_the_leaders_address() -> None:
+def test_every_call_without_leadership_is_refused_with_the_leaders_address() -> None:
     endpoint: Any = LeaderEndpoint("Dispatcher")
     assert not endpoint.is_serving
     with pytest.raises(NotLeaderError) as caught:
@@ -68,7 +68,7 @@ def test_without_a_leadership_every_call_is_refused_with_the_leaders_address() -
     assert caught.value.details == {"leader_address": "other:1"}
 
 
-def test_calls_go_to_the_endpoint_of_the_present_leadership() -> None:
+def test_calls_go_to_the_endpoint_of_the_current_leadership() -> None:
     async def scenario() -> None:
         endpoint: Any = LeaderEndpoint("Dispatcher")
         for token in ("first", "second"):
@@ -82,7 +82,7 @@ def test_calls_go_to_the_endpoint_of_the_present_leadership() -> None:
     asyncio.run(scenario())
 
 
-def test_fenced_calls_are_checked_against_the_endpoint_that_is_attached() -> None:
+def test_fenced_calls_are_checked_against_the_attached_endpoint() -> None:
     async def scenario() -> None:
         endpoint: Any = LeaderEndpoint("Dispatcher")
         endpoint.attach(FakeDispatcher("now"))
@@ -93,7 +93,7 @@ def test_fenced_calls_are_checked_against_the_endpoint_that_is_attached() -> Non
     asyncio.run(scenario())
 
 
-def test_a_call_under_way_ends_with_the_leadership() -> None:
+def test_a_running_call_ends_with_the_leadership() -> None:
     async def scenario() -> None:
         endpoint: Any = LeaderEndpoint("Dispatcher")
         dispatcher = FakeDispatcher()
@@ -108,7 +108,7 @@ def test_a_call_under_way_ends_with_the_leadership() -> None:
     asyncio.run(scenario())
 
 
-def test_an_answer_that_is_there_is_given_though_the_leadership_ended_with_it() -> None:
+def test_a_completed_answer_is_returned_even_if_the_leadership_has_ended() -> None:
     async def scenario() -> None:
         endpoint: Any = LeaderEndpoint("Dispatcher")
         dispatcher = FakeDispatcher()
@@ -121,7 +121,7 @@ def test_an_answer_that_is_there_is_given_though_the_leadership_ended_with_it() 
     asyncio.run(scenario())
 
 
-def test_a_caller_that_gives_up_ends_the_work_of_its_call() -> None:
+def test_a_call_is_cancelled_when_its_caller_gives_up() -> None:
     async def scenario() -> None:
         endpoint: Any = LeaderEndpoint("Dispatcher")
         dispatcher = FakeDispatcher()
@@ -152,7 +152,7 @@ def test_a_stream_ends_with_the_leadership_and_is_closed() -> None:
     asyncio.run(scenario())
 
 
-def test_a_stream_that_ends_of_itself_ends() -> None:
+def test_a_stream_may_end_by_itself() -> None:
     async def scenario() -> None:
         endpoint: Any = LeaderEndpoint("Dispatcher")
         dispatcher = FakeDispatcher()

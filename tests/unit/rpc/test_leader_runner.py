@@ -164,7 +164,7 @@ async def test_an_endpoint_serves_from_the_grant_to_the_revocation(world: World)
 
 
 @scenario
-async def test_an_endpoint_that_was_made_too_late_never_serves(world: World) -> None:
+async def test_an_endpoint_created_too_late_never_serves(world: World) -> None:
     world.runner.start()
     world.runner.serve("host:1")
     world.terms.gate = asyncio.Event()
@@ -179,7 +179,7 @@ async def test_an_endpoint_that_was_made_too_late_never_serves(world: World) -> 
 
 
 @scenario
-async def test_a_grant_while_the_one_before_it_is_being_made_gets_an_endpoint_of_its_own(world: World) -> None:
+async def test_a_grant_during_the_creation_of_the_former_endpoint_gets_its_own_endpoint(world: World) -> None:
     world.runner.start()
     world.runner.serve("host:1")
     world.terms.gate = asyncio.Event()
@@ -204,7 +204,7 @@ async def test_an_endpoint_acts_only_once_the_server_listens(world: World) -> No
 
 
 @scenario
-async def test_what_cannot_be_recovered_just_now_is_tried_again(world: World) -> None:
+async def test_a_recovery_that_fails_temporarily_is_retried(world: World) -> None:
     world.terms.errors = [ExternalError("away"), ExternalError("away")]
     world.runner.start()
     world.runner.serve("host:1")
@@ -245,7 +245,7 @@ async def test_a_leadership_that_is_lost_before_it_began_is_no_failure(world: Wo
 
 
 @scenario
-async def test_an_orderly_end_is_told_apart_from_a_revocation(world: World) -> None:
+async def test_an_orderly_end_is_distinguished_from_a_revocation(world: World) -> None:
     world.runner.start()
     world.runner.serve("host:1")
     world.election.grant("one")
@@ -257,7 +257,7 @@ async def test_an_orderly_end_is_told_apart_from_a_revocation(world: World) -> N
 
 
 @scenario
-async def test_who_leads_instead_is_known_to_whom_is_refused(world: World) -> None:
+async def test_refused_callers_learn_the_current_leader(world: World) -> None:
     world.runner.start()
     world.retrieval.tell(LeaderInformation("other:1", "token"))
     assert world.served.leader_address == "other:1"

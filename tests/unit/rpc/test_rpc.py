@@ -146,7 +146,7 @@ def test_a_peer_that_goes_away_is_noticed_without_any_call() -> None:
     asyncio.run(scenario())
 
 
-def test_a_peer_that_is_slow_to_greet_is_not_taken_for_lost() -> None:
+def test_a_peer_with_a_slow_handshake_is_not_declared_lost() -> None:
     async def scenario() -> None:
         client, lost = RpcClient(security=INSECURE), asyncio.Event()
         with socket.create_server(("127.0.0.1", 0)) as slow:  # the kernel accepts; nobody says anything
@@ -172,7 +172,7 @@ class ForwardingResourceManager(ResourceManagerDouble):
         return await answer
 
 
-def test_calls_under_way_fail_when_their_channel_is_dropped_and_so_do_calls_that_wait_for_them() -> None:
+def test_running_and_waiting_calls_fail_when_their_channel_is_dropped() -> None:
     async def scenario() -> None:
         clients = RpcClient(security=INSECURE), RpcClient(security=INSECURE)
         behind = await serve("ResourceManager", ResourceManagerDouble())
@@ -243,7 +243,7 @@ class UsersError(UserError):
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_any_error_has_a_bounded_wire_form(error: Exception) -> None:
+def test_every_error_has_a_bounded_wire_form(error: Exception) -> None:
     info = error_to_proto(error)
 
     assert info.ByteSize() < 1_000_000
@@ -253,14 +253,14 @@ def test_any_error_has_a_bounded_wire_form(error: Exception) -> None:
     assert len(data) * 4 / 3 < 64 * 1024
 
 
-def test_error_of_a_program_takes_the_place_of_none_of_ours() -> None:
+def test_error_class_of_a_program_does_not_replace_one_of_flinkpy() -> None:
     kind = type("RpcTimeoutError", (UserError,), {"__module__": "users_program"})
 
     assert error_class("RpcTimeoutError") is RpcTimeoutError
     assert type(error_from_proto(error_to_proto(kind("slow")))) is UserError
 
 
-def test_chain_of_errors_is_cut_across_the_wire() -> None:
+def test_long_chain_of_errors_is_truncated_across_the_wire() -> None:
     error = UserError("last")
     for number in range(1_000):
         cause, error = error, UserError(str(number))
@@ -269,7 +269,7 @@ def test_chain_of_errors_is_cut_across_the_wire() -> None:
     assert error_to_proto(error).ByteSize() < 1_000
 
 
-def test_exit_of_blocking_code_is_an_error_and_ends_no_loop() -> None:
+def test_exit_of_blocking_code_is_an_error_and_does_not_end_the_loop() -> None:
     async def scenario() -> BaseException | None:
         loop = asyncio.get_running_loop()
         endpoint = RpcEndpoint(loop)
@@ -289,7 +289,7 @@ def test_an_error_raised_from_itself_has_no_cause_across_the_wire() -> None:
     assert error_from_proto(error_to_proto(error)).__cause__ is None
 
 
-def test_an_error_class_of_a_newer_peer_arrives_as_remote_error_with_its_name() -> None:
+def test_an_unknown_error_class_of_a_newer_peer_arrives_as_remote_error_with_its_name() -> None:
     info = common_pb2.ErrorInfo(type="FromTheFuture", message="m")
     back = error_from_proto(info)
     assert type(back) is RemoteError

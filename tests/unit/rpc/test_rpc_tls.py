@@ -91,12 +91,12 @@ def run(server_side: SecurityContext, client_side: SecurityContext, how: Ask = a
 
 @pytest.mark.parametrize("how", [ask, ask_from_a_program])
 @pytest.mark.parametrize("identity", [SERVICE, CLIENT])
-def test_members_of_the_cluster_are_understood(identity: Identity, how: Ask) -> None:
+def test_members_of_the_cluster_can_call_each_other(identity: Identity, how: Ask) -> None:
     run(context(SERVICE), context(identity), how)
 
 
 @pytest.mark.parametrize("how", [ask, ask_from_a_program])
-def test_members_who_share_nothing_but_the_secret_are_understood(how: Ask) -> None:
+def test_members_that_share_only_the_secret_can_call_each_other(how: Ask) -> None:
     run(context(None), context(None), how)
     token = SECRET.token(Role.READ, Audience.RESOURCE_MANAGER, NOW_MS // 1000 + 60)
     authority = context(None).derived_tls
@@ -138,27 +138,27 @@ def test_members_who_share_nothing_but_the_secret_are_understood(how: Ask) -> No
         "server with another secret",
     ],
 )
-def test_others_are_refused_and_the_error_names_peer_and_cause(
+def test_non_members_are_refused_and_the_error_names_peer_and_cause(
     server_side: SecurityContext, client_side: SecurityContext, said: str, how: Ask
 ) -> None:
     with pytest.raises(TlsError, match=rf"no connection to 127\.0\.0\.1:[0-9]+: {said}"):
         run(server_side, client_side, how)
 
 
-def test_a_caller_whose_certificate_is_not_pinned_is_refused_though_the_authority_signed_it() -> None:
+def test_a_caller_with_a_signed_but_not_pinned_certificate_is_refused() -> None:
     pinned = context(SERVICE, fingerprints=(SERVICE.fingerprint,))
     run(pinned, context(SERVICE))
     with pytest.raises(AuthenticationError, match="fingerprint"):
         run(pinned, context(CLIENT))
 
 
-def test_tls_takes_no_token_s_place() -> None:
+def test_tls_does_not_replace_a_token() -> None:
     other = SecurityContext.of_secret(ClusterSecret.generate(), tls=context(SERVICE).tls)
     with pytest.raises(AuthenticationError, match="none of this cluster"):
         run(context(SERVICE), other)
 
 
-def test_a_service_whose_registration_fails_for_tls_says_so_in_its_log_and_tries_again(
+def test_a_service_whose_registration_fails_because_of_tls_logs_it_and_retries(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def register(server: RpcServer, security: SecurityContext) -> None:
@@ -185,7 +185,7 @@ def test_a_service_whose_registration_fails_for_tls_says_so_in_its_log_and_tries
     assert "the peer refuses this process's certificate" in caplog.text
 
 
-def test_a_peer_that_is_simply_not_there_is_no_matter_of_tls() -> None:
+def test_the_error_about_an_unreachable_peer_does_not_mention_tls() -> None:
     async def main() -> None:
         with socket.socket() as bound:
             bound.bind(("127.0.0.1", 0))
@@ -199,7 +199,7 @@ def test_a_peer_that_is_simply_not_there_is_no_matter_of_tls() -> None:
     asyncio.run(main())
 
 
-def test_the_token_is_not_sent_to_a_peer_that_does_not_prove_who_it_is() -> None:
+def test_the_token_is_not_sent_to_an_unauthenticated_peer() -> None:
     """Whoever listens where a service should be gets the beginning of a handshake only."""
 
     async def main() -> None:

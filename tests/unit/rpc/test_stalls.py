@@ -33,7 +33,7 @@ def tick(endpoint: RpcEndpoint, interval_ms: int) -> None:
 
 
 @on_virtual_time
-async def test_time_in_which_the_process_stood_still_does_not_count(
+async def test_time_during_which_the_process_was_suspended_does_not_count(
     endpoint: RpcEndpoint, stand_still: Callable[[float], None]
 ) -> None:
     tick(endpoint, 500)
@@ -58,7 +58,9 @@ async def test_several_late_timers_are_one_stall(endpoint: RpcEndpoint, stand_st
 
 
 @on_virtual_time
-async def test_a_little_lateness_is_ordinary_time(endpoint: RpcEndpoint, stand_still: Callable[[float], None]) -> None:
+async def test_a_short_delay_counts_as_ordinary_time(
+    endpoint: RpcEndpoint, stand_still: Callable[[float], None]
+) -> None:
     tick(endpoint, 500)
     await asyncio.sleep(2)
     before_ms = endpoint.awake_ms()

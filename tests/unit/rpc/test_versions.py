@@ -67,11 +67,11 @@ def test_a_mismatch_names_both_releases_and_what_to_do() -> None:
         agreed(((METADATA_VERSION, "7.0.0"), (METADATA_PROTOCOL, "9")), "there")
 
 
-def test_who_says_no_version_is_served_as_the_newest() -> None:
+def test_a_caller_without_a_version_is_served_in_the_newest() -> None:
     assert negotiate(None, None, ours=ProtocolRange(3, 5)) == 5
 
 
-def test_a_release_from_before_versions_speaks_the_first() -> None:
+def test_a_release_older_than_versions_speaks_the_first() -> None:
     assert negotiate(None, "0.1.0", ours=ProtocolRange(1, 5)) == 1
     assert agreed((), "there", ours=ProtocolRange(1, 5)) == 1
     with pytest.raises(VersionMismatchError, match=r"0\.1\.0"):
@@ -81,7 +81,7 @@ def test_a_release_from_before_versions_speaks_the_first() -> None:
 
 
 @pytest.mark.parametrize("said", ["", "x", "1", "2-", "0-1", "5-3", "1-99999999999", "-1-2", "1-2\n", "9" * 10_000])
-def test_what_is_no_range_is_refused(said: str) -> None:
+def test_an_invalid_version_range_is_refused(said: str) -> None:
     with pytest.raises(VersionMismatchError):
         negotiate(said, None, ours=ProtocolRange(4, 6))
 
@@ -174,7 +174,7 @@ async def _call_as(address: str, metadata: tuple[tuple[str, str], ...]) -> tuple
 
 
 @on_a_loop
-async def test_a_caller_whose_range_does_not_overlap_reaches_nothing() -> None:
+async def test_a_caller_whose_range_does_not_overlap_is_refused() -> None:
     blobs = _Blobs()
     server = await _serve(blobs)
     newer = f"{PROTOCOL + 1}-{PROTOCOL + 3}"
@@ -236,7 +236,7 @@ async def _serve_foreign(said: str | None) -> tuple[grpc.aio.Server, str]:
 
 
 @on_a_loop
-async def test_an_answer_in_a_version_we_do_not_speak_is_not_taken() -> None:
+async def test_an_answer_in_an_unsupported_version_is_refused() -> None:
     server, address = await _serve_foreign(str(PROTOCOL + 1))
     client = RpcClient(security=SecurityContext.insecure())
     gateway = client.gateway("BlobServer", address)
@@ -259,7 +259,7 @@ async def test_an_answer_in_a_version_we_do_not_speak_is_not_taken() -> None:
 
 
 @on_a_loop
-async def test_a_call_that_the_service_does_not_know_says_that_it_is_older() -> None:
+async def test_the_error_of_an_unknown_call_says_that_the_service_is_older() -> None:
     server, address = await _serve_foreign(None)
     client = RpcClient(security=SecurityContext.insecure())
     with pytest.raises(VersionMismatchError, match=r"list_jobs .*does not have this call"):

@@ -66,7 +66,7 @@ def files():
     return MemoryStreams()
 
 
-def test_a_snapshot_holds_the_table_of_its_moment(files):
+def test_a_snapshot_contains_the_table_of_its_time(files):
     backend = HeapKeyedStateBackend(parameters())
     table = table_of(backend)
     add(table, slice(4))
@@ -84,7 +84,7 @@ def test_a_snapshot_holds_the_table_of_its_moment(files):
     ]
 
 
-def test_restored_parts_go_on_as_one_table(files):
+def test_restored_parts_form_one_table(files):
     whole = HeapKeyedStateBackend(parameters())
     add(table_of(whole))
     handle = whole.snapshot(1, OPTIONS).write(files)
@@ -104,7 +104,7 @@ def test_restored_parts_go_on_as_one_table(files):
     assert rows_of(together) == rows_of(table_of(whole))
 
 
-def test_a_table_nobody_asks_for_is_kept(files):
+def test_an_unused_table_is_kept(files):
     backend = HeapKeyedStateBackend(parameters())
     add(table_of(backend))
     first = backend.snapshot(1, OPTIONS).write(files)
@@ -133,7 +133,7 @@ def test_other_columns_are_refused_by_name(files):
     assert table_of(restored).size == 4
 
 
-def test_a_name_is_a_table_or_a_state():
+def test_one_name_cannot_be_both_a_table_and_a_state():
     backend = HeapKeyedStateBackend(parameters())
     table_of(backend)
     with pytest.raises(UnsupportedOperationError, match="'t' is already a table state"):

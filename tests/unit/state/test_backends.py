@@ -153,7 +153,7 @@ def test_value_state_is_none_until_set_and_after_none(backend):
 @pytest.mark.parametrize(
     "value", [0, -1, 1 << 80, 1.5, True, "", "é" * 1000, b"", b"\x80" * 300, (1, "a", None), [1, [2]], {"a": {1}}]
 )
-def test_values_come_back_as_they_were_stored(backend, make, files, value):
+def test_values_are_read_unchanged(backend, make, files, value):
     backend.value_state(VALUE).update(value)
     handle = written(backend, files)
     found = backend.value_state(VALUE).value()
@@ -167,7 +167,7 @@ def test_values_come_back_as_they_were_stored(backend, make, files, value):
 
 
 @pytest.mark.parametrize("key", [0, -5, 1 << 70, 2.5, True, None, "", "ü", b"x", (1, "a", ("b",)), ("a", "a")])
-def test_keys_come_back_as_they_were(backend, files, make, key):
+def test_keys_are_read_unchanged(backend, files, make, key):
     on(backend, state_key(key))
     backend.value_state(VALUE).update("value")
     backend.map_state(MAP).put("entry", 1)
@@ -183,7 +183,7 @@ def test_keys_come_back_as_they_were(backend, files, make, key):
     assert (found, type(found)) == (key, type(key))
 
 
-def test_list_state_hands_out_copies(backend):
+def test_list_state_returns_copies(backend):
     state = backend.list_state(LIST)
     state.add(1)
     state.add_all([2, 3])
@@ -233,7 +233,7 @@ def test_a_map_entry_may_be_none(backend, files, make):
         )
 
 
-def test_states_are_apart_by_key_and_by_name(backend):
+def test_states_are_separated_by_key_and_name(backend):
     one = backend.value_state(ValueStateDescriptor("one", Types.INT()))
     two = backend.value_state(ValueStateDescriptor("two", Types.INT()))
     one.update(1)
@@ -254,7 +254,7 @@ def test_a_name_belongs_to_one_kind_of_state(backend):
         backend.list_state(ListStateDescriptor("v", Types.INT()))
 
 
-def test_the_batch_face_is_that_of_the_single_keys(backend):
+def test_batch_access_agrees_with_access_by_single_keys(backend):
     state = backend.value_state(VALUE)
     state.put_many(range(100), [[i] for i in range(100)])
     state.put_many([5, 6, 5], [None, "six", "five"])
@@ -266,7 +266,7 @@ def test_the_batch_face_is_that_of_the_single_keys(backend):
     assert state.get_many([4, 5, 6, 7, 8, 1000]) == [[4], "five", "six", 7, None, None]
 
 
-def test_timers_come_in_order_and_see_what_happens_meanwhile(backend):
+def test_timers_fire_in_order_and_observe_changes_during_the_run(backend):
     queue = backend.timer_queue("event")
     for timestamp, key in [(30, "c"), (10, "a"), (20, "b"), (20, "d"), (10, "a"), (99, "later")]:
         queue.add(timestamp, key)
@@ -289,7 +289,7 @@ def test_timers_come_in_order_and_see_what_happens_meanwhile(backend):
 @pytest.mark.parametrize("source", BACKENDS)
 @pytest.mark.parametrize("target", BACKENDS)
 @pytest.mark.parametrize("parallelism", [1, 3])
-def test_a_savepoint_is_read_by_any_backend_at_any_parallelism(make, files, source, target, parallelism):
+def test_a_savepoint_can_be_read_by_any_backend_at_any_parallelism(make, files, source, target, parallelism):
     before = make(source)
     fill(before)
     handle = written(before, files, CANONICAL_SAVEPOINT)
@@ -304,7 +304,7 @@ def test_a_savepoint_is_read_by_any_backend_at_any_parallelism(make, files, sour
     assert sorted(timer for _, timers in found for timer in timers) == expected()[1]
 
 
-def test_a_snapshot_holds_the_state_of_its_moment(backend, files, make):
+def test_a_snapshot_contains_the_state_of_its_time(backend, files, make):
     fill(backend, range(20))
 
     snapshot = backend.snapshot(1, OPTIONS)
@@ -321,7 +321,7 @@ def test_a_snapshot_holds_the_state_of_its_moment(backend, files, make):
     assert backend.list_state(LIST).get() == [3, "3", "added"]
 
 
-def test_a_snapshot_does_not_hold_what_the_next_one_has_written_before_it(backend, files, make):
+def test_a_snapshot_excludes_changes_that_a_later_snapshot_wrote_first(backend, files, make):
     columns = [pa.int64()], [AggregateColumn("COUNT")]
     table = backend.pane_table("panes", *columns)
     fill(backend, range(20))
@@ -343,7 +343,7 @@ def test_a_snapshot_does_not_hold_what_the_next_one_has_written_before_it(backen
     assert contents(restored) == expected(range(20))
 
 
-def test_a_snapshot_is_written_after_the_backend_was_closed(tmp_path, files, make):
+def test_a_snapshot_can_be_written_after_the_backend_was_closed(tmp_path, files, make):
     for kind in BACKENDS:
         (tmp_path / kind).mkdir()
         backend = create_keyed_state_backend(
@@ -359,7 +359,7 @@ def test_a_snapshot_is_written_after_the_backend_was_closed(tmp_path, files, mak
         assert list((tmp_path / kind).rglob("*.sst")) == []
 
 
-def test_state_nobody_asks_for_is_kept(backend, files, make):
+def test_unused_state_is_kept(backend, files, make):
     fill(backend, range(20))
     backend.aggregate_table("t", [pa.int64()], [AggregateColumn("COUNT")]).add([pa.array([1, 1])], [None])
     kind = "rocksdb" if "rocksdb" in type(backend).__module__ else "hashmap"
@@ -370,7 +370,7 @@ def test_state_nobody_asks_for_is_kept(backend, files, make):
     assert last.aggregate_table("t", [pa.int64()], [AggregateColumn("COUNT")]).keys() == [pa.array([1])]
 
 
-def test_nothing_is_written_where_there_is_nothing(backend, files):
+def test_empty_state_is_not_written(backend, files):
     backend.value_state(VALUE)
 
     assert written(backend, files) is None
@@ -378,7 +378,7 @@ def test_nothing_is_written_where_there_is_nothing(backend, files):
 
 @pytest.mark.parametrize("source", BACKENDS)
 @pytest.mark.parametrize("target", BACKENDS)
-def test_a_table_is_read_by_any_backend(make, files, source, target):
+def test_a_table_can_be_read_by_any_backend(make, files, source, target):
     types = [pa.string(), pa.timestamp("ns")]
     aggregates = [
         AggregateColumn("COUNT"),
@@ -520,7 +520,7 @@ def test_values_expire(make, files, kind):
 
 
 @pytest.mark.parametrize("kind", BACKENDS)
-def test_values_of_one_of_two_types_go_through_snapshots_to_the_other_backend(kind, make, files):
+def test_union_typed_values_can_be_restored_by_the_other_backend(kind, make, files):
     either = ListStateDescriptor("either", Types.EITHER(Types.STRING(), Types.LIST(Types.INT())))
     values = [Either.Left("a"), Either.Right([1, 2]), Either.Left("")]
     backend = make(kind)

@@ -64,7 +64,7 @@ def test_values_are_counted_once_and_nulls_not_at_all(kind: pa.DataType, values:
     assert copy.results(slots(2, 1)).to_pylist() == [expected, 0]
 
 
-def test_sets_of_values_are_put_together_within_and_between_accumulators() -> None:
+def test_sets_of_values_are_merged_within_and_between_accumulators() -> None:
     one, other = made("COUNT_DISTINCT", pa.string()), made("COUNT_DISTINCT", pa.string())
     one.add(slots(0, 0, 1), pa.array(["a", "b", "b"]))
     other.add(slots(0, 0, 1, 3), pa.array(["c", "b", "a", "c"]))
@@ -80,7 +80,7 @@ def test_sets_of_values_are_put_together_within_and_between_accumulators() -> No
     assert one.results(slots(2)).to_pylist() == [1]
 
 
-def test_slots_that_are_gone_take_their_values_with_them() -> None:
+def test_values_of_removed_slots_are_removed() -> None:
     accumulator = made("COUNT_DISTINCT", pa.int64(), 100)
     accumulator.add(np.arange(100), pa.array(range(100)))
     accumulator.add(np.arange(100), pa.array(np.arange(100) + 1))
@@ -107,7 +107,7 @@ def spread(function: str, values: list[float]) -> float | None:
 
 @pytest.mark.parametrize("function", ["VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"])
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.int16(), pa.decimal128(12, 2)], ids=str)
-def test_spreads_are_those_of_the_statistics_module(function: str, kind: pa.DataType) -> None:
+def test_spreads_match_the_statistics_module(function: str, kind: pa.DataType) -> None:
     numbers = [1, 2, 2, 7, -3] if pa.types.is_integer(kind) else [1.5, 2.25, 2.25, 7.0, -3.5]
     values = pa.array([*map(Decimal, map(str, numbers)), None] if pa.types.is_decimal(kind) else [*numbers, None], kind)
     accumulator = made(function, kind)
@@ -121,7 +121,7 @@ def test_spreads_are_those_of_the_statistics_module(function: str, kind: pa.Data
 
 
 @pytest.mark.parametrize("origin", [0.0, 1e9, -1e12])
-def test_values_far_from_zero_and_an_outlier_at_the_beginning_lose_no_digits_that_matter(origin: float) -> None:
+def test_spreads_are_precise_for_values_far_from_zero_and_an_early_outlier(origin: float) -> None:
     numbers = [0.0] + [origin + number for number in NUMBERS] * 20
     for values in (numbers, numbers[1:]):
         accumulator = made("VAR_SAMP", pa.float64())
@@ -129,7 +129,7 @@ def test_values_far_from_zero_and_an_outlier_at_the_beginning_lose_no_digits_tha
         assert accumulator.results(slots(0)).to_pylist() == [pytest.approx(statistics.variance(values), rel=1e-9)]
 
 
-def test_results_do_not_depend_on_how_records_were_cut() -> None:
+def test_results_do_not_depend_on_batch_boundaries() -> None:
     generator = np.random.default_rng(7)
     values, at = generator.normal(1e6, 3.0, 500), generator.integers(0, 4, 500)
     whole, cut = made("VAR_POP", pa.float64()), made("VAR_POP", pa.float64())
@@ -142,7 +142,7 @@ def test_results_do_not_depend_on_how_records_were_cut() -> None:
     assert cut.results(slots(0, 1, 2, 3)).equals(whole.results(slots(0, 1, 2, 3)))
 
 
-def test_spreads_of_parts_are_put_together() -> None:
+def test_spreads_of_parts_can_be_merged() -> None:
     one, other = made("STDDEV_SAMP", pa.float64()), made("STDDEV_SAMP", pa.float64())
     one.add(slots(0, 0), pa.array(NUMBERS[:2]))
     other.add(slots(0, 0, 1, 1, 1), pa.array(NUMBERS[2:]))
@@ -156,7 +156,7 @@ def test_spreads_of_parts_are_put_together() -> None:
     assert one.results(slots(0)).to_pylist() == [pytest.approx(statistics.stdev(NUMBERS[2:]), rel=1e-12)]
 
 
-def test_what_is_no_number_has_no_spread_and_infinities_have_one_that_is_no_number() -> None:
+def test_nan_values_have_no_spread_and_infinities_give_nan() -> None:
     accumulator = made("VAR_POP", pa.float64())
     accumulator.add(slots(0, 0, 1), pa.array([math.inf, 1.0, NAN]))
     assert all(math.isnan(value) for value in accumulator.results(slots(0, 1)).to_pylist())

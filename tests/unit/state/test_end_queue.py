@@ -13,7 +13,7 @@ steps = st.lists(st.one_of(st.lists(st.integers(0, 50), max_size=6), st.integers
 
 
 @given(steps)
-def test_slots_are_given_once_and_when_they_are_due(steps: list[list[int] | int]) -> None:
+def test_slots_are_returned_once_when_they_are_due(steps: list[list[int] | int]) -> None:
     queue, waiting, next_slot = EndQueue(), {}, 0
     for step in steps:
         if isinstance(step, list):

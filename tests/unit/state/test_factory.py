@@ -8,7 +8,7 @@ from flinkpy.state.factory import create_keyed_state_backend
 from flinkpy.state.heap_backend import HeapKeyedStateBackend
 
 
-def test_the_heap_is_the_default():
+def test_heap_is_the_default_backend():
     assert isinstance(create_keyed_state_backend(parameters()), HeapKeyedStateBackend)
 
 

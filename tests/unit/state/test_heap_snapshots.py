@@ -40,7 +40,7 @@ def contents(backend):
     return {name: dict(state.table) for name, state in states.items()}
 
 
-def test_a_snapshot_holds_the_state_of_its_moment(backend, files):
+def test_a_snapshot_contains_the_state_of_its_time(backend, files):
     value, elements, entries = backend.value_state(VALUE), backend.list_state(LIST), backend.map_state(MAP)
     backend.key_context.key = "a"
     value.update([1])
@@ -74,7 +74,7 @@ class Uncopyable:
         raise RuntimeError("do not copy me")
 
 
-def test_a_value_that_only_pickle_can_copy_is_kept_apart_from_a_running_snapshot(backend, files):
+def test_a_value_that_only_pickle_can_copy_is_isolated_from_a_running_snapshot(backend, files):
     value = backend.value_state(VALUE)
     backend.key_context.key = "a"
     value.update([Uncopyable(1)])
@@ -86,7 +86,7 @@ def test_a_value_that_only_pickle_can_copy_is_kept_apart_from_a_running_snapshot
     assert value.table["a"][0].number == 2 and state.table["a"][0].number == 1
 
 
-def test_a_value_that_cannot_be_copied_is_named_when_it_is_read_beside_a_snapshot(backend):
+def test_the_error_names_a_value_that_cannot_be_copied_during_a_snapshot(backend):
     value = backend.value_state(VALUE)
     backend.key_context.key = "a"
     value.update([threading.Lock()])
@@ -121,7 +121,7 @@ def test_key_groups_go_to_their_new_owners(backend, files):
     assert set().union(*timers) == {(key % 7, key) for key in range(100)}
 
 
-def test_state_nobody_asks_for_is_kept(backend, files):
+def test_unused_state_is_kept(backend, files):
     backend.value_state(VALUE).table["a"] = 1
     backend.timer_queue("t").add(5, "a")
     first = backend.snapshot(1, OPTIONS).write(files)
@@ -133,13 +133,13 @@ def test_state_nobody_asks_for_is_kept(backend, files):
     assert list(last.timer_queue("t").items()) == [(5, "a")]
 
 
-def test_nothing_is_written_where_there_is_nothing(backend, files):
+def test_empty_state_is_not_written(backend, files):
     backend.value_state(VALUE)
 
     assert backend.snapshot(1, OPTIONS).write(files) is None
 
 
-def test_a_snapshot_is_written_beside_a_task_that_goes_on(backend, files):
+def test_a_snapshot_is_written_while_the_task_continues(backend, files):
     value, elements, entries = backend.value_state(VALUE), backend.list_state(LIST), backend.map_state(MAP)
     queue = backend.timer_queue("t")
     context, keys = backend.key_context, range(5_000)
@@ -173,7 +173,7 @@ def test_a_snapshot_is_written_beside_a_task_that_goes_on(backend, files):
         assert not value.is_shared
 
 
-def test_chunks_follow_the_time_that_they_compute_and_not_that_they_wait() -> None:
+def test_the_chunk_size_depends_on_cpu_time_and_not_on_waiting_time() -> None:
     clock = ManualClock()
     chunks = ChunkSize(clock)
     for _ in range(10):

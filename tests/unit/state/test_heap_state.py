@@ -65,7 +65,7 @@ def test_reducing_and_aggregating_state_start_empty(backend):
     assert reducing.get() is None
 
 
-def test_states_are_apart_by_key_and_by_name(backend):
+def test_states_are_separated_by_key_and_name(backend):
     one = backend.value_state(ValueStateDescriptor("one", Types.INT()))
     two = backend.value_state(ValueStateDescriptor("two", Types.INT()))
     one.update(1)

@@ -43,7 +43,7 @@ def restored(files, handle, **keywords):
     return HeapKeyedStateBackend(parameters(handle, files=files, **keywords))
 
 
-def test_key_groups_may_be_left_out_and_others_are_found(files):
+def test_other_key_groups_are_found_if_some_are_missing(files):
     owned = KeyGroupRange(3, 8)
     header = KeyGroupsHeader(16, None, (StateMetaInfo("v", "value", PICKLED),))
     writer = KeyGroupsFileWriter(files.create(), header, owned)
@@ -67,7 +67,7 @@ def test_key_groups_may_be_left_out_and_others_are_found(files):
     assert chunks(9, 15) == chunks(0, 3) == chunks(8, 8) == []
 
 
-def test_key_groups_come_in_order(files):
+def test_key_groups_are_read_in_order(files):
     writer = KeyGroupsFileWriter(stream := files.create(), KeyGroupsHeader(16, None, ()), KeyGroupRange(3, 8))
     writer.begin_key_group(5)
     for wrong in (4, 2, 9):
@@ -151,7 +151,7 @@ def test_a_key_of_another_subtask_is_an_error(files):
         backend.snapshot(1, OPTIONS).write(files)
 
 
-def test_a_value_without_a_pickle_is_named(files):
+def test_the_error_names_a_value_that_cannot_be_pickled(files):
     backend = HeapKeyedStateBackend(parameters())
     backend.value_state(VALUE).table.update({"a": 1, "b": [lambda: 1, (value for value in ())]})
     told = r"operator 'count words', state 'v', key 'b': \[<function .* \(list\) cannot be pickled"

@@ -19,7 +19,7 @@ def slots_of_batches(batches: int, rows: int) -> KeySlots:
 
 
 @pytest.mark.parametrize(("batches", "rows"), [(0, 1), (1, 7), (100, 1), (37, 11)])
-def test_the_keys_of_any_slots_are_taken_in_their_order(batches: int, rows: int) -> None:
+def test_keys_can_be_selected_by_slots_in_any_order(batches: int, rows: int) -> None:
     slots = slots_of_batches(batches, rows)
     wanted = np.random.default_rng(1).integers(0, slots.size, 50) if slots.size else np.empty(0, dtype=np.int64)
 
@@ -29,7 +29,7 @@ def test_the_keys_of_any_slots_are_taken_in_their_order(batches: int, rows: int)
     assert names.to_pylist() == [None if n == 5 else f"k{n}" for n in wanted.tolist()]
 
 
-def test_keys_that_come_one_by_one_are_kept_in_few_chunks() -> None:
+def test_keys_added_one_by_one_are_kept_in_few_chunks() -> None:
     slots = slots_of_batches(1_000, 1)
 
     assert [len(chunks) <= 10 for chunks in slots.key_chunks()] == [True, True]

@@ -34,7 +34,7 @@ def restored(files, *handles):
     return OperatorStateBackend(handles, files, "source")
 
 
-def test_a_snapshot_holds_the_state_of_its_moment(files):
+def test_a_snapshot_contains_the_state_of_its_time(files):
     backend = OperatorStateBackend()
     elements, plain, rules = (
         backend.get_list_state(LIST),
@@ -59,7 +59,7 @@ def test_a_snapshot_holds_the_state_of_its_moment(files):
     assert again.get_broadcast_state(RULES).items() == [("a", [1])]
 
 
-def test_each_element_can_be_dealt_out_by_its_place(files):
+def test_each_element_can_be_redistributed_by_its_offset(files):
     backend = OperatorStateBackend()
     backend.get_list_state(LIST).add_all(["a", ["b"], {"c": 1}])
     handle = written(backend, files)
@@ -78,7 +78,7 @@ def test_each_element_can_be_dealt_out_by_its_place(files):
     assert restored(files, part).get_list_state(LIST).get() == [["b"], {"c": 1}]
 
 
-def test_elements_of_several_subtasks_come_together(files):
+def test_elements_of_several_subtasks_are_merged(files):
     handles = []
     for number in range(3):
         backend = OperatorStateBackend()
@@ -94,7 +94,7 @@ def test_elements_of_several_subtasks_come_together(files):
     assert again.get_broadcast_state(RULES).items() == [("k", "v")]
 
 
-def test_state_nobody_asks_for_is_kept(files):
+def test_unused_state_is_kept(files):
     backend = OperatorStateBackend()
     backend.get_list_state(LIST).add_all([1, 2])
     backend.get_broadcast_state(RULES).put("k", "v")
@@ -110,7 +110,7 @@ def test_state_nobody_asks_for_is_kept(files):
     assert sorted(last.registered_state_names()) == ["list", "rules"]
 
 
-def test_parts_of_two_types_under_one_name_are_told_apart(files):
+def test_parts_of_two_types_under_one_name_are_distinguished(files):
     old, new = ListStateDescriptor("n", Types.ROW_NAMED(["a"], [ANY])), ListStateDescriptor("n", Types.LONG())
     handles = []
     for descriptor, value in ((ListStateDescriptor("n", Types.INT()), 1), (new, 2)):
@@ -133,13 +133,13 @@ def test_another_mode_is_refused(files):
         again.get_union_list_state(LIST)
 
 
-def test_nothing_is_written_where_there_is_nothing(files):
+def test_empty_state_is_not_written(files):
     backend = OperatorStateBackend()
     backend.get_list_state(LIST)
     assert written(backend, files) is None
 
 
-def test_an_element_without_a_pickle_is_named(files):
+def test_the_error_names_an_element_that_cannot_be_pickled(files):
     backend = OperatorStateBackend(operator_name="source")
     backend.get_list_state(LIST).add(value for value in ())
     with pytest.raises(FlinkError, match=r"operator 'source', state 'list': <generator object .* cannot be pickled"):

@@ -110,7 +110,7 @@ def test_list_elements_and_map_values_follow(files):
     assert read(files, mapped, MapStateDescriptor("m", Types.LONG(), new)) == {7: Row(id=1)}
 
 
-def test_fields_and_time_to_live_change_at_once(files):
+def test_fields_and_time_to_live_can_change_together(files):
     handle = written(files, ListStateDescriptor("l", PERSON), [Row(id=1, name="Ann")])
     descriptor = ListStateDescriptor("l", Types.ROW_NAMED(["id"], [Types.INT()]))
     descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
@@ -143,13 +143,13 @@ def test_any_other_change_is_refused_by_name(files, old, new, message):
         evolved(files, old, value, new)
 
 
-def test_keys_of_a_map_state_do_not_change_their_type(files):
+def test_the_key_type_of_a_map_state_cannot_change(files):
     handle = written(files, MapStateDescriptor("m", Types.INT(), Types.INT()), {1: 1})
     with pytest.raises(StateMigrationError, match="state 'm': the key of the map was INT and is STRING now"):
         read(files, handle, MapStateDescriptor("m", Types.STRING(), Types.INT()))
 
 
-def test_a_value_that_is_not_of_its_declared_type_is_named(files):
+def test_the_error_names_a_value_that_is_not_of_its_declared_type(files):
     new = Types.ROW_NAMED(["id"], [Types.INT()])
     with pytest.raises(
         StateMigrationError, match="state 's': the stored value 'oops' does not match its declared type"
@@ -173,12 +173,12 @@ def test_another_type_of_key_is_refused(files):
         read(files, handle, ValueStateDescriptor("s", Types.INT()), key_type=Types.LONG())
 
 
-def test_a_renaming_stays_within_its_row():
+def test_a_rename_applies_only_to_its_row():
     with pytest.raises(ValueError, match="would move it to another row"):
         ValueStateDescriptor("s", PERSON).with_renamed_fields({"who.name": "name"})
 
 
-def test_parts_written_with_different_types_come_together(files):
+def test_parts_written_with_different_types_are_merged(files):
     """A subtask that has not asked for its state hands it on as it was."""
     descriptor = ValueStateDescriptor("s", PERSON)
     old = HeapKeyedStateBackend(parameters())
@@ -207,7 +207,7 @@ def halves_of_all():
     return key_group_range(128, 2, 0), key_group_range(128, 2, 1)
 
 
-def test_operator_state_follows_too(files):
+def test_operator_state_evolves_too(files):
     old = OperatorStateBackend(operator_name="reader")
     old.get_list_state(ListStateDescriptor("splits", PERSON)).add(Row(id=1, name="Ann"))
     old.get_broadcast_state(MapStateDescriptor("rules", Types.STRING(), PERSON)).put("k", Row(id=1, name="Ann"))
@@ -226,7 +226,7 @@ def test_operator_state_follows_too(files):
         refused.get_list_state(ListStateDescriptor("splits", Types.INT()))
 
 
-def test_decimals_may_get_more_digits_and_not_fewer(files):
+def test_decimals_can_get_more_digits_and_not_fewer(files):
     value = Decimal("12.50")
 
     assert evolved(files, Types.DECIMAL(4, 2), value, Types.DECIMAL(9, 3)) == value

@@ -23,7 +23,7 @@ def class_by_value(version: int) -> type:
     return cloudpickle.loads(data)
 
 
-def test_objects_of_a_class_by_value_are_of_that_class_again():
+def test_restored_objects_of_a_class_pickled_by_value_are_instances_of_that_class():
     kind = class_by_value(1)
 
     (restored,) = loads(dumps([kind(5)]))
@@ -31,7 +31,7 @@ def test_objects_of_a_class_by_value_are_of_that_class_again():
     assert (type(restored), restored.n) == (kind, 5)
 
 
-def test_objects_of_an_older_program_are_of_the_class_the_job_has_now():
+def test_objects_of_an_older_program_become_instances_of_the_current_class():
     data = dumps([class_by_value(1)(5)])
     now = class_by_value(2)
 
@@ -40,7 +40,7 @@ def test_objects_of_an_older_program_are_of_the_class_the_job_has_now():
     assert (type(restored), restored.n, restored.version()) == (now, 5, 2)
 
 
-def test_a_class_the_job_does_not_have_comes_from_the_state(tmp_path):
+def test_a_class_missing_in_the_job_is_loaded_from_the_state(tmp_path):
     path = tmp_path / "state"
     path.write_bytes(dumps({"k": class_by_value(3)(7)}))
     script = """

@@ -83,7 +83,7 @@ def files():
     return MemoryStreams()
 
 
-def test_a_value_lives_until_its_time_after_the_last_write(at):
+def test_a_value_expires_its_ttl_after_the_last_write(at):
     state = at.value(ON_WRITE)
     state.update(1)
     at.clock.advance(TTL - 1)
@@ -93,7 +93,7 @@ def test_a_value_lives_until_its_time_after_the_last_write(at):
     assert at.backend.num_entries() == 0
 
 
-def test_reading_renews_the_life_only_where_it_is_configured(at):
+def test_reading_renews_the_ttl_only_if_configured(at):
     state = at.value(ON_READ)
     state.update(1)
     for _ in range(5):
@@ -101,7 +101,7 @@ def test_reading_renews_the_life_only_where_it_is_configured(at):
         assert state.value() == 1
 
 
-def test_an_expired_value_is_seen_once_where_that_is_configured(at):
+def test_an_expired_value_is_returned_once_if_configured(at):
     state = at.value(SHOW_EXPIRED)
     state.update(1)
     at.clock.advance(TTL)
@@ -121,7 +121,7 @@ def test_elements_of_a_list_expire_one_by_one(at):
     assert at.backend.num_entries() == 0
 
 
-def test_reading_a_list_renews_what_has_not_expired(at):
+def test_reading_a_list_renews_unexpired_elements(at):
     state = at.list(ON_READ)
     state.add(1)
     at.clock.advance(60)
@@ -145,7 +145,7 @@ def test_entries_of_a_map_expire_one_by_one(at):
     assert at.backend.num_entries() == 0
 
 
-def test_reducing_and_aggregating_begin_anew_after_their_time(at):
+def test_reducing_and_aggregating_state_restart_after_their_ttl(at):
     reducing, aggregating = at.reducing(ON_WRITE), at.aggregating(ON_WRITE)
     for state in (reducing, aggregating):
         state.add(1)
@@ -158,7 +158,7 @@ def test_reducing_and_aggregating_begin_anew_after_their_time(at):
     assert (reducing.get(), aggregating.get()) == (10, 10)
 
 
-def test_disabled_means_no_time_to_live(at):
+def test_a_disabled_ttl_never_expires(at):
     state = at.value(builder().set_update_type(StateTtlConfig.UpdateType.Disabled).build())
     state.update(1)
     at.clock.advance(10 * TTL)
@@ -166,7 +166,7 @@ def test_disabled_means_no_time_to_live(at):
     assert at.backend.table("v") == {"a": 1}
 
 
-def test_accesses_clean_up_a_few_other_keys(at):
+def test_each_access_cleans_up_a_few_other_keys(at):
     state = at.value(builder().cleanup_incrementally(2, False).build())
     for key in range(1_000):
         at.backend.key_context.key = key
@@ -184,7 +184,7 @@ def test_accesses_clean_up_a_few_other_keys(at):
     assert at.backend.key_context.key == "other"
 
 
-def test_clean_up_rests_until_the_oldest_value_expires(at, monkeypatch):
+def test_clean_up_pauses_until_the_oldest_value_expires(at, monkeypatch):
     rounds = []
     keys = at.backend.keys
     monkeypatch.setattr(at.backend, "keys", lambda name: rounds.append(at.clock.now_ms()) or keys(name))
@@ -202,7 +202,7 @@ def test_clean_up_rests_until_the_oldest_value_expires(at, monkeypatch):
     assert rounds == [1_040, 1_000 + TTL, 1_040 + TTL]
 
 
-def test_records_clean_up_where_that_is_configured(at):
+def test_each_record_cleans_up_if_configured(at):
     state = at.list(builder().cleanup_incrementally(3, True).build())
     for key in range(10):
         at.backend.key_context.key = key
@@ -214,7 +214,7 @@ def test_records_clean_up_where_that_is_configured(at):
     assert at.backend.num_entries() == 4
 
 
-def test_a_full_snapshot_leaves_out_what_has_expired(at, files):
+def test_a_full_snapshot_omits_expired_values(at, files):
     config = builder().cleanup_full_snapshot().build()
     at.value(config).update(1)
     at.map(config).put("old", 1)
@@ -242,7 +242,7 @@ def test_time_stamps_survive_a_restore(at, files):
     assert (dead.value(ON_WRITE).value(), dead.reducing(ON_WRITE).get()) == (None, None)
 
 
-def test_switching_it_on_starts_each_life_at_the_restore(at, files):
+def test_enabling_ttl_starts_it_at_the_restore(at, files):
     at.value().update(1)
     at.list().add_all([1, 2])
     at.map().put("x", 1)
@@ -260,7 +260,7 @@ def test_switching_it_on_starts_each_life_at_the_restore(at, files):
     assert (states[0].value(), states[1].get(), states[2].get("x"), states[3].get()) == (None, [], None, None)
 
 
-def test_switching_it_off_keeps_the_values(at, files):
+def test_disabling_ttl_keeps_the_values(at, files):
     at.value(ON_WRITE).update(1)
     at.list(ON_WRITE).add_all([1, 2])
     at.map(ON_WRITE).put("x", 1)
@@ -271,7 +271,7 @@ def test_switching_it_off_keeps_the_values(at, files):
     assert (later.value().value(), later.list().get(), later.map().get("x")) == (1, [1, 2], 1)
 
 
-def test_the_batch_face_honours_it(at):
+def test_batch_access_respects_ttl(at):
     state = at.value(ON_READ)
     state.put_many(["a", "b"], [1, 2])
     at.clock.advance(60)

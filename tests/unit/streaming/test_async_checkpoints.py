@@ -61,7 +61,7 @@ def checkpoint(*harnesses: AsyncHarness) -> FakeTaskStateManager:
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_what_is_not_emitted_is_started_again_and_nothing_else(opened: Any, ordered: bool) -> None:
+def test_only_calls_whose_results_were_not_emitted_are_repeated_after_a_restore(opened: Any, ordered: bool) -> None:
     function = Gated()
     harness = open_harness(opened, function, ordered=ordered, capacity=3)
     harness.process([1, 2, 3, 4, 5, 6], [10, 20, 30, 40, 50, 60])
@@ -77,7 +77,7 @@ def test_what_is_not_emitted_is_started_again_and_nothing_else(opened: Any, orde
     assert sorted(again.started) == [2, 3, 4, 5, 6]
 
 
-def test_ordered_results_that_were_held_back_are_made_again(opened: Any) -> None:
+def test_ordered_results_that_were_held_back_are_computed_again(opened: Any) -> None:
     function = Gated()
     harness = open_harness(opened, function, ordered=True)
     harness.process([1, 2, 3])
@@ -90,7 +90,7 @@ def test_ordered_results_that_were_held_back_are_made_again(opened: Any) -> None
     assert open_harness(opened, again, ordered=True, state=state).drain() == [10, 20, 30]
 
 
-def test_results_that_are_ready_are_emitted_before_the_barrier_and_not_part_of_the_state(opened: Any) -> None:
+def test_completed_results_are_emitted_before_the_barrier_and_not_part_of_the_state(opened: Any) -> None:
     function = Gated()
     harness = open_harness(opened, function)
     harness.process([1, 2])
@@ -104,7 +104,7 @@ def test_results_that_are_ready_are_emitted_before_the_barrier_and_not_part_of_t
     assert open_harness(opened, again, state=state).drain() == [10]
 
 
-def test_records_behind_a_watermark_come_back_too(opened: Any) -> None:
+def test_records_behind_a_watermark_are_restored_too(opened: Any) -> None:
     function = Gated()
     harness = open_harness(opened, function)
     harness.process([1], [1])
@@ -132,7 +132,7 @@ def test_one_subtask_takes_over_the_records_of_several(opened: Any) -> None:
     assert sorted(restored.drain()) == [10, 20, *range(1000, 3000, 10)]
 
 
-def test_the_state_of_many_records_is_many_elements_so_that_several_subtasks_can_share_it(opened: Any) -> None:
+def test_the_state_of_many_records_can_be_split_among_several_subtasks(opened: Any) -> None:
     function = Gated()
     harness = open_harness(opened, function, capacity=1)
     harness.process(list(range(1000)))
@@ -140,7 +140,7 @@ def test_the_state_of_many_records_is_many_elements_so_that_several_subtasks_can
     assert [len(elements.offsets) for elements in state.states] == [16]
 
 
-def test_a_second_checkpoint_has_only_what_is_left_then(opened: Any) -> None:
+def test_a_second_checkpoint_contains_only_the_remaining_records(opened: Any) -> None:
     function = Gated()
     harness = open_harness(opened, function)
     harness.process([1, 2])
@@ -234,7 +234,7 @@ def function() -> SharedGated:
     return SharedGated()
 
 
-def test_the_end_of_the_input_waits_for_all_results_and_they_pass_the_rest_of_the_chain(function: SharedGated) -> None:
+def test_the_end_of_the_input_waits_for_all_results_and_passes_them_down_the_chain(function: SharedGated) -> None:
     gate = gate_of(Batch([1, 2, 3]), Do("let"), EndOfData(), EndOfPartition())
     HOOKS["let"] = lambda: function.let(1, 2, 3)
     run = Run([plus_one(), waiting(ordered=True), plus_one(), waiting(ordered=True)], gate)
@@ -242,7 +242,7 @@ def test_the_end_of_the_input_waits_for_all_results_and_they_pass_the_rest_of_th
     assert run.invoke().stream == [210, 310, 410, "end"]
 
 
-def test_a_checkpoint_at_the_end_of_the_input_holds_what_is_still_under_way(function: SharedGated) -> None:
+def test_a_checkpoint_at_the_end_of_the_input_contains_the_unfinished_records(function: SharedGated) -> None:
     gate = gate_of(Batch([1, 2]), EndOfData(), barrier(1), EndOfPartition())
     run = Run([waiting(ordered=True)], gate)
     run.state.on_acknowledge = lambda checkpoint_id: function.let(1, 2)
@@ -254,7 +254,7 @@ def test_a_checkpoint_at_the_end_of_the_input_holds_what_is_still_under_way(func
     assert again.invoke().stream == [10, 20, "end"]
 
 
-def test_a_source_that_has_ended_takes_checkpoints_while_calls_are_under_way(function: SharedGated) -> None:
+def test_an_ended_source_takes_checkpoints_while_calls_run(function: SharedGated) -> None:
     chain = [specs.SourceSpec(ListSource([[1, 2], Do("trigger")])), waiting(ordered=True)]
     run = Run(chain)
     HOOKS["trigger"] = run.trigger(4)
@@ -281,7 +281,7 @@ def test_a_task_stopped_with_a_savepoint_emits_no_results_after_it(function: Sha
     assert again.invoke().stream == [10, 20, "end"]
 
 
-def test_a_savepoint_with_drain_comes_behind_all_results(function: SharedGated) -> None:
+def test_a_savepoint_with_drain_follows_all_results(function: SharedGated) -> None:
     terminate = checkpoint_pb2.SYNC_SAVEPOINT_TERMINATE
     gate = gate_of(Batch([1, 2]), EndOfData(), barrier(3, terminate), Do("let"), EndOfPartition())
     HOOKS["let"] = lambda: function.let(1, 2)
@@ -295,13 +295,13 @@ def total() -> specs.PartitionSpec:
     return specs.PartitionSpec(ReduceFunctionWrapper(lambda one, other: one + other), "REDUCE")
 
 
-def test_what_an_operator_emits_at_its_end_gets_its_results_too(function: SharedGated) -> None:
+def test_records_that_an_operator_emits_at_its_end_get_their_results_too(function: SharedGated) -> None:
     gate = gate_of(Batch([1, 2]), Batch([4]), EndOfData(), EndOfPartition())
     function.let(7)
     assert Run([total(), waiting(), plus_one()], gate).invoke().stream == [71, "end"]
 
 
-def test_a_call_that_fails_or_a_cancellation_ends_the_wait_for_them(function: SharedGated) -> None:
+def test_a_failed_call_or_a_cancellation_ends_the_wait_for_results(function: SharedGated) -> None:
     class Failing(SharedGated):
         async def async_invoke(self, value: Any) -> list[Any]:
             raise LookupError(f"no {value}")
@@ -322,7 +322,7 @@ def test_a_call_that_fails_or_a_cancellation_ends_the_wait_for_them(function: Sh
     canceller.join()
 
 
-def test_a_barrier_that_overtakes_is_taken_while_the_operator_is_full(function: SharedGated) -> None:
+def test_an_overtaking_barrier_is_handled_while_the_operator_is_full(function: SharedGated) -> None:
     full = Batch(list(range(1, 2000)))
     gate = gate_of(full, Batch([5000]), barrier(9, alignment=checkpoint_pb2.UNALIGNED), EndOfData(), EndOfPartition())
     run = Run([waiting(ordered=True, capacity=1)], gate)
@@ -333,7 +333,7 @@ def test_a_barrier_that_overtakes_is_taken_while_the_operator_is_full(function: 
     assert stream[1:] == [*range(10, 20_000, 10), 50_000, "end"]
 
 
-def test_the_task_gives_a_full_operator_no_more_until_it_has_room(function: SharedGated) -> None:
+def test_a_full_operator_gets_no_more_records_until_it_has_room(function: SharedGated) -> None:
     sizes: list[int] = []
     batches = [Batch(list(range(begin, begin + 1000))) for begin in range(0, 20_000, 1000)]
     gate = gate_of(*[item for batch in batches for item in (batch, Do("look"))], EndOfData(), EndOfPartition())
@@ -345,7 +345,7 @@ def test_the_task_gives_a_full_operator_no_more_until_it_has_room(function: Shar
     assert max(sizes) < 10 + MAX_WAITING_ROWS + 1000
 
 
-def test_batches_are_no_larger_than_the_operator_wants_to_keep(function: SharedGated) -> None:
+def test_batches_are_no_larger_than_the_operator_accepts(function: SharedGated) -> None:
     gate = gate_of(Batch(list(range(50_000))), EndOfData(), EndOfPartition())
     run = Run([plus_one(), waiting(capacity=10)], gate)
     seen: list[int] = []

@@ -88,14 +88,14 @@ async def test_a_task_that_is_not_running_declines(h: Harness) -> None:
 
 
 @scenario()
-async def test_a_trigger_for_a_job_that_is_not_here_is_refused(h: Harness) -> None:
+async def test_a_trigger_for_an_unknown_job_is_refused(h: Harness) -> None:
     with pytest.raises(CheckpointError) as caught:
         trigger(h, "t1", job=OTHER_JOB)
     assert failure_reason(caught.value) is CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY
 
 
 @scenario()
-async def test_calls_of_another_leadership_are_refused_and_tell_nobody(h: Harness) -> None:
+async def test_calls_of_another_leadership_are_refused_and_have_no_effect(h: Harness) -> None:
     await running(h, "t1")
     with pytest.raises(StaleFencingTokenError):
         trigger(h, "t1", token="jm-0")
@@ -171,7 +171,7 @@ async def test_reports_of_checkpoints_are_repeated_until_they_are_answered(h: Ha
 
 
 @scenario()
-async def test_acknowledgements_travel_at_the_same_time(h: Harness) -> None:
+async def test_acknowledgements_are_sent_concurrently(h: Harness) -> None:
     await running(h, "t1", "t2", "t3")
     gate: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     h.peers.answers["JobMaster", "acknowledge_checkpoint"] = lambda _: gate
@@ -197,7 +197,7 @@ async def test_a_refused_acknowledgement_becomes_a_decline_and_the_task_lives_on
 
 
 @scenario()
-async def test_a_stale_answer_to_an_acknowledgement_ends_the_job_here(h: Harness) -> None:
+async def test_a_stale_answer_to_an_acknowledgement_disconnects_the_job(h: Harness) -> None:
     await running(h, "t1")
     h.peers.answers["JobMaster", "acknowledge_checkpoint"] = lambda _: StaleFencingTokenError("another leader")
     h.jobs.get(JobID(JOB)).tasks["t1"].acknowledge_checkpoint(7, METRICS, STATE)

@@ -24,7 +24,7 @@ def takes(ours: DataPlaneAuthenticator, theirs: DataPlaneAuthenticator, host: st
     return ours.accepts(host, SAID, PeerRole.CONSUMER, theirs.proof(SAID, PeerRole.CONSUMER))
 
 
-def test_with_a_secret_only_those_who_know_it_are_taken_from_this_host_too() -> None:
+def test_a_data_plane_with_a_secret_accepts_only_peers_that_know_it() -> None:
     secret = ClusterSecret.generate()
     ours = data_plane_authenticator(SecurityContext.of_secret(secret))
     member = data_plane_authenticator(SecurityContext.of_secret(secret, is_insecure=True))
@@ -37,7 +37,7 @@ def test_with_a_secret_only_those_who_know_it_are_taken_from_this_host_too() -> 
     assert not takes(ours, TrustedNetworkAuthenticator())
 
 
-def test_without_a_secret_everybody_is_taken_with_a_loud_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_data_plane_without_a_secret_accepts_everybody_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         ours = data_plane_authenticator(SecurityContext.insecure())
 
@@ -46,6 +46,6 @@ def test_without_a_secret_everybody_is_taken_with_a_loud_warning(caplog: pytest.
     assert "can run code" in caplog.text
 
 
-def test_without_a_secret_and_without_the_word_for_it_there_is_no_data_plane() -> None:
+def test_a_data_plane_without_a_secret_must_be_allowed_explicitly() -> None:
     with pytest.raises(ConfigurationError, match=r"needs the cluster secret"):
         data_plane_authenticator(SecurityContext(None, None, None, False))

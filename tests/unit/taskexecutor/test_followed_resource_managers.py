@@ -61,7 +61,7 @@ def registrations(h: Harness) -> list[str | None]:
 
 
 @scenario()
-async def test_tasks_run_on_while_it_registers_at_the_next_leader(h: Harness, leaders: FakeRetrieval) -> None:
+async def test_tasks_continue_during_the_registration_at_the_next_leader(h: Harness, leaders: FakeRetrieval) -> None:
     await h.with_slot()
     h.submit("t1")
     await h.settle()
@@ -77,14 +77,14 @@ async def test_tasks_run_on_while_it_registers_at_the_next_leader(h: Harness, le
 
 
 @scenario()
-async def test_the_same_leader_told_twice_is_no_change(h: Harness, leaders: FakeRetrieval) -> None:
+async def test_a_repeated_report_of_the_same_leader_changes_nothing(h: Harness, leaders: FakeRetrieval) -> None:
     leaders.lead("rm:1", "rm-1")
     await h.settle()
     assert registrations(h) == ["rm-1"]
 
 
 @scenario()
-async def test_the_former_leader_has_no_say_any_more(h: Harness, leaders: FakeRetrieval) -> None:
+async def test_requests_of_the_former_leader_are_refused(h: Harness, leaders: FakeRetrieval) -> None:
     leaders.lead("rm:2", "rm-2")
     with pytest.raises(StaleFencingTokenError):
         h.request_slot(token="rm-1")
@@ -95,7 +95,7 @@ async def test_the_former_leader_has_no_say_any_more(h: Harness, leaders: FakeRe
 
 
 @scenario()
-async def test_a_late_answer_of_the_former_leader_is_dropped(h: Harness, leaders: FakeRetrieval) -> None:
+async def test_a_late_answer_of_the_former_leader_is_ignored(h: Harness, leaders: FakeRetrieval) -> None:
     late: asyncio.Future[object] = asyncio.get_running_loop().create_future()
     h.peers.answers["ResourceManager", "register_task_executor"] = lambda _: late
     leaders.lead("rm:2", "rm-2")
@@ -118,7 +118,7 @@ async def test_the_break_of_a_former_leaders_connection_changes_nothing(h: Harne
 
 
 @scenario(leader=None, registration_timeout_ms=2_000)
-async def test_it_ends_when_nobody_leads_in_time(h: Harness, leaders: FakeRetrieval) -> None:
+async def test_a_task_executor_ends_if_no_resource_manager_leads_in_time(h: Harness, leaders: FakeRetrieval) -> None:
     await h.pass_time(2_100)
     (error,) = h.fatal
     assert "none leads" in str(error) and "taskmanager.registration.timeout" in str(error)

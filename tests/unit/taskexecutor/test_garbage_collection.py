@@ -94,7 +94,7 @@ class Task:
     """One that a thread still refers to when it is told to have ended."""
 
 
-def test_a_task_that_is_still_referred_to_is_looked_for_again() -> None:
+def test_a_task_that_is_still_referenced_is_collected_later() -> None:
     async def body() -> None:
         collections = Collections(takes_ms=0)
         task = Task()
@@ -108,7 +108,7 @@ def test_a_task_that_is_still_referred_to_is_looked_for_again() -> None:
     run(body)
 
 
-def test_a_task_that_is_referred_to_for_good_is_given_up_until_another_one_ends() -> None:
+def test_collection_of_a_permanently_referenced_task_waits_for_the_end_of_another() -> None:
     async def body() -> None:
         collections = Collections(takes_ms=0)
         task = Task()
@@ -141,7 +141,7 @@ def _collector_as_it_was() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_collector_as_it_was")
 @pytest.mark.parametrize("freezes", [False, True])
-def test_only_what_was_there_before_the_first_job_is_kept_for_good(freezes: bool) -> None:
+def test_only_objects_from_before_the_first_job_are_frozen(freezes: bool) -> None:
     function = Function()
     reference = weakref.ref(function)
     tune_garbage_collector(freezes=freezes)
@@ -151,7 +151,7 @@ def test_only_what_was_there_before_the_first_job_is_kept_for_good(freezes: bool
     assert (reference() is not None) == freezes
 
 
-def test_a_table_of_jobs_has_been_used_once_a_job_has_come() -> None:
+def test_a_job_table_counts_as_used_after_its_first_job() -> None:
     jobs: JobTable[None, None, None] = JobTable()
     assert jobs.is_unused
     job = Job[None, None, None](JobID("5f" * 16), "host:1", JobMasterId.generate(), None)

@@ -25,7 +25,7 @@ def append(log: Path, text: str) -> None:
         file.write(text)
 
 
-def test_a_jobs_part_begins_with_its_arrival_and_ends_when_it_leaves(log: Path) -> None:
+def test_the_log_of_a_job_starts_with_its_arrival_and_ends_when_it_leaves(log: Path) -> None:
     logs = JobLogs(str(log))
     logs.begin(JOB)
     append(log, "of the job\n")
@@ -47,7 +47,7 @@ def test_a_log_is_read_in_pieces(log: Path) -> None:
     assert logs.read(JOB, second.next_position, 100).data == b""
 
 
-def test_a_job_that_comes_again_keeps_its_beginning(log: Path) -> None:
+def test_a_job_that_returns_keeps_the_start_of_its_log(log: Path) -> None:
     logs = JobLogs(str(log))
     logs.begin(JOB)
     append(log, "first\n")
@@ -74,7 +74,7 @@ def test_a_log_that_was_truncated_is_read_from_its_beginning(log: Path) -> None:
     assert logs.read(JOB, 18, 1000).data == b"new\n"
 
 
-def test_output_that_goes_to_no_file_is_said_so(tmp_path: Path) -> None:
+def test_the_answer_says_if_a_job_has_no_log_file(tmp_path: Path) -> None:
     for path in ("/dev/null", str(tmp_path / "none")):
         logs = JobLogs(path)
         logs.begin(JOB)
@@ -83,7 +83,7 @@ def test_output_that_goes_to_no_file_is_said_so(tmp_path: Path) -> None:
         logs.end(JOB)
 
 
-def test_only_so_many_jobs_are_remembered(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_jobs_is_limited(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnostics, "MAX_KNOWN_JOBS", 1)
     logs = JobLogs(str(log))
     logs.begin(JOB)

@@ -171,7 +171,7 @@ def test_an_aborted_stream_leaves_no_copy(h: Harness) -> None:
     assert h.copies == []
 
 
-def test_a_completed_checkpoint_drops_the_copies_of_older_ones(h: Harness) -> None:
+def test_a_completed_checkpoint_removes_the_copies_of_older_ones(h: Harness) -> None:
     first, second = h.write(1, b"state at one"), h.write(2, b"state at two")
     h.store.acknowledged(OWNER, 1, [first.path])
     h.store.acknowledged(OWNER, 2, [second.path])
@@ -193,7 +193,7 @@ def test_a_shared_file_is_kept_while_a_kept_checkpoint_refers_to_it(h: Harness) 
     assert [copy.read_bytes() for copy in h.copies] == [b"only of the second"]
 
 
-def test_an_aborted_checkpoint_takes_its_copies_with_it(h: Harness) -> None:
+def test_the_copies_of_an_aborted_checkpoint_are_removed(h: Harness) -> None:
     h.write(1, b"never acknowledged")
     h.store.aborted(OWNER, 1)
     assert h.copies == []

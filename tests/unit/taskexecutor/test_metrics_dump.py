@@ -18,7 +18,7 @@ def registry_of(group: NamedMetricGroup) -> MetricRegistry:
     return registry
 
 
-def test_a_dump_says_whose_metrics_they_are_and_what_they_are() -> None:
+def test_a_dump_contains_scope_kind_and_value_of_metrics() -> None:
     group = NamedMetricGroup()
     group.add_group("g", "v").counter("hits").inc(3)
     group.gauge("ratio", lambda: 0.5)
@@ -35,7 +35,7 @@ def test_a_dump_says_whose_metrics_they_are_and_what_they_are() -> None:
     assert not dump_metrics(registry_of(group), "another", "te-1").groups
 
 
-def test_a_gauge_that_hangs_holds_up_those_who_ask_and_takes_one_thread() -> None:
+def test_a_hanging_gauge_blocks_only_its_readers_and_uses_one_thread() -> None:
     gate = threading.Event()
     group = NamedMetricGroup()
     group.gauge("slow", lambda: gate.wait(30))

@@ -20,7 +20,7 @@ def test_one_call_is_in_flight_at_a_time() -> None:
     assert [r.message for r in box.next_call()] == [2]
 
 
-def test_what_may_not_have_arrived_goes_first_again() -> None:
+def test_a_call_that_may_not_have_arrived_is_repeated_first() -> None:
     box = Outbox()
     box.put(report(1))
     box.put(report(2))
@@ -45,7 +45,7 @@ def test_a_closed_outbox_is_silent() -> None:
     assert box.next_call() == () and box.is_idle
 
 
-def test_it_names_whom_it_has_reports_of() -> None:
+def test_the_outbox_lists_the_attempts_it_has_reports_of() -> None:
     box = Outbox()
     box.put(report(1))
     box.next_call()

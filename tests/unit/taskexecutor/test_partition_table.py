@@ -45,7 +45,7 @@ class TestTracker:
         assert tracker.held(OTHER) == ["p-other"]
         assert tracker.release_job(ONE) == []
 
-    def test_orphans_are_given_up_unless_somebody_comes_for_them(self) -> None:
+    def test_orphaned_partitions_are_dropped_unless_they_are_claimed(self) -> None:
         tracker = TaskExecutorPartitionTracker()
         for job in (ONE, OTHER):
             tracker.start_making(job, "a", ["p"])
@@ -112,7 +112,7 @@ async def test_a_job_with_held_partitions_stays_connected_without_a_slot(h: Harn
 
 
 @scenario
-async def test_what_the_results_hold_is_told_with_the_end_of_the_task(h: Harness) -> None:
+async def test_the_end_of_a_task_reports_the_size_of_its_results(h: Harness) -> None:
     await finished_task(h)
     last = h.peers.requests("update_task_execution_states")[-1].updates[-1]
     assert [(one.result_partition_id, list(one.subpartition_bytes)) for one in last.result_partition_bytes] == [
@@ -140,7 +140,7 @@ async def test_partitions_of_a_job_whose_job_master_is_lost_are_dropped(h: Harne
 
 
 @scenario
-async def test_those_of_a_job_that_can_be_recovered_wait_for_its_next_job_master(h: Harness) -> None:
+async def test_partitions_of_a_recoverable_job_wait_for_its_next_job_master(h: Harness) -> None:
     await finished_task(h, **RECOVERABLE)
     h.peers.break_connection(JOB_MASTER)
     assert len(h.jobs) == 0 and h.deployer.released_partitions == []
@@ -159,7 +159,7 @@ async def test_those_of_a_job_that_can_be_recovered_wait_for_its_next_job_master
 
 
 @scenario
-async def test_they_do_not_wait_for_ever(h: Harness) -> None:
+async def test_the_wait_of_partitions_for_a_job_master_is_bounded(h: Harness) -> None:
     await finished_task(h, **RECOVERABLE)
     h.peers.break_connection(JOB_MASTER)
     await h.pass_time(6_100)
@@ -168,7 +168,7 @@ async def test_they_do_not_wait_for_ever(h: Harness) -> None:
 
 
 @scenario
-async def test_a_task_that_failed_leaves_nothing_to_hold(h: Harness) -> None:
+async def test_a_failed_task_leaves_no_partition(h: Harness) -> None:
     def fail(_: object) -> None:
         raise ValueError("broken")
 
@@ -178,7 +178,7 @@ async def test_a_task_that_failed_leaves_nothing_to_hold(h: Harness) -> None:
 
 
 @scenario
-async def test_the_next_job_master_may_ask_for_them_before_it_needs_a_slot(h: Harness) -> None:
+async def test_the_next_job_master_may_claim_partitions_before_it_needs_a_slot(h: Harness) -> None:
     await finished_task(h, **RECOVERABLE)
     h.peers.break_connection(JOB_MASTER)
     request = taskexecutor_pb2.ConnectJobMasterRequest(job_id=JOB, job_master_address=JOB_MASTER, job_master_id="jm-2")
@@ -194,7 +194,7 @@ async def test_the_next_job_master_may_ask_for_them_before_it_needs_a_slot(h: Ha
 
 
 @scenario
-async def test_a_job_master_that_has_nothing_here_is_told_so(h: Harness) -> None:
+async def test_a_job_master_without_partitions_gets_an_empty_answer(h: Harness) -> None:
     request = taskexecutor_pb2.ConnectJobMasterRequest(job_id=JOB, job_master_address=JOB_MASTER, job_master_id="jm-2")
     answer = h.task_executor.connect_job_master(request, context("jm-2"))
     assert list(answer.held_result_partition_ids) == []

@@ -35,7 +35,7 @@ def test_the_thread_dump_names_this_thread_and_place() -> None:
     assert "test_the_thread_dump_names_this_thread_and_place" in mine.stack
 
 
-def test_options_are_read_with_flinks_keys() -> None:
+def test_options_have_the_keys_of_flink() -> None:
     options = task_executor_options(
         Configuration.from_dict(
             {
@@ -56,20 +56,20 @@ def test_options_are_read_with_flinks_keys() -> None:
     assert options.resource_id.startswith("taskexecutor-worker-1-")
 
 
-def test_a_working_directory_is_kept_only_by_a_name_that_comes_again() -> None:
+def test_a_working_directory_is_kept_only_with_a_configured_resource_id() -> None:
     base = {"resourcemanager.rpc.address": "h", "resourcemanager.rpc.port": "1", "process.working-dir": "/w"}
     assert task_executor_options(Configuration.from_dict(base)).working_dir is None
     named = task_executor_options(Configuration.from_dict({**base, "taskmanager.resource-id": "te-7"}))
     assert named.working_dir == "/w/te-7"
 
 
-def test_it_binds_loopback_unless_told_otherwise() -> None:
+def test_a_task_executor_binds_loopback_by_default() -> None:
     options = task_executor_options(
         Configuration.from_dict({"resourcemanager.rpc.address": "h", "resourcemanager.rpc.port": "1"})
     )
     assert (options.bind_address, options.advertised_host) == ("127.0.0.1", "127.0.0.1")
 
 
-def test_a_missing_resource_manager_address_names_the_option() -> None:
+def test_the_error_of_a_missing_resource_manager_address_names_the_option() -> None:
     with pytest.raises(ConfigurationError, match=r"resourcemanager\.rpc\.address"):
         task_executor_options(Configuration())

@@ -10,7 +10,7 @@ from flinkpy.taskexecutor.entrypoint import blocking_shuffle_options
 from flinkpy.taskexecutor.shuffle_directories import ShuffleDirectories
 
 
-def test_without_temporary_directories_they_lie_in_the_working_directory(tmp_path: Path) -> None:
+def test_shuffle_files_are_in_the_working_directory_by_default(tmp_path: Path) -> None:
     working_directory = WorkingDirectory.open(str(tmp_path), None, "taskexecutor")
     directories = ShuffleDirectories.open([], working_directory)
     (path,) = directories.paths
@@ -20,7 +20,7 @@ def test_without_temporary_directories_they_lie_in_the_working_directory(tmp_pat
     working_directory.close()
 
 
-def test_what_a_former_life_left_in_a_kept_working_directory_is_removed(tmp_path: Path) -> None:
+def test_leftovers_in_a_kept_working_directory_are_removed(tmp_path: Path) -> None:
     for _ in range(2):
         working_directory = WorkingDirectory.open(str(tmp_path), None, "taskexecutor")
         (path,) = ShuffleDirectories.open([], working_directory).paths
@@ -29,7 +29,7 @@ def test_what_a_former_life_left_in_a_kept_working_directory_is_removed(tmp_path
         working_directory.close()  # killed: nobody closes the directories
 
 
-def test_every_temporary_directory_takes_its_part(tmp_path: Path) -> None:
+def test_every_temporary_directory_is_used(tmp_path: Path) -> None:
     roots = [tmp_path / "one", tmp_path / "two"]
     for root in roots:
         root.mkdir()
@@ -42,7 +42,7 @@ def test_every_temporary_directory_takes_its_part(tmp_path: Path) -> None:
     assert [list(root.iterdir()) for root in roots] == [[], []]
 
 
-def test_the_limits_are_those_configured() -> None:
+def test_the_configured_limits_apply() -> None:
     options = blocking_shuffle_options(
         Configuration.from_dict(
             {

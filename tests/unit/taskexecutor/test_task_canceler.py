@@ -23,7 +23,7 @@ def test_the_first_interrupt_has_a_grace_and_spares_the_runtime() -> None:
     ]
 
 
-def test_it_gives_up_exactly_at_the_timeout() -> None:
+def test_the_canceler_gives_up_exactly_at_the_timeout() -> None:
     seen = steps(TaskCanceler(5, 400, 1_000), 10_000)
     assert seen == [
         (405, CancelStep.INTERRUPT_USER_CODE),

@@ -45,7 +45,7 @@ def scenario(**options: object) -> Callable[[Callable[[Harness], Awaitable[None]
 
 
 @scenario()
-async def test_it_registers_and_sends_a_slot_report(h: Harness) -> None:
+async def test_a_task_executor_registers_and_sends_a_slot_report(h: Harness) -> None:
     (request,) = h.peers.requests("register_task_executor")
     assert (request.resource_id, request.address, request.data_address) == ("te-1", "127.0.0.1:10", "127.0.0.1:11")
     assert request.num_slots == 2
@@ -54,7 +54,7 @@ async def test_it_registers_and_sends_a_slot_report(h: Harness) -> None:
 
 
 @scenario()
-async def test_it_registers_again_when_the_resource_manager_does_not_know_it(h: Harness) -> None:
+async def test_a_task_executor_unknown_to_the_resource_manager_registers_again(h: Harness) -> None:
     h.peers.answers["ResourceManager", "heartbeat_from_task_executor"] = lambda _: (
         resourcemanager_pb2.ResourceManagerHeartbeatResponse(resource_manager_id=RM_ID, registered=False)
     )
@@ -63,14 +63,14 @@ async def test_it_registers_again_when_the_resource_manager_does_not_know_it(h: 
 
 
 @scenario()
-async def test_a_stale_answer_makes_it_register_again(h: Harness) -> None:
+async def test_a_stale_answer_causes_another_registration(h: Harness) -> None:
     h.peers.answers["ResourceManager", "heartbeat_from_task_executor"] = lambda _: StaleFencingTokenError("stale")
     await h.pass_time(10_000)
     assert len(h.peers.requests("register_task_executor")) == 2
 
 
 @scenario()
-async def test_a_job_goes_on_while_the_resource_manager_is_away(h: Harness) -> None:
+async def test_a_job_continues_while_the_resource_manager_is_unreachable(h: Harness) -> None:
     await h.with_slot()
     h.submit("t1")
     await h.settle()
@@ -84,7 +84,7 @@ async def test_a_job_goes_on_while_the_resource_manager_is_away(h: Harness) -> N
 
 
 @scenario(registration_timeout_ms=2_000)
-async def test_it_ends_when_it_cannot_register_in_time(h: Harness) -> None:
+async def test_a_task_executor_that_cannot_register_in_time_ends(h: Harness) -> None:
     h.peers.answers["ResourceManager", "register_task_executor"] = lambda _: RpcUnavailableError("down")
     h.peers.break_connection(RESOURCE_MANAGER)
     await h.pass_time(2_100)
@@ -141,7 +141,7 @@ async def test_a_request_for_a_taken_slot_names_the_owner(h: Harness) -> None:
 
 
 @scenario()
-async def test_a_request_of_a_past_resource_manager_changes_nothing(h: Harness) -> None:
+async def test_a_request_of_a_former_resource_manager_changes_nothing(h: Harness) -> None:
     with pytest.raises(StaleFencingTokenError):
         h.request_slot(token="rm-0")
     assert h.slot_states() == ["FREE", "FREE"]
@@ -213,7 +213,7 @@ async def test_freeing_a_slot_twice_or_an_unknown_one_is_acknowledged(h: Harness
 
 
 @scenario()
-async def test_a_stranger_cannot_free_a_slot(h: Harness) -> None:
+async def test_another_job_master_cannot_free_a_slot(h: Harness) -> None:
     await h.with_slot()
     with pytest.raises(StaleFencingTokenError):
         h.free_slot(token="jm-0")
@@ -223,7 +223,7 @@ async def test_a_stranger_cannot_free_a_slot(h: Harness) -> None:
 
 
 @scenario()
-async def test_a_job_without_slots_is_left(h: Harness) -> None:
+async def test_a_job_without_slots_is_disconnected(h: Harness) -> None:
     await h.with_slot()
     h.free_slot()
     await h.settle()
@@ -233,7 +233,7 @@ async def test_a_job_without_slots_is_left(h: Harness) -> None:
 
 
 @scenario()
-async def test_the_channel_to_a_job_master_is_closed_when_its_job_is_left(h: Harness) -> None:
+async def test_the_channel_to_a_job_master_is_closed_with_its_job(h: Harness) -> None:
     for number in range(5):
         await h.with_slot()
         h.free_slot()
@@ -250,7 +250,7 @@ async def test_the_channel_to_a_lost_job_master_is_closed(h: Harness) -> None:
 
 
 @scenario()
-async def test_the_channel_stays_where_another_leader_of_the_job_has_the_same_address(h: Harness) -> None:
+async def test_the_channel_stays_open_if_the_next_leader_has_the_same_address(h: Harness) -> None:
     await h.with_slot()
     h.request_slot(1, "alloc2", jm_id="jm-2")
     await h.settle()
@@ -295,7 +295,7 @@ async def test_a_repeated_submission_does_not_run_the_task_twice(h: Harness) -> 
 
 
 @scenario()
-async def test_a_submission_that_its_cancellation_has_overtaken_is_not_run(h: Harness) -> None:
+async def test_a_task_cancelled_before_its_submission_does_not_run(h: Harness) -> None:
     await h.with_slot()
     h.cancel("t1")
     assert list(h.submit("t1")) == []
@@ -303,7 +303,7 @@ async def test_a_submission_that_its_cancellation_has_overtaken_is_not_run(h: Ha
 
 
 @scenario()
-async def test_a_task_for_a_slot_that_is_not_there_is_rejected_and_the_others_run(h: Harness) -> None:
+async def test_a_task_for_a_missing_slot_is_rejected_and_the_others_run(h: Harness) -> None:
     await h.with_slot()
     await h.with_slot("alloc2", 1)
     h.free_slot("alloc2")
@@ -329,7 +329,7 @@ async def test_a_submission_for_a_job_without_slots_is_an_error(h: Harness) -> N
 
 
 @scenario()
-async def test_a_submission_of_a_past_job_master_is_refused(h: Harness) -> None:
+async def test_a_submission_of_a_former_job_master_is_refused(h: Harness) -> None:
     await h.with_slot()
     with pytest.raises(StaleFencingTokenError):
         h.submit("t1", token="jm-0")
@@ -352,7 +352,7 @@ async def test_a_failure_carries_the_users_traceback(h: Harness) -> None:
 
 
 @scenario()
-async def test_an_exception_that_was_not_wrapped_is_told_by_whose_code_raised_it(h: Harness) -> None:
+async def test_an_unwrapped_exception_is_classified_by_the_code_that_raised_it(h: Harness) -> None:
     def body(invokable: object) -> None:
         raise KeyError("x")
 
@@ -378,7 +378,7 @@ async def test_tasks_wait_for_the_users_code(h: Harness) -> None:
 
 
 @scenario()
-async def test_tasks_fail_when_the_users_code_cannot_be_had_and_a_later_attempt_tries_again(h: Harness) -> None:
+async def test_tasks_fail_if_the_users_code_cannot_be_fetched_and_a_later_attempt_retries(h: Harness) -> None:
     h.deployer.is_user_code_ready = False
     await h.with_slot()
     h.submit("t1")
@@ -393,7 +393,7 @@ async def test_tasks_fail_when_the_users_code_cannot_be_had_and_a_later_attempt_
 
 
 @scenario()
-async def test_a_cancelled_task_ends_cancelled_whatever_its_thread_raises(h: Harness) -> None:
+async def test_a_cancelled_task_is_canceled_whatever_its_thread_raises(h: Harness) -> None:
     def body(invokable: object) -> None:
         raise RuntimeError("because of the cancellation")
 
@@ -422,7 +422,7 @@ async def test_a_task_cancelled_before_its_start_never_runs(h: Harness) -> None:
 
 
 @scenario(cancellation_interval_ms=10_000, cancellation_timeout_ms=60_000)
-async def test_a_task_that_does_not_stop_is_interrupted_and_then_takes_the_process_down(h: Harness) -> None:
+async def test_a_task_that_does_not_stop_is_interrupted_and_then_ends_the_process(h: Harness) -> None:
     await h.with_slot()
     h.submit("t1")
     await h.settle()
@@ -440,7 +440,7 @@ async def test_a_task_that_does_not_stop_is_interrupted_and_then_takes_the_proce
 
 
 @scenario()
-async def test_a_task_in_the_runtimes_own_code_gets_a_longer_grace(h: Harness) -> None:
+async def test_a_task_inside_runtime_code_gets_a_longer_grace_period(h: Harness) -> None:
     await h.with_slot()
     h.submit("t1")
     await h.settle()
@@ -504,7 +504,7 @@ async def test_a_report_the_job_master_refuses_fails_the_task(h: Harness) -> Non
 
 
 @scenario()
-async def test_refused_end_of_a_task_is_reported_again_smaller(h: Harness) -> None:
+async def test_a_refused_final_report_of_a_task_is_repeated_in_a_smaller_form(h: Harness) -> None:
     def answer(request: jobmaster_pb2.UpdateTaskExecutionStatesRequest) -> Exception | None:
         if any(len(update.error.message) > 5_000 for update in request.updates):
             return InternalError("RESOURCE_EXHAUSTED: the message is too large")
@@ -552,7 +552,7 @@ async def test_events_follow_the_running_state_and_precede_the_end(h: Harness) -
 
 
 @scenario()
-async def test_an_event_that_may_be_lost_fails_its_task(h: Harness) -> None:
+async def test_an_event_that_may_have_been_lost_fails_its_task(h: Harness) -> None:
     def body(invokable: object) -> None:
         invokable.callbacks.send_operator_event("op", 1)  # type: ignore[attr-defined]
 
@@ -576,7 +576,7 @@ def event(attempt: str, payload: bytes, number: int) -> jobmaster_pb2.OperatorEv
 
 
 @scenario()
-async def test_events_that_come_before_the_task_runs_are_kept(h: Harness) -> None:
+async def test_events_that_arrive_before_the_task_runs_are_kept(h: Harness) -> None:
     await h.with_slot()
     h.submit("t1")
     await h.settle()
@@ -608,7 +608,7 @@ async def test_metrics_are_reported_every_second_while_tasks_run(h: Harness) -> 
 
 
 @scenario()
-async def test_a_lost_job_master_takes_everything_of_its_job_along(h: Harness) -> None:
+async def test_everything_of_a_job_is_released_when_its_job_master_is_lost(h: Harness) -> None:
     await h.with_slot()
     h.submit("t1", "t2")
     h.deployer.unread_partitions.update({"p-t1", "p-t2"})
@@ -636,7 +636,7 @@ async def test_a_silent_job_master_is_lost_after_the_timeout(h: Harness) -> None
 
 
 @scenario(heartbeat_interval_ms=1_000)
-async def test_a_job_master_that_cannot_be_called_twice_running_is_lost(h: Harness) -> None:
+async def test_a_job_master_is_lost_after_two_failed_calls_in_a_row(h: Harness) -> None:
     await h.with_slot()
     h.peers.answers["JobMaster", "heartbeat_from_task_manager"] = lambda _: RpcUnavailableError("refused")
     await h.pass_time(1_100)
@@ -646,7 +646,7 @@ async def test_a_job_master_that_cannot_be_called_twice_running_is_lost(h: Harne
 
 
 @scenario()
-async def test_a_job_master_that_does_not_know_us_is_left(h: Harness) -> None:
+async def test_a_job_master_that_does_not_know_this_task_executor_is_disconnected(h: Harness) -> None:
     await h.with_slot()
     h.peers.answers["JobMaster", "heartbeat_from_task_manager"] = lambda _: jobmaster_pb2.JobMasterHeartbeatResponse(
         registered=False
@@ -656,7 +656,7 @@ async def test_a_job_master_that_does_not_know_us_is_left(h: Harness) -> None:
 
 
 @scenario()
-async def test_a_new_job_master_of_the_job_replaces_the_old_one(h: Harness) -> None:
+async def test_a_new_job_master_of_a_job_replaces_the_former_one(h: Harness) -> None:
     await h.with_slot()
     h.request_slot(1, "alloc2", jm_id="jm-2")
     await h.settle()
@@ -718,7 +718,7 @@ async def test_a_slot_the_job_master_does_not_know_is_freed(h: Harness) -> None:
 
 
 @scenario()
-async def test_a_slot_just_accepted_is_not_freed_by_an_older_report(h: Harness) -> None:
+async def test_an_older_report_does_not_free_a_slot_accepted_since(h: Harness) -> None:
     await h.with_slot()
     request = taskexecutor_pb2.AllocatedSlotReport(job_id=JOB)
     h.task_executor.heartbeat_from_job_master(request, context(JM_ID))
@@ -726,7 +726,7 @@ async def test_a_slot_just_accepted_is_not_freed_by_an_older_report(h: Harness) 
 
 
 @scenario()
-async def test_the_answer_names_running_tasks_and_those_whose_end_is_not_known_yet(h: Harness) -> None:
+async def test_the_heartbeat_answer_lists_running_tasks_and_those_with_unreported_ends(h: Harness) -> None:
     await h.with_slot()
     h.submit("t1", "t2")
     await h.settle()
@@ -739,7 +739,7 @@ async def test_the_answer_names_running_tasks_and_those_whose_end_is_not_known_y
 
 
 @scenario()
-async def test_a_job_master_we_do_not_work_for_is_told_so(h: Harness) -> None:
+async def test_an_unknown_job_master_gets_an_error(h: Harness) -> None:
     with pytest.raises(NotRegisteredError):
         h.task_executor.heartbeat_from_job_master(
             taskexecutor_pb2.AllocatedSlotReport(job_id=OTHER_JOB), context(JM_ID)
@@ -750,7 +750,7 @@ async def test_a_job_master_we_do_not_work_for_is_told_so(h: Harness) -> None:
 
 
 @scenario()
-async def test_an_orderly_stop_tells_the_peers_and_ends_the_tasks(h: Harness) -> None:
+async def test_an_orderly_stop_disconnects_the_peers_and_ends_the_tasks(h: Harness) -> None:
     await h.with_slot()
     h.submit("t1")
     await h.settle()
@@ -764,7 +764,7 @@ async def test_an_orderly_stop_tells_the_peers_and_ends_the_tasks(h: Harness) ->
 
 
 @scenario()
-async def test_a_stop_does_not_wait_for_ever(h: Harness) -> None:
+async def test_the_wait_of_an_orderly_stop_is_bounded(h: Harness) -> None:
     await h.with_slot()
     h.submit("t1")
     await h.settle()
@@ -786,7 +786,7 @@ async def test_the_first_slot_dedicates_the_process_and_another_profile_is_refus
 
 
 @scenario()
-async def test_a_process_that_registers_again_says_what_it_is_dedicated_to(h: Harness) -> None:
+async def test_a_repeated_registration_contains_the_profile_of_the_process(h: Harness) -> None:
     (first,) = h.peers.requests("register_task_executor")
     assert not first.HasField("profile")
     h.request_slot(0, "plain")
@@ -799,7 +799,7 @@ async def test_a_process_that_registers_again_says_what_it_is_dedicated_to(h: Ha
 
 
 @scenario()
-async def test_a_process_in_use_does_not_begin_anew(h: Harness) -> None:
+async def test_a_process_in_use_is_not_renewed(h: Harness) -> None:
     await h.with_slot()
     with pytest.raises(SlotAllocationError, match="te-1 is in use"):
         h.renew()
@@ -807,7 +807,7 @@ async def test_a_process_in_use_does_not_begin_anew(h: Harness) -> None:
 
 
 @scenario()
-async def test_only_the_resource_manager_may_ask_for_a_new_beginning(h: Harness) -> None:
+async def test_only_the_resource_manager_may_renew_the_process(h: Harness) -> None:
     with pytest.raises(StaleFencingTokenError):
         h.renew(token="stranger")
     h.renew()
@@ -815,7 +815,7 @@ async def test_only_the_resource_manager_may_ask_for_a_new_beginning(h: Harness)
 
 
 @scenario()
-async def test_a_job_master_is_not_lost_because_this_process_stood_still(h: Harness) -> None:
+async def test_a_job_master_is_not_declared_lost_after_this_process_was_suspended(h: Harness) -> None:
     await h.with_slot()
     assert isinstance(h.loop, VirtualTimeLoop)
     h.loop.advance_by(120)

@@ -21,7 +21,7 @@ class Exit:
         self.called.set()
 
 
-def test_the_exit_hears_of_success_and_of_any_exception() -> None:
+def test_the_exit_callback_receives_success_and_any_exception() -> None:
     def fail() -> None:
         raise SystemExit(3)
 
@@ -107,11 +107,11 @@ def test_many_interrupts_at_the_end_still_give_one_exit() -> None:
         ("<flinkpy fused map>", False),
     ],
 )
-def test_whose_code_a_file_is(name: str, expected: bool) -> None:
+def test_files_are_classified_as_user_code_or_not(name: str, expected: bool) -> None:
     assert is_user_file(name) is expected
 
 
-def test_flinkpys_own_files_are_not_the_users() -> None:
+def test_files_of_flinkpy_are_not_user_code() -> None:
     import flinkpy.taskexecutor.task as module
 
     assert not is_user_file(str(module.__file__))

@@ -53,7 +53,7 @@ def user_code(
     return UserCode(information, tmp_path / "job", path, environment, blobs.fetch)
 
 
-def test_a_module_is_importable_while_the_job_is_here_and_forgotten_after(
+def test_a_module_is_importable_while_its_job_runs_and_removed_afterwards(
     tmp_path: Path, python_path: PythonPath
 ) -> None:
     blobs = Blobs()
@@ -93,7 +93,7 @@ def test_directories_of_the_client_are_used_where_they_exist(tmp_path: Path, pyt
     code.close()
 
 
-def test_two_jobs_share_an_entry_until_the_last_has_gone(tmp_path: Path, python_path: PythonPath) -> None:
+def test_two_jobs_share_an_entry_until_the_last_one_leaves(tmp_path: Path, python_path: PythonPath) -> None:
     first = python_path.acquire([str(tmp_path)])
     second = python_path.acquire([str(tmp_path)])
     python_path.release(first)
@@ -118,7 +118,7 @@ def test_different_modules_of_one_name_in_two_running_jobs_are_an_error(
     python_path.release(python_path.acquire([str(tmp_path / "b")]))
 
 
-def test_different_modules_of_one_name_that_two_running_jobs_sent_along_are_an_error(
+def test_different_modules_of_one_name_shipped_by_two_running_jobs_are_an_error(
     tmp_path: Path, python_path: PythonPath
 ) -> None:
     """Also where none is loaded yet: who imports later would get the other's."""
@@ -151,7 +151,7 @@ def test_modules_of_an_entry_inside_another_stay(tmp_path: Path, python_path: Py
         sys.modules.pop("kept_module", None)
 
 
-def test_archives_become_the_working_directory_and_files_are_cached(
+def test_archives_are_unpacked_in_the_working_directory_and_files_are_cached(
     tmp_path: Path, python_path: PythonPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -212,7 +212,7 @@ def test_an_archive_cannot_be_unpacked_elsewhere(target: str, tmp_path: Path, py
     code.close()
 
 
-def test_a_job_that_left_while_its_files_were_fetched_leaves_nothing(tmp_path: Path, python_path: PythonPath) -> None:
+def test_a_job_that_leaves_while_its_files_are_fetched_leaves_nothing(tmp_path: Path, python_path: PythonPath) -> None:
     blobs = Blobs()
     code = user_code(tmp_path, python_path, blobs, blobs.add("te_udf.py", b"VALUE = 1"))
 

@@ -47,7 +47,7 @@ def test_nothing_begins_before_all_tasks_run():
     assert job.effects == []
 
 
-def test_the_coordinators_are_asked_before_the_tasks_and_after_the_place_is_made():
+def test_coordinators_are_triggered_after_the_location_is_created_and_before_the_tasks():
     job = Coordination()
     checkpoint_id = job.begin()
     assert job.effects == []
@@ -62,13 +62,13 @@ def test_the_coordinators_are_asked_before_the_tasks_and_after_the_place_is_made
     assert trigger.options.location.exclusive_directory == "/c"
 
 
-def test_events_are_released_when_the_triggers_have_been_answered():
+def test_events_are_released_when_the_triggers_are_answered():
     job = Coordination()
     job.trigger(job.begin())
     assert job.take(fx.ReleaseEvents) == [fx.ReleaseEvents(1)]
 
 
-def test_events_are_released_when_every_task_has_its_barrier_though_an_answer_to_the_triggers_is_late():
+def test_events_are_released_when_every_task_has_its_barrier_even_if_a_trigger_is_not_answered():
     job = Coordination(max_concurrent=2)
     checkpoint_id = job.begin()
     job.send(ev.LocationMade(checkpoint_id, location(checkpoint_id)))
@@ -94,7 +94,7 @@ def test_a_checkpoint_counts_only_when_it_has_been_written():
     assert (confirmed.checkpoint_id, confirmed.attempts) == (1, tuple(job.job.attempts))
 
 
-def test_the_metadata_has_every_operator_with_its_subtasks_and_coordinator():
+def test_the_metadata_contains_every_operator_with_its_subtasks_and_coordinator():
     job = Coordination(source_and_sink(2))
     checkpoint_id = job.begin()
     job.trigger(checkpoint_id, {"source-op": b"splits"})
@@ -117,7 +117,7 @@ def test_the_metadata_has_every_operator_with_its_subtasks_and_coordinator():
 
 
 @pytest.mark.parametrize("is_unaligned", [True, False])
-def test_the_metadata_says_of_what_job_and_kind_the_checkpoint_is_and_when_it_began(is_unaligned):
+def test_the_metadata_contains_the_job_the_kind_and_the_time_of_the_checkpoint(is_unaligned):
     job = Coordination(interval_ms=0, now_ms=5_000)
     job.request(SAVEPOINT)
     job.trigger(job.begun())
@@ -134,7 +134,7 @@ def test_the_metadata_says_of_what_job_and_kind_the_checkpoint_is_and_when_it_be
     assert metadata.python_version
 
 
-def test_tasks_that_have_ended_meanwhile_are_not_confirmed_to():
+def test_tasks_that_have_ended_receive_no_confirmation():
     job = Coordination()
     checkpoint_id = job.start()
     job.ack_all(checkpoint_id)
@@ -182,7 +182,7 @@ def test_a_repeated_acknowledgement_of_a_completed_checkpoint_keeps_the_state(wh
     assert job.effects == []
 
 
-def test_a_late_acknowledgement_of_a_dead_checkpoint_is_deleted():
+def test_the_state_of_a_late_acknowledgement_of_an_ended_checkpoint_is_deleted():
     job = Coordination(tolerable_failures=1)
     checkpoint_id = job.start()
     job.decline(checkpoint_id, job.job.attempt("source"))
@@ -192,7 +192,7 @@ def test_a_late_acknowledgement_of_a_dead_checkpoint_is_deleted():
     assert job.effects == [fx.DiscardState((state_of(sink),))]
 
 
-def test_an_acknowledgement_of_a_former_attempt_is_deleted():
+def test_the_state_of_an_acknowledgement_of_a_former_attempt_is_deleted():
     job = Coordination()
     former = job.job.attempt("source")
     job.send(FAILOVER)
@@ -207,7 +207,7 @@ def test_an_acknowledgement_of_a_former_attempt_is_deleted():
 
 
 @pytest.mark.parametrize("never_begun", [2, 77])
-def test_an_acknowledgement_of_a_checkpoint_nobody_asked_for_is_left_alone(never_begun):
+def test_an_acknowledgement_of_an_unknown_checkpoint_is_left_alone(never_begun):
     job = Coordination()
     job.complete()
     job.effects.clear()
@@ -215,7 +215,7 @@ def test_an_acknowledgement_of_a_checkpoint_nobody_asked_for_is_left_alone(never
     assert job.effects == []
 
 
-def test_answers_that_come_twice_or_too_late_change_nothing():
+def test_repeated_and_late_answers_change_nothing():
     job = Coordination()
     checkpoint_id = job.begin()
     broken = CheckpointStorageError("broken")
@@ -269,7 +269,7 @@ def test_an_abort_names_the_latest_completed_checkpoint():
     assert job.take(fx.AbortCheckpoint)[0].latest_completed_id == 1
 
 
-def test_a_decline_by_a_stranger_or_of_a_dead_checkpoint_changes_nothing():
+def test_a_decline_by_an_unknown_task_or_of_an_ended_checkpoint_changes_nothing():
     job = Coordination()
     checkpoint_id = job.start()
     job.effects.clear()
@@ -305,7 +305,7 @@ def test_a_checkpoint_expires():
     assert "1 of 2 tasks" in job.coordinator.statistics.response().latest_failed.failure.message
 
 
-def test_what_is_being_written_does_not_expire():
+def test_a_checkpoint_whose_metadata_is_being_written_does_not_expire():
     job = Coordination(timeout_ms=500)
     checkpoint_id = job.start()
     job.ack_all(checkpoint_id)
@@ -314,14 +314,14 @@ def test_what_is_being_written_does_not_expire():
     assert job.latest_id == 1
 
 
-def test_a_place_that_cannot_be_made_fails_the_checkpoint():
+def test_a_location_that_cannot_be_created_fails_the_checkpoint():
     job = Coordination(tolerable_failures=1)
     job.send(ev.LocationFailed(job.begin(), CheckpointStorageError("/c: no space")))
     assert job.last_failure() == "IO_EXCEPTION"
     assert job.take(fx.AbortCheckpoint)[0].attempts == ()
 
 
-def test_a_place_made_for_a_dead_checkpoint_is_deleted():
+def test_a_location_created_for_an_ended_checkpoint_is_deleted():
     job = Coordination()
     checkpoint_id = job.begin()
     job.send(FAILOVER)
@@ -340,7 +340,7 @@ def test_a_coordinator_that_raises_fails_the_checkpoint_and_releases_its_events(
     assert job.last_failure() == "TRIGGER_CHECKPOINT_FAILURE"
 
 
-def test_a_task_that_ended_while_the_coordinators_were_asked_fails_the_checkpoint_without_counting():
+def test_a_task_that_ends_while_coordinators_are_triggered_fails_the_checkpoint_without_counting():
     job = Coordination(tolerable_failures=0)
     checkpoint_id = job.begin()
     job.send(ev.LocationMade(checkpoint_id, location(1)))
@@ -373,7 +373,7 @@ def test_more_failures_in_a_row_than_tolerated_fail_the_job():
     assert "at most 1 checkpoints may fail in a row" in str(failure.cause)
 
 
-def test_a_completed_checkpoint_starts_the_count_anew():
+def test_a_completed_checkpoint_resets_the_count_of_failures():
     job = Coordination(tolerable_failures=1)
     for _ in range(3):
         job.decline(job.start(), job.job.attempt("sink"))
@@ -390,7 +390,7 @@ def test_no_failure_is_tolerated_by_default():
 @pytest.mark.parametrize(
     "reason", [Reason.CHECKPOINT_DECLINED_TASK_NOT_READY, Reason.CHECKPOINT_DECLINED_INPUT_END_OF_STREAM]
 )
-def test_reasons_that_say_nothing_about_the_job_do_not_count(reason):
+def test_failures_unrelated_to_the_job_do_not_count(reason):
     job = Coordination()
     for _ in range(3):
         job.decline(job.start(), job.job.attempt("sink"), reason)
@@ -400,7 +400,7 @@ def test_reasons_that_say_nothing_about_the_job_do_not_count(reason):
 # Pause, concurrency, queue
 
 
-def test_a_checkpoint_that_takes_long_delays_the_next():
+def test_a_long_checkpoint_delays_the_next():
     job = Coordination(interval_ms=100)
     checkpoint_id = job.start()
     job.advance(1_000)
@@ -428,7 +428,7 @@ def test_the_checkpoint_after_one_that_was_delayed_is_an_interval_later():
     assert job.begun() == 3
 
 
-def test_what_a_client_asked_for_does_not_put_off_periodic_checkpoints():
+def test_a_checkpoint_requested_by_a_client_does_not_delay_periodic_ones():
     job = Coordination(interval_ms=100)
     first = job.start()
     due_ms = job.coordinator.next_deadline_ms
@@ -463,7 +463,7 @@ def test_as_many_checkpoints_as_allowed_are_under_way():
     assert job.latest_id == second
 
 
-def test_only_one_is_being_triggered_at_a_time():
+def test_only_one_checkpoint_is_triggered_at_a_time():
     job = Coordination(max_concurrent=2)
     job.begin()
     job.advance(1_000)
@@ -480,7 +480,7 @@ def test_an_older_checkpoint_is_not_written_after_a_newer_one():
     assert job.latest_id == second
 
 
-def test_of_two_that_are_being_written_the_newer_is_restored_from_whichever_is_written_first():
+def test_of_two_checkpoints_being_written_the_newer_is_restored_in_either_order():
     job = Coordination(max_concurrent=2)
     first, second = job.start(), job.start()
     job.ack_all(first)
@@ -491,7 +491,7 @@ def test_of_two_that_are_being_written_the_newer_is_restored_from_whichever_is_w
     assert job.latest_id == second
 
 
-def test_requests_beyond_what_may_wait_are_refused_the_least_urgent_first(monkeypatch):
+def test_requests_beyond_the_queue_limit_are_refused_least_urgent_first(monkeypatch):
     monkeypatch.setattr(checkpoint_request_decider, "MAX_QUEUED_REQUESTS", 2)
     job = Coordination(interval_ms=0)
     for trigger_id in ("begins", "waits", "gives way", "is refused"):
@@ -514,7 +514,7 @@ def test_a_manual_checkpoint_is_answered():
     assert job.latest_id == 1
 
 
-def test_a_request_that_is_repeated_while_it_is_under_way_is_taken_once():
+def test_a_repeated_request_takes_one_checkpoint():
     job = Coordination(interval_ms=0)
     job.request()
     job.request()
@@ -546,7 +546,7 @@ def test_a_failed_checkpoint_is_answered_with_its_reason():
 # Savepoints
 
 
-def test_a_savepoint_does_not_wait_for_a_running_checkpoint_nor_the_pause():
+def test_a_savepoint_waits_neither_for_a_running_checkpoint_nor_for_the_pause():
     job = Coordination(min_pause_ms=10_000)
     job.start(10_000)
     job.request(SAVEPOINT, directory="/s")
@@ -556,7 +556,7 @@ def test_a_savepoint_does_not_wait_for_a_running_checkpoint_nor_the_pause():
     assert job.coordinator.pending_ids == [1, 2]
 
 
-def test_a_savepoint_goes_ahead_of_checkpoints_that_wait():
+def test_a_savepoint_overtakes_waiting_checkpoints():
     job = Coordination(interval_ms=0)
     job.request(trigger_id="first")
     job.request(trigger_id="manual")
@@ -582,7 +582,7 @@ def test_a_savepoint_is_neither_restored_from_nor_confirmed_nor_subsumed():
     assert job.latest_id == 2
 
 
-def test_a_savepoint_is_written_though_a_newer_checkpoint_is_being_written():
+def test_a_savepoint_is_written_even_while_a_newer_checkpoint_is_being_written():
     job = Coordination(max_concurrent=2)
     job.request(SAVEPOINT)
     savepoint_id = job.begun()
@@ -604,7 +604,7 @@ def test_a_failed_savepoint_does_not_fail_the_job():
     assert job.take(fx.FailJob) == []
 
 
-def test_savepoints_are_aligned_even_where_checkpoints_are_not():
+def test_savepoints_are_aligned_even_if_checkpoints_are_not():
     job = Coordination(interval_ms=0, is_unaligned=True)
     job.request(SAVEPOINT)
     assert job.trigger(job.begun()).options.alignment == pb.ALIGNED
@@ -619,7 +619,7 @@ def test_savepoints_are_aligned_even_where_checkpoints_are_not():
         ({}, pb.ALIGNED, 0),
     ],
 )
-def test_the_barriers_say_how_they_are_aligned(options, alignment, timeout_ms):
+def test_barriers_carry_their_alignment(options, alignment, timeout_ms):
     job = Coordination(**options)
     sent = job.trigger(job.begin()).options
     assert (sent.alignment, sent.aligned_timeout_ms) == (alignment, timeout_ms)
@@ -638,7 +638,7 @@ def stopping(**options):
     return job
 
 
-def test_stop_with_savepoint_ends_periodic_checkpoints_and_what_is_under_way():
+def test_stop_with_savepoint_ends_periodic_and_running_checkpoints():
     job = Coordination()
     periodic = job.start()
     job.request(STOP)
@@ -650,7 +650,7 @@ def test_stop_with_savepoint_ends_periodic_checkpoints_and_what_is_under_way():
 
 
 @pytest.mark.parametrize(("drain", "kind"), [(False, pb.SYNC_SAVEPOINT_SUSPEND), (True, pb.SYNC_SAVEPOINT_TERMINATE)])
-def test_the_barriers_of_a_stop_say_whether_to_drain(drain, kind):
+def test_the_barriers_of_a_stop_carry_the_drain_flag(drain, kind):
     job = Coordination()
     job.request(stop_with_savepoint(pb.NATIVE, drain=drain))
     options = job.trigger(job.begun()).options
@@ -678,7 +678,7 @@ def test_a_stop_that_cannot_begin_leaves_everything_as_it_was():
     assert job.begin() == 1
 
 
-def test_a_stop_that_cannot_begin_stops_nothing_that_is_under_way():
+def test_a_stop_that_cannot_begin_aborts_no_running_checkpoint():
     job = Coordination(max_concurrent=2)
     checkpoint_id = job.start()
     due_ms = job.coordinator.next_deadline_ms
@@ -698,7 +698,7 @@ def test_a_job_that_stops_takes_no_checkpoint_for_a_backlog_or_the_end_of_its_da
     assert job.take(fx.MakeLocation) == []
 
 
-def test_a_second_stop_and_other_requests_are_refused_meanwhile():
+def test_a_second_stop_and_other_requests_are_refused_during_a_stop():
     job = stopping()
     job.request(STOP, trigger_id="second")
     job.request(trigger_id="manual")
@@ -721,7 +721,7 @@ def test_a_stop_whose_savepoint_fails_restarts_the_job_and_its_checkpoints():
     assert job.begin() == 2
 
 
-def test_a_stop_that_fails_before_any_task_knew_leaves_the_job_running():
+def test_a_stop_that_fails_before_any_task_was_triggered_leaves_the_job_running():
     job = Coordination()
     job.request(STOP)
     job.send(ev.LocationFailed(job.begun(), CheckpointStorageError("/s cannot be written")))
@@ -754,7 +754,7 @@ def test_a_task_that_fails_after_the_savepoint_restarts_the_job_from_it_and_name
 
 
 @pytest.mark.parametrize("is_written", [True, False])
-def test_a_task_that_fails_while_the_savepoint_is_written_waits_for_the_writing(is_written):
+def test_a_task_failure_during_the_write_of_a_savepoint_waits_for_the_write(is_written):
     job = stopping()
     job.ack_all(job.savepoint_id)
     job.send(FAILOVER)
@@ -773,7 +773,7 @@ def test_a_task_that_fails_while_the_savepoint_is_written_waits_for_the_writing(
     assert job.begin() == 2
 
 
-def test_a_job_that_is_cancelled_during_a_stop_answers():
+def test_a_stop_is_answered_when_the_job_is_cancelled():
     job = stopping()
     job.send(ev.JobEnded(is_finished=False))
     assert job.answers() == {"t": "CHECKPOINT_COORDINATOR_SUSPEND"}
@@ -782,7 +782,7 @@ def test_a_job_that_is_cancelled_during_a_stop_answers():
 # Failover
 
 
-def test_a_failover_aborts_everything_and_the_next_checkpoint_waits_for_all_tasks():
+def test_a_failover_aborts_all_checkpoints_and_the_next_one_waits_for_all_tasks():
     job = Coordination(max_concurrent=2)
     job.start()
     job.start()
@@ -817,7 +817,7 @@ def test_a_checkpoint_that_is_being_written_survives_a_failover():
     assert job.take(fx.ConfirmCheckpoint)[0].attempts == ()
 
 
-def test_messages_of_before_a_failover_change_nothing():
+def test_messages_from_before_a_failover_change_nothing():
     job = Coordination()
     checkpoint_id = job.begin()
     job.send(ev.LocationMade(checkpoint_id, location(1)))
@@ -869,7 +869,7 @@ def restored_from(checkpoint_id=7, *, owned=True):
     return CompletedCheckpoint(pb.CheckpointMetadata(checkpoint_id=checkpoint_id), "/old", owned)
 
 
-def test_ids_go_on_after_the_restored_checkpoint():
+def test_ids_continue_after_the_restored_checkpoint():
     job = Coordination(running=False)
     job.coordinator.start_from(restored_from(7), 12, must_be_full=False)
     job.send(ev.AllTasksRunning())
@@ -885,7 +885,7 @@ def test_the_id_of_the_restored_checkpoint_is_not_used_again(next_id):
     assert job.begin() == 8
 
 
-def test_a_job_that_begins_anew_goes_on_with_ids_that_were_never_used():
+def test_a_job_that_starts_over_uses_new_ids():
     job = Coordination(running=False)
     job.coordinator.start_from(None, 12, must_be_full=True)
     job.send(ev.AllTasksRunning())
@@ -914,14 +914,14 @@ def test_a_damaged_checkpoint_is_replaced_by_an_older_one():
     assert job.coordinator.statistics.response().latest_restored.checkpoint_id == 5
 
 
-def test_a_job_that_begins_anew_has_restored_nothing():
+def test_a_job_that_starts_over_has_restored_nothing():
     job = Coordination(running=False)
     job.coordinator.start_from(None, 1, must_be_full=False)
     job.coordinator.tasks_restored(5_000)
     assert job.coordinator.statistics.response().num_restored == 0
 
 
-def test_the_first_checkpoint_after_a_savepoint_that_is_not_ours_is_full():
+def test_the_first_checkpoint_after_an_unowned_savepoint_is_full():
     job = Coordination(running=False, tolerable_failures=1)
     job.coordinator.start_from(restored_from(7, owned=False), 8, must_be_full=True)
     job.send(ev.AllTasksRunning())
@@ -965,7 +965,7 @@ def test_a_task_that_finishes_after_its_acknowledgement_does_not_abort_the_check
     assert job.latest_id == 1
 
 
-def test_an_acknowledgement_that_was_overtaken_by_the_end_of_its_task_counts():
+def test_an_acknowledgement_overtaken_by_the_end_of_its_task_counts():
     job = Coordination(interval_ms=1_000_000)
     checkpoint_id = job.start()
     source, sink = job.job.attempts
@@ -993,7 +993,7 @@ def test_finished_tasks_are_in_the_metadata_as_finished():
 
 
 @pytest.mark.parametrize("has_state_at_its_end", [True, False])
-def test_a_task_at_its_end_that_is_fed_by_one_that_will_run_again_runs_again_too(has_state_at_its_end):
+def test_a_task_that_ends_behind_a_task_that_runs_again_runs_again_too(has_state_at_its_end):
     """Else a savepoint at the end of the data could not be restored: what the one sends the other would not take."""
     source = vertex("source", 1)
     middle = vertex("middle", 1, [source])
@@ -1010,7 +1010,7 @@ def test_a_task_at_its_end_that_is_fed_by_one_that_will_run_again_runs_again_too
     assert is_finished == {"source": True, "middle": not has_state_at_its_end, "sink": not has_state_at_its_end}
 
 
-def test_a_vertex_without_union_state_that_has_finished_in_part_is_checkpointed():
+def test_a_partly_finished_vertex_without_union_state_is_checkpointed():
     job = Coordination(source_and_sink(2))
     job.job.set("source", E.FINISHED, 0)
     checkpoint_id = job.start()
@@ -1021,7 +1021,7 @@ def test_a_vertex_without_union_state_that_has_finished_in_part_is_checkpointed(
     assert (list(source.finished_subtasks), list(source.subtasks)) == ([0], [1])
 
 
-def test_union_state_of_a_vertex_that_has_finished_in_part_cannot_be_checkpointed():
+def test_a_partly_finished_vertex_with_union_state_cannot_be_checkpointed():
     job = Coordination(source_and_sink(2))
     job.job.set("source", E.FINISHED, 0)
     checkpoint_id = job.start()
@@ -1070,7 +1070,7 @@ def test_a_checkpoint_begins_at_once_when_all_tasks_are_at_the_end_of_their_data
     assert job.begun() == 1
 
 
-def test_the_end_of_the_data_is_heard_once():
+def test_the_end_of_the_data_of_a_task_counts_once():
     job = Coordination(interval_ms=1_000_000)
     end_of_data(job)
     end_of_data(job)
@@ -1100,7 +1100,7 @@ def test_a_job_whose_last_task_has_ended_asks_for_no_checkpoint(is_restarted):
     assert job.coordinator.statistics.response().num_total == 0
 
 
-def test_a_checkpoint_at_the_end_of_the_data_that_found_no_room_is_asked_for_again(monkeypatch):
+def test_a_refused_checkpoint_at_the_end_of_the_data_is_requested_again(monkeypatch):
     monkeypatch.setattr(checkpoint_request_decider, "MAX_QUEUED_REQUESTS", 1)
     job = Coordination(interval_ms=1_000_000)
     job.request(trigger_id="begins")
@@ -1141,7 +1141,7 @@ def test_a_retry_that_comes_due_while_the_job_stops_is_forgotten():
     assert job.take(fx.MakeLocation) == []
 
 
-def test_the_end_of_the_data_of_a_former_attempt_says_nothing():
+def test_the_end_of_the_data_of_a_former_attempt_is_ignored():
     job = Coordination(interval_ms=1_000_000)
     former = tuple(job.job.attempts)
     job.send(FAILOVER)
@@ -1152,7 +1152,7 @@ def test_the_end_of_the_data_of_a_former_attempt_says_nothing():
     assert job.effects == []
 
 
-def test_a_job_that_comes_to_the_end_of_its_data_again_after_a_failover_takes_another_checkpoint():
+def test_a_job_that_reaches_the_end_of_its_data_again_after_a_failover_takes_another_checkpoint():
     job = Coordination(interval_ms=1_000_000)
     end_of_data(job)
     assert job.begun() == 1
@@ -1175,13 +1175,13 @@ def test_at_the_end_of_the_data_a_task_of_a_new_attempt_is_waited_for():
     assert job.begun() == 1
 
 
-def test_where_finished_tasks_allow_no_checkpoint_nobody_waits_at_the_end_of_the_data():
+def test_no_task_waits_at_the_end_of_the_data_if_finished_tasks_allow_no_checkpoint():
     job = Coordination(interval_ms=1_000_000, after_tasks_finish=False)
     end_of_data(job)
     assert job.effects == []
 
 
-def test_without_periodic_checkpoints_nobody_waits_at_the_end_of_the_data():
+def test_no_task_waits_at_the_end_of_the_data_without_periodic_checkpoints():
     job = Coordination(interval_ms=0)
     end_of_data(job)
     assert job.effects == []
@@ -1190,7 +1190,7 @@ def test_without_periodic_checkpoints_nobody_waits_at_the_end_of_the_data():
 # Statistics
 
 
-def test_the_statistics_count_and_remember():
+def test_the_statistics_contain_counts_and_history():
     job = Coordination(tolerable_failures=10, history_size=3)
     for _ in range(3):
         job.complete()
@@ -1208,7 +1208,7 @@ def test_the_statistics_count_and_remember():
     assert told.latest_failed.failure.type == "CheckpointError"
 
 
-def test_the_statistics_summarize_what_was_completed():
+def test_the_statistics_summarize_completed_checkpoints():
     job = Coordination()
     for size in (10, 20, 60):
         checkpoint_id = job.start()
@@ -1237,7 +1237,7 @@ def test_a_failed_checkpoint_is_shown_as_discarded_with_the_time_of_its_end():
     assert failed.discarded and failed.end_timestamp_ms == job.now_ms
 
 
-def test_the_statistics_tell_how_long_checkpoints_took():
+def test_the_statistics_contain_durations():
     job = Coordination()
     checkpoint_id = job.start()
     job.advance(40)
@@ -1247,7 +1247,7 @@ def test_the_statistics_tell_how_long_checkpoints_took():
     assert told.summary.duration_ms.maximum == job.now_ms - told.latest_completed.trigger_timestamp_ms
 
 
-def test_a_savepoint_is_shown_apart_and_outlives_the_retention_of_checkpoints():
+def test_a_savepoint_is_shown_separately_and_not_subject_to_the_retention_of_checkpoints():
     job = Coordination()
     job.complete()
     job.request(SAVEPOINT, directory="/s")
@@ -1262,7 +1262,7 @@ def test_a_savepoint_is_shown_apart_and_outlives_the_retention_of_checkpoints():
     assert [(entry.checkpoint_id, entry.discarded) for entry in told.history] == [(3, False), (2, False), (1, True)]
 
 
-def test_the_statistics_tell_the_metrics_of_each_subtask_and_the_size_of_coordinators():
+def test_the_statistics_contain_the_metrics_of_each_subtask_and_the_size_of_coordinators():
     job = Coordination()
     checkpoint_id = job.begin()
     job.trigger(checkpoint_id, {"source-op": b"12345", "stateless": None})
@@ -1273,7 +1273,7 @@ def test_the_statistics_tell_the_metrics_of_each_subtask_and_the_size_of_coordin
     assert [(one.subtask_index, one.metrics.state_size_bytes) for one in subtasks["source"]] == [(0, 7)]
 
 
-def test_what_was_restored_is_shown():
+def test_the_restored_checkpoint_is_shown():
     job = Coordination(running=False)
     job.coordinator.start_from(restored_from(7), 8, must_be_full=False)
     job.coordinator.tasks_restored(5_000)
@@ -1336,7 +1336,7 @@ def test_a_longer_interval_counts_after_the_checkpoint_that_is_due_next():
     assert job.take(fx.MakeLocation) == []
 
 
-def test_a_backlog_that_is_told_before_all_tasks_run_begins_nothing():
+def test_a_backlog_reported_before_all_tasks_run_starts_no_checkpoint():
     job = Coordination(interval_ms=1_000_000, backlog_interval_ms=10, running=False)
     job.send(ev.BacklogChanged("source-op", True))
     assert job.coordinator.next_deadline_ms is None

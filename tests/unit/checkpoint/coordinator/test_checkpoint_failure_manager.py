@@ -16,13 +16,13 @@ def test_a_failure_of_a_checkpoint_older_than_the_last_completed_does_not_count(
     assert failures.failed(6, PERIODIC, DECLINED) is not None
 
 
-def test_after_a_failure_of_the_job_the_count_begins_anew():
+def test_a_failure_of_the_job_resets_the_count():
     failures = CheckpointFailureManager(1)
     outcomes = [failures.failed(number, FULL, DECLINED) is not None for number in (1, 2, 3, 4)]
     assert outcomes == [False, True, False, True]
 
 
-def test_the_failure_of_the_job_says_which_checkpoint_failed_and_why():
+def test_the_failure_of_the_job_names_the_failed_checkpoint_and_the_reason():
     error = checkpoint_error(Reason.CHECKPOINT_DECLINED, "disk full")
     error.remote_traceback = "Traceback of the task"
     failure = CheckpointFailureManager(0).failed(7, PERIODIC, error)

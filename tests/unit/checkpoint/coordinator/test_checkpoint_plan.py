@@ -24,7 +24,7 @@ def reason(job, **arguments):
     return raised.value.details["failure_reason"]
 
 
-def test_sources_are_triggered_and_everybody_is_waited_for():
+def test_sources_are_triggered_and_all_tasks_are_waited_for():
     found = plan(source_and_sink(2))
     assert names(found.tasks_to_trigger) == ["source0", "source1"]
     assert names(found.tasks_to_wait_for) == ["sink0", "sink1", "source0", "source1"]
@@ -33,7 +33,7 @@ def test_sources_are_triggered_and_everybody_is_waited_for():
 
 
 @pytest.mark.parametrize("state", [E.CREATED, E.SCHEDULED, E.DEPLOYING, E.INITIALIZING, E.CANCELING, E.FAILED])
-def test_a_task_that_does_not_run_refuses_the_checkpoint(state):
+def test_a_task_that_does_not_run_prevents_the_checkpoint(state):
     job = source_and_sink(2)
     job.set("sink", state, 1)
     assert reason(job) == "NOT_ALL_REQUIRED_TASKS_RUNNING"
@@ -48,7 +48,7 @@ def test_a_finished_task_is_left_out():
     assert [str(task) for task in found.finished_tasks] == ["source_0"]
 
 
-def test_a_finished_task_refuses_the_checkpoint_where_it_may_not_be_left_out():
+def test_a_finished_task_prevents_the_checkpoint_if_it_cannot_be_left_out():
     job = source_and_sink(2)
     job.set("source", E.FINISHED, 0)
     assert reason(job, after_tasks_finish=False) == "NOT_ALL_REQUIRED_TASKS_RUNNING"
@@ -61,7 +61,7 @@ def test_a_task_whose_producers_have_all_finished_is_triggered():
     assert names(plan(job).tasks_to_trigger) == ["sink0", "sink1"]
 
 
-def test_over_pointwise_edges_only_the_tasks_behind_a_finished_one_are_triggered():
+def test_only_tasks_behind_a_finished_one_are_triggered_over_pointwise_edges():
     source = vertex("source", 2)
     middle = vertex("middle", 2, [source], pointwise=True)
     job = FakeJob(source, middle, vertex("sink", 2, [middle], pointwise=True))
@@ -71,7 +71,7 @@ def test_over_pointwise_edges_only_the_tasks_behind_a_finished_one_are_triggered
     assert names(plan(job).tasks_to_trigger) == ["sink0", "source1"]
 
 
-def test_of_two_inputs_one_running_is_enough_not_to_be_triggered():
+def test_a_task_with_one_running_input_is_not_triggered():
     left, right = vertex("left", 1), vertex("right", 1)
     job = FakeJob(left, right, vertex("join", 1, [left, right]))
     job.set("left", E.FINISHED)
@@ -85,7 +85,7 @@ def test_a_job_that_has_finished_takes_no_checkpoint():
     assert reason(job) == "NOT_ALL_REQUIRED_TASKS_RUNNING"
 
 
-def test_a_blocking_result_refuses_the_checkpoint():
+def test_a_blocking_result_prevents_the_checkpoint():
     source = vertex("source", 1, blocking=True)
     assert reason(FakeJob(source, vertex("sink", 1, [source]))) == "BLOCKING_OUTPUT_EXIST"
 

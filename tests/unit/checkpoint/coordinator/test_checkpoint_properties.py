@@ -27,5 +27,5 @@ def test_a_savepoint_whose_format_is_not_chosen_is_canonical():
         (DRAIN, "stop-with-savepoint"),
     ],
 )
-def test_the_log_says_what_was_completed(properties, description):
+def test_checkpoint_properties_have_a_description(properties, description):
     assert properties.description == description

@@ -3,7 +3,7 @@ from __future__ import annotations
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import MAX_COMPLETED_IDS, CompletedIds
 
 
-def test_what_was_not_completed_has_failed_as_long_as_nothing_has_been_forgotten():
+def test_a_checkpoint_that_is_not_completed_has_failed_unless_ids_were_forgotten():
     ids = CompletedIds()
     ids.add(5)
     assert not ids.is_known_failed(5)
@@ -11,7 +11,7 @@ def test_what_was_not_completed_has_failed_as_long_as_nothing_has_been_forgotten
     assert ids.is_known_failed(6)
 
 
-def test_nothing_is_said_of_checkpoints_that_are_older_than_what_is_remembered():
+def test_the_fate_of_checkpoints_older_than_the_remembered_ones_is_unknown():
     """State of a completed checkpoint would be deleted."""
     ids = CompletedIds()
     for number in range(MAX_COMPLETED_IDS + 1):

@@ -26,7 +26,7 @@ def pending_in(phase):
         (Phase.ABORTED, Phase.FINALIZING),
     ],
 )
-def test_a_checkpoint_leaves_out_no_phase_and_comes_back_from_no_end(phase, next_phase):
+def test_a_checkpoint_skips_no_phase_and_leaves_no_final_phase(phase, next_phase):
     pending = pending_in(phase)
     with pytest.raises(InvalidTransitionError, match=f"checkpoint 7 cannot go from {phase.name} to {next_phase.name}"):
         pending.enter(next_phase)

@@ -68,7 +68,7 @@ def complete(coordination, checkpoint_id, *names):
 
 
 @everything
-def test_a_task_that_ends_while_the_coordinators_are_asked_is_in_the_next_plan_as_finished(properties):
+def test_a_task_that_ends_while_coordinators_are_triggered_is_finished_in_the_next_plan(properties):
     job = asked(properties)
     first = job.begun()
     job.send(ev.LocationMade(first, location(first)))
@@ -82,7 +82,7 @@ def test_a_task_that_ends_while_the_coordinators_are_asked_is_in_the_next_plan_a
 
 
 @everything
-def test_tasks_that_end_one_after_the_other_are_met_one_after_the_other(properties):
+def test_each_task_that_ends_changes_the_plan_again(properties):
     rules, more_rules, records = vertex("rules", 1), vertex("more rules", 1), vertex("records", 1)
     job = asked(properties, FakeJob(rules, more_rules, records, vertex("sink", 1, [rules, more_rules, records])))
     for name in ("rules", "more rules"):
@@ -101,7 +101,7 @@ def test_tasks_that_end_one_after_the_other_are_met_one_after_the_other(properti
 
 @staying
 @pytest.mark.parametrize("reason", ON_ITS_WAY)
-def test_a_trigger_that_comes_too_late_begins_another_one_when_the_end_of_the_task_is_known(properties, reason):
+def test_a_late_trigger_starts_another_checkpoint_when_the_end_of_the_task_is_known(properties, reason):
     job = asked(properties)
     first = job.begun()
     job.trigger(first)
@@ -115,7 +115,7 @@ def test_a_trigger_that_comes_too_late_begins_another_one_when_the_end_of_the_ta
 
 
 @staying
-def test_the_end_of_the_task_may_be_known_before_it_declines(properties):
+def test_the_end_of_a_task_may_be_known_before_its_decline(properties):
     job = asked(properties)
     first = job.begun()
     job.trigger(first)
@@ -127,7 +127,7 @@ def test_the_end_of_the_task_may_be_known_before_it_declines(properties):
 
 
 @staying
-def test_a_task_that_is_not_ready_and_does_not_end_is_asked_again_after_a_moment(properties):
+def test_a_task_that_is_not_ready_is_triggered_again_after_a_pause(properties):
     job = asked(properties)
     first = job.begun()
     job.trigger(first)
@@ -141,7 +141,7 @@ def test_a_task_that_is_not_ready_and_does_not_end_is_asked_again_after_a_moment
 
 
 @staying
-def test_a_task_that_ended_and_was_never_heard_of_again_begins_another_one(properties):
+def test_another_checkpoint_starts_after_a_task_ended_without_an_answer(properties):
     job = asked(properties)
     first = job.begun()
     job.trigger(first)
@@ -167,7 +167,7 @@ def test_a_task_that_ends_after_its_acknowledgement_changes_nothing(properties):
 
 @stopping
 @pytest.mark.parametrize("is_end_known_first", [True, False])
-def test_a_stop_goes_on_with_a_task_that_ended_before_its_trigger_as_finished(properties, is_end_known_first):
+def test_a_stop_continues_with_a_task_that_ended_before_its_trigger_as_finished(properties, is_end_known_first):
     job = asked(properties)
     only = job.begun()
     job.trigger(only)
@@ -184,7 +184,7 @@ def test_a_stop_goes_on_with_a_task_that_ended_before_its_trigger_as_finished(pr
 
 
 @stopping
-def test_a_stop_is_complete_when_the_last_that_is_missing_has_ended(properties):
+def test_a_stop_is_complete_when_the_last_missing_task_has_ended(properties):
     job = asked(properties)
     only = job.begun()
     job.trigger(only)
@@ -196,7 +196,7 @@ def test_a_stop_is_complete_when_the_last_that_is_missing_has_ended(properties):
 
 
 @stopping
-def test_a_stop_triggers_those_who_get_no_barrier_any_more(properties):
+def test_a_stop_triggers_tasks_that_receive_no_barrier(properties):
     source = vertex("rules", 1)
     records = vertex("records", 1)
     middle = vertex("middle", 1, [source])
@@ -231,7 +231,7 @@ def test_a_stop_takes_two_tasks_that_end_one_after_the_other_as_finished(propert
 
 
 @stopping
-def test_a_task_that_ended_behind_one_that_saw_nothing_of_the_stop_saw_nothing_either(properties):
+def test_a_task_that_ended_behind_one_that_missed_the_stop_missed_it_too(properties):
     source = vertex("rules", 1)
     records = vertex("records", 1)
     middle = vertex("middle", 1, [source])
@@ -246,7 +246,7 @@ def test_a_task_that_ended_behind_one_that_saw_nothing_of_the_stop_saw_nothing_e
 
 
 @stopping
-def test_a_stop_waits_for_the_acknowledgement_of_a_task_that_ended_behind_one_that_took_part(properties):
+def test_a_stop_waits_for_the_acknowledgement_of_a_task_that_ended_behind_a_participant(properties):
     job = asked(properties, source_and_sink())
     only = job.begun()
     job.trigger(only)
@@ -259,7 +259,7 @@ def test_a_stop_waits_for_the_acknowledgement_of_a_task_that_ended_behind_one_th
 
 
 @stopping
-def test_nothing_goes_on_before_the_triggers_have_been_answered(properties):
+def test_a_stop_does_not_continue_before_the_triggers_are_answered(properties):
     """The coordinators' events are held back until then."""
     source = vertex("rules", 1)
     records = vertex("records", 1)
@@ -277,7 +277,7 @@ def test_nothing_goes_on_before_the_triggers_have_been_answered(properties):
 
 
 @stopping
-def test_a_stop_all_of_whose_tasks_end_by_themselves_fails_no_job(properties):
+def test_a_stop_whose_tasks_all_end_by_themselves_does_not_fail_the_job(properties):
     job = asked(properties, source_and_sink())
     only = job.begun()
     job.trigger(only)
@@ -291,7 +291,7 @@ def test_a_stop_all_of_whose_tasks_end_by_themselves_fails_no_job(properties):
 
 
 @stopping
-def test_a_stop_that_nobody_took_part_in_is_not_written(properties):
+def test_a_stop_without_participants_is_not_written(properties):
     """Every task had ended before the coordinator heard of any."""
     job = asked(properties, source_and_sink())
     only = job.begun()
@@ -306,7 +306,7 @@ def test_a_stop_that_nobody_took_part_in_is_not_written(properties):
 
 
 @stopping
-def test_a_stop_whose_task_is_closing_because_it_fails_is_answered_by_that(properties):
+def test_a_stop_is_answered_with_the_failure_of_its_task(properties):
     job = asked(properties)
     only = job.begun()
     job.trigger(only)
@@ -318,7 +318,7 @@ def test_a_stop_whose_task_is_closing_because_it_fails_is_answered_by_that(prope
 
 
 @stopping
-def test_a_stop_does_not_wait_for_ever_for_the_end_of_a_task(properties):
+def test_the_wait_of_a_stop_for_the_end_of_a_task_is_bounded(properties):
     job = asked(properties)
     only = job.begun()
     job.trigger(only)
@@ -330,7 +330,7 @@ def test_a_stop_does_not_wait_for_ever_for_the_end_of_a_task(properties):
     assert len(job.take(fx.FailJob)) == 1, "tasks may stand at their barriers"
 
 
-def test_state_of_a_task_that_was_left_out_is_deleted_when_it_comes_all_the_same():
+def test_late_state_of_a_task_that_was_left_out_is_deleted():
     job = asked(STOP)
     only = job.begun()
     job.trigger(only)
@@ -345,7 +345,7 @@ def test_state_of_a_task_that_was_left_out_is_deleted_when_it_comes_all_the_same
 
 
 @everything
-def test_what_is_asked_while_tasks_are_starting_begins_when_all_run(properties):
+def test_a_request_made_while_tasks_start_begins_when_all_run(properties):
     job = Coordination(two_sources(), interval_ms=0, running=False)
     for name in ("rules", "records", "sink"):
         job.job.set(name, E.INITIALIZING)
@@ -361,7 +361,7 @@ def test_what_is_asked_while_tasks_are_starting_begins_when_all_run(properties):
 
 
 @everything
-def test_the_wait_for_the_start_is_bounded_and_the_answer_says_who_has_not_started(properties):
+def test_the_wait_for_the_start_is_bounded_and_the_answer_names_tasks_that_have_not_started(properties):
     job = Coordination(two_sources(), interval_ms=0, running=False)
     job.job.set("sink", E.INITIALIZING)
     job.request(properties)
@@ -377,7 +377,7 @@ def test_the_wait_for_the_start_is_bounded_and_the_answer_says_who_has_not_start
 
 @pytest.mark.parametrize("state", [state for state in E if state is not E.FINISHED])
 @everything
-def test_what_is_asked_while_the_job_starts_or_restarts_begins_when_all_run(properties, state):
+def test_a_request_made_while_the_job_starts_or_restarts_begins_when_all_tasks_run(properties, state):
     job = Coordination(two_sources(), interval_ms=0)
     job.send(FAILOVER)
     job.job.set("rules", E.FAILED)
@@ -392,7 +392,7 @@ def test_what_is_asked_while_the_job_starts_or_restarts_begins_when_all_run(prop
 
 
 @everything
-def test_a_restart_that_takes_too_long_is_told_with_a_task_that_does_not_run(properties):
+def test_the_answer_after_a_long_restart_names_a_task_that_does_not_run(properties):
     job = Coordination(two_sources(), interval_ms=0)
     job.send(FAILOVER)
     job.job.set("sink", E.SCHEDULED)
@@ -404,7 +404,7 @@ def test_a_restart_that_takes_too_long_is_told_with_a_task_that_does_not_run(pro
 
 
 @everything
-def test_what_waits_for_a_restart_is_answered_when_the_job_ends_instead(properties):
+def test_a_request_that_waits_for_a_restart_is_answered_when_the_job_ends(properties):
     job = Coordination(two_sources(), interval_ms=0)
     job.send(FAILOVER)
     job.job.set("sink", E.CANCELING)
@@ -416,7 +416,7 @@ def test_what_waits_for_a_restart_is_answered_when_the_job_ends_instead(properti
 
 
 @everything
-def test_a_job_with_blocking_results_is_refused_at_once_also_while_it_starts(properties):
+def test_requests_for_a_job_with_blocking_results_are_refused_even_while_it_starts(properties):
     source = vertex("source", 1, blocking=True)
     job = Coordination(FakeJob(source, vertex("sink", 1, [source]), state=E.SCHEDULED), interval_ms=0, running=False)
     job.request(properties)
@@ -424,7 +424,7 @@ def test_a_job_with_blocking_results_is_refused_at_once_also_while_it_starts(pro
 
 
 @stopping
-def test_periodic_checkpoints_begin_again_after_a_stop_that_waited_in_vain(properties):
+def test_periodic_checkpoints_resume_after_a_stop_that_timed_out(properties):
     job = Coordination(two_sources(), interval_ms=100, running=False)
     job.job.set("sink", E.INITIALIZING)
     job.request(properties)
@@ -437,7 +437,7 @@ def test_periodic_checkpoints_begin_again_after_a_stop_that_waited_in_vain(prope
 # The bounds
 
 
-def test_a_request_is_tried_so_many_times_and_answered_with_the_last_reason():
+def test_a_request_has_a_limited_number_of_attempts_and_is_answered_with_the_last_reason():
     job = asked(SAVEPOINT)
     for number in range(MAX_TRIES):
         assert job.answers() == {}
@@ -452,7 +452,7 @@ def test_a_request_is_tried_so_many_times_and_answered_with_the_last_reason():
     assert job.coordinator.next_deadline_ms is None
 
 
-def test_the_pause_before_another_try_doubles_up_to_a_bound():
+def test_the_pause_between_attempts_doubles_up_to_a_maximum():
     job = asked(SAVEPOINT)
     pauses_ms = []
     for _ in range(7):
@@ -464,7 +464,7 @@ def test_the_pause_before_another_try_doubles_up_to_a_bound():
     assert pauses_ms == [50, 100, 200, 400, 800, 1_000, 1_000]
 
 
-def test_all_tries_together_take_no_longer_than_the_timeout():
+def test_all_attempts_together_take_no_longer_than_the_timeout():
     job = asked(SAVEPOINT, timeout_ms=1_000)
     first = job.begun()
     job.trigger(first)
@@ -479,7 +479,7 @@ def test_all_tries_together_take_no_longer_than_the_timeout():
 
 
 @pytest.mark.parametrize("left_ms", [1, FIRST_DELAY_MS])
-def test_where_no_time_is_left_for_another_try_the_reason_of_the_last_is_the_answer(left_ms):
+def test_a_request_without_time_for_another_attempt_is_answered_with_the_last_reason(left_ms):
     job = asked(SAVEPOINT, timeout_ms=1_000)
     first = job.begun()
     job.trigger(first)
@@ -489,7 +489,7 @@ def test_where_no_time_is_left_for_another_try_the_reason_of_the_last_is_the_ans
 
 
 @everything
-def test_other_reasons_are_answered_at_once(properties):
+def test_failures_for_other_reasons_are_answered_at_once(properties):
     job = asked(properties, tolerable_failures=10)
     first = job.begun()
     job.trigger(first)
@@ -498,7 +498,7 @@ def test_other_reasons_are_answered_at_once(properties):
 
 
 @staying
-def test_a_failover_answers_those_that_wait(properties):
+def test_a_failover_answers_waiting_requests(properties):
     job = asked(properties)
     first = job.begun()
     job.trigger(first)
@@ -509,7 +509,7 @@ def test_a_failover_answers_those_that_wait(properties):
 
 
 @staying
-def test_the_end_of_the_job_answers_those_that_wait(properties):
+def test_the_end_of_the_job_answers_waiting_requests(properties):
     job = asked(properties)
     first = job.begun()
     job.trigger(first)
@@ -518,7 +518,7 @@ def test_the_end_of_the_job_answers_those_that_wait(properties):
     assert job.answers() == {"t": "CHECKPOINT_COORDINATOR_SHUTDOWN"}
 
 
-def test_a_stop_answers_those_that_wait():
+def test_a_stop_answers_waiting_requests():
     job = asked(SAVEPOINT)
     first = job.begun()
     job.trigger(first)
@@ -528,7 +528,7 @@ def test_a_stop_answers_those_that_wait():
 
 
 @staying
-def test_a_job_all_of_whose_tasks_have_finished_has_nothing_to_wait_for(properties):
+def test_requests_for_a_job_whose_tasks_have_all_finished_are_refused_at_once(properties):
     job = asked(properties, source_and_sink())
     first = job.begun()
     job.trigger(first)
@@ -549,7 +549,7 @@ def test_without_checkpoints_after_tasks_finish_there_is_no_other_plan(after_tas
 
 
 @pytest.mark.parametrize("reason", ON_ITS_WAY)
-def test_a_periodic_checkpoint_is_not_tried_again_and_does_not_count_as_failed(reason):
+def test_a_periodic_checkpoint_is_not_retried_and_does_not_count_as_failed(reason):
     job = Coordination(two_sources(), interval_ms=100, tolerable_failures=0)
     job.decline(job.start(), job.job.attempt("rules"), reason)
     assert job.last_failure() == reason.name

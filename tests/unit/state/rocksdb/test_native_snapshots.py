@@ -173,7 +173,7 @@ def test_a_native_savepoint_stands_alone(make, files):
     assert contents(make(savepoint)) == expected(range(100))
 
 
-def test_nothing_is_shared_where_nothing_can_be(make, files):
+def test_no_files_are_shared_if_the_storage_cannot_share(make, files):
     files.can_share = False
     backend = make()
     fill(backend, range(100))
@@ -258,7 +258,7 @@ def test_the_heap_backend_refuses_a_database_by_name(make, files):
         make(handle, configuration={"state.backend.type": "hashmap"})
 
 
-def test_a_damaged_file_is_noticed_before_it_is_used(make, files, tmp_path):
+def test_a_damaged_file_is_detected_before_it_is_used(make, files, tmp_path):
     backend = make()
     fill(backend, range(100))
     handle = written(backend, files, 1)
@@ -283,7 +283,7 @@ def test_a_database_damaged_on_disk_is_a_typed_error(make, files, tmp_path):
         list(backend.keys("v"))
 
 
-def test_a_full_disk_is_named():
+def test_the_error_names_a_full_disk():
     error = database_error(OSError("IO error: No space left on device: While appending"), "flushing", Path("/disk/db"))
 
     assert isinstance(error, StateBackendError)
@@ -305,7 +305,7 @@ def test_a_failing_upload_leaves_nothing_behind(make, files, tmp_path):
 
 
 @pytest.mark.parametrize("spills", [False, True])
-def test_what_changes_before_a_snapshot_is_written_is_not_in_it(make, files, spills):
+def test_changes_made_before_a_snapshot_is_written_are_not_in_it(make, files, spills):
     backend = make()
     fill(backend, range(100))
     first = backend.snapshot(1, options())
@@ -348,7 +348,7 @@ def test_a_task_that_writes_while_its_snapshot_is_written_changes_nothing_in_it(
         assert states == expected(range(checkpoint_id * 10))[0]
 
 
-def test_a_snapshot_that_nobody_wants_any_more_links_nothing(make, files, tmp_path):
+def test_a_cancelled_snapshot_links_no_files(make, files, tmp_path):
     backend = make()
     fill(backend, range(100))
     dropped = backend.snapshot(1, options())
@@ -362,7 +362,7 @@ def test_a_snapshot_that_nobody_wants_any_more_links_nothing(make, files, tmp_pa
     assert contents(make(written(backend, files, 2))) == expected(range(200))
 
 
-def test_files_that_cannot_be_linked_are_the_failure_of_their_checkpoint_alone(make, files):
+def test_files_that_cannot_be_linked_fail_only_their_checkpoint(make, files):
     backend = make()
     fill(backend, range(100))
     failing = backend.snapshot(1, options())
@@ -377,7 +377,7 @@ def test_files_that_cannot_be_linked_are_the_failure_of_their_checkpoint_alone(m
     assert contents(make(written(backend, files, 2))) == expected(range(200))
 
 
-def test_a_directory_that_cannot_be_made_is_named(tmp_path):
+def test_the_error_names_a_directory_that_cannot_be_created(tmp_path):
     (tmp_path / "file").write_text("")
     configuration = {"state.backend.type": "rocksdb", "state.backend.rocksdb.localdir": str(tmp_path / "file")}
 
@@ -386,7 +386,7 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path):
     assert "Not a directory" in str(caught.value)
 
 
-def test_a_missing_package_is_named_with_its_extra(monkeypatch):
+def test_the_error_of_a_missing_package_names_its_extra(monkeypatch):
     def missing(name):
         raise ImportError(name)
 

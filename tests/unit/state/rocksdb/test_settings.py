@@ -33,7 +33,7 @@ def options_of(tmp_path, **configuration):
         backend.close()
 
 
-def test_defaults_are_those_of_the_layout(tmp_path):
+def test_settings_have_the_defaults_of_the_layout(tmp_path):
     options = options_of(tmp_path)
 
     assert options["write_buffer_size"] == str(64 << 20)
@@ -43,7 +43,7 @@ def test_defaults_are_those_of_the_layout(tmp_path):
     assert options["filter_policy"].startswith("bloomfilter")
 
 
-def test_what_is_set_reaches_the_database(tmp_path):
+def test_configured_options_reach_the_database(tmp_path):
     options = options_of(
         tmp_path,
         writebuffer__size="8 mb",
@@ -66,7 +66,7 @@ def test_what_is_set_reaches_the_database(tmp_path):
     assert options["filter_policy"] == "nullptr"
 
 
-def test_what_is_set_goes_before_the_predefined_options(tmp_path):
+def test_configured_options_override_the_predefined_ones(tmp_path):
     options = options_of(tmp_path, predefined_options="SPINNING_DISK_OPTIMIZED_HIGH_MEM", block__blocksize="32 kb")
 
     assert options["max_write_buffer_number"] == "4"
@@ -84,7 +84,7 @@ def test_what_is_set_goes_before_the_predefined_options(tmp_path):
         ("checkpoint.transfer.thread.num", "0", ConfigurationError),
     ],
 )
-def test_what_cannot_be_done_is_refused_by_name(tmp_path, key, value, error):
+def test_unsupported_options_are_refused_by_name(tmp_path, key, value, error):
     configuration = {"state.backend.type": "rocksdb", PREFIX + key: value}
 
     with pytest.raises(error, match=PREFIX + key):
@@ -92,7 +92,7 @@ def test_what_cannot_be_done_is_refused_by_name(tmp_path, key, value, error):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_has_no_effect_is_said(caplog):
+def test_options_without_effect_are_logged(caplog):
     with caplog.at_level(logging.WARNING):
         RocksDBSettings.read({PREFIX + "metrics.block-cache-hit": "true", PREFIX + "thread.num": "3"})
 

@@ -54,7 +54,7 @@ def fill(backend, kind, config):
 
 
 @pytest.mark.parametrize("kind", ["value", "list", "map"])
-def test_what_has_expired_goes_though_nobody_asks_for_it(backend, clock, kind):
+def test_expired_values_are_removed_without_being_read(backend, clock, kind):
     _, add = fill(backend, kind, a_second().cleanup_in_rocksdb_compact_filter(10))
     clock.advance(1_500)
     backend.key_context.key = 1_000
@@ -66,7 +66,7 @@ def test_what_has_expired_goes_though_nobody_asks_for_it(backend, clock, kind):
     assert backend.key_context.key == 1_000
 
 
-def test_what_has_not_expired_stays(backend, clock):
+def test_values_that_have_not_expired_are_kept(backend, clock):
     _, add = fill(backend, "value", a_second().cleanup_in_rocksdb_compact_filter(10))
     clock.advance(500)
     backend.key_context.key = 1_000
@@ -77,7 +77,7 @@ def test_what_has_not_expired_stays(backend, clock):
     assert len(list(backend.keys("s"))) == 101
 
 
-def test_nothing_is_swept_where_that_is_switched_off(backend, clock):
+def test_nothing_is_swept_if_the_sweep_is_disabled(backend, clock):
     _, add = fill(backend, "value", a_second().disable_cleanup_in_background())
     clock.advance(1_500)
     backend.key_context.key = 1_000
