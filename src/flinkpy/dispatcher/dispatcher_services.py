@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.ids import JobID, JobMasterId
@@ -14,21 +13,14 @@ from flinkpy.dispatcher.job_master_sessions import JobMasterProcesses
 from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.highavailability.job_stores import JobGraphStore, JobResultStore
 from flinkpy.highavailability.leader_election import LeaderRetrieval
-
-
-class Gateways(Protocol):
-    """The interface of RpcClient that a Dispatcher uses; tests use a fake."""
-
-    def gateway(self, service: str, address: str, fencing_token: str | None = None) -> Any: ...
-
-    async def drop(self, address: str) -> None: ...
+from flinkpy.rpc.peer_connection import Peers
 
 
 @dataclass(frozen=True, slots=True)
 class DispatcherServices:
     """The stores and collaborators of a Dispatcher."""
 
-    gateways: Gateways
+    gateways: Peers
     launcher: Callable[[Callable[[str, str], None]], JobMasterProcesses]
     job_graphs: JobGraphStore
     job_results: JobResultStore

@@ -25,7 +25,7 @@ from flinkpy.common.ids import DispatcherId, JobID
 from flinkpy.common.process_template import ProcessTemplate
 from flinkpy.dispatcher.blob_server import BlobStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
-from flinkpy.dispatcher.dispatcher_services import DispatcherServices, Gateways
+from flinkpy.dispatcher.dispatcher_services import DispatcherServices
 from flinkpy.dispatcher.job_clean_up import clean_up_checkpoints
 from flinkpy.dispatcher.job_master_launcher import JobMasterLauncher
 from flinkpy.dispatcher.options import DispatcherOptions
@@ -33,6 +33,7 @@ from flinkpy.dispatcher.recovered_jobs import RecoveredJobs, recover, recover_sh
 from flinkpy.highavailability.leader_election import LeaderInformation, Leadership
 from flinkpy.highavailability.services import HighAvailabilityServices
 from flinkpy.rpc.leader_endpoint import LeaderEndpoint
+from flinkpy.rpc.peer_connection import Peers
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class DispatcherTerms:
         options: DispatcherOptions,
         services: HighAvailabilityServices,
         served: LeaderEndpoint,
-        gateways: Gateways,
+        gateways: Peers,
         blobs: BlobStore,
         temporary: Path | None,
         on_shutdown_requested: Callable[[str], None],

@@ -11,15 +11,14 @@ from flinkpy.configuration import (
     blob_options,
     cluster_options,
     core_options,
-    heartbeat_options,
     jobmanager_options,
     read_option,
     resource_manager_options,
-    rpc_options,
 )
 from flinkpy.configuration.options import AnyConfiguration
 from flinkpy.dispatcher.job_clean_up import CleanUpPolicy, clean_up_policy
 from flinkpy.highavailability.services import is_highly_available
+from flinkpy.rpc.peer_connection import PeerOptions, read_peer_options
 from flinkpy.security.security_context import is_insecure
 
 ANY_ADDRESSES = ("0.0.0.0", "::", "[::]")
@@ -29,17 +28,13 @@ MAX_KEPT_RESULTS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DispatcherOptions:
+class DispatcherOptions(PeerOptions):
     #: empty with high availability, where the leader is looked up
     resource_manager_address: str
     bind_address: str = LOOPBACK
     advertised_host: str = LOOPBACK
     port: int = 0
-    rpc_timeout_ms: int = 10_000
     shutdown_timeout_ms: int = 30_000
-    heartbeat_interval_ms: int = 10_000
-    heartbeat_timeout_ms: int = 50_000
-    heartbeat_rpc_failure_threshold: int = 2
     num_standbys: int = 1
     job_master_recovery_attempts: int = 10
     job_master_recovery_reset_ms: int = 30_000
@@ -57,10 +52,6 @@ class DispatcherOptions:
     temporary_root: str | None = None
     is_insecure: bool = False
 
-    @property
-    def rpc_timeout_s(self) -> float:
-        return self.rpc_timeout_ms / 1000
-
 
 def dispatcher_options(configuration: AnyConfiguration) -> DispatcherOptions:
     """Reads the options of a Dispatcher. Raises: ConfigurationError, which names the option."""
@@ -71,11 +62,8 @@ def dispatcher_options(configuration: AnyConfiguration) -> DispatcherOptions:
         bind_address=bind_address,
         advertised_host=_advertised_host(configuration, bind_address),
         port=read_option(configuration, jobmanager_options.PORT) if bind_port is None else bind_port,
-        rpc_timeout_ms=read_option(configuration, rpc_options.ASK_TIMEOUT),
+        **read_peer_options(configuration),
         shutdown_timeout_ms=read_option(configuration, cluster_options.CLUSTER_SERVICES_SHUTDOWN_TIMEOUT),
-        heartbeat_interval_ms=read_option(configuration, heartbeat_options.HEARTBEAT_INTERVAL),
-        heartbeat_timeout_ms=read_option(configuration, heartbeat_options.HEARTBEAT_TIMEOUT),
-        heartbeat_rpc_failure_threshold=read_option(configuration, heartbeat_options.HEARTBEAT_RPC_FAILURE_THRESHOLD),
         num_standbys=read_option(configuration, jobmanager_options.STANDBY_JOB_MASTERS),
         job_master_recovery_attempts=read_option(configuration, jobmanager_options.JOB_MASTER_RECOVERY_ATTEMPTS),
         job_master_recovery_reset_ms=read_option(configuration, jobmanager_options.JOB_MASTER_RECOVERY_RESET),

@@ -42,7 +42,7 @@ from flinkpy.dispatcher.job_master_sessions import JobMasterSessions
 from flinkpy.dispatcher.options import DispatcherOptions
 from flinkpy.highavailability.job_stores import JobGraphStore
 from flinkpy.rpc.endpoint import RpcEndpoint
-from flinkpy.rpc.heartbeat import HeartbeatMonitor
+from flinkpy.rpc.peer_connection import PeerConnection, PeerOptions, Peers
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +101,51 @@ class RunningJob:
     decided: asyncio.Event = field(default_factory=asyncio.Event)
     watchers: JobStatusWatchers = field(default_factory=JobStatusWatchers)
     stored: list[asyncio.Future[None]] = field(default_factory=list)
+
+
+class JobMasterConnection(PeerConnection):
+    """The connection to the JobMaster of a job. Thread: the Dispatcher's loop.
+
+    Its heartbeats request the details of the job, which are shown if the JobMaster is lost.
+    """
+
+    lost_by = ()  # the runner knows who leads the job
+    is_watched = False  # the session of the process shows its end
+
+    def __init__(
+        self,
+        endpoint: RpcEndpoint,
+        peers: Peers,
+        options: PeerOptions,
+        runner: JobManagerRunner,
+        *,
+        on_lost: Callable[[str], None],
+    ) -> None:
+        assert runner.job_master_address is not None
+        super().__init__(
+            endpoint,
+            peers,
+            options,
+            service="JobMaster",
+            name=f"JobMaster of job {runner.job_id}",
+            address=runner.job_master_address,
+            fencing_token=str(runner.job_master_id),
+        )
+        self._runner = runner
+        self._timeout_s = options.rpc_timeout_s
+        self._when_lost = on_lost
+        self.peer_registered()
+
+    async def _send_heartbeat(self) -> Any:
+        request = pb.JobIdMessage(job_id=str(self._runner.job_id))
+        return await self._gateway.request_job_details(request, timeout_s=self._timeout_s)
+
+    def _on_heartbeat_answer(self, answer: Any) -> None:
+        self.heard()
+        self._runner.details_reported(answer)
+
+    def _on_lost(self, reason: str) -> None:
+        self._when_lost(reason)
 
 
 def not_stored(what: str, error: BaseException) -> FlinkError:
@@ -210,10 +255,8 @@ class RunningJobs:
             )
         self.cancellations = JobCancellations(endpoint, services.job_graphs)
         self._jobs: dict[JobID, RunningJob] = {}
-        self._monitor: HeartbeatMonitor[JobID] = HeartbeatMonitor(
-            options.heartbeat_timeout_ms, options.heartbeat_rpc_failure_threshold
-        )
-        self._polls_in_flight: set[JobID] = set()
+        #: the connections to the JobMasters that run
+        self._job_masters: dict[JobID, JobMasterConnection] = {}
         self._clients = JobClients()
         #: ended jobs with stored results whose JobMaster processes are still cleaning up
         self._to_clean_up: dict[JobID, pb.JobTerminated] = {}
@@ -249,7 +292,6 @@ class RunningJobs:
         self.job_masters.start(address)
         for graph in unfinished:
             self.run(graph, is_recovered=True)
-        self._endpoint.schedule(self._options.heartbeat_interval_ms, self.poll_job_masters)
         self._endpoint.schedule(CLIENT_CHECK_INTERVAL_MS, self._cancel_jobs_without_clients)
 
     def run(self, graph: job_pb2.JobGraph, *, is_recovered: bool = False) -> None:
@@ -455,30 +497,22 @@ class RunningJobs:
         ]
         return sorted([*self.archive.overviews(), *running], key=lambda job: job.start_time_ms)
 
-    def poll_job_masters(self) -> None:
-        """Requests the details of every job: as a heartbeat of its JobMaster, and to keep them for its loss."""
-        for job_id in self._monitor.expired(self._endpoint.awake_ms()):
-            self._if_leading(partial(self.job_master_lost, job_id, "its heartbeat timed out"))
-        for job_id, job in self._jobs.items():
-            gateway = self.job_master_gateway(job)
-            if gateway is not None and job_id not in self._polls_in_flight:
-                self._poll(job_id, job, gateway)
-        self._endpoint.schedule(self._options.heartbeat_interval_ms, self.poll_job_masters)
+    def _connect(self, job: RunningJob) -> None:
+        """Starts to exchange heartbeats with the JobMaster of a job."""
+        job_id = job.runner.job_id
+        self._disconnect(job_id)
+        self._job_masters[job_id] = JobMasterConnection(
+            self._endpoint,
+            self._services.gateways,
+            self._options,
+            job.runner,
+            on_lost=lambda reason: self._if_leading(partial(self.job_master_lost, job_id, reason)),
+        )
 
-    def _poll(self, job_id: JobID, job: RunningJob, gateway: Any) -> None:
-        self._polls_in_flight.add(job_id)
-
-        def answered(details: job_pb2.JobDetails | None, error: BaseException | None) -> None:
-            self._polls_in_flight.discard(job_id)
-            if details is not None:
-                self._monitor.received(job_id, self._endpoint.awake_ms())
-                job.runner.details_reported(details)
-            elif isinstance(error, RpcUnavailableError):
-                self._monitor.rpc_failed(job_id)
-
-        request = pb.JobIdMessage(job_id=str(job_id))
-        call = gateway.request_job_details(request, timeout_s=self._options.rpc_timeout_s)
-        self._endpoint.run_async(call, answered, f"poll JobMaster of {job_id}")
+    def _disconnect(self, job_id: JobID) -> None:
+        connection = self._job_masters.pop(job_id, None)
+        if connection is not None:
+            connection.close()
 
     # --- effects ----------------------------------------------------------------------------------------------------
 
@@ -490,12 +524,12 @@ class RunningJobs:
                     self._request_job_master(job)
                 case wanted.AwaitJobMaster():
                     job.decided.clear()
-                    self._monitor.remove(job_id)
+                    self._disconnect(job_id)
                     assert self._adoptions is not None
                     self._adoptions.wait_for(job_id, effect)
                 case wanted.JobMasterReady():
                     self._stop_waiting(job)
-                    self._monitor.add_target(job_id, self._endpoint.awake_ms())
+                    self._connect(job)
                 case wanted.AbandonJobMaster():
                     self._abandon_job_master(job, effect)
                 case wanted.RecoverAfter():
@@ -506,7 +540,7 @@ class RunningJobs:
                     self._cancel_at_job_master(job, effect)
                 case wanted.StoreResult():
                     self._stop_waiting(job)
-                    self._monitor.remove(job_id)
+                    self._disconnect(job_id)
                     store = partial(self._store_result, job, effect.terminated, attempt=1)
                     self.cancellations.after(job_id, store)
                 case wanted.PublishStatus():
@@ -545,7 +579,7 @@ class RunningJobs:
         job_id = job.runner.job_id
         logger.warning("lost the JobMaster of job %s, starting another one: %s", job_id, effect.reason)
         job.decided.clear()
-        self._monitor.remove(job_id)
+        self._disconnect(job_id)
         if self._adoptions is not None:
             self._adoptions.settled(job_id)
         self.job_masters.abandon(job_id, effect.reason)
@@ -617,6 +651,7 @@ class RunningJobs:
         terminated = job.runner.terminated
         assert terminated is not None
         del self._jobs[job.runner.job_id]
+        self._disconnect(job.runner.job_id)
         self._clients.remove(job.runner.job_id)
         if not self.archive.contains(job.runner.job_id):
             self._add_to_archive(terminated)

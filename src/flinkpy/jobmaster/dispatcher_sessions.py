@@ -25,7 +25,7 @@ from typing import Protocol
 from flinkpy._proto import dispatcher_pb2
 from flinkpy.common.errors import FlinkError
 from flinkpy.highavailability.leader_election import LeaderInformation, LeaderRetrieval
-from flinkpy.rpc.peers import Peers
+from flinkpy.rpc.peer_connection import Peers
 
 logger = logging.getLogger(__name__)
 

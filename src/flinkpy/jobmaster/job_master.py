@@ -53,7 +53,6 @@ from flinkpy.jobmaster.scheduler.speculative_scheduler import scheduler_class
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
-from flinkpy.rpc.heartbeat import HeartbeatMonitor
 
 logger = logging.getLogger(__name__)
 
@@ -109,9 +108,6 @@ class JobMaster(RpcEndpoint):
             job_id=job_graph.job_id,
         )
         self._task_managers: dict[ResourceID, TaskManagerConnection] = {}
-        self._heartbeats: HeartbeatMonitor[ResourceID] = HeartbeatMonitor(
-            self._options.heartbeat_timeout_ms, self._options.heartbeat_rpc_failure_threshold
-        )
         ids = {"job_id": job_graph.job_id, "job_master_id": job_master_id}
         self._dispatcher = DispatcherConnection(
             self,
@@ -123,13 +119,13 @@ class JobMaster(RpcEndpoint):
         self._resource_manager = ResourceManagerConnection(
             self,
             environment.peers,
-            environment.resource_manager or StandaloneLeaderRetrieval(resource_manager_address),
             self._options,
             **ids,
             resource_id=environment.resource_id,
             job_master_address=environment.address,
             **slot_wishes(job_graph),
         )
+        self._resource_managers = environment.resource_manager or StandaloneLeaderRetrieval(resource_manager_address)
         self._recovery = JobRecovery(
             self, self.scheduler, self._coordinators, self._options.recovery, job_graph, recovery_directory
         )
@@ -164,8 +160,7 @@ class JobMaster(RpcEndpoint):
         self.validate_runs_in_main_thread()
         logger.info("starting job %s (%s)", self._job_graph.name, self.job_id)
         self._dispatcher.started(self._environment.address)
-        self._resource_manager.start()
-        self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
+        self._resource_manager.follow(self._resource_managers)
         source_bounds = self.scheduler.adaptive.source_bounds()
         loading = load_job(
             self._job_graph, self._environment, self._checkpoint_io, self.clock, self._recovery, source_bounds
@@ -262,18 +257,17 @@ class JobMaster(RpcEndpoint):
         if present is not None and present.location == location:
             return
         if present is not None:
-            present.lost("it registered again from another address")
+            present.lose("it registered again from another address")
         logger.info("TaskExecutor %s at %s registered", location.resource_id, location.address)
         self._task_managers[location.resource_id] = TaskManagerConnection(
             self,
             self._environment.peers,
             self,
+            self._options,
             location,
             job_id=self.job_id,
             job_master_id=self._job_master_id,
-            rpc_timeout_ms=self._options.rpc_timeout_ms,
         )
-        self._heartbeats.add_target(location.resource_id, self.awake_ms())
         self.handle(ev.TaskManagerRegistered(location))
 
     def offer_slots(
@@ -321,7 +315,7 @@ class JobMaster(RpcEndpoint):
             return jobmaster_pb2.JobMasterHeartbeatResponse(registered=False)
         self.on_heartbeat(heartbeat)
         return jobmaster_pb2.JobMasterHeartbeatResponse(
-            registered=True, allocation_ids=self._allocations_of(resource_id)
+            registered=True, allocation_ids=self.allocations_of(resource_id)
         )
 
     def disconnect_task_manager(self, resource_id: ResourceID, reason: str) -> None:
@@ -329,7 +323,7 @@ class JobMaster(RpcEndpoint):
         self.validate_runs_in_main_thread()
         connection = self._task_managers.get(resource_id)
         if connection is not None:
-            connection.lost(reason)
+            connection.lose(reason)
 
     # ---- clients
 
@@ -368,25 +362,25 @@ class JobMaster(RpcEndpoint):
 
     def on_heartbeat(self, heartbeat: jobmaster_pb2.TaskManagerToJobMasterHeartbeat) -> None:
         resource_id = ResourceID(heartbeat.resource_id)
-        if not self._heartbeats.received(resource_id, self.awake_ms()):
+        connection = self._task_managers.get(resource_id)
+        if connection is None:
             return
+        connection.heard()
         if heartbeat.metrics:
             self.handle(conversions.metrics_report(heartbeat.metrics))
         attempts = conversions.attempt_ids(heartbeat.deployed_execution_attempts)
         self.handle(ev.DeploymentsReported(resource_id, attempts))
 
-    def on_heartbeat_undeliverable(self, connection: TaskManagerConnection) -> None:
-        self._heartbeats.rpc_failed(connection.location.resource_id)
-        self._check_heartbeats()
+    def allocations_of(self, resource_id: ResourceID) -> list[str]:
+        return [str(allocation_id) for allocation_id in self.scheduler.slot_pool.allocations_of(resource_id)]
 
     def on_task_manager_lost(self, connection: TaskManagerConnection, cause: FlinkError, reason: str) -> None:
         resource_id = connection.location.resource_id
-        if self._allocations_of(resource_id):
+        if self.allocations_of(resource_id):
             logger.warning("%s", cause)
         else:  # the regular end: the job holds no slots there
             logger.info("TaskExecutor %s at %s has left: %s", resource_id, connection.location.address, reason)
         self._task_managers.pop(resource_id, None)
-        self._heartbeats.remove(resource_id)
         self.run_async(
             self._environment.peers.drop(connection.location.address), None, f"drop the channel to {resource_id}"
         )
@@ -413,22 +407,6 @@ class JobMaster(RpcEndpoint):
     @property
     def _now_ms(self) -> int:
         return self.clock.monotonic_ms() + self._wall_offset_ms
-
-    def _send_heartbeats(self) -> None:
-        for resource_id, connection in list(self._task_managers.items()):
-            connection.send_heartbeat(self._allocations_of(resource_id))
-        self._check_heartbeats()
-        self._resource_manager.send_heartbeat()
-        self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
-
-    def _check_heartbeats(self) -> None:
-        for resource_id in self._heartbeats.expired(self.awake_ms()):
-            connection = self._task_managers.get(resource_id)
-            if connection is not None:
-                connection.lost(
-                    f"no heartbeat for {self._options.heartbeat_timeout_ms} ms (heartbeat.timeout), "
-                    "or heartbeats cannot be delivered"
-                )
 
     # ---- events in, effects out
 
@@ -559,7 +537,6 @@ class JobMaster(RpcEndpoint):
             connection.close()
             if self._task_managers.get(connection.location.resource_id) is connection:
                 del self._task_managers[connection.location.resource_id]
-                self._heartbeats.remove(connection.location.resource_id)
 
     def _one_end_done(self) -> None:
         self._open_ends -= 1
@@ -571,9 +548,6 @@ class JobMaster(RpcEndpoint):
         if connection is None:
             raise NotRegisteredError(f"TaskExecutor {resource_id} is not registered at the JobMaster of {self.job_id}")
         return connection
-
-    def _allocations_of(self, resource_id: ResourceID) -> list[str]:
-        return [str(allocation_id) for allocation_id in self.scheduler.slot_pool.allocations_of(resource_id)]
 
 
 class DeadlineTimer:

@@ -11,7 +11,7 @@ from flinkpy.common.python_environment import environments_root
 from flinkpy.common.user_files import FetchBlob
 from flinkpy.highavailability.checkpoint_recovery import CheckpointRecovery
 from flinkpy.highavailability.leader_election import LeaderRetrieval
-from flinkpy.rpc.peers import Peers
+from flinkpy.rpc.peer_connection import Peers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from flinkpy._proto import dispatcher_pb2
 from flinkpy.common.clock import Clock
 from flinkpy.common.errors import NotLeaderError, RpcUnavailableError
-from flinkpy.rpc.peers import Peers
+from flinkpy.rpc.peer_connection import Peers
 
 #: How long a fetch waits while no Dispatcher can be reached, and the pause between two attempts.
 FETCH_TIMEOUT_MS = 60_000

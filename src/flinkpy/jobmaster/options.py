@@ -14,12 +14,9 @@ from flinkpy.common.addresses import LOOPBACK
 from flinkpy.configuration import (
     batch_options,
     checkpointing_options,
-    cluster_options,
     execution_options,
-    heartbeat_options,
     jobmanager_options,
     read_option,
-    rpc_options,
 )
 from flinkpy.configuration import restart_strategy_options as restart_options
 from flinkpy.configuration.options import AnyConfiguration
@@ -40,20 +37,15 @@ from flinkpy.jobmaster.scheduler.slow_task_detector import (
     SpeculativeExecutionOptions,
 )
 from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
-from flinkpy.rpc.registration import RegistrationOptions
+from flinkpy.rpc.peer_connection import PeerOptions, read_peer_options
 
 ANY_ADDRESSES = ("0.0.0.0", "::", "[::]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobMasterOptions:
+class JobMasterOptions(PeerOptions):
     """The options of one job: the configuration of the cluster, overridden by that of the job."""
 
-    rpc_timeout_ms: int = 10_000
-    heartbeat_interval_ms: int = 10_000
-    heartbeat_timeout_ms: int = 50_000
-    heartbeat_rpc_failure_threshold: int = 2
-    registration: RegistrationOptions = field(default_factory=RegistrationOptions)
     scheduler: SchedulerOptions = field(default_factory=SchedulerOptions)
     recovery: JobRecoveryOptions = field(default_factory=JobRecoveryOptions)
 
@@ -61,16 +53,7 @@ class JobMasterOptions:
 def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
     """Reads all options of a JobMaster. Raises: ConfigurationError naming the option."""
     return JobMasterOptions(
-        rpc_timeout_ms=read_option(configuration, rpc_options.ASK_TIMEOUT),
-        heartbeat_interval_ms=read_option(configuration, heartbeat_options.HEARTBEAT_INTERVAL),
-        heartbeat_timeout_ms=read_option(configuration, heartbeat_options.HEARTBEAT_TIMEOUT),
-        heartbeat_rpc_failure_threshold=read_option(configuration, heartbeat_options.HEARTBEAT_RPC_FAILURE_THRESHOLD),
-        registration=RegistrationOptions(
-            initial_timeout_ms=read_option(configuration, cluster_options.INITIAL_REGISTRATION_TIMEOUT),
-            max_timeout_ms=read_option(configuration, cluster_options.MAX_REGISTRATION_TIMEOUT),
-            error_delay_ms=read_option(configuration, cluster_options.ERROR_REGISTRATION_DELAY),
-            refused_delay_ms=read_option(configuration, cluster_options.REFUSED_REGISTRATION_DELAY),
-        ),
+        **read_peer_options(configuration),
         recovery=job_recovery_options(configuration),
         scheduler=SchedulerOptions(
             slot_pool=SlotPoolOptions(

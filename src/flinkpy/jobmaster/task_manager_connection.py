@@ -16,19 +16,17 @@ from typing import Any, Protocol
 from flinkpy._proto import checkpoint_pb2, jobmaster_pb2, metrics_pb2, resourcemanager_pb2, taskexecutor_pb2
 from flinkpy.common.errors import (
     FlinkError,
-    NotRegisteredError,
     RpcTimeoutError,
     RpcUnavailableError,
-    StaleFencingTokenError,
     TaskManagerLostError,
     TaskSubmissionError,
 )
-from flinkpy.common.ids import ExecutionAttemptID
+from flinkpy.common.ids import ExecutionAttemptID, ResourceID
 from flinkpy.jobmaster.conversions import as_flink_error
 from flinkpy.jobmaster.slotpool.physical_slot import PhysicalSlot, TaskManagerLocation
 from flinkpy.rpc.endpoint import OnDone, RpcEndpoint
 from flinkpy.rpc.error_codec import error_from_proto, error_to_proto
-from flinkpy.rpc.peers import Peers
+from flinkpy.rpc.peer_connection import PeerConnection, PeerOptions, Peers
 
 logger = logging.getLogger(__name__)
 
@@ -43,10 +41,6 @@ CANCEL_RETRY_DELAY_MS = 500
 RELEASE_RETRY_DELAY_MS = 500
 #: The same for notifications about checkpoints.
 NOTIFICATION_RETRY_DELAY_MS = 500
-
-#: Errors that mean that the TaskExecutor is gone or does not work for this JobMaster.
-_LOST = (RpcUnavailableError, NotRegisteredError, StaleFencingTokenError)
-
 
 #: The maximum number of aborts that wait for a TaskExecutor. The oldest is dropped first: a task can do without it.
 MAX_WAITING_ABORTS = 32
@@ -115,12 +109,14 @@ class TaskManagerListener(Protocol):
 
     def on_heartbeat(self, heartbeat: jobmaster_pb2.TaskManagerToJobMasterHeartbeat) -> None: ...
 
-    def on_heartbeat_undeliverable(self, connection: TaskManagerConnection) -> None: ...
+    def allocations_of(self, resource_id: ResourceID) -> list[str]:
+        """Returns the slots that the job holds there."""
+        ...
 
     def on_task_manager_lost(self, connection: TaskManagerConnection, cause: FlinkError, reason: str) -> None: ...
 
 
-class TaskManagerConnection:
+class TaskManagerConnection(PeerConnection):
     """The connection to one TaskExecutor. Reports its loss at most once, and nothing after `close`."""
 
     def __init__(
@@ -128,19 +124,25 @@ class TaskManagerConnection:
         endpoint: RpcEndpoint,
         peers: Peers,
         listener: TaskManagerListener,
+        options: PeerOptions,
         location: TaskManagerLocation,
         *,
         job_id: str,
         job_master_id: str,
-        rpc_timeout_ms: int,
     ) -> None:
+        super().__init__(
+            endpoint,
+            peers,
+            options,
+            service="TaskExecutor",
+            name=str(location.resource_id),
+            address=location.address,
+            fencing_token=job_master_id,
+        )
         self.location = location
-        self._endpoint = endpoint
         self._listener = listener
         self._job_id = job_id
-        self._timeout_s = rpc_timeout_ms / 1000
-        self._gateway = peers.gateway("TaskExecutor", location.address, job_master_id)
-        self._is_closed = False
+        self._timeout_s = options.rpc_timeout_s
         self._waiting_events: deque[jobmaster_pb2.OperatorEvent] = deque()
         self._is_sending_events = False
         #: The number of events accepted from coordinators so far, and the number of those whose outcome is known.
@@ -151,8 +153,7 @@ class TaskManagerConnection:
         #: The callbacks of trigger calls that have not been answered, by checkpoint id.
         self._open_triggers: dict[int, Callable[[FlinkError | None], None]] = {}
         self._notifications = CheckpointNotifications(self._send_notification)
-        self._is_heartbeat_in_flight = False
-        self._watch = peers.watch_peer(location.address, lambda: self.lost("its connection broke"))
+        self.peer_registered()
 
     def submit_tasks(
         self, request: taskexecutor_pb2.SubmitTasksRequest, attempts: tuple[ExecutionAttemptID, ...]
@@ -170,7 +171,7 @@ class TaskManagerConnection:
                 rejections = tuple((attempt, cause) for attempt in attempts)
             self._listener.on_tasks_submitted(attempts, rejections)
 
-        self._call(self._gateway.submit_tasks(request, timeout_s=self._timeout_s), done, "submit tasks to")
+        self.call(self._gateway.submit_tasks(request, timeout_s=self._timeout_s), done, "submit tasks to")
 
     def cancel_tasks(self, attempts: tuple[ExecutionAttemptID, ...]) -> None:
         """Cancels tasks. Repeats the call until it is answered. The ends of the tasks arrive as state updates."""
@@ -184,17 +185,17 @@ class TaskManagerConnection:
                 self._endpoint.schedule(CANCEL_RETRY_DELAY_MS, retry)
 
         def retry() -> None:
-            if not self._is_closed:
+            if not self.is_closed:
                 self.cancel_tasks(attempts)
 
-        self._call(self._gateway.cancel_tasks(request, timeout_s=self._timeout_s), done, "cancel tasks at")
+        self.call(self._gateway.cancel_tasks(request, timeout_s=self._timeout_s), done, "cancel tasks at")
 
     def free_slot(self, slot: PhysicalSlot, cause: FlinkError) -> None:
         """Returns the slot. If the call fails, the next heartbeat tells the TaskExecutor."""
         request = taskexecutor_pb2.FreeSlotRequest(
             allocation_id=str(slot.allocation_id), job_id=self._job_id, cause=error_to_proto(cause)
         )
-        self._call(self._gateway.free_slot(request, timeout_s=self._timeout_s), self._log_error, "free a slot at")
+        self.call(self._gateway.free_slot(request, timeout_s=self._timeout_s), self._log_error, "free a slot at")
 
     def release_partitions(self, partition_ids: tuple[str, ...]) -> None:
         """Releases results. Repeats the call until it is answered, because results occupy disk space."""
@@ -206,15 +207,15 @@ class TaskManagerConnection:
                 self._endpoint.schedule(RELEASE_RETRY_DELAY_MS, retry)
 
         def retry() -> None:
-            if not self._is_closed:
+            if not self.is_closed:
                 self.release_partitions(partition_ids)
 
         call = self._gateway.release_partitions(request, timeout_s=self._timeout_s)
-        self._call(call, done, "release partitions at")
+        self.call(call, done, "release partitions at")
 
     def send_operator_event(self, event: jobmaster_pb2.OperatorEvent) -> None:
         """Sends an event to a task, in the order of the calls. Reports lost events to `on_operator_events_lost`."""
-        if self._is_closed:
+        if self.is_closed:
             return
         if len(self._waiting_events) >= MAX_WAITING_EVENTS:
             cause = TaskSubmissionError(
@@ -228,7 +229,7 @@ class TaskManagerConnection:
 
     def when_events_settled(self, action: Callable[[], None]) -> None:
         """Calls `action()` once all events accepted so far have arrived or are lost. May call it at once."""
-        if self._is_closed or self._num_events_settled >= self._num_events_taken:
+        if self.is_closed or self._num_events_settled >= self._num_events_taken:
             action()
         else:
             self._waiting_for_events.append((self._num_events_taken, action))
@@ -249,7 +250,7 @@ class TaskManagerConnection:
             if answered is not None:
                 answered(None if error is None else as_flink_error(error))
 
-        self._call(self._gateway.trigger_checkpoints(request, timeout_s=self._timeout_s), done, "trigger tasks of")
+        self.call(self._gateway.trigger_checkpoints(request, timeout_s=self._timeout_s), done, "trigger tasks of")
 
     def confirm_checkpoint(self, notification: checkpoint_pb2.CheckpointNotification) -> None:
         """Confirms a checkpoint. Repeats the call until it is answered or the TaskExecutor is lost."""
@@ -271,32 +272,11 @@ class TaskManagerConnection:
                 self._endpoint.schedule(NOTIFICATION_RETRY_DELAY_MS, retry)
 
         def retry() -> None:
-            if not self._is_closed:
+            if not self.is_closed:
                 self._notifications.repeat()
 
         call = getattr(self._gateway, method)(notification, timeout_s=self._timeout_s)
-        self._call(call, done, f"{method} at")
-
-    def send_heartbeat(self, allocation_ids: list[str]) -> None:
-        """Sends a heartbeat, unless the last one has not been answered."""
-        if self._is_heartbeat_in_flight:
-            return
-        self._is_heartbeat_in_flight = True
-        report = taskexecutor_pb2.AllocatedSlotReport(job_id=self._job_id, allocation_ids=allocation_ids)
-
-        def done(response: Any, error: BaseException | None) -> None:
-            self._is_heartbeat_in_flight = False
-            if error is None:
-                self._listener.on_heartbeat(response)
-            elif isinstance(error, RpcUnavailableError):
-                self._listener.on_heartbeat_undeliverable(self)
-            elif isinstance(error, _LOST):
-                self.lost(f"it does not work for this JobMaster: {error}")
-            else:
-                logger.debug("heartbeat to %s failed: %s", self.location.resource_id, error)
-
-        call = self._gateway.heartbeat_from_job_master(report, timeout_s=self._timeout_s)
-        self._call(call, done, "heartbeat to", loses=False)
+        self.call(call, done, f"{method} at")
 
     async def request_metrics(self, request: metrics_pb2.MetricsRequest) -> metrics_pb2.MetricsDump:
         """Returns the metrics of the TaskExecutor. Empty if it does not answer."""
@@ -315,34 +295,35 @@ class TaskManagerConnection:
         except FlinkError as error:
             logger.debug("disconnecting from %s failed: %s", self.location.resource_id, error)
 
-    def lost(self, reason: str) -> None:
-        """Gives up the TaskExecutor: closes the connection and reports the loss."""
-        if self._is_closed:
-            return
-        waiting = [action for _, action in self._waiting_for_events]
-        triggers = list(self._open_triggers.values())
-        self.close()
+    def close(self) -> None:
+        super().close()
+        self._waiting_events.clear()
+        self._notifications.clear()
+
+    # ---- PeerConnection
+
+    async def _send_heartbeat(self) -> Any:
+        report = taskexecutor_pb2.AllocatedSlotReport(
+            job_id=self._job_id, allocation_ids=self._listener.allocations_of(self.location.resource_id)
+        )
+        return await self._gateway.heartbeat_from_job_master(report, timeout_s=self._timeout_s)
+
+    def _on_heartbeat_answer(self, answer: Any) -> None:
+        self._listener.on_heartbeat(answer)
+
+    def _on_lost(self, reason: str) -> None:
         location = self.location
         cause = TaskManagerLostError(
             f"TaskExecutor {location.resource_id} at {location.address} is lost: {reason}",
             details={"resource_id": str(location.resource_id), "address": location.address},
         )
         self._listener.on_task_manager_lost(self, cause, reason)
-        for answered in triggers:
+        for answered in list(self._open_triggers.values()):
             answered(cause)
-        for action in waiting:
+        for _, action in list(self._waiting_for_events):
             action()
 
-    def close(self) -> None:
-        """Stops watching the TaskExecutor and making calls. Idempotent."""
-        self._is_closed = True
-        self._watch.cancel()
-        self._waiting_events.clear()
-        self._waiting_for_events.clear()
-        self._open_triggers.clear()
-        self._notifications.clear()
-
-    # Inside
+    # ---- inside
 
     def _send_waiting_events(self) -> None:
         if self._is_sending_events or not self._waiting_events:
@@ -366,20 +347,18 @@ class TaskManagerConnection:
             self._send_waiting_events()
 
         call = self._gateway.send_operator_events_to_tasks(request, timeout_s=self._timeout_s)
-        self._call(call, done, "send operator events to")
+        self.call(call, done, "send operator events to")
 
-    def _call(self, call: Coroutine[Any, Any, Any], on_done: OnDone, name: str, *, loses: bool = True) -> None:
-        """Runs `call`. If `loses`, an error that means that the TaskExecutor is gone only reports the loss."""
+    def call(self, coroutine: Coroutine[Any, Any, Any], on_done: OnDone, name: str) -> None:
+        """Makes a call. One that cannot be delivered ends the connection."""
 
         def done(result: Any, error: BaseException | None) -> None:
-            if self._is_closed:
-                return
-            if loses and isinstance(error, _LOST):
-                self.lost(str(error))
-                return
-            on_done(result, error)
+            if isinstance(error, RpcUnavailableError):
+                self.lose(str(error))
+            else:
+                on_done(result, error)
 
-        self._endpoint.run_async(call, done, f"{name} {self.location.resource_id}")
+        super().call(coroutine, done, name)
 
     def _log_error(self, _: Any, error: BaseException | None) -> None:
         if error is not None and not isinstance(error, RpcTimeoutError):

@@ -6,33 +6,26 @@ import socket
 from dataclasses import dataclass, field
 
 from flinkpy.common.addresses import LOOPBACK
-from flinkpy.configuration import heartbeat_options, read_option, rpc_options, taskmanager_options
+from flinkpy.configuration import read_option, taskmanager_options
 from flinkpy.configuration import resource_manager_options as options
 from flinkpy.configuration.options import AnyConfiguration
 from flinkpy.resourcemanager.slot_manager import SlotManagerOptions
 from flinkpy.resourcemanager.worker_manager import WorkerOptions
+from flinkpy.rpc.peer_connection import PeerOptions, read_peer_options
 
 ANY_ADDRESSES = ("0.0.0.0", "::", "[::]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceManagerOptions:
+class ResourceManagerOptions(PeerOptions):
     bind_address: str = LOOPBACK
     advertised_host: str = LOOPBACK
     port: int = 0
-    rpc_timeout_ms: int = 10_000
-    heartbeat_interval_ms: int = 10_000
-    heartbeat_timeout_ms: int = 50_000
-    heartbeat_rpc_failure_threshold: int = 2
     job_timeout_ms: int = 300_000
     declare_needed_delay_ms: int = 50
     has_local_driver: bool = False
     slot_manager: SlotManagerOptions = field(default_factory=SlotManagerOptions)
     workers: WorkerOptions = field(default_factory=WorkerOptions)
-
-    @property
-    def rpc_timeout_s(self) -> float:
-        return self.rpc_timeout_ms / 1000
 
 
 def resource_manager_options(configuration: AnyConfiguration) -> ResourceManagerOptions:
@@ -43,10 +36,7 @@ def resource_manager_options(configuration: AnyConfiguration) -> ResourceManager
         bind_address=bind_address,
         advertised_host=_advertised_host(configuration, bind_address),
         port=read_option(configuration, options.IPC_PORT),
-        rpc_timeout_ms=read_option(configuration, rpc_options.ASK_TIMEOUT),
-        heartbeat_interval_ms=read_option(configuration, heartbeat_options.HEARTBEAT_INTERVAL),
-        heartbeat_timeout_ms=read_option(configuration, heartbeat_options.HEARTBEAT_TIMEOUT),
-        heartbeat_rpc_failure_threshold=read_option(configuration, heartbeat_options.HEARTBEAT_RPC_FAILURE_THRESHOLD),
+        **read_peer_options(configuration),
         job_timeout_ms=job_timeout_ms,
         declare_needed_delay_ms=read_option(configuration, options.DECLARE_NEEDED_RESOURCE_DELAY),
         has_local_driver=read_option(configuration, options.LOCAL_DRIVER_ENABLED),

@@ -27,10 +27,10 @@ from typing import Any
 from flinkpy._proto import common_pb2, jobmaster_pb2, taskexecutor_pb2
 from flinkpy._proto import resourcemanager_pb2 as pb
 from flinkpy.common.clock import Clock
-from flinkpy.common.errors import JobMasterLostError, NotRegisteredError, RegistrationRefusedError
+from flinkpy.common.errors import FlinkError, JobMasterLostError, NotRegisteredError, RegistrationRefusedError
 from flinkpy.common.ids import AllocationID, InstanceID, JobID, JobMasterId, ResourceID, ResourceManagerId
 from flinkpy.resourcemanager.driver.resource_manager_driver import ResourceManagerDriver
-from flinkpy.resourcemanager.job_leader_service import JobLeader, JobLeaderService
+from flinkpy.resourcemanager.job_leader_service import JobLeaderService
 from flinkpy.resourcemanager.options import ResourceManagerOptions
 from flinkpy.resourcemanager.slot_manager import (
     DeclareNeededWorkers,
@@ -55,8 +55,7 @@ from flinkpy.resourcemanager.task_executor_tracker import (
 from flinkpy.resourcemanager.worker_manager import RetryAfter, StartWorker, StopWorker, WorkerEffect, WorkerManager
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.error_codec import error_to_proto
-from flinkpy.rpc.heartbeat import HeartbeatMonitor
-from flinkpy.rpc.peers import Peers, PeerWatchHandle
+from flinkpy.rpc.peer_connection import PeerConnection, PeerOptions, Peers
 from flinkpy.rpc.server import CallContext, unfenced
 
 logger = logging.getLogger(__name__)
@@ -67,14 +66,6 @@ ACK = common_pb2.Acknowledge()
 TIMEOUT_CHECK_INTERVAL_MS = 1_000
 
 
-@dataclass(slots=True)
-class _ExecutorConnection:
-    address: str
-    watch: PeerWatchHandle
-    #: wall time, for display
-    last_heard_ms: int
-
-
 @dataclass(frozen=True, slots=True)
 class IdSource:
     """Generates new identities; tests pass in counting generators."""
@@ -82,6 +73,85 @@ class IdSource:
     allocation_id: Callable[[], AllocationID] = AllocationID.generate
     instance_id: Callable[[], InstanceID] = InstanceID.generate
     worker_resource_id: Callable[[], ResourceID] = lambda: ResourceID(f"worker-{ResourceID.generate().value[:12]}")
+
+
+class TaskExecutorConnection(PeerConnection):
+    """The connection to one registered TaskExecutor. Thread: main thread."""
+
+    # The TaskExecutor refuses heartbeats with a stale token until it has the answer to its registration.
+    lost_by = ()
+    undelivered_by = (FlinkError,)
+
+    def __init__(
+        self,
+        endpoint: RpcEndpoint,
+        peers: Peers,
+        options: PeerOptions,
+        described: TaskExecutorDescription,
+        *,
+        instance_id: InstanceID,
+        resource_manager_id: str,
+        on_slot_report: Callable[[InstanceID, pb.SlotReport], None],
+        on_lost: Callable[[InstanceID, str], None],
+    ) -> None:
+        super().__init__(
+            endpoint,
+            peers,
+            options,
+            service="TaskExecutor",
+            name=str(described.resource_id),
+            address=described.address,
+            fencing_token=resource_manager_id,
+        )
+        #: Wall time, for display.
+        self.last_heard_ms = endpoint.clock.now_ms()
+        self._instance_id = instance_id
+        self._request = taskexecutor_pb2.ResourceManagerHeartbeat(resource_manager_id=resource_manager_id)
+        self._timeout_s = options.rpc_timeout_s
+        self._on_slot_report = on_slot_report
+        self._when_lost = on_lost
+        self.peer_registered()
+
+    def heard(self) -> None:
+        super().heard()
+        self.last_heard_ms = self._endpoint.clock.now_ms()
+
+    async def _send_heartbeat(self) -> Any:
+        return await self._gateway.heartbeat_from_resource_manager(self._request, timeout_s=self._timeout_s)
+
+    def _on_heartbeat_answer(self, answer: Any) -> None:
+        if answer.instance_id == str(self._instance_id):
+            self._on_slot_report(self._instance_id, answer.slot_report)
+
+    def _on_lost(self, reason: str) -> None:
+        self._when_lost(self._instance_id, reason)
+
+
+class JobMasterConnection(PeerConnection):
+    """The connection to the leader of one job, which sends heartbeats. Thread: main thread."""
+
+    sends_heartbeats = False
+
+    def __init__(
+        self,
+        endpoint: RpcEndpoint,
+        peers: Peers,
+        options: PeerOptions,
+        *,
+        job_id: JobID,
+        job_master_id: JobMasterId,
+        address: str,
+        on_lost: Callable[[JobID, JobMasterId, str], None],
+    ) -> None:
+        name = f"JobMaster of job {job_id}"
+        super().__init__(endpoint, peers, options, service="JobMaster", name=name, address=address)
+        self._job_id = job_id
+        self._job_master_id = job_master_id
+        self._when_lost = on_lost
+        self.peer_registered()
+
+    def _on_lost(self, reason: str) -> None:
+        self._when_lost(self._job_id, self._job_master_id, reason)
 
 
 class ResourceManager(RpcEndpoint):
@@ -110,13 +180,10 @@ class ResourceManager(RpcEndpoint):
         self.slot_manager = SlotManager(options.slot_manager, ids.allocation_id)
         self.job_leaders = JobLeaderService(options.job_timeout_ms)
         self.workers = WorkerManager(options.workers, ids.worker_resource_id)
-        timeout, threshold = options.heartbeat_timeout_ms, options.heartbeat_rpc_failure_threshold
-        self._executor_heartbeats: HeartbeatMonitor[InstanceID] = HeartbeatMonitor(timeout, threshold)
-        self._job_heartbeats: HeartbeatMonitor[tuple[JobID, JobMasterId]] = HeartbeatMonitor(timeout, threshold)
         #: one for every registration the SlotManager knows
-        self._connections: dict[InstanceID, _ExecutorConnection] = {}
-        self._job_watches: dict[JobID, PeerWatchHandle] = {}
-        self._heartbeats_in_flight: set[InstanceID] = set()
+        self._task_executors: dict[InstanceID, TaskExecutorConnection] = {}
+        #: one for each job whose leader is connected
+        self._job_masters: dict[JobID, JobMasterConnection] = {}
         self._num_needed_workers = 0
         self._is_declaring = False
 
@@ -128,16 +195,13 @@ class ResourceManager(RpcEndpoint):
         """Starts to manage resources. Called once, when the server listens at `address`, where workers register."""
         self.validate_runs_in_main_thread()
         self._driver.start(address, self._worker_terminated)
-        self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
         self.schedule(TIMEOUT_CHECK_INTERVAL_MS, self._check_timeouts)
         self._run_slot_effects(self.slot_manager.check_requirements(self._now_ms))
 
     async def close(self) -> None:
         """Stops all timers and calls, and ends every worker that was started."""
-        for connection in self._connections.values():
-            connection.watch.cancel()
-        for watch in self._job_watches.values():
-            watch.cancel()
+        for connection in [*self._task_executors.values(), *self._job_masters.values()]:
+            connection.close()
         await super().close()
         await self._driver.close()
 
@@ -152,10 +216,17 @@ class ResourceManager(RpcEndpoint):
         job_id, job_master_id = JobID(request.job_id), JobMasterId(request.job_master_id)
         former = self.job_leaders.register(job_id, job_master_id, ResourceID(request.resource_id), request.address)
         if former is not None:
-            self._job_heartbeats.remove((job_id, former.job_master_id))
             logger.info("job %s: leader %s was replaced by %s", job_id, former.job_master_id, job_master_id)
-        self._job_heartbeats.add_target((job_id, job_master_id), self._now_ms)
-        self._watch_job_master(job_id, job_master_id, request.address)
+        self._close_job_master(job_id)
+        self._job_masters[job_id] = JobMasterConnection(
+            self,
+            self._peers,
+            self._options,
+            job_id=job_id,
+            job_master_id=job_master_id,
+            address=request.address,
+            on_lost=self._job_master_lost,
+        )
         self._run_slot_effects(self.slot_manager.job_master_connected(job_id, job_master_id, self._now_ms))
         return pb.RegisterJobMasterResponse(
             resource_manager_id=str(self._id),
@@ -177,9 +248,10 @@ class ResourceManager(RpcEndpoint):
     ) -> pb.ResourceManagerHeartbeatResponse:
         self.validate_runs_in_main_thread()
         leader = self.job_leaders.find_by_resource(JobID(request.job_id), ResourceID(request.resource_id))
-        registered = leader is not None and self._job_heartbeats.received(
-            (leader.job_id, leader.job_master_id), self._now_ms
-        )
+        connection = None if leader is None else self._job_masters.get(leader.job_id)
+        if connection is not None:
+            connection.heard()
+        registered = connection is not None
         return pb.ResourceManagerHeartbeatResponse(resource_manager_id=str(self._id), registered=registered)
 
     def disconnect_job_master(self, request: pb.DisconnectRequest, context: CallContext) -> common_pb2.Acknowledge:
@@ -188,7 +260,8 @@ class ResourceManager(RpcEndpoint):
         leader = self.job_leaders.find_by_resource(JobID(request.job_id), ResourceID(request.resource_id))
         if leader is not None:
             self.job_leaders.disconnected(leader.job_id)
-            self._forget_job_master(leader)
+            self._close_job_master(leader.job_id)
+            self.run_async(self._peers.drop(leader.address), None, f"drop channel to JobMaster of {leader.job_id}")
             self._run_slot_effects(self.slot_manager.job_terminated(leader.job_id, self._now_ms))
         return ACK
 
@@ -214,11 +287,16 @@ class ResourceManager(RpcEndpoint):
         if former is not None:
             self._close_connection(former.instance_id, keep_channel=former.description.address == described.address)
         instance_id = self._new_instance_id()
-        self._executor_heartbeats.add_target(instance_id, self._now_ms)
-        watch = self._peers.watch_peer(
-            described.address, lambda: self._task_executor_lost(instance_id, "its connection broke")
+        self._task_executors[instance_id] = TaskExecutorConnection(
+            self,
+            self._peers,
+            self._options,
+            described,
+            instance_id=instance_id,
+            resource_manager_id=str(self._id),
+            on_slot_report=self._heard_from,
+            on_lost=self._task_executor_lost,
         )
-        self._connections[instance_id] = _ExecutorConnection(described.address, watch, self.clock.now_ms())
         self.workers.worker_registered(described.resource_id)
         self._run_slot_effects(self.slot_manager.register_task_executor(instance_id, described, self._now_ms))
         logger.info("TaskExecutor %s registered with %d slot(s)", described.resource_id, described.num_slots)
@@ -276,7 +354,8 @@ class ResourceManager(RpcEndpoint):
             infos = [] if found is None else [found]
         return pb.TaskManagerInfoResponse(
             task_managers=[
-                _task_manager_info_to_proto(info, self._connections[info.instance_id].last_heard_ms) for info in infos
+                _task_manager_info_to_proto(info, self._task_executors[info.instance_id].last_heard_ms)
+                for info in infos
             ]
         )
 
@@ -310,8 +389,7 @@ class ResourceManager(RpcEndpoint):
         return found.instance_id
 
     def _heard_from(self, instance_id: InstanceID, report: pb.SlotReport) -> None:
-        self._executor_heartbeats.received(instance_id, self._now_ms)
-        self._connections[instance_id].last_heard_ms = self.clock.now_ms()
+        self._task_executors[instance_id].heard()
         statuses = _slot_report_from_proto(report)
         jobs_with_partitions = frozenset(map(JobID, report.jobs_with_partitions))
         self._run_slot_effects(
@@ -330,35 +408,24 @@ class ResourceManager(RpcEndpoint):
         self._run_slot_effects(self.slot_manager.remove_task_executor(instance_id, full_reason, self._now_ms))
 
     def _close_connection(self, instance_id: InstanceID, *, keep_channel: bool = False) -> None:
-        self._executor_heartbeats.remove(instance_id)
-        connection = self._connections.pop(instance_id, None)
+        connection = self._task_executors.pop(instance_id, None)
         if connection is None:
             return
-        connection.watch.cancel()
+        connection.close()
         if not keep_channel:
             self.run_async(self._peers.drop(connection.address), None, f"drop channel to {connection.address}")
-
-    def _watch_job_master(self, job_id: JobID, job_master_id: JobMasterId, address: str) -> None:
-        former = self._job_watches.pop(job_id, None)
-        if former is not None:
-            former.cancel()
-        self._job_watches[job_id] = self._peers.watch_peer(
-            address, lambda: self._job_master_lost(job_id, job_master_id, "its connection broke")
-        )
 
     def _job_master_lost(self, job_id: JobID, job_master_id: JobMasterId, reason: str) -> None:
         if not self.job_leaders.contact_lost(job_id, job_master_id, self._now_ms):
             return
         logger.warning("lost the JobMaster of job %s: %s", job_id, reason)
-        self._job_heartbeats.remove((job_id, job_master_id))
+        self._close_job_master(job_id)
         self._run_slot_effects(self.slot_manager.suspend_job(job_id))
 
-    def _forget_job_master(self, leader: JobLeader) -> None:
-        self._job_heartbeats.remove((leader.job_id, leader.job_master_id))
-        watch = self._job_watches.pop(leader.job_id, None)
-        if watch is not None:
-            watch.cancel()
-        self.run_async(self._peers.drop(leader.address), None, f"drop channel to JobMaster of {leader.job_id}")
+    def _close_job_master(self, job_id: JobID) -> None:
+        connection = self._job_masters.pop(job_id, None)
+        if connection is not None:
+            connection.close()
 
     def _worker_terminated(self, resource_id: ResourceID, ending: str) -> None:
         """Handles the end of a worker process, which the driver notices before any connection or heartbeat does."""
@@ -372,42 +439,11 @@ class ResourceManager(RpcEndpoint):
 
     # --- timers -----------------------------------------------------------------------------------------------------
 
-    def _send_heartbeats(self) -> None:
-        for info in self.slot_manager.task_executors:
-            self._send_heartbeat(info)
-        for instance_id in self._executor_heartbeats.expired(self._now_ms):
-            self._task_executor_lost(instance_id, "its heartbeat timed out")
-        for job_id, job_master_id in self._job_heartbeats.expired(self._now_ms):
-            self._job_master_lost(job_id, job_master_id, "its heartbeat timed out")
-        self.schedule(self._options.heartbeat_interval_ms, self._send_heartbeats)
-
-    def _send_heartbeat(self, info: TaskExecutorInfo) -> None:
-        instance_id = info.instance_id
-        if instance_id in self._heartbeats_in_flight:
-            return
-        self._heartbeats_in_flight.add(instance_id)
-
-        def answered(answer: pb.TaskExecutorHeartbeat | None, error: BaseException | None) -> None:
-            self._heartbeats_in_flight.discard(instance_id)
-            if answer is None:
-                logger.debug("heartbeat to %s failed: %s", info.resource_id, error)
-                self._executor_heartbeats.rpc_failed(instance_id)
-            elif answer.instance_id == str(instance_id) and instance_id in self._connections:
-                self._heard_from(instance_id, answer.slot_report)
-
-        request = taskexecutor_pb2.ResourceManagerHeartbeat(resource_manager_id=str(self._id))
-        call = self._executor_gateway(info).heartbeat_from_resource_manager(
-            request, timeout_s=self._options.rpc_timeout_s
-        )
-        self.run_async(call, answered, f"heartbeat to {info.resource_id}")
-
     def _check_timeouts(self) -> None:
         now_ms = self._now_ms
         for job_id in self.job_leaders.timed_out(now_ms):
             logger.warning("dropping job %s: it had no JobMaster for %d ms", job_id, self._options.job_timeout_ms)
-            watch = self._job_watches.pop(job_id, None)
-            if watch is not None:
-                watch.cancel()
+            self._close_job_master(job_id)
             self._run_slot_effects(self.slot_manager.job_terminated(job_id, now_ms))
         self._run_slot_effects(self.slot_manager.check_timeouts(now_ms, self.workers.owns))
         self._run_worker_effects(self.workers.check(now_ms))
@@ -423,9 +459,9 @@ class ResourceManager(RpcEndpoint):
                 case FreeSlot():
                     self._free_slot(effect)
                 case RequestSlotReport():
-                    info = self.slot_manager.task_executors.find(effect.instance_id)
-                    if info is not None:
-                        self._send_heartbeat(info)
+                    connection = self._task_executors.get(effect.instance_id)
+                    if connection is not None:
+                        connection.send_heartbeat()
                 case NotifyTaskExecutorLost():
                     self._notify_task_executor_lost(effect)
                 case ScheduleRequirementsCheck():

@@ -30,9 +30,9 @@ from flinkpy.common.errors import (
 from flinkpy.common.ids import JobID, JobMasterId
 from flinkpy.rpc.endpoint import OnDone, RpcEndpoint
 from flinkpy.rpc.error_codec import error_from_proto, error_to_proto
+from flinkpy.rpc.peer_connection import PeerConnection, Peers
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.outbox import Outbox, Report, ReportKind
-from flinkpy.taskexecutor.peer_connection import PeerConnection, RpcClientLike
 from flinkpy.taskexecutor.task import reduced_update
 
 logger = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class JobMasterConnection(PeerConnection):
     def __init__(
         self,
         endpoint: RpcEndpoint,
-        rpc_client: RpcClientLike,
+        peers: Peers,
         listener: JobMasterListener,
         options: TaskExecutorOptions,
         *,
@@ -85,13 +85,21 @@ class JobMasterConnection(PeerConnection):
         task_executor_address: str,
         data_address: str,
     ) -> None:
-        super().__init__(endpoint, rpc_client, job_master_address, options, f"JobMaster of job {job_id}")
+        super().__init__(
+            endpoint,
+            peers,
+            options,
+            service="JobMaster",
+            name=f"JobMaster of job {job_id}",
+            address=job_master_address,
+            fencing_token=str(job_master_id),
+        )
+        self._options = options
         self.job_id = job_id
         self.job_master_id = job_master_id
         self._listener = listener
         self._task_executor_address = task_executor_address
         self._data_address = data_address
-        self._gateway = rpc_client.gateway("JobMaster", job_master_address, str(job_master_id))
         self._outbox = Outbox()
         self._is_reporting_metrics = False
 
@@ -111,16 +119,14 @@ class JobMasterConnection(PeerConnection):
             else:
                 self._listener.on_slot_offer_failed(self.job_id, offered, as_flink_error(error))
 
-        self._call(self._gateway.offer_slots(request, timeout_s=self._options.rpc_timeout_s), done, "offer slots to")
+        self.call(self._gateway.offer_slots(request, timeout_s=self._options.rpc_timeout_s), done, "offer slots to")
 
     def fail_slot(self, allocation_id: str, cause: common_pb2.ErrorInfo) -> None:
         """Reports that the JobMaster does not hold a slot that it believes to hold."""
         request = jobmaster_pb2.FailSlotRequest(
             job_id=str(self.job_id), resource_id=self._options.resource_id, allocation_id=allocation_id, cause=cause
         )
-        self._call(
-            self._gateway.fail_slot(request, timeout_s=self._options.rpc_timeout_s), _log_error, "fail a slot at"
-        )
+        self.call(self._gateway.fail_slot(request, timeout_s=self._options.rpc_timeout_s), _log_error, "fail a slot at")
 
     # ---- reports
 
@@ -192,7 +198,7 @@ class JobMasterConnection(PeerConnection):
             if error is not None:
                 logger.debug("reporting metrics of job %s failed: %s", self.job_id, error)
 
-        self._call(
+        self.call(
             self._gateway.report_task_metrics(report, timeout_s=self._options.rpc_timeout_s), done, "report metrics to"
         )
 
@@ -226,7 +232,7 @@ class JobMasterConnection(PeerConnection):
                 if kind is ReportKind.ACKNOWLEDGE
                 else self._gateway.decline_checkpoint
             )
-            self._call(_call_each(method, messages, timeout_s), self._checkpoints_answered_of(reports), name)
+            self.call(_call_each(method, messages, timeout_s), self._checkpoints_answered_of(reports), name)
             return
         if kind is ReportKind.STATE:
             states = jobmaster_pb2.UpdateTaskExecutionStatesRequest(job_id=str(self.job_id), updates=messages)
@@ -237,7 +243,7 @@ class JobMasterConnection(PeerConnection):
         else:
             events = jobmaster_pb2.OperatorEventsToCoordinator(job_id=str(self.job_id), events=messages)
             call = self._gateway.send_operator_events_to_coordinator(events, timeout_s=timeout_s)
-        self._call(call, lambda _, error: self._reports_answered(reports, error), name)
+        self.call(call, lambda _, error: self._reports_answered(reports, error), name)
 
     def _reports_answered(self, reports: tuple[Report, ...], error: BaseException | None) -> None:
         kind = reports[0].kind
@@ -318,7 +324,7 @@ class JobMasterConnection(PeerConnection):
         self._send_reports()
 
     def _on_refused(self, error: FlinkError) -> bool:
-        self._lose(f"it refused the registration: {error}")
+        self.lose(f"it refused the registration: {error}")
         return False
 
     async def _send_heartbeat(self) -> Any:
@@ -327,18 +333,17 @@ class JobMasterConnection(PeerConnection):
 
     def _on_heartbeat_answer(self, answer: Any) -> None:
         if not answer.registered:
-            self._lose("it does not know this TaskExecutor")
+            self.lose("it does not know this TaskExecutor")
             return
+        self.heard()
         self._listener.on_allocated_slots(self.job_id, answer.allocation_ids)
 
-    def _on_lost(self, cause: FlinkError) -> None:
-        self._listener.on_job_master_lost(self.job_id, self.job_master_id, cause)
-
-    def _lost_error(self, reason: str) -> FlinkError:
-        return JobMasterLostError(
+    def _on_lost(self, reason: str) -> None:
+        cause = JobMasterLostError(
             f"connection to the JobMaster of job {self.job_id} at {self.address} lost: {reason}",
             details={"job_id": str(self.job_id), "address": self.address},
         )
+        self._listener.on_job_master_lost(self.job_id, self.job_master_id, cause)
 
 
 async def _call_each(method: Callable[..., Any], requests: list[Any], timeout_s: float) -> list[BaseException | None]:

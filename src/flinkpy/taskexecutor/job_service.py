@@ -27,13 +27,13 @@ from flinkpy.common.ids import AllocationID, JobID, JobMasterId
 from flinkpy.common.states import ExecutionState
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.error_codec import error_to_proto
+from flinkpy.rpc.peer_connection import Peers
 from flinkpy.taskexecutor.contracts import JobUserCodeSlot, TaskDeployer
 from flinkpy.taskexecutor.diagnostics import JobLogs
 from flinkpy.taskexecutor.job_master_connection import JobMasterConnection, as_flink_error
 from flinkpy.taskexecutor.job_table import Job, JobTable
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.partition_table import PartitionTable, orphan_timeout_ms
-from flinkpy.taskexecutor.peer_connection import RpcClientLike
 from flinkpy.taskexecutor.slot_table import FreedSlot, SlotState, TaskSlotTable
 from flinkpy.taskexecutor.task import Task, state_update, task_reports
 from flinkpy.taskexecutor.task_thread import TaskThread
@@ -53,7 +53,7 @@ class JobService:
     def __init__(
         self,
         endpoint: RpcEndpoint,
-        rpc_client: RpcClientLike,
+        rpc_client: Peers,
         deployer: TaskDeployer,
         options: TaskExecutorOptions,
         *,
@@ -165,7 +165,7 @@ class JobService:
         job.result_partition_ids.update(self.partitions.tracker.adopt(job_id))
         self.jobs.add(job)
         self.logs.begin(job_id)
-        connection.start()
+        connection.register()
         return job
 
     def _offer(self, job: JobEntry, allocation_ids: Iterable[str]) -> None:

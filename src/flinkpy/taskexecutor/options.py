@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from flinkpy.common.addresses import LOOPBACK
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.common.ids import ResourceID, StringId
 from flinkpy.configuration import (
-    cluster_options,
     core_options,
-    heartbeat_options,
     read_option,
     resource_manager_options,
-    rpc_options,
     taskmanager_options,
 )
 from flinkpy.highavailability.services import is_highly_available
-from flinkpy.rpc.registration import RegistrationOptions
+from flinkpy.rpc.peer_connection import PeerOptions, read_peer_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskExecutorOptions:
+class TaskExecutorOptions(PeerOptions):
     """The options of a TaskExecutor."""
 
     resource_id: str
@@ -35,13 +32,8 @@ class TaskExecutorOptions:
     data_port: int = 0
     resource_manager_address: str = ""
     slot_timeout_ms: int = 10_000
-    registration: RegistrationOptions = field(default_factory=RegistrationOptions)
     #: How long the process may be without a ResourceManager before it ends; 0: for ever.
     registration_timeout_ms: int = 300_000
-    rpc_timeout_ms: int = 10_000
-    heartbeat_interval_ms: int = 10_000
-    heartbeat_timeout_ms: int = 50_000
-    heartbeat_rpc_failure_threshold: int = 2
     cancellation_interval_ms: int = 30_000
     #: How long a canceled task may take to stop before the process ends; 0: for ever.
     cancellation_timeout_ms: int = 180_000
@@ -53,10 +45,6 @@ class TaskExecutorOptions:
     #: How long a task thread may keep the interpreter while another thread waits for it. Measured on two busy cores:
     #: CPython's 5 ms gave a worse p99 latency in most runs, 1 and 0.5 ms did not differ.
     switch_interval_ms: float = 0.5
-
-    @property
-    def rpc_timeout_s(self) -> float:
-        return self.rpc_timeout_ms / 1000
 
 
 def task_executor_options(configuration: Any) -> TaskExecutorOptions:
@@ -76,17 +64,8 @@ def task_executor_options(configuration: Any) -> TaskExecutorOptions:
         data_port=read_option(configuration, taskmanager_options.DATA_PORT),
         resource_manager_address=resource_manager_address(configuration),
         slot_timeout_ms=read_option(configuration, taskmanager_options.SLOT_TIMEOUT),
-        registration=RegistrationOptions(
-            initial_timeout_ms=read_option(configuration, cluster_options.INITIAL_REGISTRATION_TIMEOUT),
-            max_timeout_ms=read_option(configuration, cluster_options.MAX_REGISTRATION_TIMEOUT),
-            error_delay_ms=read_option(configuration, cluster_options.ERROR_REGISTRATION_DELAY),
-            refused_delay_ms=read_option(configuration, cluster_options.REFUSED_REGISTRATION_DELAY),
-        ),
         registration_timeout_ms=read_option(configuration, taskmanager_options.REGISTRATION_TIMEOUT),
-        rpc_timeout_ms=read_option(configuration, rpc_options.ASK_TIMEOUT),
-        heartbeat_interval_ms=read_option(configuration, heartbeat_options.HEARTBEAT_INTERVAL),
-        heartbeat_timeout_ms=read_option(configuration, heartbeat_options.HEARTBEAT_TIMEOUT),
-        heartbeat_rpc_failure_threshold=read_option(configuration, heartbeat_options.HEARTBEAT_RPC_FAILURE_THRESHOLD),
+        **read_peer_options(configuration),
         cancellation_interval_ms=read_option(configuration, taskmanager_options.TASK_CANCELLATION_INTERVAL),
         cancellation_timeout_ms=read_option(configuration, taskmanager_options.TASK_CANCELLATION_TIMEOUT),
         tmp_dir=tmp_directory(configuration),

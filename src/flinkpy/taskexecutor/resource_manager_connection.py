@@ -1,7 +1,7 @@
 """ResourceManagerConnection: the connection of a TaskExecutor to the ResourceManager.
 
-It registers, sends the slot report, notifies of slots that became free, and exchanges heartbeats. After a loss the
-TaskExecutor makes a new connection and registers again. Jobs keep running meanwhile.
+It registers, sends the slot report, notifies of slots that became free, and exchanges heartbeats. It registers again
+after a loss and at every later leader. Jobs keep running meanwhile.
 
 Source: org.apache.flink.runtime.taskexecutor.TaskExecutorToResourceManagerConnection.
 """
@@ -14,12 +14,11 @@ import socket
 from typing import Any, Protocol
 
 from flinkpy._proto import resourcemanager_pb2
-from flinkpy.common.errors import ExternalError, FlinkError
+from flinkpy.common.errors import FlinkError, NotLeaderError, NotRegisteredError, StaleFencingTokenError
 from flinkpy.highavailability.leader_election import LeaderInformation
 from flinkpy.rpc.endpoint import RpcEndpoint
-from flinkpy.rpc.registration import check_leader
+from flinkpy.rpc.peer_connection import PeerConnection, Peers, check_leader
 from flinkpy.taskexecutor.options import TaskExecutorOptions
-from flinkpy.taskexecutor.peer_connection import PeerConnection, RpcClientLike
 from flinkpy.taskexecutor.slot_table import FreedSlot
 
 logger = logging.getLogger(__name__)
@@ -37,29 +36,31 @@ class ResourceManagerListener(Protocol):
 
     def on_resource_manager_registered(self) -> None: ...
 
-    def on_resource_manager_lost(self, cause: FlinkError) -> None: ...
+    def on_resource_manager_missing(self) -> None:
+        """Handles the loss of the ResourceManager, or a change of the leader."""
+        ...
 
 
 class ResourceManagerConnection(PeerConnection):
-    """The connection to one leader. Thread: main thread."""
+    """The connection to the leading ResourceManager. Thread: main thread."""
+
+    lost_by = (StaleFencingTokenError, NotRegisteredError, NotLeaderError)
 
     def __init__(
         self,
         endpoint: RpcEndpoint,
-        rpc_client: RpcClientLike,
+        peers: Peers,
         listener: ResourceManagerListener,
         options: TaskExecutorOptions,
         *,
-        leader: LeaderInformation,
         task_executor_address: str,
         data_address: str,
     ) -> None:
-        super().__init__(endpoint, rpc_client, leader.address, options, "ResourceManager")
-        self.leader = leader
+        super().__init__(endpoint, peers, options, service="ResourceManager", name="ResourceManager")
+        self._options = options
         self._listener = listener
         self._task_executor_address = task_executor_address
         self._data_address = data_address
-        self._gateway = rpc_client.gateway("ResourceManager", self.address, leader.fencing_token)
         #: The fencing token of the ResourceManager; None before the registration.
         self.resource_manager_id: str | None = None
         self.instance_id = ""
@@ -68,7 +69,7 @@ class ResourceManagerConnection(PeerConnection):
         request = resourcemanager_pb2.SendSlotReportRequest(
             resource_id=self._options.resource_id, instance_id=self.instance_id, report=self._listener.slot_report()
         )
-        self._call(
+        self.call(
             self._gateway.send_slot_report(request, timeout_s=self._options.rpc_timeout_s), _log_error, "slot report to"
         )
 
@@ -82,7 +83,7 @@ class ResourceManagerConnection(PeerConnection):
             slot_index=freed.index,
             allocation_id=str(freed.allocation_id),
         )
-        self._call(
+        self.call(
             self._gateway.notify_slot_available(request, timeout_s=self._options.rpc_timeout_s),
             _log_error,
             "free slot to",
@@ -112,19 +113,16 @@ class ResourceManagerConnection(PeerConnection):
             profile=self._listener.profile,
         )
         response = await self._gateway.register_task_executor(request, timeout_s=timeout_s)
-        check_leader(response.resource_manager_id, self.leader.fencing_token, self.address)
+        check_leader(response.resource_manager_id, self._fencing_token, self.address)
         return response
 
     def _on_registered(self, response: Any) -> None:
         self.resource_manager_id = response.resource_manager_id
         self.instance_id = response.instance_id
-        self._gateway = self._rpc_client.gateway("ResourceManager", self.address, response.resource_manager_id)
+        self._use_fencing_token(response.resource_manager_id)
         logger.info("registered at the ResourceManager %s (%s)", self.address, response.resource_manager_id)
         self.send_slot_report()
         self._listener.on_resource_manager_registered()
-
-    def _on_refused(self, error: FlinkError) -> bool:
-        return True
 
     async def _send_heartbeat(self) -> Any:
         heartbeat = resourcemanager_pb2.TaskExecutorHeartbeat(
@@ -135,15 +133,25 @@ class ResourceManagerConnection(PeerConnection):
         return await self._gateway.heartbeat_from_task_executor(heartbeat, timeout_s=self._options.rpc_timeout_s)
 
     def _on_heartbeat_answer(self, answer: Any) -> None:
-        if not answer.registered or answer.resource_manager_id != self.resource_manager_id:
-            self._lose("it does not know this TaskExecutor")
+        if answer.registered and answer.resource_manager_id == self.resource_manager_id:
+            self.heard()
+        else:
+            self.lose("it does not know this TaskExecutor")
 
-    def _on_lost(self, cause: FlinkError) -> None:
+    def _on_lost(self, reason: str) -> None:
+        logger.warning(
+            "connection to the ResourceManager at %s lost: %s; registering again, jobs keep running",
+            self.address,
+            reason,
+        )
         self.resource_manager_id = None
-        self._listener.on_resource_manager_lost(cause)
+        self._listener.on_resource_manager_missing()
 
-    def _lost_error(self, reason: str) -> FlinkError:
-        return ExternalError(f"connection to the ResourceManager at {self.address} lost: {reason}")
+    def _on_leader_changed(self, leader: LeaderInformation | None) -> None:
+        self.resource_manager_id = None
+        if leader is None:
+            logger.warning("no ResourceManager leads at the moment; jobs keep running")
+        self._listener.on_resource_manager_missing()
 
 
 def _physical_memory_bytes() -> int:

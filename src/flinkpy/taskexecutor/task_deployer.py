@@ -44,6 +44,7 @@ from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResult
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.input_gate import InputGate
 from flinkpy.network.result_partition import ResultPartition
+from flinkpy.rpc.peer_connection import Peers
 from flinkpy.state.checkpoint_streams import CheckpointStreams, StateFiles
 from flinkpy.streaming.operators.accumulator_registry import AccumulatorRegistry
 from flinkpy.streaming.operators.metric_group import TaskMetricGroup
@@ -52,7 +53,6 @@ from flinkpy.streaming.tasks.environment import ShippedFiles, TaskStateManager
 from flinkpy.taskexecutor.contracts import Invokable, TaskCallbacks
 from flinkpy.taskexecutor.local_state_store import LocalStateDirectories, LocalStateStore, remove_in_background
 from flinkpy.taskexecutor.options import TaskExecutorOptions
-from flinkpy.taskexecutor.peer_connection import RpcClientLike
 from flinkpy.taskexecutor.python_path import PythonPath
 from flinkpy.taskexecutor.task_state_manager import SubtaskStateManager
 from flinkpy.taskexecutor.user_code import ProcessEnvironment, UserCode
@@ -235,7 +235,7 @@ class NetworkTaskDeployer:
     def __init__(
         self,
         network: NetworkEnvironment,
-        rpc_client: RpcClientLike,
+        rpc_client: Peers,
         working_directory: WorkingDirectory,
         configuration: Configuration,
         clock: Clock | None = None,

@@ -35,12 +35,13 @@ from flinkpy.common.errors import (
     UserError,
 )
 from flinkpy.common.ids import AllocationID, JobID
-from flinkpy.highavailability.leader_election import LeaderInformation, LeaderRetrieval
+from flinkpy.highavailability.leader_election import LeaderRetrieval
 from flinkpy.highavailability.standalone import StandaloneLeaderRetrieval
 from flinkpy.metrics.metric_registry import MetricRegistry
 from flinkpy.metrics.metricbase import UPDATE_INTERVAL_S
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.error_codec import error_from_proto
+from flinkpy.rpc.peer_connection import Peers
 from flinkpy.rpc.server import CallContext
 from flinkpy.taskexecutor.contracts import TaskDeployer
 from flinkpy.taskexecutor.diagnostics import CHUNK_BYTES, LogFiles, thread_dump
@@ -48,7 +49,6 @@ from flinkpy.taskexecutor.garbage_collection import EndedTaskCollector
 from flinkpy.taskexecutor.job_service import JobEntry, JobService
 from flinkpy.taskexecutor.metrics_dump import MetricQueryService
 from flinkpy.taskexecutor.options import TaskExecutorOptions
-from flinkpy.taskexecutor.peer_connection import RpcClientLike
 from flinkpy.taskexecutor.resource_manager_connection import ResourceManagerConnection
 from flinkpy.taskexecutor.slot_table import FreedSlot
 from flinkpy.taskexecutor.task import Task
@@ -75,7 +75,7 @@ class TaskExecutor(RpcEndpoint):
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        rpc_client: RpcClientLike,
+        rpc_client: Peers,
         deployer: TaskDeployer,
         options: TaskExecutorOptions,
         *,
@@ -95,8 +95,6 @@ class TaskExecutor(RpcEndpoint):
         self._on_renewal = on_renewal
         self.options = options
         self._rpc_client = rpc_client
-        self._address = ""
-        self._data_address = ""
         self._on_fatal = on_fatal
         self._logs = LogFiles(options.log_dir)
         self._resource_manager: ResourceManagerConnection | None = None
@@ -117,11 +115,13 @@ class TaskExecutor(RpcEndpoint):
     def start(self, address: str, data_address: str) -> None:
         """Registers at the ResourceManager. Peers reach this process at the given addresses."""
         self.validate_runs_in_main_thread()
-        self._address, self._data_address = address, data_address
         self.service.start(address, data_address)
         self._update_meters()
-        self._await_registration()
-        self._resource_managers.start(self._on_resource_manager_leader)
+        self.on_resource_manager_missing()
+        self._resource_manager = ResourceManagerConnection(
+            self, self._rpc_client, self, self.options, task_executor_address=address, data_address=data_address
+        )
+        self._resource_manager.follow(self._resource_managers)
 
     async def stop(self, reason: str) -> None:
         """Shuts down: disconnects from the peers, cancels the tasks and waits shortly for them. Idempotent."""
@@ -130,10 +130,9 @@ class TaskExecutor(RpcEndpoint):
         goodbyes = [job.connection.disconnect(reason) for job in self.service.jobs if job.connection.is_registered]
         if self._resource_manager is not None and self._resource_manager.is_registered:
             goodbyes.append(self._resource_manager.disconnect(reason))
-        self._resource_managers.close()
-        await asyncio.gather(*goodbyes)
         if self._resource_manager is not None:
             self._resource_manager.close()
+        await asyncio.gather(*goodbyes)
         for job in self.service.jobs:
             self.service.close_job(job, ExternalError(reason))
         deadline = self._loop.time() + STOP_TASKS_TIMEOUT_S
@@ -362,40 +361,7 @@ class TaskExecutor(RpcEndpoint):
             self._registration_timer.cancel()
             self._registration_timer = None
 
-    def on_resource_manager_lost(self, cause: FlinkError) -> None:
-        logger.warning("%s; registering again, jobs keep running", cause)
-        if self._resource_manager is not None:
-            self._connect_to_resource_manager(self._resource_manager.leader)
-
-    def _on_resource_manager_leader(self, leader: LeaderInformation | None) -> None:
-        if self.is_closed:
-            return
-        former, self._resource_manager = self._resource_manager, None
-        if former is not None and former.leader == leader:
-            self._resource_manager = former
-            return
-        if former is not None:
-            former.close()
-        if leader is None:
-            logger.warning("no ResourceManager leads at the moment; jobs keep running")
-            self._await_registration()
-        else:
-            self._connect_to_resource_manager(leader)
-
-    def _connect_to_resource_manager(self, leader: LeaderInformation) -> None:
-        self._resource_manager = ResourceManagerConnection(
-            self,
-            self._rpc_client,
-            self,
-            self.options,
-            leader=leader,
-            task_executor_address=self._address,
-            data_address=self._data_address,
-        )
-        self._resource_manager.start()
-        self._await_registration()
-
-    def _await_registration(self) -> None:
+    def on_resource_manager_missing(self) -> None:
         if self.options.registration_timeout_ms > 0 and self._registration_timer is None:
             self._registration_timer = self.schedule(self.options.registration_timeout_ms, self._registration_overdue)
 
@@ -409,7 +375,7 @@ class TaskExecutor(RpcEndpoint):
 
     @property
     def _sought(self) -> str:
-        if self._resource_manager is None:
+        if self._resource_manager is None or self._resource_manager.leader is None:
             return "a ResourceManager (none leads)"
         return f"the ResourceManager {self._resource_manager.address}"
 

@@ -350,7 +350,7 @@ async def test_a_job_master_that_hangs_is_lost_and_its_last_details_are_kept(har
     await harness.settle(2)
     harness.gateways.answers["request_job_details"] = lambda _: RpcTimeoutError("no answer")
     response = await harness.result()
-    assert "heartbeat timed out" in response.result.error.message
+    assert "heartbeat.timeout" in response.result.error.message
     assert (await harness.dispatcher.request_job(pb.JobIdMessage(job_id=JOB), CONTEXT)).num_restarts == 3
     await harness.settle()
     assert harness.processes.stopped == [("jobmaster-1", False)]

@@ -108,7 +108,7 @@ async def test_a_job_runs_on_while_no_resource_manager_leads(job, resource_manag
     await job.run_everything()
     resource_manager.nobody_leads()
     await job.settle()
-    job.job_master._send_heartbeats()
+    job.job_master._resource_manager.send_heartbeat()
     await job.settle()
     assert "rm:1" not in addresses_of(job, "heartbeat_from_job_master")
     assert job.job_master.state is JobState.RUNNING

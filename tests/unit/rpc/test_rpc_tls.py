@@ -17,7 +17,7 @@ from flinkpy._proto import resourcemanager_pb2
 from flinkpy.common.errors import AuthenticationError, RpcUnavailableError, TlsError
 from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.endpoint import RpcEndpoint
-from flinkpy.rpc.registration import RetryingRegistration
+from flinkpy.rpc.peer_connection import PeerConnection, PeerOptions
 from flinkpy.rpc.server import RpcServer
 from flinkpy.rpc.services import service_methods
 from flinkpy.rpc.sync_client import SyncGateway
@@ -158,30 +158,37 @@ def test_tls_does_not_replace_a_token() -> None:
         run(context(SERVICE), other)
 
 
+class CountedRegistration(PeerConnection):
+    """Sets an event when it tries to register for the second time."""
+
+    def __init__(self, endpoint: RpcEndpoint, client: RpcClient, address: str) -> None:
+        super().__init__(
+            endpoint, client, PeerOptions(), service="ResourceManager", name="the ResourceManager", address=address
+        )
+        self.tried_again = asyncio.Event()
+        self._is_first = True
+
+    async def _register(self, timeout_s: float) -> Any:
+        if not self._is_first:
+            self.tried_again.set()
+        self._is_first = False
+        return await self._gateway.request_resource_overview(resourcemanager_pb2.ResourceOverviewRequest())
+
+
 def test_a_service_whose_registration_fails_because_of_tls_logs_it_and_retries(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def register(server: RpcServer, security: SecurityContext) -> None:
         endpoint, client = RpcEndpoint(asyncio.get_running_loop()), RpcClient(security=security)
-        gateway = client.gateway("ResourceManager", server.address)
-        tries = 0
-        again = asyncio.Event()
-
-        async def call(timeout_s: float) -> Any:
-            nonlocal tries
-            tries += 1
-            if tries == 2:
-                again.set()
-            return await gateway.request_resource_overview(resourcemanager_pb2.ResourceOverviewRequest())
-
-        RetryingRegistration(endpoint, "at the ResourceManager", call, lambda _: None).start()
-        await again.wait()
+        connection = CountedRegistration(endpoint, client, server.address)
+        connection.register()
+        await connection.tried_again.wait()
         await endpoint.close()
         await client.close()
 
     with caplog.at_level("WARNING"):
         run(context(SERVICE), context(FOREIGN), register)
-    assert "at the ResourceManager: no connection to 127.0.0.1:" in caplog.text
+    assert "the ResourceManager: no connection to 127.0.0.1:" in caplog.text
     assert "the peer refuses this process's certificate" in caplog.text
 
 

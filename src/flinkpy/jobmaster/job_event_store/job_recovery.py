@@ -28,7 +28,7 @@ from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 from flinkpy.rpc.endpoint import RpcEndpoint
-from flinkpy.rpc.peers import Peers
+from flinkpy.rpc.peer_connection import Peers
 
 logger = logging.getLogger(__name__)
 
