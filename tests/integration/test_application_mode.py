@@ -23,9 +23,8 @@ from ports import own_port
 from zookeeper_server import ZooKeeperServer
 
 from flinkpy.client.application import nth_job_id
-from flinkpy.client.application_cluster import ApplicationCluster
 from flinkpy.client.cluster_client import ClusterClient
-from flinkpy.client.local_cluster import LocalClusterOptions
+from flinkpy.client.local_cluster import ApplicationCluster, LocalClusterOptions
 from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
 from flinkpy.common.errors import ExternalError
 from flinkpy.common.process import stop_children

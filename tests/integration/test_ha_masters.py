@@ -13,7 +13,7 @@ from verifying.harness import VerifyingRuns, Workload
 from zookeeper_server import ZooKeeperServer
 
 from flinkpy._proto import dispatcher_pb2
-from flinkpy.client.cluster_connection import connect
+from flinkpy.client.cluster_client import connect
 from flinkpy.common.errors import NotLeaderError
 from flinkpy.common.states import JobState
 from flinkpy.rpc.health_check import Health, check_health

@@ -34,7 +34,7 @@ from flinkpy.cli.services import dispatcher_overrides, importing, job_master_tem
 from flinkpy.common.errors import ExternalError, FlinkError, JobCancelledError, UserError
 
 if TYPE_CHECKING:
-    from flinkpy.client.application_cluster import ApplicationCluster
+    from flinkpy.client.local_cluster import ApplicationCluster
     from flinkpy.common.application_report import ProgramEnded
     from flinkpy.common.configuration import Configuration
 
@@ -155,8 +155,12 @@ def _exit_terminated(number: int, frame: FrameType | None) -> NoReturn:
 def _local_cluster(
     configuration: Configuration, program: str, arguments: tuple[str, ...], taskmanagers: int | None
 ) -> Iterator[ApplicationCluster]:
-    from flinkpy.client.application_cluster import ApplicationCluster
-    from flinkpy.client.local_cluster import LocalClusterOptions, log_directory, set_shared_output_defaults
+    from flinkpy.client.local_cluster import (
+        ApplicationCluster,
+        LocalClusterOptions,
+        log_directory,
+        set_shared_output_defaults,
+    )
     from flinkpy.configuration import (
         client_options,
         core_options,

@@ -54,7 +54,7 @@ def dispatcher_address(configuration: Configuration, address: str | None) -> str
         UserError: there is no cluster.
     """
     from flinkpy.cli.cluster import running_cluster, use_secret_of
-    from flinkpy.client.cluster_connection import configured_addresses, is_elected
+    from flinkpy.client.cluster_client import configured_addresses, is_elected
     from flinkpy.configuration.security_options import SECRET_FILE
 
     if address is not None:
@@ -78,9 +78,9 @@ def dispatcher_address(configuration: Configuration, address: str | None) -> str
 
 def connect(configuration: Configuration, address: str | None) -> ClusterClient:
     """Connects to the Dispatcher that `dispatcher_address` returns."""
-    from flinkpy.client import cluster_connection
+    from flinkpy.client import cluster_client
 
-    return cluster_connection.connect(configuration, dispatcher_address(configuration, address))
+    return cluster_client.connect(configuration, dispatcher_address(configuration, address))
 
 
 def job_argument(command: F) -> F:
@@ -225,7 +225,7 @@ def _is_shown(job: dispatcher_pb2.JobOverview, running: bool, scheduled: bool, e
 def info(address: str | None, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> None:
     """Show the vertices, metrics, failures and accumulators of JOB."""
     from flinkpy.cli.tables import print_table
-    from flinkpy.client.job_notices import describe_shortage, lacks_slots
+    from flinkpy.client.job_watch import describe_shortage, lacks_slots
 
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
         job_id = find_job(client, job)

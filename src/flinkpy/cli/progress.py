@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flinkpy.cli.tables import format_bytes, format_count, format_duration_ms
-from flinkpy.client.job_notices import JobNotices
+from flinkpy.client.job_watch import JobNotices
 from flinkpy.common.states import JobState
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
-"""The side of an application that runs its program: which ids its jobs have, and what the Dispatcher is told of it.
+"""ApplicationContext: the jobs of a program that runs in application mode.
 
-The n-th job that the program submits has an id that is made of the application's id and n: the first has the
-application's own id, as in Flink. So when the program runs again, because another master leads now, its jobs are known:
-what has finished is not run again, and what runs is joined. For that a program has to submit the same jobs in the same
-order each time; where a job of another name is found under an id, the program is told so.
+The id of the n-th job is derived from the id of the application and n. The first job has the application's own id, as
+in Flink. When another Dispatcher becomes leader, the program runs again and its jobs have the same ids: a finished job
+does not run again, and the program joins a running job. So a program must submit the same jobs in the same order each
+time. If the job with an id has another name, the program gets an error.
 
 Source: org.apache.flink.client.deployment.application.executors.EmbeddedExecutor. Thread: any.
 """
@@ -24,18 +24,19 @@ from flinkpy.configuration.options import read_option
 
 
 def nth_job_id(application_id: str, number: int) -> str:
-    """The id of the job that the application submits as its `number`-th, from 0 on."""
+    """Returns the id of the application's job `number`, counted from 0."""
     if number == 0:
         return application_id
     return hashlib.sha256(f"job {number} of application {application_id}".encode()).hexdigest()[:32]
 
 
 class ApplicationContext:
-    """What `execute()` does differently in the program of an application.
+    """Changes how `execute()` submits jobs in the program of an application.
 
     Args:
-        address: of the Dispatcher whose cluster this is; wherever the program would submit its jobs, they go there.
-        report: told of every job, on the thread that submits it.
+        application_id: id of the application.
+        address: `host:port` of the application's Dispatcher. All jobs of the program go there.
+        report: called for each job, on the thread that submits it.
     """
 
     def __init__(self, application_id: str, address: str, report: Callable[[JobSubmitted], None]) -> None:
@@ -47,7 +48,7 @@ class ApplicationContext:
         self._used: set[str] = set()
 
     def fix_job_id(self, job_graph: job_pb2.JobGraph, configuration: Configuration) -> None:
-        """Give the job its place among the application's jobs; an id that the program configured is kept."""
+        """Sets the id of the job. An id that the program configured is used once."""
         configured = (read_option(configuration, pipeline_options.JOB_ID) or "").lower()
         with self._lock:
             job_id = nth_job_id(self._application_id, self._num_jobs)
@@ -61,18 +62,23 @@ class ApplicationContext:
         self._report(JobSubmitted(job_graph.job_id, job_graph.name))
 
     def join(self, client: ClusterClient, job_graph: job_pb2.JobGraph) -> None:
-        """The job was submitted when the program ran before. Raises: ApplicationError where it was another one."""
+        """Joins a job that an earlier run of the program submitted.
+
+        Raises:
+            ApplicationError: the earlier job had another name, or its result has expired.
+        """
         try:
             name = client.request_job(job_graph.job_id).name
         except JobNotFoundError:
             raise ApplicationError(
-                f"job '{job_graph.name}' ({job_graph.job_id}) has ended when the program ran before, and how is not "
-                "known any more: keep results for longer (`jobstore.expiration-time`)"
+                f"job '{job_graph.name}' ({job_graph.job_id}) ended in an earlier run of the program, and its result "
+                "has expired: increase `jobstore.expiration-time`"
             ) from None
         if name != job_graph.name:
             raise ApplicationError(
-                f"the program submits job '{job_graph.name}' where it submitted '{name}' ({job_graph.job_id}) when it "
-                "ran before: a program of an application has to submit the same jobs in the same order each time"
+                f"the program submits job '{job_graph.name}', but an earlier run submitted '{name}' "
+                f"({job_graph.job_id}) at this position: in an application, a program must submit the same jobs in the "
+                "same order each time"
             )
         self.submitted(job_graph)
 
@@ -81,11 +87,11 @@ _context: ApplicationContext | None = None
 
 
 def enter_application(context: ApplicationContext) -> None:
-    """This process runs the program of an application, from now on."""
+    """Declares that this process runs the program of an application."""
     global _context
     _context = context
 
 
 def current_application() -> ApplicationContext | None:
-    """None in a program that is no application."""
+    """Returns the context of the application, or None if this program is not one."""
     return _context

@@ -1,4 +1,4 @@
-"""ClusterClient: what a program may ask a cluster's Dispatcher.
+"""ClusterClient: the calls of a program to the Dispatcher of a cluster.
 
 Source: org.apache.flink.client.program.ClusterClient.
 Thread: any; gRPC channels are thread-safe.
@@ -6,14 +6,14 @@ Thread: any; gRPC channels are thread-safe.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2, metrics_pb2
-from flinkpy.client.leading_dispatcher import LeadingDispatcher
 from flinkpy.common.errors import (
     DuplicateJobSubmissionError,
     FlinkError,
@@ -22,34 +22,138 @@ from flinkpy.common.errors import (
     RpcUnavailableError,
 )
 from flinkpy.common.states import JobState
+from flinkpy.configuration import client_options, jobmanager_options, read_option
+from flinkpy.configuration.options import AnyConfiguration
+from flinkpy.rpc.services import service_methods
 from flinkpy.rpc.sync_client import SyncGateway
 from flinkpy.security import SecurityContext
 
-#: A JobGraph above this travels as a blob: a quarter of what one message may hold, and gRPC copies a message twice.
+logger = logging.getLogger(__name__)
+
+#: A larger JobGraph is sent as a blob. This is a quarter of the largest message; gRPC copies a message twice.
 MAX_INLINE_GRAPH_BYTES = 4 * 1024 * 1024
-#: Size of one message of an upload: large enough that its overhead is lost in it, small enough to flow.
+#: Size of one message of an upload: large enough to hide the overhead per message, small enough for flow control.
 BLOB_CHUNK_BYTES = 256 * 1024
-#: How long one question for a job's result is left open; a silent connection is then asked anew.
+#: Time limit of one request for a job's result. The client then sends it again.
 RESULT_POLL_MS = 30_000
-#: How long one question for a checkpoint or savepoint is left open; then it is repeated, with the same trigger id.
+#: Time limit of one request for a checkpoint or savepoint. The client then repeats it with the same trigger id.
 OPERATION_POLL_S = 30.0
-#: The same where another Dispatcher may lead by then: one that hangs must not be waited for.
+#: The same if the leader can change: the client must not wait for a Dispatcher that hangs.
 FOLLOWING_POLL_S = 5.0
-#: How long a call that does not wait is left open there.
+#: Time limit of other calls if the leader can change.
 FOLLOWING_TIMEOUT_S = 10.0
-#: Pause between two attempts to reach a Dispatcher that is being restarted.
+#: Pause between two attempts to reach a Dispatcher that restarts.
 RETRY_PAUSE_S = 0.2
 
 
+class LeadingDispatcher:
+    """A gateway to the Dispatcher that is leader, with the calls of a SyncGateway of `Dispatcher`.
+
+    Each call goes to the Dispatcher that is believed to be leader. If it is not, or does not answer, the call raises
+    the error, and the next call goes to another Dispatcher. The caller decides how often to retry.
+
+    Thread: any.
+
+    Args:
+        addresses: addresses of Dispatchers that may be leader. The first is tried first.
+        security: credentials of the client.
+        find_leader: blocks and returns the address of the leader, or raises a FlinkError if there is none.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        *,
+        security: SecurityContext,
+        find_leader: Callable[[], str] | None = None,
+    ) -> None:
+        self._addresses = list(addresses)
+        self._security = security
+        self._find_leader = find_leader
+        self._lock = threading.Lock()
+        self._gateways: dict[str, SyncGateway] = {}
+        self._address = self._addresses[0]
+
+    @property
+    def address(self) -> str:
+        """Address of the Dispatcher that is believed to be leader."""
+        return self._address
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        def unary(request: Any, timeout_s: float | None = None) -> Any:
+            address, gateway = self._gateway()
+            try:
+                return getattr(gateway, name)(request, timeout_s=timeout_s)
+            except (NotLeaderError, RpcUnavailableError, RpcTimeoutError) as error:
+                self.turn_from(address, error)
+                raise
+
+        def stream(request: Any, timeout_s: float | None = None) -> Iterator[Any]:
+            address, gateway = self._gateway()
+            try:
+                yield from getattr(gateway, name)(request, timeout_s=timeout_s)
+            except (NotLeaderError, RpcUnavailableError, RpcTimeoutError) as error:
+                self.turn_from(address, error)
+                raise
+
+        method = service_methods("Dispatcher").get(name)
+        if method is None:
+            raise AttributeError(f"service Dispatcher has no call {name!r}")
+        # Like SyncGateway, this does not cache the function.
+        return stream if method.server_streaming else unary
+
+    def turn_from(self, address: str, error: FlinkError) -> None:
+        """Turns to another Dispatcher, if there is one, because that at `address` is not leader or did not answer."""
+        leader = error.details.get("leader_address") if isinstance(error, NotLeaderError) else None
+        if leader is None and self._find_leader is not None:
+            try:
+                leader = self._find_leader()
+            except FlinkError as unknown:
+                logger.debug("No leader is known: %s", unknown)
+        with self._lock:
+            if self._address != address:
+                return  # another thread has already changed it
+            if leader is not None and leader != address:
+                self._address = leader
+            elif address not in self._addresses:
+                self._address = self._addresses[0]
+            elif self._find_leader is None:
+                position = self._addresses.index(address)
+                self._address = self._addresses[(position + 1) % len(self._addresses)]
+
+    def _gateway(self) -> tuple[str, SyncGateway]:
+        with self._lock:
+            gateway = self._gateways.get(self._address)
+            if gateway is None:
+                gateway = SyncGateway("Dispatcher", self._address, security=self._security)
+                self._gateways[self._address] = gateway
+            return self._address, gateway
+
+    def close(self) -> None:
+        with self._lock:
+            gateways = list(self._gateways.values())
+            self._gateways.clear()
+        for gateway in gateways:
+            gateway.close()
+
+
 class ClusterClient:
-    """A connection to the Dispatcher at `address` (host:port). A context manager.
+    """A connection to the Dispatcher of a cluster. A context manager.
 
-    Calls that wait for something - a job's end, a savepoint - outlive a restart of the Dispatcher, if it answers again
-    within `timeout_s`. All others fail at once where nobody answers.
+    Calls that wait for a job's end or a savepoint survive a restart of the Dispatcher, if it answers again within
+    `timeout_s`. All other calls fail at once if the Dispatcher does not answer.
 
-    Where several Dispatchers may lead, all calls go to the one that does, and outlive a change of it. That is so where
-    `address` is several (`host:port,host:port`), or `find_leader` looks the leader up: it blocks and returns an
-    address, or raises a FlinkError.
+    With several addresses or `find_leader`, all calls go to the leader among the Dispatchers and survive its change.
+
+    Args:
+        address: `host:port` of the Dispatcher, or several separated by commas.
+        timeout_s: time limit for a call, and for a Dispatcher that does not answer.
+        security: credentials of the client.
+        find_leader: blocks and returns the address of the leader, or raises a FlinkError.
+        on_close: called by `close`.
     """
 
     def __init__(
@@ -71,13 +175,18 @@ class ClusterClient:
 
     @property
     def address(self) -> str:
-        """Of the Dispatcher that is thought to lead."""
+        """Address of the Dispatcher that is believed to be leader."""
         return self._dispatcher.address
 
     def submit_job(self, job_graph: job_pb2.JobGraph) -> str:
-        """Hand the job over; returns its id. Raises: JobSubmissionError, VersionMismatchError, RpcUnavailableError.
+        """Submits the job and returns its id.
 
-        Where an answer was lost with a leader, the job is handed over again, and is known then if it was accepted.
+        If the answer was lost with a leader, the job is submitted again. The next leader knows it if it was accepted.
+
+        Raises:
+            JobSubmissionError: the cluster refuses the job.
+            VersionMismatchError: the cluster has another release.
+            RpcUnavailableError: no Dispatcher answers.
         """
         if job_graph.ByteSize() > MAX_INLINE_GRAPH_BYTES:
             request = dispatcher_pb2.SubmitJobRequest(job_graph_blob_key=self.put_blob(job_graph.SerializeToString()))
@@ -99,7 +208,7 @@ class ClusterClient:
                 patience.wait_or_raise(error)
 
     def put_blob(self, content: bytes) -> str:
-        """Upload `content`; returns its key, which is the same for the same content."""
+        """Uploads `content` and returns its key. Equal content has the same key."""
         view = memoryview(content)
 
         def chunks() -> Iterator[dispatcher_pb2.BlobChunk]:
@@ -119,7 +228,7 @@ class ClusterClient:
                 patience.wait_or_raise(error)
 
     def _call(self, method: str, request: Any, timeout_s: float) -> Any:
-        """At the leader; where that changes, at the next one. What is asked may be asked twice."""
+        """Calls the leader, and after a change of leader the next one. The call must be idempotent."""
         patience = _Patience(self)
         while True:
             try:
@@ -132,7 +241,7 @@ class ClusterClient:
                 patience.wait_or_raise(error)
 
     def _may_try_again(self, error: FlinkError) -> bool:
-        """One that does not lead says who does, or is about to lead itself."""
+        """True if a second attempt can succeed. After a NotLeaderError, another Dispatcher or this one will lead."""
         return self._follows or isinstance(error, NotLeaderError)
 
     def list_jobs(self) -> list[dispatcher_pb2.JobOverview]:
@@ -140,7 +249,7 @@ class ClusterClient:
         return list(response.jobs)
 
     def request_job(self, job_id: str) -> job_pb2.JobDetails:
-        """Vertices, metrics and failures of a job, running or finished. Raises: JobNotFoundError."""
+        """Returns the vertices, metrics and failures of a job, even after its end. Raises: JobNotFoundError."""
         details: job_pb2.JobDetails = self._call("request_job", _id(job_id), timeout_s=self._timeout_s)
         return details
 
@@ -149,7 +258,7 @@ class ClusterClient:
         return JobState(response.status)
 
     def watch_job_status(self, job_id: str) -> Iterator[JobState]:
-        """The present status and then every change, up to a terminal one."""
+        """Yields the current status and then each change, up to a terminal status."""
         patience = _Patience(self)
         last: JobState | None = None
         while last is None or not last.is_terminal:
@@ -163,17 +272,17 @@ class ClusterClient:
                     if status is JobState.SUSPENDED:
                         return
             except RpcTimeoutError:
-                continue  # `_watch` asks anew now and then
+                continue  # `_watch` limits the time of each call
             except (RpcUnavailableError, NotLeaderError) as error:
                 patience.wait_or_raise(error)
 
     def _watch(self, job_id: str) -> Iterator[Any]:
-        if self._follows:  # one that hangs says nothing for ever
+        if self._follows:  # a Dispatcher that hangs would block for ever
             return self._dispatcher.watch_job_status(_id(job_id), timeout_s=FOLLOWING_POLL_S)  # type: ignore[no-any-return]
         return self._dispatcher.watch_job_status(_id(job_id))  # type: ignore[no-any-return]
 
     def wait_for_result(self, job_id: str) -> job_pb2.JobResult:
-        """The result of the job once it has ended, however long that takes."""
+        """Waits until the job has ended and returns its result."""
         poll_ms = int(FOLLOWING_POLL_S * 1000) if self._follows else RESULT_POLL_MS
         answer_s = FOLLOWING_TIMEOUT_S if self._follows else self._timeout_s
         request = dispatcher_pb2.RequestJobResultRequest(job_id=job_id, timeout_ms=poll_ms)
@@ -183,7 +292,7 @@ class ClusterClient:
                 response = self._dispatcher.request_job_result(request, timeout_s=poll_ms / 1000 + answer_s)
             except RpcTimeoutError as error:
                 unavailable = RpcUnavailableError(
-                    f"the cluster at {self.address} does not answer any more: {error}", details=error.details
+                    f"the cluster at {self.address} no longer answers: {error}", details=error.details
                 )
                 if not self._follows:
                     raise unavailable from error
@@ -198,17 +307,18 @@ class ClusterClient:
                 return result
 
     def cancel_job(self, job_id: str, timeout_s: float | None = None) -> None:
-        """Ask for the job to be canceled; returns before it is. Raises: JobNotFoundError.
+        """Requests the cancellation of a job. It does not wait for the job's end. Raises: JobNotFoundError.
 
         Args:
-            timeout_s: how long one Dispatcher may take to answer; None: as for all other calls.
+            job_id: id of the job.
+            timeout_s: time limit for the answer; None means the client's timeout.
         """
         self._call("cancel_job", _id(job_id), timeout_s=self._timeout_s if timeout_s is None else timeout_s)
 
     def report_heartbeat(self, job_id: str, timeout_ms: int) -> None:
-        """Tell that the client of the job lives, and may be silent for `timeout_ms` from now on.
+        """Reports that the client of the job is alive. The next report is due within `timeout_ms`.
 
-        Raises: JobNotFoundError (also where the job has ended), RpcUnavailableError, RpcTimeoutError.
+        Raises: JobNotFoundError (also if the job has ended), RpcUnavailableError, RpcTimeoutError.
         """
         request = dispatcher_pb2.JobClientHeartbeat(job_id=job_id, timeout_ms=timeout_ms)
         self._call("report_job_client_heartbeat", request, timeout_s=self._timeout_s)
@@ -216,11 +326,12 @@ class ClusterClient:
     def trigger_checkpoint(
         self, job_id: str, *, full: bool = False, trigger_id: str | None = None
     ) -> checkpoint_pb2.CheckpointResult:
-        """Take a checkpoint now; returns when it is complete.
+        """Takes a checkpoint and returns its result when it is complete.
 
         Args:
-            full: it shares no file with earlier ones.
-            trigger_id: the same id is the same checkpoint, however often it is asked for.
+            job_id: id of the job.
+            full: do not share files with earlier checkpoints.
+            trigger_id: identifies the request. Repeated requests with the same id get the same checkpoint.
 
         Raises: JobNotFoundError, CheckpointError, RpcUnavailableError.
         """
@@ -235,13 +346,15 @@ class ClusterClient:
         native: bool = False,
         trigger_id: str | None = None,
     ) -> str:
-        """Take a savepoint; returns its path when it is complete.
+        """Takes a savepoint and returns its path when it is complete.
 
         Args:
-            target_directory: None: execution.checkpointing.savepoint-dir.
-            native: in the state backend's own format.
+            job_id: id of the job.
+            target_directory: directory or URI; None means execution.checkpointing.savepoint-dir.
+            native: use the state backend's own format.
+            trigger_id: see `trigger_checkpoint`.
 
-        Raises: as `trigger_checkpoint`.
+        Raises: see `trigger_checkpoint`.
         """
         request = checkpoint_pb2.TriggerSavepointRequest(
             job_id=job_id,
@@ -260,12 +373,17 @@ class ClusterClient:
         native: bool = False,
         trigger_id: str | None = None,
     ) -> str:
-        """Take a savepoint after which nothing more is processed, and let the job finish; returns the path.
+        """Stops a job with a savepoint and returns the path. The job processes no record after the savepoint.
 
         Args:
-            drain: event time ends before: windows and timers fire. Not for a job that is to go on from there.
+            job_id: id of the job.
+            target_directory: see `trigger_savepoint`.
+            drain: first advance event time to its end, so that all windows and timers fire. Do not use it if the job
+                will be resumed from the savepoint.
+            native: see `trigger_savepoint`.
+            trigger_id: see `trigger_checkpoint`.
 
-        Raises: as `trigger_checkpoint`.
+        Raises: see `trigger_checkpoint`.
         """
         request = checkpoint_pb2.StopWithSavepointRequest(
             job_id=job_id,
@@ -277,7 +395,7 @@ class ClusterClient:
         return self._operation("stop_with_savepoint", request).path
 
     def request_checkpoint_statistics(self, job_id: str) -> checkpoint_pb2.CheckpointStatisticsResponse:
-        """Raises: JobNotFoundError (also where the job has ended)."""
+        """Returns the checkpoint statistics of a running job. Raises: JobNotFoundError (also if the job has ended)."""
         request = checkpoint_pb2.CheckpointStatisticsRequest(job_id=job_id)
         statistics: checkpoint_pb2.CheckpointStatisticsResponse = self._call(
             "request_checkpoint_statistics", request, timeout_s=self._timeout_s
@@ -285,18 +403,17 @@ class ClusterClient:
         return statistics
 
     def request_accumulators(self, job_id: str) -> list[job_pb2.AccumulatorResult]:
-        """The accumulators of a job over all its subtasks: as they are, or final. Raises: JobNotFoundError."""
+        """Returns the accumulators of a job, merged over its subtasks: current or final. Raises: JobNotFoundError."""
         response = self._call("request_accumulators", _id(job_id), timeout_s=self._timeout_s)
         return list(response.accumulators)
 
     def request_metrics(self, job_id: str) -> list[metrics_pb2.MetricGroupDump]:
-        """What the metrics of a running job's tasks and operators say now. Raises: JobNotFoundError (also where the
-        job has ended)."""
+        """Returns the current metrics of a running job. Raises: JobNotFoundError (also if the job has ended)."""
         request = metrics_pb2.MetricsRequest(job_id=job_id)
         return list(self._call("request_metrics", request, timeout_s=self._timeout_s).groups)
 
     def request_job_logs(self, job_id: str, positions: Mapping[str, int]) -> dispatcher_pb2.JobLogs:
-        """The next piece of what each TaskExecutor has logged for a job, from `positions` (by resource id) on.
+        """Returns the next part of each TaskExecutor's log for a job, from `positions` (by resource id) on.
 
         Raises: JobNotFoundError, RpcUnavailableError.
         """
@@ -305,7 +422,7 @@ class ClusterClient:
         return logs
 
     def dispose_savepoint(self, path: str) -> None:
-        """Delete the files of a savepoint, as the cluster sees them. Raises: CheckpointStorageError."""
+        """Deletes a savepoint. The cluster resolves the path. Raises: CheckpointStorageError."""
         self._call("dispose_savepoint", checkpoint_pb2.DisposeSavepointRequest(path=path), timeout_s=self._timeout_s)
 
     def _operation(self, method: str, request: Any) -> checkpoint_pb2.CheckpointResult:
@@ -317,12 +434,12 @@ class ClusterClient:
                 )
                 return result
             except RpcTimeoutError:
-                patience.renew()  # it is still under way
+                patience.renew()  # the operation is still running
             except (RpcUnavailableError, NotLeaderError) as error:
                 patience.wait_or_raise(error)
 
     def send_coordination_request(self, job_id: str, operator_id: str, payload: bytes, timeout_s: float) -> bytes:
-        """A question to the coordinator of one operator of a running job; the answer is the coordinator's."""
+        """Sends a request to the coordinator of one operator of a running job and returns its answer."""
         request = dispatcher_pb2.CoordinationRequest(job_id=job_id, operator_id=operator_id, payload=payload)
         patience = _Patience(self)
         while True:
@@ -356,18 +473,18 @@ class ClusterClient:
 
 
 class _Patience:
-    """How long a waiting call puts up with a Dispatcher that does not answer."""
+    """Limits the time that a waiting call tolerates a Dispatcher that does not answer."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
         self._since_s: float | None = None
 
     def renew(self) -> None:
-        """It has answered."""
+        """Restarts the time limit, because the Dispatcher has answered."""
         self._since_s = None
 
     def wait_or_raise(self, error: FlinkError) -> None:
-        """Pause before the next attempt. Raises the error where the last answer is too long ago."""
+        """Pauses before the next attempt. Raises the error if the last answer is too long ago."""
         now_s = time.monotonic()
         self._since_s = now_s if self._since_s is None else self._since_s
         if now_s - self._since_s >= self._client._timeout_s or self._client._closed.wait(RETRY_PAUSE_S):
@@ -384,3 +501,66 @@ def _format(native: bool) -> checkpoint_pb2.SavepointFormatType:
 
 def _id(job_id: str) -> dispatcher_pb2.JobIdMessage:
     return dispatcher_pb2.JobIdMessage(job_id=job_id)
+
+
+def configured_addresses(configuration: AnyConfiguration) -> str | None:
+    """Returns `host:port` of the Dispatcher, or several separated by commas. None if none is configured."""
+    host = read_option(configuration, jobmanager_options.ADDRESS)
+    if not host:
+        return None
+    if "," in host or _has_port(host):
+        return host
+    return f"{host}:{read_option(configuration, jobmanager_options.PORT)}"
+
+
+def _has_port(address: str) -> bool:
+    host, separator, port = address.rpartition(":")
+    is_ip_6 = ":" in host and not host.endswith("]")
+    return bool(separator and host and port.isdigit() and not is_ip_6)
+
+
+def is_elected(configuration: AnyConfiguration) -> bool:
+    """True if ZooKeeper names the leading Dispatcher."""
+    from flinkpy.highavailability.services import is_highly_available
+
+    return is_highly_available(configuration)
+
+
+def connect(configuration: AnyConfiguration, addresses: str | None = None) -> ClusterClient:
+    """Returns a client of the cluster at `addresses`, or by default of the cluster that the configuration names.
+
+    | `high-availability.type` | `jobmanager.rpc.address` | Dispatcher                          |
+    |--------------------------|--------------------------|-------------------------------------|
+    | ZOOKEEPER                | any                      | the leader according to ZooKeeper   |
+    | NONE                     | `host:port,host:port`    | the leader among these              |
+    | NONE                     | `host`                   | at `host` and `jobmanager.rpc.port` |
+
+    Raises:
+        HighAvailabilityError: ZooKeeper does not answer, or no Dispatcher is leader.
+        ConfigurationError: an option is wrong.
+        SecretError: the secret or the token cannot be read.
+    """
+    timeout_s = read_option(configuration, client_options.CLIENT_TIMEOUT) / 1000
+    security = SecurityContext.of_client(configuration)
+    if addresses is None and is_elected(configuration):
+        return _connect_to_leader(configuration, timeout_s, security)
+    addresses = addresses or configured_addresses(configuration)
+    assert addresses is not None, "the caller checks that an address is configured"
+    return ClusterClient(addresses, timeout_s, security=security)
+
+
+def _connect_to_leader(configuration: AnyConfiguration, timeout_s: float, security: SecurityContext) -> ClusterClient:
+    from flinkpy.highavailability.services import create_high_availability_services
+
+    services = create_high_availability_services(configuration, security, None, process="client")
+    try:
+        return ClusterClient(
+            services.find_dispatcher(timeout_s).address,
+            timeout_s,
+            security=security,
+            find_leader=lambda: services.find_dispatcher(0).address,
+            on_close=services.close,
+        )
+    except BaseException:
+        services.close()
+        raise

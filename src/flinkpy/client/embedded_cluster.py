@@ -1,11 +1,10 @@
-"""The cluster inside a plain program: started by the first `execute()`, used again by later ones, gone with it.
+"""EmbeddedCluster: the cluster of a plain program. The first `execute()` starts it, and later ones use it again.
 
-It is a LocalCluster with nothing left out: real processes, real RPC, loopback only; what dies of it is started again.
-It ends with the program however the program ends: in order at the exit of the interpreter, by the kernel where it is
-killed.
+It is a complete LocalCluster: real processes and real RPC on the loopback address. Services that die are restarted. It
+ends with the program: in order when the interpreter exits, and by the kernel if the program is killed.
 
-Source: org.apache.flink.runtime.minicluster.MiniCluster. Differs: separate processes, not threads, because threads of
-one Python process would share its interpreter lock.
+Source: org.apache.flink.runtime.minicluster.MiniCluster. Differs: services are processes and not threads, because
+threads of one Python process share its interpreter lock.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ _TEMPORARY_PREFIX = "flinkpy-embedded-"
 
 
 def plan_task_executors(slots: int, configuration: Configuration, cores: int) -> tuple[int, int]:
-    """How many TaskExecutors, and slots of each, hold `slots`.
+    """Returns the number of TaskExecutors and the slots of each, for `slots` slots in total.
 
-    One process per core is what two threads of one interpreter cannot replace; more than one per core only costs
-    memory. Two are started for a parallel job even on one core, so that what runs there is what runs on a cluster.
+    It plans one process per core. Threads of one interpreter cannot use several cores, and more processes only cost
+    memory. A parallel job gets two processes even on one core, so that it runs as on a real cluster.
     """
     at_least = read_option(configuration, client_options.LOCAL_NUMBER_TASKMANAGER)
     if configuration.contains_key(taskmanager_options.NUM_TASK_SLOTS.key):
@@ -59,20 +58,20 @@ def plan_task_executors(slots: int, configuration: Configuration, cores: int) ->
 
 
 class EmbeddedCluster:
-    """The one embedded cluster of this process; see `embedded_cluster()`."""
+    """The embedded cluster of this process. `embedded_cluster()` returns it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._launcher: _Launcher | None = None
         self._cluster: LocalCluster | None = None
         self._slots_each = 1
-        #: Resource profile and slots of jobs that were submitted and have not ended, by JobID.
+        #: Resource profile and slots of each submitted job that has not ended, by job id.
         self._claims: dict[str, tuple[str, int]] = {}
 
     def claim_slots(self, job_id: str, slots: int, configuration: Configuration, profile: str = "") -> str:
-        """Start or extend the cluster so that it has `slots` free ones for the job; returns the Dispatcher.
+        """Starts or extends the cluster so that the job has `slots` free slots. Returns the Dispatcher's address.
 
-        Jobs of different resource profiles share no TaskExecutor.
+        Jobs with different resource profiles do not share a TaskExecutor.
         """
         with self._lock:
             self._discard_if_broken()
@@ -88,18 +87,18 @@ class EmbeddedCluster:
 
     @property
     def security(self) -> SecurityContext:
-        """What its clients show. Only while it runs."""
+        """The credentials of the cluster's clients. Valid while the cluster runs."""
         with self._lock:
             assert self._cluster is not None
             return self._cluster.security
 
     def release_slots(self, job_id: str) -> None:
-        """The job has ended; its slots are there for the next one."""
+        """Frees the slots of a job that has ended."""
         with self._lock:
             self._claims.pop(job_id, None)
 
     def stop(self) -> None:
-        """End all processes; a later claim starts anew."""
+        """Stops all processes. The next `claim_slots` starts a new cluster."""
         with self._lock:
             self._stop()
 
@@ -125,7 +124,7 @@ class EmbeddedCluster:
         atexit.register(self._stop_at_exit)
 
     def _needed_with(self, profile: str, slots: int) -> int:
-        """TaskExecutors for all jobs there are and one more."""
+        """Returns the number of TaskExecutors for all claims plus a new one."""
         slots_of: Counter[str] = Counter({profile: slots})
         for claimed_profile, claimed in self._claims.values():
             slots_of[claimed_profile] += claimed
@@ -137,12 +136,12 @@ class EmbeddedCluster:
         self._launcher.call(lambda: cluster.add_task_executors(count))
 
     def _discard_if_broken(self) -> None:
-        """A cluster with a process that died so often that it is not replaced any more is of no use; start anew."""
+        """Stops a cluster with a service that is no longer restarted, so that a new one can start."""
         if self._cluster is not None and self._cluster.is_broken:
             self._stop()
 
     def _stop_at_exit(self) -> None:
-        """One more Ctrl-C would leave files behind, and the end is a matter of seconds."""
+        """Stops the cluster at exit, which takes seconds. It ignores Ctrl-C, which would leave files behind."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         self.stop()
@@ -159,29 +158,29 @@ class EmbeddedCluster:
 
 
 def _temporary_dir() -> Path:
-    """A directory named after this process, so that what a killed program left is known to be nobody's."""
-    me = ProcessIdentity.of(os.getpid())
-    assert me is not None
+    """Creates a directory named after this process. Removes directories whose process no longer exists."""
+    own = ProcessIdentity.of(os.getpid())
+    assert own is not None
     base = Path(tempfile.gettempdir())
     for path in base.glob(f"{_TEMPORARY_PREFIX}*-*-*"):
         pid, start_ticks, _ = path.name.removeprefix(_TEMPORARY_PREFIX).split("-", 2)
         if pid.isdigit() and start_ticks.isdigit() and not ProcessIdentity(int(pid), int(start_ticks)).is_alive:
-            with contextlib.suppress(OSError, PrivateDirectoryError):  # gone meanwhile, or another user's
+            with contextlib.suppress(OSError, PrivateDirectoryError):  # it is gone, or belongs to another user
                 PrivateDirectory.open(base, path.name).close()
                 shutil.rmtree(path, ignore_errors=True)
-    # Its end cannot be guessed, or any other user could make the directory first.
-    return Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}{me.pid}-{me.start_ticks}-", dir=base))
+    # mkdtemp adds a random suffix, so that no other user can create the directory first.
+    return Path(tempfile.mkdtemp(prefix=f"{_TEMPORARY_PREFIX}{own.pid}-{own.start_ticks}-", dir=base))
 
 
 def _service_properties(configuration: Configuration, slots_each: int) -> dict[str, str]:
-    """What the services of an embedded cluster get: the program's configuration, on loopback, quiet."""
+    """Returns the configuration of the services: that of the program, on loopback, with little logging."""
     properties = dict(configuration.to_dict())
     for option in (
         core_options.EXECUTION_TARGET,
         core_options.PARALLELISM,
         jobmanager_options.ADDRESS,
         jobmanager_options.PORT,
-        # Those are of another cluster, if any; this one has a secret of its own.
+        # These belong to another cluster. This one has its own secret.
         security_options.SECRET_FILE,
         security_options.TOKEN,
         security_options.TOKEN_FILE,
@@ -194,10 +193,10 @@ def _service_properties(configuration: Configuration, slots_each: int) -> dict[s
 
 
 class _Launcher:
-    """A thread that starts processes and lives as long as they may.
+    """A thread that starts processes and outlives them.
 
-    The kernel ends a child that is tied to its parent when the parent's *thread* that started it ends; the thread that
-    calls `execute()` may end long before the program does.
+    The kernel ends a child that dies with its parent when the *thread* that started it ends. The thread that calls
+    `execute()` may end long before the program does.
     """
 
     def __init__(self) -> None:
@@ -206,23 +205,22 @@ class _Launcher:
         self._thread.start()
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """Run `function` on the launcher thread; returns its result or raises its error."""
+        """Runs `function` on the launcher thread. Returns its result or raises its error."""
         result: Future[Any] = Future()
         self._calls.put((function, result))
         wait_for(result)
         return result.result()
 
     def close(self) -> None:
-        """End the thread, after what it is doing."""
+        """Ends the thread when it has finished its current call."""
         self._calls.put(None)
         self._thread.join()
 
     def _run(self) -> None:
-        while (item := self._calls.get()) is not None:
-            function, result = item
+        for function, result in iter(self._calls.get, None):
             try:
                 result.set_result(function())
-            except BaseException as error:  # noqa: BLE001 - handed to the caller, who raises it
+            except BaseException as error:  # noqa: BLE001 - the caller raises it
                 result.set_exception(error)
 
 
@@ -230,7 +228,7 @@ _embedded: EmbeddedCluster | None = None
 
 
 def embedded_cluster() -> EmbeddedCluster:
-    """The embedded cluster of this process (not yet started where no job has run)."""
+    """Returns the embedded cluster of this process. It starts with the first job."""
     global _embedded
     if _embedded is None:
         _embedded = EmbeddedCluster()
@@ -239,7 +237,7 @@ def embedded_cluster() -> EmbeddedCluster:
 
 
 def _forget() -> None:
-    """A forked child does not own its parent's cluster: it must neither use nor stop it."""
+    """Makes a forked child forget the cluster of its parent, which it must neither use nor stop."""
     global _embedded
     if _embedded is not None:
         atexit.unregister(_embedded._stop_at_exit)

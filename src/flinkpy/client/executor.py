@@ -1,13 +1,16 @@
-"""From a JobGraph to a running job: which cluster it goes to, and waiting for it.
+"""Submits a JobGraph to a cluster and waits for the job.
 
-`execution.target` decides: `remote` is the cluster of `jobmanager.rpc.address` or, with high availability, of
-ZooKeeper, `local` the cluster embedded in this program. Where it is not set, an address that is set means `remote`.
+`execution.target` selects the cluster: `remote` means the cluster at `jobmanager.rpc.address` or, with high
+availability, in ZooKeeper; `local` means the cluster embedded in this program. If the option is not set, a configured
+address means `remote`.
 
 Source: org.apache.flink.core.execution.PipelineExecutor and the executors behind it.
 """
 
 from __future__ import annotations
 
+import importlib
+import logging
 import platform
 import signal
 import threading
@@ -20,38 +23,39 @@ from typing import Any, NoReturn
 from flinkpy import __version__
 from flinkpy._proto import job_pb2
 from flinkpy.client.application import current_application
-from flinkpy.client.client_heartbeat import ClientHeartbeat, heartbeat_settings
-from flinkpy.client.cluster_client import ClusterClient
-from flinkpy.client.cluster_connection import configured_addresses, connect, is_elected
-from flinkpy.client.job_client import RemoteJobClient, execution_result
-from flinkpy.client.job_listeners import JobListeners
+from flinkpy.client.cluster_client import ClusterClient, configured_addresses, connect, is_elected
+from flinkpy.client.job_client import ClientHeartbeat, RemoteJobClient, execution_result, heartbeat_settings
 from flinkpy.client.job_watch import JobWatch, tell_detached
-from flinkpy.client.program_configuration import check_program_configuration
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ConfigurationError, DuplicateJobSubmissionError, FlinkError
 from flinkpy.common.interruptible import wait_for
 from flinkpy.common.python_environment import environment_profile
-from flinkpy.configuration import client_options, core_options, validate
-from flinkpy.configuration.options import read_option
+from flinkpy.configuration import application_options, client_options, core_options, validate
+from flinkpy.configuration.loading import load_configuration
+from flinkpy.configuration.options import AnyConfiguration, read_option
 
-#: Instead of an address: the Dispatcher is the one that leads, as ZooKeeper tells it.
+logger = logging.getLogger(__name__)
+
+#: Stands for an address: the leading Dispatcher according to ZooKeeper.
 ELECTED = "(elected)"
-#: How long Ctrl-C waits for the job to be canceled before the program ends without it.
+#: How long Ctrl-C waits for the job to be canceled before the program ends.
 CANCEL_WAIT_S = 15.0
 
 
 def execute(
     job_graph: job_pb2.JobGraph, configuration: Configuration, *, needs_client: bool = False
 ) -> RemoteJobClient:
-    """Submit the job to the cluster that the configuration means; returns once the cluster has taken it.
+    """Submits the job to the configured cluster and returns when the cluster has accepted it.
 
     Args:
-        needs_client: the job is of no use without this process, and the cluster cancels it when this process is gone.
+        job_graph: the job.
+        configuration: options of the program.
+        needs_client: the cluster cancels the job when this process ends.
 
     Raises:
-        ConfigurationError: an option is wrong, or `remote` is asked for without an address.
-        JobSubmissionError: the cluster does not accept the job.
+        ConfigurationError: an option is wrong, or the target is `remote` and no address is set.
+        JobSubmissionError: the cluster refuses the job.
         RpcUnavailableError: no cluster answers at the address.
     """
     validate(configuration)
@@ -101,9 +105,9 @@ def _execute(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Remot
 
 
 def result_of(client: RemoteJobClient, configuration: Configuration) -> Any:
-    """The JobExecutionResult of a job that `execute` has submitted; see `await_result` for how it ends otherwise.
+    """Waits for a job that `execute` submitted and returns its JobExecutionResult. Raises: see `await_result`.
 
-    Where `execution.attached` is false (`flinkpy run --detached`) the result is not waited for and has no runtime.
+    If `execution.attached` is false (`flinkpy run --detached`), it does not wait, and the result has no runtime.
     """
     if is_detached(configuration):
         from flinkpy.common.job_execution_result import JobExecutionResult
@@ -121,11 +125,11 @@ def result_of(client: RemoteJobClient, configuration: Configuration) -> Any:
 
 
 def await_result(client: RemoteJobClient) -> Any:
-    """The JobExecutionResult of the job once it has ended. Ctrl-C cancels the job before it is raised.
+    """Waits until the job has ended and returns its JobExecutionResult. Ctrl-C cancels the job first.
 
     Raises:
-        JobExecutionError: the job failed; the message begins with the user's own traceback.
-        JobCancelledError: somebody canceled it.
+        JobExecutionError: the job failed. The message begins with the traceback of the user's code.
+        JobCancelledError: the job was canceled.
     """
     end = client.job_result()
     with client.reporting_restarts():
@@ -138,13 +142,13 @@ def await_result(client: RemoteJobClient) -> Any:
 
 
 def ends_with_its_client(configuration: Configuration) -> bool:
-    """Whether a job that `execute` submits and waits for is to end where this process does."""
+    """True if a job that this process waits for must end with this process."""
     return read_option(configuration, core_options.SHUTDOWN_ON_ATTACHED_EXIT) and not is_detached(configuration)
 
 
 @contextmanager
 def _ending_with_its_client(configuration: Configuration) -> Iterator[None]:
-    """Where `execution.shutdown-on-attached-exit` is set, the signals that end this process end the wait first."""
+    """If `execution.shutdown-on-attached-exit` is set, turns SIGTERM and SIGHUP into SystemExit during the wait."""
     wanted = read_option(configuration, core_options.SHUTDOWN_ON_ATTACHED_EXIT)
     if not wanted or threading.current_thread() is not threading.main_thread():
         yield
@@ -162,20 +166,20 @@ def _exit(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def is_detached(configuration: Configuration) -> bool:
-    """Whether nobody waits: only where it was said, because a plain program that calls `execute()` waits."""
-    said = configuration.contains_key(core_options.EXECUTION_ATTACHED.key)
-    return said and not read_option(configuration, core_options.EXECUTION_ATTACHED)
+    """True if `execution.attached` is set to false. By default, a program waits for its jobs."""
+    is_set = configuration.contains_key(core_options.EXECUTION_ATTACHED.key)
+    return is_set and not read_option(configuration, core_options.EXECUTION_ATTACHED)
 
 
 def remote_address(configuration: Configuration) -> str | None:
-    """`host:port` of the Dispatcher a job goes to, several of them, or ELECTED; None means the embedded cluster."""
+    """Returns the address of the Dispatcher for jobs, or several, or ELECTED. None means the embedded cluster."""
     target = read_option(configuration, core_options.EXECUTION_TARGET)
     if target in ("local", "embedded"):
         return None
     if target == "local-application":
         raise ConfigurationError(
-            "option `execution.target` is `local-application`: the program has to be started by `flinkpy run` or "
-            "`flinkpy run-application`, which give it a cluster of its own"
+            "option `execution.target` is `local-application`: start the program with `flinkpy run` or "
+            "`flinkpy run-application`, which start a cluster for it"
         )
     if is_elected(configuration):
         return ELECTED
@@ -197,7 +201,7 @@ def _submit(
     except BaseException:
         client.close()
         raise
-    # A job of the embedded cluster has nobody else who could tell of its restarts.
+    # Only this process can report the restarts of a job in the embedded cluster.
     watch = None
     if not is_detached(configuration):
         watch = JobWatch.start(client, job_id, job_graph.name, reports_restarts=on_end is not None)
@@ -225,7 +229,7 @@ def _hand_over(client: ClusterClient, job_graph: job_pb2.JobGraph) -> str:
 
 
 def _upload_artifacts(client: ClusterClient, job_graph: job_pb2.JobGraph) -> None:
-    """Bring the program's files to the BlobServer; each says where it lies here."""
+    """Uploads the files of the program to the BlobServer and records their keys."""
     if not job_graph.artifacts:
         return
     from flinkpy.datastream.user_artifacts import LOCAL_PATH, read_artifact
@@ -237,17 +241,94 @@ def _upload_artifacts(client: ClusterClient, job_graph: job_pb2.JobGraph) -> Non
 
 
 def _stamp(job_graph: job_pb2.JobGraph) -> None:
-    """Who submits: the cluster refuses a client of another release by this."""
+    """Adds the versions and the time. The cluster refuses a client of another release."""
     job_graph.client_version = job_graph.client_version or __version__
     job_graph.python_version = job_graph.python_version or platform.python_version()
     job_graph.created_ms = job_graph.created_ms or SystemClock().now_ms()
 
 
 def _cancel_and_wait(client: RemoteJobClient) -> None:
-    """Cancel the job and wait for its end, both within CANCEL_WAIT_S."""
+    """Cancels the job and waits for its end, for at most CANCEL_WAIT_S in total."""
     deadline_s = time.monotonic() + CANCEL_WAIT_S
     try:
         client.cluster_client.cancel_job(str(client.get_job_id()), timeout_s=CANCEL_WAIT_S)
     except FlinkError:
-        return  # it has ended already, or its cluster is gone
+        return  # the job has ended, or its cluster is gone
     wait_for(client.job_result(), deadline_s - time.monotonic())
+
+
+def check_program_configuration(configuration: Configuration) -> None:
+    """Checks `execution.program-config.enabled`: if it is false, a program may not set options.
+
+    The configuration that the program was started with decides. The program cannot change this option itself.
+
+    Source: org.apache.flink.client.program.StreamContextEnvironment (`MutatedConfigurationException`).
+
+    Raises:
+        ConfigurationError: the program set options. The message names all of them.
+    """
+    given = load_configuration()
+    if read_option(given, application_options.PROGRAM_CONFIG_ENABLED):
+        return
+    allowed = read_option(given, application_options.PROGRAM_CONFIG_WILDCARDS)
+    before, now = given.to_dict(), configuration.to_dict()
+    changed = [
+        f"`{key}`: {now[key]!r}" if key in now else f"`{key}`: removed"
+        for key in sorted({*before, *now})
+        if before.get(key) != now.get(key) and not any(key == one or key.startswith(f"{one}.") for one in allowed)
+    ]
+    if changed:
+        raise ConfigurationError(
+            f"the program sets options although `execution.program-config.enabled` is false: {', '.join(changed)}. "
+            "Set them in config.yaml or by -D, or allow them in `execution.program-config.wildcards`"
+        )
+
+
+class JobListeners:
+    """The listeners in `execution.job-listeners`, called when the program submits a job and when the job has ended.
+
+    A listener is a class of the user whose constructor takes no arguments. It has one or both of these methods:
+
+        def on_job_submitted(self, job_client, error): ...      # one of the two is None
+        def on_job_executed(self, job_execution_result, error): ...
+
+    They run in the program's process, on the thread that submits the job or waits for it. An error in a listener is
+    logged and has no other effect.
+
+    Source: org.apache.flink.core.execution.JobListener.
+
+    Raises:
+        ConfigurationError: a listener cannot be created.
+    """
+
+    def __init__(self, configuration: AnyConfiguration) -> None:
+        names = read_option(configuration, application_options.JOB_LISTENERS)
+        self._listeners = [_make_listener(name.strip()) for name in names if name.strip()]
+
+    def on_job_submitted(self, job_client: Any, error: BaseException | None) -> None:
+        self._tell("on_job_submitted", job_client, error)
+
+    def on_job_executed(self, result: Any, error: BaseException | None) -> None:
+        self._tell("on_job_executed", result, error)
+
+    def _tell(self, what: str, value: Any, error: BaseException | None) -> None:
+        for listener in self._listeners:
+            method = getattr(listener, what, None)
+            if method is None:
+                continue
+            try:
+                method(value, error)
+            except Exception:
+                logger.exception("Job listener %s failed in %s", type(listener).__name__, what)
+
+
+def _make_listener(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), attribute)()
+    except Exception as error:
+        raise ConfigurationError(
+            f"option `execution.job-listeners`: cannot create {name} ({type(error).__name__}: {error}). Name a class "
+            "as `package.module.Class`; it must be importable, and its constructor must take no arguments",
+            details={"option": application_options.JOB_LISTENERS.key},
+        ) from error

@@ -1,10 +1,11 @@
-"""Handles on submitted jobs: what `execute_async` returns, and how a job's end becomes a result or an error.
+"""RemoteJobClient: the handle that `execute_async` returns. Also the heartbeat of the client, and the result of a job.
 
 Source: org.apache.flink.client.deployment.ClusterClientJobClientAdapter.
 """
 
 from __future__ import annotations
 
+import logging
 import pickle
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -15,26 +16,36 @@ from typing import TYPE_CHECKING, Any
 from flinkpy._proto import job_pb2
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.common.accumulators import AccumulatorFailure
+from flinkpy.common.configuration import Configuration
 from flinkpy.common.error_text import USER_ERRORS, describe
 from flinkpy.common.errors import (
+    ConfigurationError,
     FlinkError,
     JobCancelledError,
     JobExecutionError,
+    JobNotFoundError,
+    VersionMismatchError,
+    chain_of_causes,
 )
 from flinkpy.common.ids import JobID
 from flinkpy.common.states import JobState
+from flinkpy.configuration import client_options
+from flinkpy.configuration.options import read_option
 from flinkpy.rpc.error_codec import error_from_proto
 
 if TYPE_CHECKING:
-    from flinkpy.client.client_heartbeat import ClientHeartbeat
     from flinkpy.client.job_watch import JobWatch
     from flinkpy.common.completable_future import CompletableFuture
 
+logger = logging.getLogger(__name__)
+
 
 class RemoteJobClient:
-    """PyFlink's JobClient for a job of a cluster. Thread: any.
+    """PyFlink's JobClient for a job of a cluster.
 
-    Every call that needs the cluster runs on a thread of its own, so that its future may be waited for or left alone.
+    Each call to the cluster runs on a thread of its own and returns a future at once.
+
+    Thread: any.
     """
 
     def __init__(
@@ -56,33 +67,41 @@ class RemoteJobClient:
         self._lock = threading.Lock()
         self._result: Future[job_pb2.JobResult] | None = None
         if watch is not None or heartbeat is not None or on_end is not None:
-            self.job_result()  # somebody else is to be told of the end, whether the program waits for it or not
+            self.job_result()  # starts the wait: others learn of the end even if the program does not wait
 
     @property
     def cluster_client(self) -> ClusterClient:
         return self._client
 
     def get_job_id(self) -> JobID:
+        """Returns the id of the job."""
         return JobID(self._job_id)
 
     def get_job_status(self) -> CompletableFuture:
-        """The job's status now, a JobStatus."""
+        """Returns a future of the job's current JobStatus."""
         from flinkpy.common.job_status import JobStatus
 
         return self._async(lambda: JobStatus[self._client.request_job_status(self._job_id).name], "status")
 
     def cancel(self) -> CompletableFuture:
-        """Cancel the job; the future is done when the cluster has taken the request."""
+        """Cancels the job. The future is done when the cluster has accepted the request."""
         return self._async(lambda: self._client.cancel_job(self._job_id), "cancel")
 
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture:
-        """Of the savepoint's path; the job then finishes.
+        """Stops the job with a savepoint. The job processes no record after the savepoint.
 
         Args:
-            advance_to_end_of_event_time: windows and timers fire before: for a job that is not to go on from there.
-            savepoint_directory: None: execution.checkpointing.savepoint-dir.
+            advance_to_end_of_event_time: first advance event time to its end, so that all windows and timers fire. Do
+                not use it if the job will be resumed from the savepoint.
+            savepoint_directory: directory or URI; None means execution.checkpointing.savepoint-dir.
+
+        Returns:
+            A future of the savepoint's path.
+
+        Example:
+            >>> path = job_client.stop_with_savepoint(False, "s3://bucket/savepoints").result()
         """
         return self._async(
             lambda: self._client.stop_with_savepoint(
@@ -92,19 +111,33 @@ class RemoteJobClient:
         )
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
-        """Of the savepoint's path."""
+        """Takes a savepoint. The job continues.
+
+        Args:
+            savepoint_directory: directory or URI; None means execution.checkpointing.savepoint-dir.
+
+        Returns:
+            A future of the savepoint's path.
+        """
         return self._async(lambda: self._client.trigger_savepoint(self._job_id, savepoint_directory), "savepoint")
 
     def trigger_checkpoint(self, full: bool = False) -> CompletableFuture:
-        """Of the checkpoint's id, when it is complete."""
+        """Takes a checkpoint now. Beyond PyFlink.
+
+        Args:
+            full: do not share files with earlier checkpoints.
+
+        Returns:
+            A future of the checkpoint's id, done when the checkpoint is complete.
+        """
         return self._async(lambda: self._client.trigger_checkpoint(self._job_id, full=full).checkpoint_id, "checkpoint")
 
     def get_checkpoint_statistics(self) -> CompletableFuture:
-        """Of the CheckpointStatisticsResponse of checkpoint.proto."""
+        """Returns a future of the job's CheckpointStatisticsResponse (checkpoint.proto)."""
         return self._async(lambda: self._client.request_checkpoint_statistics(self._job_id), "checkpoint statistics")
 
     def get_accumulators(self) -> CompletableFuture:
-        """The values of the job's accumulators by name, as of now; those that failed are left out."""
+        """Returns a future of the current values of the accumulators by name. Failed accumulators are left out."""
         return self._async(
             lambda: {
                 name: value
@@ -115,11 +148,14 @@ class RemoteJobClient:
         )
 
     def get_job_execution_result(self) -> CompletableFuture:
-        """The JobExecutionResult once the job has ended; fails with what `execution_result` raises."""
+        """Returns a future of the JobExecutionResult, done when the job has ended.
+
+        The future raises JobExecutionError if the job failed and JobCancelledError if it was canceled.
+        """
         return self._async(lambda: execution_result(self.job_result().result()), "result")
 
     def job_result(self) -> Future[job_pb2.JobResult]:
-        """How the job ended, whatever the end; asked for once, however many wait for it."""
+        """Returns the future of the job's result, for any kind of end. All callers share one request."""
         with self._lock:
             if self._result is None:
                 self._result = _run_on_thread(self._await_end, f"await {self._job_id}")
@@ -127,7 +163,7 @@ class RemoteJobClient:
 
     @contextmanager
     def reporting_restarts(self) -> Iterator[None]:
-        """While somebody waits, restarts are logged, unless the job is watched anyway."""
+        """Logs restarts of the job while the context lasts, unless the job is watched anyway."""
         if self._watch is not None:
             yield
             return
@@ -140,7 +176,7 @@ class RemoteJobClient:
             watch.stop()
 
     def _await_end(self) -> job_pb2.JobResult:
-        status = JobState.SUSPENDED  # what is known where the cluster is lost
+        status = JobState.SUSPENDED  # reported if the connection to the cluster is lost
         try:
             result = self._client.wait_for_result(self._job_id)
             status = JobState(result.status)
@@ -165,7 +201,7 @@ def _run_on_thread(call: Callable[[], Any], name: str) -> Future[Any]:
     def run() -> None:
         try:
             result, failure = call(), None
-        except BaseException as error:  # noqa: BLE001 - raised where the future is asked for
+        except BaseException as error:  # noqa: BLE001 - the future raises it
             result, failure = None, error
         try:
             if failure is None:
@@ -173,19 +209,19 @@ def _run_on_thread(call: Callable[[], Any], name: str) -> Future[Any]:
             else:
                 future.set_exception(failure)
         except InvalidStateError:
-            return  # whoever asked has given up waiting
+            return  # the caller has canceled the future
 
-    # A daemon: a program that does not wait for its job may end before the job does.
+    # A daemon thread, because a program may end before its job does.
     threading.Thread(target=run, name=f"flinkpy-client {name}", daemon=True).start()
     return future
 
 
 def execution_result(result: job_pb2.JobResult) -> Any:
-    """PyFlink's JobExecutionResult of a finished job.
+    """Returns PyFlink's JobExecutionResult of a finished job.
 
     Raises:
-        JobExecutionError: the job failed; the message begins with the user's own traceback.
-        JobCancelledError: it was canceled.
+        JobExecutionError: the job failed. The message begins with the traceback of the user's code.
+        JobCancelledError: the job was canceled.
     """
     state = JobState(result.status)
     if state is JobState.FINISHED:
@@ -198,42 +234,80 @@ def execution_result(result: job_pb2.JobResult) -> Any:
 
 
 def job_execution_error(result: job_pb2.JobResult) -> JobExecutionError:
-    """The error of a job that failed: the user's own traceback first, then what flinkpy knows of the failure."""
+    """Returns the error of a failed job. Its message has the user's traceback, the causes and a headline."""
     cause = error_from_proto(result.error)
     headline = f"job `{result.name}` ({result.job_id}) ended in {JobState(result.status).name}: {cause}"
     traceback = user_traceback(cause)
-    link = cause.__cause__
-    behind = []
-    while link is not None:
-        if str(link) not in headline:
-            behind.append(f"{type(link).__name__}: {link}")
-        link = link.__cause__
-    told = [traceback.rstrip(), *reversed(behind), headline]
-    message = "\n\n" + "\n\n".join(filter(None, told)) if traceback or behind else headline
+    causes = list(chain_of_causes(cause))[1:]
+    described = [f"{type(link).__name__}: {link}" for link in causes if str(link) not in headline]
+    parts = [traceback.rstrip(), *reversed(described), headline]
+    message = "\n\n" + "\n\n".join(filter(None, parts)) if traceback or described else headline
     error = JobExecutionError(message, details={"job": result.job_id, **cause.details}, remote_traceback=traceback)
-    # Not its `__cause__`: the message tells it, and Python would show it once more above the user's traceback.
+    # Not `__cause__`: Python would print it again above the traceback of the user's code.
     error.cause = cause
     return error
 
 
 def user_traceback(cause: FlinkError) -> str:
-    """The traceback of the user's own code in an error of a job, or an empty text."""
-    link: BaseException | None = cause
-    while link is not None:
-        if isinstance(link, FlinkError) and link.remote_traceback:
-            return link.remote_traceback
-        link = link.__cause__
-    return ""
+    """Returns the traceback of the user's code in an error of a job, or an empty text."""
+    tracebacks = (link.remote_traceback for link in chain_of_causes(cause) if isinstance(link, FlinkError))
+    return next(filter(None, tracebacks), "")
 
 
 def accumulators_of(results: Iterable[job_pb2.AccumulatorResult]) -> dict[str, Any]:
-    """Their values by name, an AccumulatorFailure where there is none: made by the user's own functions, in the user's
-    own job."""
+    """Returns the values of accumulators by name, with an AccumulatorFailure for each that has no value.
+
+    The values are pickled objects that the user's own job created.
+    """
     return {result.name: _loaded(result) for result in results}
 
 
 def _loaded(result: job_pb2.AccumulatorResult) -> Any:
     try:
         return pickle.loads(result.value_pickle)
-    except USER_ERRORS as error:  # a class that this program does not have
+    except USER_ERRORS as error:  # e.g. this program does not have the class
         return AccumulatorFailure(result.name, f"cannot be loaded here: {describe(error)}")
+
+
+def heartbeat_settings(configuration: Configuration) -> tuple[int, int]:
+    """Returns interval and timeout in ms. Raises: ConfigurationError if the interval is not the shorter one."""
+    interval_ms = read_option(configuration, client_options.CLIENT_HEARTBEAT_INTERVAL)
+    timeout_ms = read_option(configuration, client_options.CLIENT_HEARTBEAT_TIMEOUT)
+    if interval_ms >= timeout_ms:
+        raise ConfigurationError(
+            f"option `{client_options.CLIENT_HEARTBEAT_INTERVAL.key}` ({interval_ms} ms) must be shorter than "
+            f"`{client_options.CLIENT_HEARTBEAT_TIMEOUT.key}` ({timeout_ms} ms)"
+        )
+    return interval_ms, timeout_ms
+
+
+class ClientHeartbeat:
+    """Sends heartbeats for the client of a job until `stop` or the end of the process.
+
+    Source: org.apache.flink.client.ClientUtils#reportHeartbeatPeriodically.
+    Thread: its own daemon thread, so that the program cannot delay the heartbeats.
+    """
+
+    def __init__(self, client: ClusterClient, job_id: str, interval_ms: int, timeout_ms: int) -> None:
+        self._client = client
+        self._job_id = job_id
+        self._interval_s = interval_ms / 1000
+        self._timeout_ms = timeout_ms
+        self._stopped = threading.Event()
+        threading.Thread(target=self._run, name=f"flinkpy-heartbeat {job_id}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stops the heartbeats after the end of the job. Returns at once; one more heartbeat may still be sent."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._interval_s):
+            try:
+                self._client.report_heartbeat(self._job_id, self._timeout_ms)
+            except JobNotFoundError:
+                return
+            except VersionMismatchError as error:
+                logger.debug("The cluster does not support client heartbeats: %s", error)
+                return
+            except FlinkError as error:  # the next one may arrive: the timeout is longer than the interval
+                logger.debug("A client heartbeat for job %s failed: %s", self._job_id, error)

@@ -1,33 +1,150 @@
-"""Shows a running job to an observer (a progress display) from its submission to its end."""
+"""JobWatch: shows a running job to an observer, e.g. a progress display, from its submission to its end.
+
+JobNotices turns the details of the job into messages about restarts and missing slots. It is pure.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from flinkpy._proto import job_pb2
+from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2
 from flinkpy.client.cluster_client import ClusterClient
-from flinkpy.client.job_notices import JobNotices, describe_shortage
-from flinkpy.common.errors import FlinkError
+from flinkpy.common.errors import FlinkError, chain_of_causes
 from flinkpy.common.states import JobState
+from flinkpy.rpc.error_codec import error_from_proto
 
 _logger = logging.getLogger(__name__)
 
-#: How often a watched job is asked for its numbers: often enough to look alive, seldom enough to cost nothing.
+#: Interval of requests for a watched job: short enough to look alive, long enough to cost nothing.
 OBSERVE_INTERVAL_S = 0.5
 
 
+#: Time before missing slots are reported. A job normally gets its slots within a second.
+SLOT_PATIENCE_S = 5.0
+
+#: Longest root cause. `flinkpy info` shows the whole text.
+MAX_CAUSE_CHARS = 240
+
+_FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>.*)$', re.M)
+
+
+def root_cause(error: common_pb2.ErrorInfo) -> str:
+    """Returns one line with the place in the user's code and the message of an error.
+
+    The place is the last frame of the user's traceback, with the call of the user function that failed:
+    `job.py:7 in parse(line='x'): ValueError: ...`.
+    """
+    errors = (link for link in chain_of_causes(error_from_proto(error)) if isinstance(link, FlinkError))
+    failure = next((link for link in errors if link.remote_traceback), None)
+    if failure is None:
+        return _one_line(error.message or error.type)
+    traceback = failure.remote_traceback
+    frames = list(_FRAME.finditer(traceback))
+    lines = [line for line in traceback.splitlines() if line and not line[0].isspace()]
+    text = next((line for line in reversed(lines) if not line.startswith("Traceback ")), error.message)
+    if not frames:
+        return _one_line(text)
+    frame = frames[-1]
+    file = frame["file"].rpartition("/")[2]
+    where = frame["function"]
+    call = failure.details.get("call", "")
+    if call:
+        where = call if call.partition("(")[0].rpartition(".")[2] == where else f"{where}, of {call}"
+    return _one_line(f"{file}:{frame['line']} in {where}: {text}")
+
+
+def _one_line(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= MAX_CAUSE_CHARS else f"{line[: MAX_CAUSE_CHARS - 3]}..."
+
+
+def describe_shortage(details: job_pb2.JobDetails, overview: dispatcher_pb2.ClusterOverview | None) -> str | None:
+    """Returns a message about missing slots, or None if the job has its slots.
+
+    Args:
+        details: the job.
+        overview: the job's cluster; None if unknown.
+    """
+    if not lacks_slots(details):
+        return None
+    text = f"waits for slots: it needs {details.num_slots_required} and has {details.num_slots_held}"
+    if overview is None or overview.num_slots_total < 0:
+        return text
+    return (
+        f"{text}; the cluster has {_count(overview.num_slots_total, 'slot')} on "
+        f"{_count(overview.num_task_managers, 'TaskExecutor')}, {overview.num_slots_available} free. "
+        "Start more TaskExecutors, give them more slots (taskmanager.numberOfTaskSlots), or lower the parallelism (-p)"
+    )
+
+
+def lacks_slots(details: job_pb2.JobDetails) -> bool:
+    """True if the job has not ended and holds fewer slots than it needs."""
+    is_over = details.status and JobState(details.status).is_terminal
+    return not is_over and details.num_slots_held < details.num_slots_required
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+class JobNotices:
+    """Messages about one job that have not been shown."""
+
+    def __init__(self) -> None:
+        self._restarts_shown = 0
+        self._failures_seen: set[tuple[int, str]] = set()
+        self._lacking_since_s: float | None = None
+        self._is_shortage_shown = False
+
+    def restarts(self, details: job_pb2.JobDetails) -> list[str]:
+        """Returns a line for each restart since the last call, oldest first."""
+        failures = sorted(details.exception_history, key=lambda failure: failure.timestamp_ms)
+        new = [failure for failure in failures if self._key(failure) not in self._failures_seen]
+        count = details.num_restarts - self._restarts_shown
+        if count <= 0:
+            return []
+        # The history also has the failure that ended the job, which caused no restart.
+        new = new[:count]
+        self._failures_seen.update(map(self._key, new))
+        self._restarts_shown = details.num_restarts
+        first = details.num_restarts - len(new) + 1
+        return [f"restart {number}: {_failure(failure)}" for number, failure in enumerate(new, first)]
+
+    def is_shortage_due(self, details: job_pb2.JobDetails, now_s: float) -> bool:
+        """True once for each period in which the job has lacked slots for `SLOT_PATIENCE_S`."""
+        if not lacks_slots(details):
+            self._lacking_since_s, self._is_shortage_shown = None, False
+            return False
+        if self._lacking_since_s is None:
+            self._lacking_since_s = now_s
+        if self._is_shortage_shown or now_s - self._lacking_since_s < SLOT_PATIENCE_S:
+            return False
+        self._is_shortage_shown = True
+        return True
+
+    @staticmethod
+    def _key(failure: job_pb2.ExceptionHistoryEntry) -> tuple[int, str]:
+        return failure.timestamp_ms, failure.task_name
+
+
+def _failure(failure: job_pb2.ExceptionHistoryEntry) -> str:
+    cause = root_cause(failure.error)
+    return f"{cause} ({failure.task_name})" if failure.task_name else cause
+
+
 class JobObserver(Protocol):
-    """Is shown one job. Thread: one at a time."""
+    """Shows the progress of one job. Thread: one at a time."""
 
     def on_details(self, details: job_pb2.JobDetails) -> None: ...
 
     def on_notice(self, text: str) -> None:
-        """Something that holds the job up."""
+        """Shows a message, e.g. that the job waits for slots."""
 
     def on_end(self, status: JobState) -> None: ...
 
@@ -39,8 +156,11 @@ _on_detached: Callable[[str, str], None] | None = None
 
 @contextmanager
 def observe_jobs(factory: ObserverFactory, on_detached: Callable[[str, str], None] | None = None) -> Iterator[None]:
-    """While this lasts, every job this process submits and waits for is shown to `factory(job_id, job_name)`, and
-    `on_detached` is told of those it does not wait for.
+    """Observes the jobs that this process submits while the context lasts.
+
+    Args:
+        factory: called with job id and job name. Returns the observer of a job that the process waits for.
+        on_detached: called with job id and job name of a job that the process does not wait for.
     """
     global _observer_factory, _on_detached
     previous = _observer_factory, _on_detached
@@ -52,30 +172,31 @@ def observe_jobs(factory: ObserverFactory, on_detached: Callable[[str, str], Non
 
 
 def tell_detached(job_id: str, job_name: str) -> None:
-    """The job has been submitted, and nobody here waits for it."""
+    """Reports a submitted job that this process does not wait for."""
     if _on_detached is not None:
         _on_detached(job_id, job_name)
 
 
 class RestartReporter:
-    """Logs, as warnings, why a job restarts: where nobody shows it otherwise, a job that fails again and again would
-    look like one that works. After the third time only the 4th, 8th, 16th, ... is told.
+    """Logs why a job restarts, as warnings. Without it, a job that fails repeatedly would look healthy.
+
+    After the third restart, it logs only the 4th, 8th, 16th and so on.
     """
 
     def __init__(self, job_id: str, job_name: str) -> None:
         self._name = f"job '{job_name}' ({job_id})"
-        self._told = 0
+        self._reported = 0
 
     def on_details(self, details: job_pb2.JobDetails) -> None:
         number = details.num_restarts
-        if number <= self._told or not details.exception_history:
+        if number <= self._reported or not details.exception_history:
             return
-        is_told = number < 4 or self._told.bit_length() < number.bit_length()
-        self._told = number
-        if is_told:
+        is_reported = number < 4 or self._reported.bit_length() < number.bit_length()
+        self._reported = number
+        if is_reported:
             error = max(details.exception_history, key=lambda entry: entry.timestamp_ms).error
             reason = f"{error.traceback.rstrip()}\n{error.message}" if error.traceback else error.message
-            _logger.warning("%s failed and is restarted (time %d):\n%s", self._name, number, reason.strip())
+            _logger.warning("%s failed and restarts (restart %d):\n%s", self._name, number, reason.strip())
 
     def on_notice(self, text: str) -> None:
         _logger.warning("%s %s", self._name, text)
@@ -85,7 +206,7 @@ class RestartReporter:
 
 
 class JobWatch:
-    """Shows one job to its observer on a thread of its own, until `end`."""
+    """Shows one job to its observer, on a thread of its own, until `end`."""
 
     def __init__(self, client: ClusterClient, job_id: str, observer: JobObserver) -> None:
         self._client = client
@@ -98,17 +219,17 @@ class JobWatch:
 
     @classmethod
     def start(cls, client: ClusterClient, job_id: str, job_name: str, *, reports_restarts: bool) -> JobWatch | None:
-        """Of whoever observes jobs (see `observe_jobs`); else one that logs restarts, or None."""
+        """Starts a watch for the observer of `observe_jobs`, else one that logs restarts if `reports_restarts`."""
         factory = _observer_factory or (RestartReporter if reports_restarts else None)
         return None if factory is None else cls(client, job_id, factory(job_id, job_name))
 
     def stop(self) -> None:
-        """Nobody looks any more."""
+        """Stops the watch. Returns when its thread has ended."""
         self._ended.set()
         self._thread.join()
 
     def end(self, status: JobState) -> None:
-        """Show the job's end; returns when it has been shown, so that what the program prints comes after it."""
+        """Shows the end of the job. Returns when it has been shown, before the program prints more."""
         self.stop()
         self._show()
         self._observer.on_end(status)
@@ -126,4 +247,4 @@ class JobWatch:
                 assert text is not None
                 self._observer.on_notice(text)
         except FlinkError:
-            return  # the next look may succeed, and who waits for the result learns of a cluster that is gone
+            return  # the next request may succeed; the wait for the result reports a lost cluster

@@ -1,8 +1,8 @@
-"""LocalCluster: Dispatcher, ResourceManager and TaskExecutors as processes of this host, all started at once.
+"""LocalCluster: a Dispatcher, a ResourceManager and TaskExecutors as processes of this host.
 
-The ports of Dispatcher and ResourceManager are reserved before anything starts, so that nobody waits for anybody: the
-Dispatcher and the TaskExecutors are told that of the ResourceManager and retry until it answers. They stay reserved
-until the cluster is stopped, so that no other user can take one while a service is started again.
+The ports of Dispatcher and ResourceManager are reserved before anything starts. So all services start at the same
+time: the others get the address of the ResourceManager and retry until it answers. The ports stay reserved until the
+cluster is stopped, so that no other process can take one while a service restarts.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
 from flinkpy.client.service_supervisor import ServiceSupervisor
 from flinkpy.common.addresses import LOOPBACK
+from flinkpy.common.interruptible import wait_for_exit
 from flinkpy.common.port_reservation import PortReservation
 from flinkpy.common.private_directory import PrivateDirectory
 from flinkpy.common.process import stop_children
@@ -26,27 +27,28 @@ from flinkpy.security import ClusterSecret, Role, SecurityContext
 
 #: Verbs of the services whose ports are reserved.
 DISPATCHER, RESOURCE_MANAGER = "dispatcher", "resourcemanager"
-#: All services of a loaded two-core machine come up in a few seconds; beyond this something hangs.
+#: All services start within a few seconds even on a loaded two-core machine. After this time, something hangs.
 START_TIMEOUT_S = 60.0
-#: Time an orderly shutdown gets before SIGKILL.
+#: Time for an orderly shutdown before SIGKILL.
 STOP_GRACE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class LocalClusterOptions:
-    """What kind of local cluster.
+    """Options of a LocalCluster.
 
     Attributes:
-        properties: the configuration all services get.
-        dispatcher_port: 0 takes a free one.
+        num_task_executors: number of TaskExecutor processes to start.
+        properties: the configuration of all services.
+        dispatcher_port: port of the Dispatcher; 0 means any free port.
         log_dir: directory for one log file per service; None for no files.
-        temporary_dir: of the services and the user code in them. It is made by `start` and removed by `stop` with all
-            that is in it, so that a service that was killed leaves no more behind than one that ended.
-        inherit_output: let the TaskExecutors' output (what user code prints) appear where this process prints.
+        temporary_dir: directory for temporary files of the services and their user code. `start` creates it and `stop`
+            removes it with its content, so that killed services leave nothing behind.
+        inherit_output: print the output of the TaskExecutors (what user code prints) where this process prints.
         dies_with_parent: end all services when this process ends.
-        restart_services: start a service again when its process dies. A Dispatcher then finds its jobs again where it
-            has a `temporary_dir` or a configured working directory.
-        on_change: called, on any thread, when a service has been started again.
+        restart_services: restart a service when its process dies. A restarted Dispatcher recovers its jobs if it has
+            a `temporary_dir` or a configured working directory.
+        on_change: called on any thread after a service has been restarted.
     """
 
     num_task_executors: int
@@ -63,26 +65,26 @@ class LocalClusterOptions:
 class LocalCluster:
     """The processes of one local cluster.
 
-    Thread: where the services die with their parent, `start` and `add_task_executors` run on a thread that lives as
-    long as this process, because the kernel ends the services with the thread that started them.
+    Thread: if the services die with their parent, call `start` and `add_task_executors` on a thread that lives as long
+    as this process. The kernel ends a service together with the thread that started it.
     """
 
     def __init__(self, options: LocalClusterOptions) -> None:
         self._options = options
         self._properties = dict(options.properties)
         if options.temporary_dir is not None and not read_option(options.properties, jobmanager_options.WORKING_DIR):
-            # One that the next Dispatcher finds again; without this each makes up its own.
+            # A restarted Dispatcher must find the same directory. By default, each creates a new one.
             self._properties[jobmanager_options.WORKING_DIR.key] = str(options.temporary_dir / "work")
         self._processes: list[ServiceProcess] = []
         self._num_task_executors = 0
         self._lock = threading.Lock()
-        #: True once it is to be stopped: what is started from then on is killed at once.
+        #: True after `stop` or `give_up`. Processes started from then on are killed at once.
         self._is_given_up = False
         self._supervisor: ServiceSupervisor | None = None
-        #: Of the secret, where there is no temporary directory; made by `start`, removed by `stop`.
+        #: Directory of the secret if there is no temporary directory. `start` creates it, `stop` removes it.
         self._private_dir: Path | None = None
         self._security: SecurityContext | None = None
-        #: By verb of the service; made by `start`, let go by `stop`.
+        #: Reserved ports by verb of the service, from `start` to `stop`.
         self._reservations: dict[str, PortReservation] = {}
 
     @property
@@ -96,7 +98,7 @@ class LocalCluster:
 
     @property
     def dispatcher_address(self) -> str:
-        """`host:port` of the Dispatcher. Only after `start`."""
+        """`host:port` of the Dispatcher. Valid after `start`."""
         address = self._processes[0].address
         if address is None:
             raise RuntimeError("the local cluster has not been started")
@@ -104,12 +106,12 @@ class LocalCluster:
 
     @property
     def resource_manager_address(self) -> str:
-        """`host:port` of the ResourceManager. Only after `start`."""
+        """`host:port` of the ResourceManager. Valid after `start`."""
         return self._resource_manager
 
     @property
     def client_properties(self) -> dict[str, str]:
-        """What a client's configuration needs to reach this cluster. Only after `start`."""
+        """The options that a client needs to reach this cluster. Valid after `start`."""
         host, _, port = self.dispatcher_address.rpartition(":")
         return {
             core_options.EXECUTION_TARGET.key: "remote",
@@ -120,16 +122,16 @@ class LocalCluster:
 
     @property
     def security(self) -> SecurityContext:
-        """What its clients show; the secret is in it. Only after `start`."""
+        """The credentials of this cluster's clients, including the secret. Valid after `start`."""
         if self._security is None:
             raise RuntimeError("the local cluster has not been started")
         return self._security
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start all services and return when all serve.
+        """Starts all services and returns when all are ready.
 
         Raises:
-            ExternalError: one could not start; all others have been stopped again.
+            ExternalError: a service could not start. All others have been stopped.
         """
         try:
             if self._options.temporary_dir is not None:
@@ -143,7 +145,7 @@ class LocalCluster:
             for _ in range(self._options.num_task_executors):
                 self._spawn(self._task_executor_spec())
             self._spawn(self._resource_manager_spec())
-            # Makes the certificate that the services will show, while they are still importing what they need.
+            # This creates the certificate of the services while they import their modules.
             self._security = SecurityContext.of_service(self._properties).with_role(Role.SUBMIT)
             wait_until_ready(self._processes, timeout_s)
             if self._options.restart_services:
@@ -154,32 +156,35 @@ class LocalCluster:
             raise
 
     def add_task_executors(self, count: int, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start `count` more TaskExecutors; returns when they serve."""
+        """Starts `count` more TaskExecutors and returns when they are ready."""
         added = [self._spawn(self._task_executor_spec()) for _ in range(count)]
         wait_until_ready(added, timeout_s)
         if self._supervisor is not None:
             self._supervisor.watch(added)
 
     def dead_process(self) -> ServiceProcess | None:
-        """A service that has ended, or None while all run."""
+        """Returns a service that has ended, or None if all run."""
         return next((process for process in self.processes if process.popen.poll() is not None), None)
 
     @property
     def is_broken(self) -> bool:
-        """Whether a service has ended for good."""
+        """True if a service has ended and will not be restarted."""
         if self._supervisor is None:
             return self.dead_process() is not None
         return self._supervisor.has_given_up
 
     def give_up(self) -> None:
-        """Have a `start` or `add_task_executors` of another thread fail soon; `stop` is to follow. Thread: any."""
+        """Makes a `start` or `add_task_executors` on another thread fail soon. Call `stop` afterwards.
+
+        Thread: any.
+        """
         with self._lock:
             self._is_given_up = True
         for process in self.processes:
             process.popen.kill()
 
     def stop(self) -> None:
-        """End all services, in order where they let themselves be ended; returns when all are gone."""
+        """Stops all services and returns when all have ended. A service that does not stop in time is killed."""
         with self._lock:
             self._is_given_up = True
         if self._supervisor is not None:
@@ -202,11 +207,11 @@ class LocalCluster:
 
     @property
     def secret_file(self) -> Path:
-        """Where its secret is. Only after `start`."""
+        """Path of the cluster's secret. Valid after `start`."""
         return Path(self._properties[security_options.SECRET_FILE.key])
 
     def _make_secret(self) -> None:
-        """A secret of this cluster's own, unless the configuration names a file. Raises: SecretError."""
+        """Creates a secret for this cluster, unless the configuration names a secret file. Raises: SecretError."""
         if not self._options.properties.get(security_options.SECRET_FILE.key):
             directory = self._options.temporary_dir
             if directory is None:
@@ -215,7 +220,7 @@ class LocalCluster:
         ClusterSecret.load_or_create(self.secret_file)
 
     def _reserve_ports(self) -> None:
-        """Raises: AddressInUseError."""
+        """Reserves the ports of Dispatcher and ResourceManager. Raises: AddressInUseError."""
         properties = self._options.properties
         bind_port = read_option(properties, jobmanager_options.RPC_BIND_PORT)
         dispatcher_port = self._options.dispatcher_port if bind_port is None else bind_port
@@ -249,7 +254,7 @@ class LocalCluster:
         return process
 
     def _respawn(self, dead: ServiceProcess) -> ServiceProcess:
-        """The same service once more; Dispatcher and ResourceManager at the addresses that others know."""
+        """Starts a replacement for a dead service. Dispatcher and ResourceManager keep their addresses."""
         spec = dead.spec
         successor = ServiceProcess(spec)
         with self._lock:
@@ -270,7 +275,7 @@ class LocalCluster:
         inherit_output: bool = False,
         reservation: str | None = None,
     ) -> ServiceSpec:
-        """`reservation`: the service whose reserved port it serves at."""
+        """Returns the spec of a service. `reservation` is the verb whose reserved port it uses."""
         options = self._options
         return ServiceSpec(
             name=name,
@@ -285,7 +290,7 @@ class LocalCluster:
         )
 
     def _replaceable(self) -> list[ServiceProcess]:
-        """Those that are started again when they die."""
+        """The processes that are restarted when they die."""
         return self._processes
 
     def _dispatcher_spec(self) -> ServiceSpec:
@@ -306,14 +311,46 @@ class LocalCluster:
         )
 
 
-#: Records of user functions per second and process that a terminal is still readable with.
+#: Verb of the service that is the Dispatcher and also runs the program.
+STANDALONE_JOB = "standalone-job"
+
+
+class ApplicationCluster(LocalCluster):
+    """A local cluster that belongs to one program and ends with it.
+
+    Its Dispatcher is the service that also runs the program (`flinkpy standalone-job`). All other services are
+    restarted when they die; the end of this one is the end of the cluster.
+
+    Thread: see LocalCluster.
+    """
+
+    def __init__(self, options: LocalClusterOptions, program: str, arguments: Sequence[str]) -> None:
+        super().__init__(options)
+        self._program = (program, *arguments)
+
+    def wait(self) -> int:
+        """Waits until the application has ended and returns its exit status."""
+        status = wait_for_exit(self.processes[0].popen)
+        return status if status >= 0 else 128 - status
+
+    def _dispatcher_spec(self) -> ServiceSpec:
+        arguments = ("--port", self._port(DISPATCHER), "--resourcemanager", self._resource_manager)
+        # The user of the command wants to see the output of the program.
+        spec = self._spec("application", STANDALONE_JOB, arguments, inherit_output=True, reservation=DISPATCHER)
+        return replace(spec, trailing=("--", *self._program))
+
+    def _replaceable(self) -> list[ServiceProcess]:
+        return self._processes[1:]
+
+
+#: Log records of user functions per second and process at which a terminal stays readable.
 SHARED_OUTPUT_RATE_LIMIT = 50
 
 
 def set_shared_output_defaults(properties: dict[str, str]) -> None:
-    """Have services that share a program's output show what a person should see there, unless options say otherwise.
+    """Sets logging defaults for services that share the output of a program.
 
-    That is warnings and errors of user functions, so many of them, and errors of flinkpy itself.
+    They log warnings and errors of user functions at a limited rate, and errors of flinkpy. Options that are set stay.
     """
     if core_options.LOG_LEVEL.key not in properties:
         properties[core_options.LOG_LEVEL.key] = "WARNING"
@@ -322,6 +359,6 @@ def set_shared_output_defaults(properties: dict[str, str]) -> None:
 
 
 def log_directory(properties: Mapping[str, str], default: Path) -> Path:
-    """Where log files go: `env.log.dir`, else `default`."""
+    """Returns the directory for log files: `env.log.dir`, or `default` if that is not set."""
     configured = read_option(properties, core_options.LOG_DIR)
     return Path(configured) if configured else default

@@ -1,7 +1,7 @@
-"""Start service processes on this host and learn when they serve.
+"""Starts service processes on this host and waits until they are ready.
 
-A child tells its parent over a pipe that it is ready; the end of that pipe without a message means that it died. So
-nothing is polled, and a service that cannot start is known at once, with the reason it gave.
+A child reports over a pipe that it is ready. If the pipe closes without a message, the child has died. So the parent
+polls nothing, and learns at once when a service cannot start, and why.
 """
 
 from __future__ import annotations
@@ -31,21 +31,25 @@ from flinkpy.platforms import unsupported_services
 from flinkpy.security.confidential_settings import settings_for_child
 from flinkpy.security.security_context import TOKEN_VARIABLE
 
-#: Bytes at the end of a dead service's output in which its reason is looked for.
+#: Bytes at the end of a dead service's output that are searched for the reason.
 _TAIL_BYTES = 8_192
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceSpec:
-    """What to start: the verb of `flinkpy`, its arguments, and where its output goes.
+    """The command and the environment of a service.
 
     Attributes:
-        log: file for standard output and error; a temporary one where None.
-        inherit_output: let what user code prints appear where this process prints, instead.
-        dies_with_parent: end the service when this process ends, however it ends.
-        temporary_dir: where the service and user code in it put temporary files; the system's directory where None.
-        trailing: words at the end of the command line, behind all options.
-        environment: beside what this process has in its own.
+        name: name of the process in logs and errors.
+        verb: verb of `flinkpy`.
+        arguments: arguments of the verb.
+        properties: configuration of the service.
+        log: file for standard output and error; None means a temporary file.
+        inherit_output: print to this process's standard output and error instead.
+        dies_with_parent: end the service when this process ends, in whatever way.
+        temporary_dir: directory for temporary files of the service and its user code; None means the system's.
+        trailing: words at the end of the command line, after all options.
+        environment: variables to add to those of this process.
     """
 
     name: str
@@ -61,14 +65,17 @@ class ServiceSpec:
 
 
 class ServiceProcess:
-    """One started service. Thread: the one that started it must outlive it where it dies with its parent."""
+    """A started service.
+
+    Thread: if the service dies with its parent, the thread that creates this object must outlive it.
+    """
 
     def __init__(self, spec: ServiceSpec) -> None:
-        """Start it. Raises: UnsupportedOperationError on another system than Linux."""
+        """Starts the service. Raises: UnsupportedOperationError if this system is not Linux."""
         check_services_run_here(sys.platform)
         self.spec = spec
         self.address: str | None = None
-        #: Address of the data plane; only TaskExecutors have one.
+        #: Address for data between tasks. Only TaskExecutors have one.
         self.data_address: str | None = None
         self._reason: str | None = None
         self._ready_pipe, child_end = os.pipe()
@@ -82,7 +89,7 @@ class ServiceProcess:
                     stderr=None if spec.inherit_output else log,
                     env={**_environment(spec), **settings.environment},
                     pass_fds=(child_end, *settings.descriptors),
-                    # Ctrl-C at a terminal is for the client, which then stops its services in order.
+                    # Ctrl-C at a terminal must reach only the client, which then stops its services in order.
                     start_new_session=True,
                 )
         except BaseException:
@@ -98,7 +105,7 @@ class ServiceProcess:
         return self._ready_pipe
 
     def read_readiness(self) -> bool:
-        """Whether the service is ready, called when its pipe is readable; False means that it has died."""
+        """Returns True if the service is ready, False if it has died. Call it when `ready_pipe` is readable."""
         text = os.read(self._ready_pipe, 4096).decode(errors="replace")
         os.close(self._ready_pipe)
         self._ready_pipe = -1
@@ -112,22 +119,22 @@ class ServiceProcess:
         return True
 
     def output_tail(self) -> str:
-        """The last lines the service wrote to its log."""
+        """Returns the last lines of the service's log."""
         size = os.fstat(self._log_descriptor).st_size
         tail = os.pread(self._log_descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
         return tail.decode(errors="replace").strip()
 
     def reason_of_death(self) -> str:
-        """Why the service ended: its own error message where it left one, else the last line of its log."""
+        """Returns why the service ended: the error it reported, else the last line of its log."""
         status = self.popen.wait()
         if self._reason is not None:
             return self._reason
         lines = self.output_tail().splitlines()
-        last = lines[-1] if lines else "it wrote nothing to its log"
+        last = lines[-1] if lines else "its log is empty"
         return f"{self.spec.name} ended with status {status}: {last}"
 
     def close(self) -> None:
-        """Close this side's descriptors; the process itself is left alone."""
+        """Closes the descriptors on this side. The process continues."""
         if self._ready_pipe >= 0:
             os.close(self._ready_pipe)
             self._ready_pipe = -1
@@ -137,7 +144,7 @@ class ServiceProcess:
 
 
 def check_services_run_here(platform: str) -> None:
-    """Raises: UnsupportedOperationError that says what to do where services cannot run on this system."""
+    """Raises UnsupportedOperationError, which says what to do, if services cannot run on this system."""
     reason = unsupported_services(platform)
     if reason is not None:
         raise UnsupportedOperationError(reason)
@@ -162,8 +169,8 @@ def _environment(spec: ServiceSpec) -> dict[str, str]:
         environment.pop(PARENT_PID_VARIABLE, None)
     if spec.temporary_dir is not None:
         environment["TMPDIR"] = str(spec.temporary_dir)
-    # What the parent read from a file or its own environment is in `properties` already.
-    # And a client's token is none of theirs.
+    # `properties` has everything that the parent read from files and its environment. Services must not get the
+    # token of a client.
     for variable in (
         "FLINKPY_CONF_DIR",
         "FLINK_CONF_DIR",
@@ -176,10 +183,10 @@ def _environment(spec: ServiceSpec) -> dict[str, str]:
 
 
 def wait_until_ready(processes: Sequence[ServiceProcess], timeout_s: float) -> None:
-    """Returns when all processes serve.
+    """Returns when all processes are ready.
 
     Raises:
-        ExternalError: one has died (with its own reason) or is not ready in time; the others are left running.
+        ExternalError: a process died, or was not ready in time. The others continue to run.
     """
     deadline = time.monotonic() + timeout_s
     with selectors.DefaultSelector() as selector:

@@ -1,10 +1,10 @@
-"""ServiceSupervisor: starts a service of a local cluster again when its process has died.
+"""ServiceSupervisor: restarts a service of a local cluster when its process dies.
 
-A death is known at once, from the process's pidfd. A service that dies again and again is started again with growing
-pauses, and given up after some; the others are still watched over.
+It learns of a death at once, from the process's pidfd. A service that dies repeatedly is restarted after growing
+pauses, and given up after `MAX_DEATHS` deaths. The other services are still supervised.
 
-Thread: its own, which also starts the replacements: the kernel ends a child that is tied to its parent with the thread
-that started it, so this one lives until all services have been stopped.
+Thread: its own, which also starts the replacements. The kernel ends a child that dies with its parent when the thread
+that started it ends, so this thread lives until all services have been stopped.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from flinkpy.client.service_process import ServiceProcess
 
 logger = logging.getLogger(__name__)
 
-#: Deaths of one service within `DEATHS_WINDOW_S` after which it is given up.
+#: Deaths of one service within `DEATHS_WINDOW_S` before it is given up.
 MAX_DEATHS = 10
 DEATHS_WINDOW_S = 60.0
-#: Pause before a service that has died before is started again; doubled with each of its recent deaths.
+#: Pause before the second restart of a service. It doubles with each recent death.
 FIRST_PAUSE_S = 0.2
 MAX_PAUSE_S = 10.0
 
 
 @dataclass(slots=True)
 class DeathRecord:
-    """When one service died lately. Pure."""
+    """Recent deaths of one service. Pure."""
 
     times_s: list[float] = field(default_factory=list)
 
     def died(self, now_s: float) -> float | None:
-        """The pause before it is started again; None: it is given up."""
+        """Records a death. Returns the pause in seconds before the restart, or None to give up the service."""
         self.times_s = [at for at in self.times_s if now_s - at < DEATHS_WINDOW_S]
         self.times_s.append(now_s)
         if len(self.times_s) > MAX_DEATHS:
@@ -47,12 +47,12 @@ class DeathRecord:
 
 
 class ServiceSupervisor:
-    """Watches over services from `watch` to `close`.
+    """Supervises services from `watch` to `close`.
 
     Args:
-        respawn: starts the replacement of a dead process; called on this thread. Raises: OSError.
-        on_ready: told of a replacement when it serves; called on this thread.
-        start_timeout_s: a replacement that does not serve after this is killed.
+        respawn: starts a replacement for a dead process, or raises OSError. Called on the supervisor's thread.
+        on_ready: called with each replacement that is ready, on the supervisor's thread.
+        start_timeout_s: time after which a replacement that is not ready is killed.
     """
 
     def __init__(
@@ -69,30 +69,30 @@ class ServiceSupervisor:
         self._added: list[ServiceProcess] = []
         self._is_paused = False
         self._is_closing = False
-        #: whether a service died so often that it is not started again
+        #: True if a service died so often that it is not restarted.
         self.has_given_up = False
         self._selector = selectors.DefaultSelector()
         self._deaths: dict[str, DeathRecord] = {}
-        #: dead processes, and when they are replaced
+        #: Dead processes with the times of their restarts.
         self._due: list[tuple[float, ServiceProcess]] = []
-        #: replacements that do not serve yet, and when their patience ends
+        #: Replacements that are not ready, with their deadlines.
         self._starting: dict[ServiceProcess, float] = {}
         self._thread = threading.Thread(target=self._run, name="flinkpy-supervisor", daemon=True)
         self._thread.start()
 
     def watch(self, processes: list[ServiceProcess]) -> None:
-        """Start them again, from now on, when they die."""
+        """Supervises these processes from now on."""
         with self._lock:
             self._added.extend(processes)
         self._wake()
 
     def pause(self) -> None:
-        """Start nothing any more; when this returns nothing is being started."""
+        """Stops restarting services. No restart is in progress when this returns."""
         with self._lock:
             self._is_paused = True
 
     def close(self) -> None:
-        """End the thread, and with it what it started and is tied to this process: stop the services before."""
+        """Ends the thread. This also ends the replacements that die with their parent, so stop the services first."""
         self.pause()
         self._is_closing = True
         self._wake()
@@ -124,7 +124,7 @@ class ServiceSupervisor:
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _watch_exit(self, process: ServiceProcess) -> None:
-        descriptor = os.pidfd_open(process.popen.pid)  # a child that is not reaped yet always has one
+        descriptor = os.pidfd_open(process.popen.pid)  # always possible for a child that has not been reaped
 
         def ended() -> None:
             self._selector.unregister(descriptor)
@@ -139,12 +139,12 @@ class ServiceSupervisor:
         if process in self._starting:
             self._started(process)
         if self._is_paused:
-            return  # it was stopped
+            return  # the service was stopped
         now_s = time.monotonic()
         pause_s = self._deaths.setdefault(name, DeathRecord()).died(now_s)
         if pause_s is None:
             self.has_given_up = True
-            logger.error("%s died %d times within %g s and is not started again", name, MAX_DEATHS, DEATHS_WINDOW_S)
+            logger.error("%s died %d times within %g s and is not restarted", name, MAX_DEATHS, DEATHS_WINDOW_S)
             return
         logger.warning("%s (pid %d) ended with status %d", name, process.popen.pid, status)
         self._due.append((now_s + pause_s, process))
@@ -160,10 +160,10 @@ class ServiceSupervisor:
                 try:
                     successor = self._respawn(process)
                 except OSError as error:
-                    logger.error("%s could not be started again: %s", process.spec.name, error)
+                    logger.error("%s could not be restarted: %s", process.spec.name, error)
                     self._due.append((now_s + MAX_PAUSE_S, process))
                     continue
-            logger.warning("%s is started again (pid %d)", successor.spec.name, successor.popen.pid)
+            logger.warning("%s has been restarted (pid %d)", successor.spec.name, successor.popen.pid)
             self._starting[successor] = now_s + self._start_timeout_s
             self._selector.register(
                 successor.ready_pipe, selectors.EVENT_READ, lambda successor=successor: self._started(successor)
@@ -171,9 +171,9 @@ class ServiceSupervisor:
             self._watch_exit(successor)
 
     def _started(self, successor: ServiceProcess) -> None:
-        """It serves, or has died: then its pipe has ended."""
+        """Handles the readiness pipe of a replacement: it is ready or, at the end of the pipe, it has died."""
         if successor not in self._starting:
-            return  # told by its end a moment ago
+            return  # its exit was handled before
         del self._starting[successor]
         self._selector.unregister(successor.ready_pipe)
         if successor.read_readiness():

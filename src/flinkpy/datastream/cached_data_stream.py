@@ -16,7 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import ClusterDatasetCorruptedError, JobExecutionError, UnsupportedOperationError
+from flinkpy.common.errors import (
+    ClusterDatasetCorruptedError,
+    JobExecutionError,
+    UnsupportedOperationError,
+    chain_of_causes,
+)
 from flinkpy.common.private_directory import PrivateDirectory
 from flinkpy.common.process import ProcessIdentity
 from flinkpy.configuration import execution_options, read_option
@@ -165,10 +170,10 @@ class ClusterDatasets:
 
     def forget_corrupted(self, error: BaseException) -> bool:
         """Returns True if a job failed because cached records are gone. The next job computes them again."""
-        link: BaseException | None = error.cause if isinstance(error, JobExecutionError) else error
-        while link is not None and not isinstance(link, ClusterDatasetCorruptedError):
-            link = link.__cause__
-        directory = "" if link is None else link.details.get("directory", "")
+        cause = error.cause if isinstance(error, JobExecutionError) else error
+        corruptions = (link for link in chain_of_causes(cause) if isinstance(link, ClusterDatasetCorruptedError))
+        corruption = next(corruptions, None)
+        directory = "" if corruption is None else corruption.details.get("directory", "")
         corrupted = [cache for cache in self._caches.values() if directory and cache.directory == directory]
         for cache in corrupted:
             self._reset(cache)

@@ -1,4 +1,4 @@
-"""The program's side of an application: ids of jobs, what a program may set, and listeners."""
+"""The program of an application: ids of its jobs, options it may set, and job listeners."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 
 from flinkpy._proto import job_pb2
 from flinkpy.client.application import ApplicationContext, nth_job_id
-from flinkpy.client.job_listeners import JobListeners
-from flinkpy.client.program_configuration import check_program_configuration
+from flinkpy.client.executor import JobListeners, check_program_configuration
 from flinkpy.common.application_report import JobSubmitted
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ApplicationError, ConfigurationError, JobNotFoundError
@@ -29,7 +28,7 @@ def fixed_id(made: ApplicationContext, **entries: str) -> str:
     return graph.job_id
 
 
-def test_the_nth_job_has_the_same_id_whenever_the_program_runs() -> None:
+def test_the_nth_job_has_the_same_id_in_each_run() -> None:
     once, again = ([fixed_id(made) for _ in range(4)] for made in (context(), context()))
     assert once == again
     assert once[0] == ID
@@ -38,8 +37,8 @@ def test_the_nth_job_has_the_same_id_whenever_the_program_runs() -> None:
     assert nth_job_id(ID, 2) != nth_job_id("f" * 32, 2)
 
 
-def test_an_id_that_is_configured_is_that_of_one_job() -> None:
-    """As `standalone-job --job-id` sets it for all of them."""
+def test_a_configured_id_is_used_for_one_job() -> None:
+    """`standalone-job --job-id` sets the option for all jobs of the program."""
     made = context()
     configured = {"$internal.pipeline.job-id": "E" * 32}
     assert fixed_id(made, **configured) == "e" * 32
@@ -58,17 +57,17 @@ class _Cluster:
         return job_pb2.JobDetails(job_id=job_id, name=self._name)
 
 
-def test_a_job_that_is_joined_has_to_be_the_same_one() -> None:
+def test_a_joined_job_must_have_the_same_name() -> None:
     told: list[JobSubmitted] = []
     made, graph = context(told), job_pb2.JobGraph(job_id=ID, name="mine")
     cluster: Any = _Cluster("mine")
     made.join(cluster, graph)
     assert told == [JobSubmitted(ID, "mine")]
     cluster = _Cluster("another")
-    with pytest.raises(ApplicationError, match=r"'mine' where it submitted 'another'.*same jobs in the same order"):
+    with pytest.raises(ApplicationError, match=r"run submitted 'another'.*same jobs in the same order"):
         made.join(cluster, graph)
     cluster = _Cluster(None)
-    with pytest.raises(ApplicationError, match="how is not known any more"):
+    with pytest.raises(ApplicationError, match="its result has expired"):
         made.join(cluster, graph)
     assert len(told) == 1
 
@@ -87,11 +86,11 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Any:
     return give
 
 
-def test_a_program_may_set_what_it_likes_unless_that_is_forbidden(given: Any) -> None:
+def test_a_program_may_set_options_unless_that_is_forbidden(given: Any) -> None:
     configuration = given(pipeline__name="x")
     configuration.set_string("parallelism.default", "3")
     check_program_configuration(configuration)
-    # The program cannot allow itself anything.
+    # The program cannot lift the restriction itself.
     configuration = given(execution__program_config__enabled="false")
     check_program_configuration(configuration)
     configuration.set_string("execution.program-config.enabled", "true")
@@ -102,7 +101,7 @@ def test_a_program_may_set_what_it_likes_unless_that_is_forbidden(given: Any) ->
         assert part in str(caught.value)
 
 
-def test_options_that_are_listed_may_be_set_even_so(given: Any) -> None:
+def test_allowed_options_may_be_set_despite_the_restriction(given: Any) -> None:
     configuration = given(
         execution__program_config__enabled="false",
         execution__program_config__wildcards="parallelism.default;pipeline",
@@ -117,7 +116,7 @@ def test_options_that_are_listed_may_be_set_even_so(given: Any) -> None:
         check_program_configuration(configuration)
 
 
-def test_listeners_are_told_in_order_and_what_they_raise_is_logged(
+def test_listeners_are_called_in_order_and_their_errors_are_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "listeners_of_this_test.py").write_text(
@@ -137,7 +136,7 @@ def test_listeners_are_told_in_order_and_what_they_raise_is_logged(
     listeners.on_job_submitted("client", None)
     listeners.on_job_executed(None, error)
     assert sys.modules[module].told == [("submitted", "client", None), ("executed", None, error)]
-    assert "the job listener Fails has failed in on_job_submitted" in caplog.text
+    assert "Job listener Fails failed in on_job_submitted" in caplog.text
     for bad in (f"{module}.NeedsMore", f"{module}.Nothing", "no_such_module.X", "X"):
-        with pytest.raises(ConfigurationError, match=f"{bad} cannot be made"):
+        with pytest.raises(ConfigurationError, match=f"cannot create {bad} "):
             JobListeners({"execution.job-listeners": bad})

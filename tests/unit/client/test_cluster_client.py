@@ -1,4 +1,4 @@
-"""Waiting calls of the ClusterClient while a Dispatcher comes and goes."""
+"""Waiting calls of the ClusterClient survive restarts of the Dispatcher."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLOW = RpcTimeoutError("no answer in time")
 
 
 class FakeDispatcher:
-    """A SyncGateway: answers from a list, the last of which is repeated."""
+    """A SyncGateway that answers from a list and repeats the last answer."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -67,12 +67,12 @@ FINISHED = dispatcher_pb2.RequestJobResultResponse(
 NOT_YET = dispatcher_pb2.RequestJobResultResponse(finished=False)
 
 
-def test_a_result_is_waited_for_through_a_restart_of_the_dispatcher(client: ClusterClient) -> None:
+def test_waiting_for_a_result_survives_a_restart_of_the_dispatcher(client: ClusterClient) -> None:
     use(client, NOT_YET, GONE, GONE, NOT_YET, FINISHED)
     assert client.wait_for_result(JOB).status == common_pb2.FINISHED
 
 
-def test_a_dispatcher_that_does_not_come_back_is_given_up() -> None:
+def test_waiting_fails_if_the_dispatcher_does_not_come_back() -> None:
     client = ClusterClient("127.0.0.1:1", timeout_s=0, security=SecurityContext.insecure())
     client._dispatcher.close()
     use(client, GONE)
@@ -82,13 +82,13 @@ def test_a_dispatcher_that_does_not_come_back_is_given_up() -> None:
         client.trigger_savepoint(JOB)
 
 
-def test_a_dispatcher_that_has_forgotten_the_job_says_so(client: ClusterClient) -> None:
+def test_waiting_fails_if_the_dispatcher_has_lost_the_job(client: ClusterClient) -> None:
     use(client, GONE, JobNotFoundError("there is no job"))
     with pytest.raises(JobNotFoundError):
         client.wait_for_result(JOB)
 
 
-def test_a_watch_goes_on_after_a_restart_and_shows_no_status_twice(client: ClusterClient) -> None:
+def test_a_watch_continues_after_a_restart_and_repeats_no_status(client: ClusterClient) -> None:
     use(
         client,
         [common_pb2.RUNNING, GONE],
@@ -100,7 +100,7 @@ def test_a_watch_goes_on_after_a_restart_and_shows_no_status_twice(client: Clust
     assert seen == [JobState.RUNNING, JobState.RESTARTING, JobState.RUNNING, JobState.FINISHED]
 
 
-def test_a_savepoint_is_asked_for_with_one_id_however_often(client: ClusterClient) -> None:
+def test_a_savepoint_request_is_repeated_with_the_same_id(client: ClusterClient) -> None:
     dispatcher = use(client, SLOW, GONE, SLOW, checkpoint_pb2.CheckpointResult(path="/s/1"))
     assert client.trigger_savepoint(JOB, "/s") == "/s/1"
     first, *others = dispatcher.requests
@@ -113,13 +113,13 @@ def test_a_savepoint_is_asked_for_with_one_id_however_often(client: ClusterClien
     assert dispatcher.requests[-1].trigger_id not in ("mine", first.trigger_id)
 
 
-def test_what_the_cluster_says_of_a_savepoint_is_raised(client: ClusterClient) -> None:
+def test_an_error_of_a_savepoint_is_raised(client: ClusterClient) -> None:
     use(client, CheckpointError("a task declined"))
     with pytest.raises(CheckpointError, match="a task declined"):
         client.stop_with_savepoint(JOB, "/s", drain=True)
 
 
-def test_the_job_client_answers_with_futures(client: ClusterClient) -> None:
+def test_the_job_client_returns_futures(client: ClusterClient) -> None:
     dispatcher = use(client, checkpoint_pb2.CheckpointResult(checkpoint_id=7, path="/s/1"))
     job_client = JobClient(RemoteJobClient(client, JOB, "job"))
 

@@ -1,4 +1,4 @@
-"""How a job's end becomes a result or an error, and where a job goes."""
+"""The end of a job becomes a result or an error. The configuration selects the cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from flinkpy._proto import job_pb2
 from flinkpy.client.executor import remote_address
-from flinkpy.client.job_client import execution_result
+from flinkpy.client.job_client import execution_result, user_traceback
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import (
     ConfigurationError,
@@ -17,6 +17,7 @@ from flinkpy.common.errors import (
     NoResourceAvailableError,
 )
 from flinkpy.common.states import JobState
+from flinkpy.datastream.cached_data_stream import ClusterDatasets
 from flinkpy.rpc.error_codec import error_to_proto
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "job.py", line 3, in double\nTypeError: no\n'
@@ -54,7 +55,14 @@ def test_a_traceback_behind_another_failure_is_found() -> None:
     assert caught.value.remote_traceback == TRACEBACK
     lines = str(caught.value).splitlines()
     assert lines[-1].endswith("ended in FAILED: recovery is suppressed") and "FunctionError: boom" in lines
-    assert caught.value.__cause__ is None, "or Python would show it once more, above the user's own lines"
+    assert caught.value.__cause__ is None, "Python would print the cause again, above the user's lines"
+
+
+def test_a_search_through_causes_ends_at_an_error_that_causes_itself() -> None:
+    first, second = FlinkError("first"), FlinkError("second")
+    first.__cause__, second.__cause__ = second, first
+    assert user_traceback(first) == ""
+    assert not ClusterDatasets().forget_corrupted(first)
 
 
 def test_a_failure_without_user_code_is_one_line() -> None:
@@ -63,7 +71,7 @@ def test_a_failure_without_user_code_is_one_line() -> None:
     assert str(caught.value) == f"job `words` ({'a' * 32}) ended in FAILED: 2 of 4 slots"
 
 
-def test_a_canceled_job_is_an_error_of_its_own() -> None:
+def test_a_canceled_job_raises_its_own_error() -> None:
     with pytest.raises(JobCancelledError, match="words"):
         execution_result(result(JobState.CANCELED))
 
@@ -78,10 +86,10 @@ def test_a_canceled_job_is_an_error_of_its_own() -> None:
         ({"jobmanager.rpc.address": "h", "execution.target": "remote"}, "h:6123"),
     ],
 )
-def test_the_configuration_decides_where_a_job_goes(entries: dict[str, str], address: str | None) -> None:
+def test_the_configuration_selects_the_cluster_of_a_job(entries: dict[str, str], address: str | None) -> None:
     assert remote_address(Configuration.from_dict(entries)) == address
 
 
-def test_remote_without_an_address_is_a_mistake() -> None:
+def test_remote_without_an_address_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match=r"jobmanager\.rpc\.address"):
         remote_address(Configuration.from_dict({"execution.target": "remote"}))

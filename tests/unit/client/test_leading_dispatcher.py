@@ -1,4 +1,4 @@
-"""Which Dispatcher a client asks, of several that may lead."""
+"""A client of several Dispatchers calls the leader."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from flinkpy._proto import dispatcher_pb2, job_pb2
-from flinkpy.client.cluster_client import ClusterClient
-from flinkpy.client.cluster_connection import configured_addresses
-from flinkpy.client.leading_dispatcher import LeadingDispatcher
+from flinkpy.client.cluster_client import ClusterClient, LeadingDispatcher, configured_addresses
 from flinkpy.common.errors import (
     DuplicateJobSubmissionError,
     ExternalError,
@@ -83,7 +81,7 @@ class TestTurning:
 
 
 class FakeDispatcher:
-    """What a ClusterClient has for a LeadingDispatcher: answers or raises from a list, in order."""
+    """A LeadingDispatcher that answers or raises from a list, in order."""
 
     address = "a:1"
 
@@ -170,8 +168,8 @@ def test_the_addresses_of_a_configuration(entries: dict[str, str], addresses: st
     assert configured_addresses(entries) == addresses
 
 
-def test_client_that_nobody_has_any_more_is_freed_at_once_with_its_connection() -> None:
-    """A program may run many jobs, each with a client of its own; the garbage collector may come much later."""
+def test_an_unreferenced_client_is_freed_at_once_with_its_connection() -> None:
+    """A program may run many jobs, each with its own client, before the garbage collector runs."""
     gc.collect()
     gc.disable()
     try:

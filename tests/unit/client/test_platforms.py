@@ -1,4 +1,4 @@
-"""Systems other than Linux are told what to do; no such system is at hand, so its name stands for it."""
+"""Errors on systems other than Linux say what to do. The tests pass the name of the system."""
 
 from __future__ import annotations
 

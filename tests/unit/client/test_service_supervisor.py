@@ -8,7 +8,7 @@ from flinkpy.client.service_supervisor import (
 )
 
 
-def test_the_first_death_is_answered_at_once_and_each_next_one_later() -> None:
+def test_the_first_restart_is_immediate_and_later_ones_are_delayed() -> None:
     record = DeathRecord()
 
     pauses = [record.died(0.5 * number) for number in range(MAX_DEATHS)]
@@ -18,7 +18,7 @@ def test_the_first_death_is_answered_at_once_and_each_next_one_later() -> None:
     assert record.died(0.5 * MAX_DEATHS) is None
 
 
-def test_deaths_of_long_ago_do_not_count() -> None:
+def test_old_deaths_do_not_count() -> None:
     record = DeathRecord()
 
     assert [record.died(number * DEATHS_WINDOW_S) for number in range(2 * MAX_DEATHS)] == [0.0] * 2 * MAX_DEATHS
