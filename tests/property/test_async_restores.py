@@ -18,7 +18,7 @@ from memory_checkpoints import MemoryStreams
 from streaming_fakes import FakeTaskStateManager
 
 from flinkpy._proto import checkpoint_pb2
-from flinkpy.datastream.async_functions import AsyncFunction
+from flinkpy.functions.async_functions import AsyncFunction
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
 from flinkpy.streaming.checkpoint.subtask_checkpoint_coordinator import write_states

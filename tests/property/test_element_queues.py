@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flinkpy.records.elements import Watermark, WatermarkStatus
-from flinkpy.streaming.operators.async_io.element_queue import (
+from flinkpy.streaming.async_io.element_queue import (
     Chunk,
     ElementQueue,
     Item,

@@ -28,7 +28,7 @@ from flinkpy.datastream.window import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from flinkpy.datastream.window_functions import ProcessWindowFunction
+from flinkpy.functions.window_functions import ProcessWindowFunction
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.batch_mode import batch_spec_of
 from flinkpy.records.batch import Batch

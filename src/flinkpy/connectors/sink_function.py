@@ -1,20 +1,100 @@
-"""SinkFunctionSink: calls a SinkFunction for every record.
+"""SinkFunction, a sink that is called for every record, and SinkFunctionSink, which calls it.
 
-Source: org.apache.flink.streaming.api.operators.StreamSink.
+In PyFlink the name stands for a Java object. Here the function is written in Python, as in Flink's Java API. It is the
+short way. `flinkpy.connector_api`, which handles whole batches, is the better base for new sinks.
+
+Source: org.apache.flink.streaming.api.functions.sink.legacy.SinkFunction,
+org.apache.flink.streaming.api.operators.StreamSink.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.watermark_strategy import Watermark
 from flinkpy.connector_api.sink import SinkBase, SinkWriter, WriterContext
-from flinkpy.datastream.source_sink_functions import SinkFunction
+from flinkpy.functions.function import Function
 
 if TYPE_CHECKING:
     from flinkpy.records.batch import Batch
 
 _MIN_WATERMARK = -(1 << 63)
+
+
+class SinkFunction(Function):
+    """A sink whose `invoke` is called for every record, on the task's thread.
+
+    It may take part in checkpoints as a CheckpointedFunction. After a failure it gets the records since the last
+    checkpoint again. A connector that has a better sink overrides `to_sink`.
+
+    Example:
+        ```
+        class Insert(SinkFunction):
+            def open(self, runtime_context):
+                self.connection = connect()
+
+            def invoke(self, value, context):
+                self.connection.execute("insert into t values (?)", value)
+
+        stream.add_sink(Insert())
+        ```
+    """
+
+    def __init__(self, sink_func: Any = None) -> None:
+        """Raises: UnsupportedOperationError for the name of a Java class, or a Java object."""
+        if sink_func is not None:
+            raise UnsupportedOperationError(
+                f"{type(self).__name__}({sink_func!r}): flinkpy has no JVM and cannot run Java functions; give "
+                f"add_sink a subclass of {type(self).__name__} with invoke instead"
+            )
+
+    def invoke(self, value: Any, context: SinkFunction.Context) -> None:
+        """Writes a record. It may block."""
+        raise UnsupportedOperationError(f"{type(self).__name__} has no method invoke(value, context)")
+
+    def write_watermark(self, watermark: Watermark) -> None:
+        """Handles a watermark."""
+        return
+
+    def finish(self) -> None:
+        """Writes records that are still buffered. It is called at the end of the input, but not after a failure."""
+        return
+
+    def to_sink(self) -> SinkBase:
+        """Returns the sink that calls this function, which `sink_to` accepts."""
+        return SinkFunctionSink(self)
+
+    class Context(ABC):
+        """Times of the current record, in milliseconds."""
+
+        @abstractmethod
+        def current_processing_time(self) -> int:
+            """Returns the time of the machine's clock since the epoch."""
+
+        @abstractmethod
+        def current_watermark(self) -> int:
+            """Returns the current watermark; the smallest int64 before the first one."""
+
+        @abstractmethod
+        def timestamp(self) -> int | None:
+            """Returns the event time of the record; None if it has none."""
+
+
+class RichSinkFunction(SinkFunction):
+    """A SinkFunction that keeps its RuntimeContext. The name is Flink's; every SinkFunction here has `open`."""
+
+    _runtime_context: Any = None
+
+    def open(self, runtime_context: Any) -> None:
+        self._runtime_context = runtime_context
+
+    def get_runtime_context(self) -> Any:
+        """Returns the RuntimeContext that `open` received. A subclass must call `super().open(runtime_context)`."""
+        if self._runtime_context is None:
+            raise UnsupportedOperationError(f"{type(self).__name__} has no RuntimeContext before it is open")
+        return self._runtime_context
 
 
 class SinkFunctionSink(SinkBase):

@@ -14,8 +14,7 @@ from typing import Any
 from flinkpy.common.errors import ExternalError
 from flinkpy.common.typeinfo import Types
 from flinkpy.connector_api.source import SourceBase
-from flinkpy.connectors.source_function import SourceFunctionSource
-from flinkpy.datastream.source_sink_functions import SourceFunction
+from flinkpy.connectors.source_function import SourceFunction, SourceFunctionSource
 
 _LOG = logging.getLogger(__name__)
 

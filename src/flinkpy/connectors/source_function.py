@@ -1,4 +1,24 @@
-"""SourceFunctionSource: runs a SourceFunction in a thread of its own, and hands over what it makes in batches.
+"""SourceFunction, a source that runs in its own thread, and SourceFunctionSource, which runs it.
+
+In PyFlink the name stands for a Java object. Here the function is written in Python, as in Flink's Java API. It is the
+short way. `flinkpy.connector_api`, which handles whole batches, is the better base for new sources.
+
+```python
+class Ticks(SourceFunction, CheckpointedFunction):
+    def __init__(self):
+        self.next, self.is_running = 0, True
+
+    def run(self, ctx):
+        while self.is_running:
+            with ctx.get_checkpoint_lock():
+                ctx.collect_with_timestamp(self.next, self.next * 1000)
+                self.next += 1
+
+    def cancel(self):
+        self.is_running = False
+```
+
+The reader hands the records over in batches:
 
 ```
    function's thread:  run(ctx) -> collect, emit_watermark ... -> bounded queue
@@ -10,7 +30,8 @@ A record in the queue belongs to the function's past, so a checkpoint has it as 
 barrier would let more and more of them pile up behind an output that takes none. A function that waits for room in the
 queue while it holds the lock gets room, so that it can let go of it.
 
-Source: org.apache.flink.streaming.api.operators.StreamSource,
+Source: org.apache.flink.streaming.api.functions.source.legacy.SourceFunction,
+org.apache.flink.streaming.api.operators.StreamSource,
 org.apache.flink.streaming.runtime.tasks.SourceStreamTask (LegacySourceFunctionThread).
 """
 
@@ -18,13 +39,14 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import TypeMismatchError
+from flinkpy.common.errors import TypeMismatchError, UnsupportedOperationError
 from flinkpy.common.watermark_strategy import Watermark
 from flinkpy.connector_api.source import (
     Boundedness,
@@ -36,9 +58,11 @@ from flinkpy.connector_api.source import (
     SplitEnumeratorContext,
 )
 from flinkpy.connectors.checkpoint_lock import CheckpointLock
-from flinkpy.datastream.source_sink_functions import SourceFunction
+from flinkpy.functions.function import Function
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from flinkpy.records.batch import Batch
 
 _LOG = logging.getLogger(__name__)
@@ -51,6 +75,98 @@ _JOIN_S = 10.0
 
 #: The end of `run` wakes a task that waits for it; one that does not look at `cancel` is looked at so often.
 _LOOK_AGAIN_S = 0.5
+
+
+class SourceFunction(Function):
+    """A source that emits records from its own thread, in one subtask.
+
+    To continue after a failure, it keeps its position in operator state, as a CheckpointedFunction does. Emitting a
+    record and changing the function's fields are one step for a checkpoint if both happen under
+    `ctx.get_checkpoint_lock()`. The task calls `open`, `close` and the methods of checkpoints; the function's own
+    thread calls `run`.
+
+    A connector that has a better source overrides `to_source`.
+    """
+
+    def __init__(self, source_func: Any = None) -> None:
+        """Raises: UnsupportedOperationError for the name of a Java class, or a Java object."""
+        if source_func is not None:
+            raise UnsupportedOperationError(
+                f"{type(self).__name__}({source_func!r}): flinkpy has no JVM and cannot run Java functions; give "
+                f"add_source a subclass of {type(self).__name__} with run and cancel instead"
+            )
+
+    def run(self, ctx: SourceFunction.SourceContext) -> None:
+        """Emits all records. The source ends when this returns, and fails if this raises.
+
+        Args:
+            ctx: emits records and watermarks.
+        """
+        raise UnsupportedOperationError(f"{type(self).__name__} has no method run(ctx)")
+
+    def cancel(self) -> None:
+        """Makes `run` return soon. Another thread calls it, possibly twice or after `run` has returned.
+
+        If `run` is in a method of the context, or calls one, an exception ends it there.
+        """
+        raise UnsupportedOperationError(f"{type(self).__name__} has no method cancel()")
+
+    def to_source(self) -> SourceBase:
+        """Returns the source that runs this function, which `from_source` accepts."""
+        return SourceFunctionSource(self)
+
+    class SourceContext(ABC):
+        """Emits the records and watermarks of `run`. Thread: the function's own.
+
+        Every method may block until there is room for more records, and until a checkpoint has been taken.
+        """
+
+        @abstractmethod
+        def collect(self, value: Any) -> None:
+            """Emits a record without a timestamp."""
+
+        @abstractmethod
+        def collect_with_timestamp(self, value: Any, timestamp: int) -> None:
+            """Emits a record with its event time in milliseconds since the epoch."""
+
+        @abstractmethod
+        def emit_watermark(self, watermark: int | Watermark) -> None:
+            """Emits a watermark: no record at or before this time, in milliseconds, follows."""
+
+        @abstractmethod
+        def mark_as_temporarily_idle(self) -> None:
+            """Marks this subtask as idle: its watermarks are not waited for until it emits a record or watermark."""
+
+        @abstractmethod
+        def get_checkpoint_lock(self) -> AbstractContextManager[Any]:
+            """Returns a reentrant lock. No checkpoint is taken while it is held (`with ctx.get_checkpoint_lock():`)."""
+
+        @abstractmethod
+        def close(self) -> None:
+            """Closes the context. It drops all later records."""
+
+
+class ParallelSourceFunction(SourceFunction):
+    """A SourceFunction that runs in every subtask. Each subtask has its own copy of the function."""
+
+
+class RichSourceFunction(SourceFunction):
+    """A SourceFunction that keeps its RuntimeContext. The name is Flink's; every SourceFunction here has `open`."""
+
+    _runtime_context: Any = None
+
+    def open(self, runtime_context: Any) -> None:
+        self._runtime_context = runtime_context
+
+    def get_runtime_context(self) -> Any:
+        """Returns the RuntimeContext that `open` received. A subclass must call `super().open(runtime_context)`."""
+        if self._runtime_context is None:
+            raise UnsupportedOperationError(f"{type(self).__name__} has no RuntimeContext before it is open")
+        return self._runtime_context
+
+
+class RichParallelSourceFunction(RichSourceFunction, ParallelSourceFunction):
+    """A RichSourceFunction that runs in every subtask."""
 
 
 class SourceFunctionSource(SourceBase):

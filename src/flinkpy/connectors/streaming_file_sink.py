@@ -6,7 +6,7 @@ from typing import Any
 
 from flinkpy.common.serialization import BulkWriterFactory, Encoder
 from flinkpy.connectors.file_sink import FileSink
-from flinkpy.datastream.source_sink_functions import SinkFunction
+from flinkpy.connectors.sink_function import SinkFunction
 
 
 class StreamingFileSink(FileSink, SinkFunction):

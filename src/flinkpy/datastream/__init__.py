@@ -8,14 +8,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.datastream import moved_modules
+
 if TYPE_CHECKING:
     from flinkpy.datastream.async_data_stream import AsyncDataStream
-    from flinkpy.datastream.async_functions import (
-        AsyncBatchFunction,
-        AsyncFunction,
-        AsyncRetryPredicate,
-        AsyncRetryStrategy,
-    )
     from flinkpy.datastream.checkpoint_config import CheckpointConfig
     from flinkpy.datastream.checkpoint_storage import (
         CheckpointStorage,
@@ -23,7 +19,6 @@ if TYPE_CHECKING:
         FileSystemCheckpointStorage,
         JobManagerCheckpointStorage,
     )
-    from flinkpy.datastream.checkpointed_function import CheckpointedFunction, CheckpointListener
     from flinkpy.datastream.checkpointing_mode import CheckpointingMode
     from flinkpy.datastream.data_stream import (
         BroadcastConnectedStream,
@@ -91,6 +86,13 @@ if TYPE_CHECKING:
         WindowAssigner,
     )
     from flinkpy.datastream.windowed_stream import AllWindowedStream, WindowedStream
+    from flinkpy.functions.async_functions import (
+        AsyncBatchFunction,
+        AsyncFunction,
+        AsyncRetryPredicate,
+        AsyncRetryStrategy,
+    )
+    from flinkpy.functions.checkpointed_function import CheckpointedFunction, CheckpointListener
 
 __all__ = [
     "AggregateFunction",
@@ -169,9 +171,16 @@ __all__ = [
     "WindowedStream",
 ]
 
+moved_modules.install()
+
 _MODULES = {
     "async_data_stream": ("AsyncDataStream",),
-    "async_functions": ("AsyncBatchFunction", "AsyncFunction", "AsyncRetryPredicate", "AsyncRetryStrategy"),
+    "flinkpy.functions.async_functions": (
+        "AsyncBatchFunction",
+        "AsyncFunction",
+        "AsyncRetryPredicate",
+        "AsyncRetryStrategy",
+    ),
     "checkpointed_function": ("CheckpointListener", "CheckpointedFunction"),
     "checkpointing_mode": ("CheckpointingMode",),
     "checkpoint_config": ("CheckpointConfig",),
@@ -224,7 +233,7 @@ def __getattr__(name: str) -> Any:
     module = _MODULE_OF.get(name, "functions" if name in __all__ else None)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{module}"), name)
+    value = getattr(import_module(module if "." in module else f"{__name__}.{module}"), name)
     globals()[name] = value
     return value
 

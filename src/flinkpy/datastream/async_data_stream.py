@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.time import Time
 from flinkpy.datastream import function_checks as checks
-from flinkpy.datastream.async_functions import AsyncBatchFunction, AsyncFunction, AsyncRetryStrategy
-from flinkpy.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 from flinkpy.datastream.base_stream import DataStream
 from flinkpy.datastream.keyed_stream import KeyedStream
+from flinkpy.functions.async_functions import NO_RETRY_STRATEGY, AsyncBatchFunction, AsyncFunction, AsyncRetryStrategy
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.transformation import OperatorTransformation
 

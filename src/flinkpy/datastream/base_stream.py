@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 from flinkpy.common.errors import UnsupportedOperationError, UserError
 from flinkpy.common.typeinfo import TupleTypeInfo, TypeInformation, Types
 from flinkpy.connector_api.sink import SinkBase
+from flinkpy.connectors.sink_function import SinkFunction
 from flinkpy.datastream import column_operations as columns
 from flinkpy.datastream import function_checks as checks
-from flinkpy.datastream.functions import (
+from flinkpy.datastream.slot_sharing_group import SlotSharingGroup
+from flinkpy.functions.output_tag import OutputTag
+from flinkpy.functions.stream_functions import (
     FilterFunction,
     FlatMapFunction,
     KeySelector,
     MapFunction,
     Partitioner,
     ProcessFunction,
-    SinkFunction,
 )
-from flinkpy.datastream.output_tag import OutputTag
-from flinkpy.datastream.slot_sharing_group import SlotSharingGroup
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph import partitioning
 from flinkpy.graph.partitioning import Partitioning
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from flinkpy.datastream.joined_streams import CoGroupedStreams, JoinedStreams
     from flinkpy.datastream.keyed_stream import KeyedStream
     from flinkpy.datastream.partition_windowed_stream import PartitionWindowedStream
-    from flinkpy.datastream.state import MapStateDescriptor
     from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
-    from flinkpy.datastream.window import WindowAssigner
     from flinkpy.datastream.windowed_stream import AllWindowedStream
     from flinkpy.expressions.nodes import Expression
+    from flinkpy.functions.state import MapStateDescriptor
+    from flinkpy.functions.window_assigners import WindowAssigner
     from flinkpy.graph.operator_specs import ColumnAggregate
 
 _MAX_TUPLE_FIELDS = 25
@@ -845,7 +845,7 @@ class DataStream:
             size: the number of records of a window.
             slide: the number of records between the starts of two windows. 0 makes tumbling windows.
         """
-        from flinkpy.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+        from flinkpy.functions.window_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 
         if slide == 0:
             return self.window_all(CountTumblingWindowAssigner.of(size))

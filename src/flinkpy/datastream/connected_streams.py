@@ -12,7 +12,9 @@ from flinkpy.common.errors import UserError
 from flinkpy.common.typeinfo import TypeInformation
 from flinkpy.datastream import function_checks as checks
 from flinkpy.datastream.base_stream import DataStream
-from flinkpy.datastream.functions import (
+from flinkpy.datastream.keyed_stream import KeyedStream
+from flinkpy.functions.state import MapStateDescriptor
+from flinkpy.functions.stream_functions import (
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -21,8 +23,6 @@ from flinkpy.datastream.functions import (
     KeyedCoProcessFunction,
     KeySelector,
 )
-from flinkpy.datastream.keyed_stream import KeyedStream
-from flinkpy.datastream.state import MapStateDescriptor
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.transformation import OperatorTransformation
 

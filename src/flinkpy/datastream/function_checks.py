@@ -22,12 +22,12 @@ from flinkpy.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
-from flinkpy.datastream.functions import (
+from flinkpy.functions.function import Function
+from flinkpy.functions.stream_functions import (
     FilterFunction,
     FilterFunctionWrapper,
     FlatMapFunction,
     FlatMapFunctionWrapper,
-    Function,
     FunctionWrapper,
     JoinFunction,
     JoinFunctionWrapper,

@@ -16,8 +16,8 @@ from flinkpy.common.time import Duration, Time
 from flinkpy.datastream import function_checks as checks
 from flinkpy.datastream.base_stream import DataStream
 from flinkpy.datastream.connected_streams import check_same_environment, two_inputs, with_common_key_type
-from flinkpy.datastream.functions import ProcessJoinFunction
-from flinkpy.datastream.output_tag import OutputTag
+from flinkpy.functions.output_tag import OutputTag
+from flinkpy.functions.stream_functions import ProcessJoinFunction
 from flinkpy.graph.operator_specs import IntervalJoinSpec
 
 if TYPE_CHECKING:

@@ -23,15 +23,17 @@ from flinkpy.datastream.connected_streams import (
     two_inputs,
     with_common_key_type,
 )
-from flinkpy.datastream.functions import CoGroupFunction, FlatJoinFunction, JoinFunction
 from flinkpy.datastream.windowed_stream import WindowedStream
+from flinkpy.functions.stream_functions import CoGroupFunction, FlatJoinFunction, JoinFunction
 from flinkpy.graph.operator_specs import CoGroupSpec, WindowSpec
 
 if TYPE_CHECKING:
     from flinkpy.common.time import Time
     from flinkpy.common.typeinfo import TypeInformation
     from flinkpy.datastream.keyed_stream import KeyedStream
-    from flinkpy.datastream.window import Evictor, Trigger, WindowAssigner
+    from flinkpy.functions.window_assigners import WindowAssigner
+    from flinkpy.functions.window_evictors import Evictor
+    from flinkpy.functions.window_triggers import Trigger
 
 
 class PairedWindows(WindowedStream):

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.typeinfo import TypeInformation, Types
 from flinkpy.common.types import Row
+from flinkpy.connectors.sink_function import SinkFunction
 from flinkpy.datastream import aggregates as column_aggregates
 from flinkpy.datastream import column_operations as columns
 from flinkpy.datastream import function_checks as checks
 from flinkpy.datastream.base_stream import DataStream
-from flinkpy.datastream.functions import (
+from flinkpy.functions.stream_functions import (
     FilterFunction,
     FlatMapFunction,
     KeyedProcessFunction,
@@ -21,7 +22,6 @@ from flinkpy.datastream.functions import (
     MapFunction,
     Partitioner,
     ReduceFunction,
-    SinkFunction,
 )
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph import partitioning
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from flinkpy.datastream.collected_results import CloseableIterator
     from flinkpy.datastream.interval_join import IntervalJoin
     from flinkpy.datastream.partition_windowed_stream import KeyedPartitionWindowedStream
-    from flinkpy.datastream.window import WindowAssigner
     from flinkpy.datastream.windowed_stream import WindowedStream
+    from flinkpy.functions.window_assigners import WindowAssigner
 
 _NO_PARTITIONING = "Cannot override partitioning for KeyedStream."
 
@@ -329,7 +329,7 @@ class KeyedStream(DataStream):
             size: the number of records of a window.
             slide: the number of records between the starts of two windows. 0 makes tumbling windows.
         """
-        from flinkpy.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+        from flinkpy.functions.window_assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 
         if slide == 0:
             return self.window(CountTumblingWindowAssigner.of(size))

@@ -14,8 +14,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.datastream import function_checks as checks
-from flinkpy.datastream.functions import AggregateFunction, MapPartitionFunction, ReduceFunction, WindowFunction
-from flinkpy.datastream.window import GlobalWindow, GlobalWindows, Trigger, TriggerResult
+from flinkpy.functions.stream_functions import AggregateFunction, MapPartitionFunction, ReduceFunction
+from flinkpy.functions.window_assigners import GlobalWindows
+from flinkpy.functions.window_functions import WindowFunction
+from flinkpy.functions.window_triggers import Trigger, TriggerResult
+from flinkpy.functions.windows import GlobalWindow
 from flinkpy.graph.operator_specs import PartitionSpec
 
 if TYPE_CHECKING:

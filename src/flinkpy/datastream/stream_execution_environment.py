@@ -591,7 +591,7 @@ class StreamExecutionEnvironment:
             UnsupportedOperationError: `source_func` is the name of a Java class.
             TypeError: it is not a SourceFunction.
         """
-        from flinkpy.datastream.source_sink_functions import SourceFunction
+        from flinkpy.connectors.source_function import SourceFunction
 
         if isinstance(source_func, str):
             source_func = SourceFunction(source_func)
@@ -872,7 +872,7 @@ def _in_its_subtasks(stream: DataStream, source: SourceBase) -> DataStream:
 
     Such a function would emit the same records in every subtask.
     """
-    from flinkpy.datastream.source_sink_functions import ParallelSourceFunction
+    from flinkpy.connectors.source_function import ParallelSourceFunction
 
     if source.source_function is not None and not isinstance(source.source_function, ParallelSourceFunction):
         stream.force_non_parallel()

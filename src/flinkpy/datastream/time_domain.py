@@ -1,14 +1,9 @@
-"""TimeDomain: event time or processing time."""
+"""PyFlink's `pyflink.datastream.time_domain`. TimeDomain lives in `flinkpy.functions.timers`."""
 
 from __future__ import annotations
 
-from enum import Enum
+from flinkpy.functions.timers import TimeDomain
 
-__all__ = ["TimeDomain"]
-
-
-class TimeDomain(Enum):
-    """The kind of time by which a timer fires."""
-
-    EVENT_TIME = 0
-    PROCESSING_TIME = 1
+__all__ = [
+    "TimeDomain",
+]

@@ -22,15 +22,16 @@ from flinkpy.common.errors import UnsupportedOperationError, UserError
 from flinkpy.datastream import aggregates as column_aggregates
 from flinkpy.datastream import function_checks as checks
 from flinkpy.datastream.aggregate_plan import AggregatePlan, plan_aggregates
-from flinkpy.datastream.window import EventTimeTrigger, ProcessingTimeTrigger
-from flinkpy.datastream.window.session_windows import EventTimeSessionWindows, ProcessingTimeSessionWindows
-from flinkpy.datastream.window.time_windows import (
+from flinkpy.expressions.nodes import Alias, ColumnReference
+from flinkpy.functions.window_assigners import (
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from flinkpy.expressions.nodes import Alias, ColumnReference
+from flinkpy.functions.window_triggers import EventTimeTrigger, ProcessingTimeTrigger
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph import partitioning
 from flinkpy.graph.operator_specs import ColumnAggregate, FieldKeySelector

@@ -12,24 +12,23 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from flinkpy.common.typeinfo import TypeInformation
 from flinkpy.datastream import function_checks as checks
-from flinkpy.datastream.functions import AggregateFunction, KeySelector, ReduceFunction
-from flinkpy.datastream.output_tag import OutputTag
 from flinkpy.datastream.program_checks import sources_without_watermarks
-from flinkpy.datastream.window import (
+from flinkpy.functions.output_tag import OutputTag
+from flinkpy.functions.stream_functions import AggregateFunction, KeySelector, ReduceFunction
+from flinkpy.functions.window_assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
-    Evictor,
     MergingWindowAssigner,
-    PurgingTrigger,
-    Trigger,
     WindowAssigner,
 )
-from flinkpy.datastream.window_functions import (
+from flinkpy.functions.window_evictors import Evictor
+from flinkpy.functions.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
 )
+from flinkpy.functions.window_triggers import PurgingTrigger, Trigger
 from flinkpy.graph.operator_specs import FieldAggregation, RollingKind, WindowSpec
 from flinkpy.graph.transformation import OperatorTransformation
 

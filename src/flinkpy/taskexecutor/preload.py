@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 _MODULES = (
     "flinkpy.network.partitioner",
     "flinkpy.network.record_writer",
-    "flinkpy.datastream.functions",
+    "flinkpy.functions.stream_functions",
     "flinkpy.records.lanes",
     "flinkpy.state.factory",
     "flinkpy.streaming.operators.keyed_process_operator",

@@ -9,8 +9,8 @@ from typing import Any
 
 from streaming_fakes import FakeTaskStateManager, OperatorHarness
 
-from flinkpy.datastream.async_functions import AsyncBatchFunction, AsyncFunction, AsyncRetryStrategy
 from flinkpy.datastream.async_retry_strategies import NO_RETRY_STRATEGY
+from flinkpy.functions.async_functions import AsyncBatchFunction, AsyncFunction, AsyncRetryStrategy
 from flinkpy.graph.operator_specs import AsyncWaitSpec
 
 #: A test that waits longer has failed.

@@ -10,7 +10,7 @@ import pytest
 from async_functions_for_tests import AsyncHarness
 
 from flinkpy.common.errors import FunctionError
-from flinkpy.datastream.async_functions import AsyncBatchFunction
+from flinkpy.functions.async_functions import AsyncBatchFunction
 from flinkpy.records.elements import Watermark
 
 

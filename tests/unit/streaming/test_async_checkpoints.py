@@ -26,8 +26,8 @@ from flinkpy.datastream.functions import MapFunctionWrapper, ReduceFunctionWrapp
 from flinkpy.graph import operator_specs as specs
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, EndOfData, EndOfPartition, Watermark
+from flinkpy.streaming.async_io.async_wait_operator import MAX_WAITING_ROWS
 from flinkpy.streaming.checkpoint.subtask_checkpoint_coordinator import write_states
-from flinkpy.streaming.operators.async_io.async_wait_operator import MAX_WAITING_ROWS
 from flinkpy.streaming.tasks import CancelTaskError, StreamTask, StreamTaskState, create_stream_task
 
 #: What a `Do` in a source or gate does; not pickled with it.

@@ -13,11 +13,11 @@ from async_functions_for_tests import AsyncHarness, Gated
 
 from flinkpy.common import Types
 from flinkpy.common.errors import FunctionError
-from flinkpy.datastream.async_functions import AsyncFunction, AsyncRetryStrategy
 from flinkpy.datastream.async_retry_predicates import empty_result_predicate, has_exception_predicate
+from flinkpy.functions.async_functions import AsyncFunction, AsyncRetryStrategy
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark, WatermarkStatus
-from flinkpy.streaming.operators.async_io.async_wait_operator import MAX_WAITING_ROWS
+from flinkpy.streaming.async_io.async_wait_operator import MAX_WAITING_ROWS
 
 
 class Doubling(AsyncFunction):

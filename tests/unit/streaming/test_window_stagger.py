@@ -15,7 +15,7 @@ from flinkpy.datastream import StreamExecutionEnvironment
 from flinkpy.datastream.aggregates import count
 from flinkpy.datastream.functions import WindowFunction
 from flinkpy.datastream.window import TumblingEventTimeWindows, TumblingProcessingTimeWindows, WindowStagger
-from flinkpy.datastream.window.stagger import StaggeredWindows
+from flinkpy.functions.window_assigners import StaggeredWindows
 
 
 class At:

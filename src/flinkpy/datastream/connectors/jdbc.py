@@ -7,7 +7,7 @@ from typing import Any
 from flinkpy.common.composite_typeinfo import RowTypeInfo
 from flinkpy.connectors.jdbc.options import JdbcConnectionOptions, JdbcExecutionOptions
 from flinkpy.connectors.jdbc.sink import JdbcStatementSink
-from flinkpy.datastream.functions import SinkFunction
+from flinkpy.connectors.sink_function import SinkFunction
 
 __all__ = ["JdbcConnectionOptions", "JdbcExecutionOptions", "JdbcSink"]
 

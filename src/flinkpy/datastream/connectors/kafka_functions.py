@@ -17,8 +17,9 @@ from flinkpy.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffs
 from flinkpy.connectors.kafka.serialization import BuiltSchema, FlinkFixedPartitioner
 from flinkpy.connectors.kafka.sink import LOG_FAILURES_ONLY, KafkaSink
 from flinkpy.connectors.kafka.source import KafkaSource
+from flinkpy.connectors.sink_function import SinkFunction
+from flinkpy.connectors.source_function import SourceFunction
 from flinkpy.datastream.connectors.base import DeliveryGuarantee
-from flinkpy.datastream.source_sink_functions import SinkFunction, SourceFunction
 from flinkpy.formats.schema import produced_type_of
 
 __all__ = ["FlinkKafkaConsumer", "FlinkKafkaConsumerBase", "FlinkKafkaProducer", "FlinkKafkaProducerBase", "Semantic"]

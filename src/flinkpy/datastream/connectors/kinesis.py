@@ -25,7 +25,7 @@ from flinkpy.connectors.kinesis.source import (
     KinesisSource,
     int_property,
 )
-from flinkpy.datastream.functions import SourceFunction
+from flinkpy.connectors.source_function import SourceFunction
 
 __all__ = [
     "FlinkKinesisConsumer",

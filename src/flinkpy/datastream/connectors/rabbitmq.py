@@ -11,7 +11,8 @@ from flinkpy.common.serialization import DeserializationSchema, SerializationSch
 from flinkpy.connectors.rabbitmq.connection_config import RMQConnectionConfig
 from flinkpy.connectors.rabbitmq.sink import QueueSink
 from flinkpy.connectors.rabbitmq.source import QueueSource
-from flinkpy.datastream.functions import SinkFunction, SourceFunction
+from flinkpy.connectors.sink_function import SinkFunction
+from flinkpy.connectors.source_function import SourceFunction
 
 __all__ = ["RMQConnectionConfig", "RMQSink", "RMQSource"]
 

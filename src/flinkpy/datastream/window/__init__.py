@@ -1,49 +1,45 @@
-"""Windows, their assigners, triggers and evictors. Source: pyflink.datastream.window."""
+"""PyFlink's `pyflink.datastream.window`: windows, their assigners, triggers and evictors.
+
+The classes live in `flinkpy.functions`: `windows`, `window_assigners`, `window_triggers` and `window_evictors`.
+"""
 
 from __future__ import annotations
 
-from flinkpy.datastream.window.assigner import (
-    MergingWindowAssigner,
-    SessionWindowTimeGapExtractor,
-    WindowAssigner,
-    WindowOperationDescriptor,
-)
-from flinkpy.datastream.window.count_windows import (
+from flinkpy.functions.window_assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
-    GlobalWindows,
-)
-from flinkpy.datastream.window.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor, TimestampedValue
-from flinkpy.datastream.window.other_triggers import (
-    CountTrigger,
-    DeltaTrigger,
-    NeverTrigger,
-    ProcessingTimeoutTrigger,
-    PurgingTrigger,
-)
-from flinkpy.datastream.window.session_windows import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
+    GlobalWindows,
+    MergingWindowAssigner,
     ProcessingTimeSessionWindows,
-)
-from flinkpy.datastream.window.stagger import StaggeredWindows as StaggeredWindows
-from flinkpy.datastream.window.stagger import WindowStagger
-from flinkpy.datastream.window.time_triggers import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    EventTimeTrigger,
-    Min,
-    ProcessingTimeTrigger,
-)
-from flinkpy.datastream.window.time_windows import (
+    SessionWindowTimeGapExtractor,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
+    WindowAssigner,
+    WindowOperationDescriptor,
+    WindowStagger,
 )
-from flinkpy.datastream.window.trigger import Trigger, TriggerResult
-from flinkpy.datastream.window.windows import (
+from flinkpy.functions.window_assigners import StaggeredWindows as StaggeredWindows
+from flinkpy.functions.window_evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor, TimestampedValue
+from flinkpy.functions.window_triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    DeltaTrigger,
+    EventTimeTrigger,
+    Min,
+    NeverTrigger,
+    ProcessingTimeoutTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    Trigger,
+    TriggerResult,
+)
+from flinkpy.functions.windows import (
     CountWindow,
     CountWindowSerializer,
     GlobalWindow,
@@ -52,8 +48,8 @@ from flinkpy.datastream.window.windows import (
     TimeWindowSerializer,
     Window,
 )
-from flinkpy.datastream.window.windows import long_to_int_with_bit_mixing as long_to_int_with_bit_mixing
-from flinkpy.datastream.window.windows import mod_inverse as mod_inverse
+from flinkpy.functions.windows import long_to_int_with_bit_mixing as long_to_int_with_bit_mixing
+from flinkpy.functions.windows import mod_inverse as mod_inverse
 
 __all__ = [
     "ContinuousEventTimeTrigger",

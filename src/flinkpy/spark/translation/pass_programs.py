@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flinkpy.datastream.base_functions import Function
+from flinkpy.functions.function import Function
 from flinkpy.graph.operator_specs import SourceSpec
 from flinkpy.graph.pickling import dumps_function
 from flinkpy.graph.spark_region import SparkNode, SparkRegion

@@ -14,7 +14,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.datastream.window_functions import WindowFunction
+from flinkpy.functions.window_functions import WindowFunction
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.operators.key_reader import KeyReader
 from flinkpy.streaming.operators.lane_border import as_rows

@@ -26,41 +26,41 @@ ROW_STEPS: dict[type, RowStep] = {
 }
 
 #: The operator classes that are called with (spec, input type, context, output, side outputs), as `module:class` below
-#: `flinkpy.streaming.operators`.
+#: `flinkpy.streaming`.
 ONE_INPUT_OPERATORS: dict[type, str] = {
     specs.AsyncWaitSpec: "async_io.async_wait_operator:AsyncWaitOperator",
-    specs.GlobalColumnAggregateSpec: "global_aggregate_operator:GlobalAggregateOperator",
-    specs.KeyedMapSpec: "keyed_map_operator:KeyedMapOperator",
-    specs.KeyedProcessSpec: "keyed_process_operator:KeyedProcessOperator",
-    specs.PreAggregateSpec: "column_aggregation.pre_aggregate_operator:PreAggregateOperator",
-    specs.SelectSpec: "column_selection:SelectOperator",
-    specs.SortColumnsSpec: "sort_columns_operator:SortColumnsOperator",
+    specs.GlobalColumnAggregateSpec: "operators.global_aggregate_operator:GlobalAggregateOperator",
+    specs.KeyedMapSpec: "operators.keyed_map_operator:KeyedMapOperator",
+    specs.KeyedProcessSpec: "operators.keyed_process_operator:KeyedProcessOperator",
+    specs.PreAggregateSpec: "operators.column_aggregation.pre_aggregate_operator:PreAggregateOperator",
+    specs.SelectSpec: "operators.column_selection:SelectOperator",
+    specs.SortColumnsSpec: "operators.sort_columns_operator:SortColumnsOperator",
 }
 
 #: The operator classes that are called with (spec, pair of input types, context, output, side outputs).
 TWO_INPUT_OPERATORS: dict[type, str] = {
-    specs.BroadcastProcessSpec: "broadcast_process_operator:BroadcastProcessOperator",
-    specs.CoGroupSpec: "co_group_operator:CoGroupOperator",
-    specs.ColumnJoinSpec: "column_join.column_join_operator:ColumnJoinOperator",
-    specs.CoProcessSpec: "co_process_operator:CoProcessOperator",
-    specs.IntervalJoinSpec: "interval_join_operator:IntervalJoinOperator",
-    specs.KeyedBroadcastProcessSpec: "broadcast_process_operator:KeyedBroadcastProcessOperator",
-    specs.KeyedCoProcessSpec: "co_process_operator:KeyedCoProcessOperator",
+    specs.BroadcastProcessSpec: "operators.broadcast_process_operator:BroadcastProcessOperator",
+    specs.CoGroupSpec: "operators.co_group_operator:CoGroupOperator",
+    specs.ColumnJoinSpec: "operators.column_join.column_join_operator:ColumnJoinOperator",
+    specs.CoProcessSpec: "operators.co_process_operator:CoProcessOperator",
+    specs.IntervalJoinSpec: "operators.interval_join_operator:IntervalJoinOperator",
+    specs.KeyedBroadcastProcessSpec: "operators.broadcast_process_operator:KeyedBroadcastProcessOperator",
+    specs.KeyedCoProcessSpec: "operators.co_process_operator:KeyedCoProcessOperator",
 }
 
 #: The operator classes that are called with (function, input type, context, output, side outputs).
 FUNCTION_OPERATORS: dict[type, str] = {
-    specs.FlatMapBatchesSpec: "column_operators:FlatMapBatchesOperator",
-    specs.MapBatchesSpec: "column_operators:MapBatchesOperator",
-    specs.ProcessSpec: "process_operator:ProcessOperator",
+    specs.FlatMapBatchesSpec: "operators.column_operators:FlatMapBatchesOperator",
+    specs.MapBatchesSpec: "operators.column_operators:MapBatchesOperator",
+    specs.ProcessSpec: "operators.process_operator:ProcessOperator",
 }
 
 #: The operators of a PartitionSpec by its kind.
 PARTITION_OPERATORS: dict[str, str] = {
-    "MAP": "partition_window_operators:MapPartitionOperator",
-    "SORT": "partition_window_operators:PartitionSortOperator",
-    "REDUCE": "partition_window_operators:PartitionReduceOperator",
-    "AGGREGATE": "partition_window_operators:PartitionAggregateOperator",
+    "MAP": "operators.partition_window_operators:MapPartitionOperator",
+    "SORT": "operators.partition_window_operators:PartitionSortOperator",
+    "REDUCE": "operators.partition_window_operators:PartitionReduceOperator",
+    "AGGREGATE": "operators.partition_window_operators:PartitionAggregateOperator",
 }
 
 
@@ -91,9 +91,9 @@ def create_operator(
 
 
 def operator_class(path: str) -> Any:
-    """Imports and returns an operator class, given as `module:class` below `flinkpy.streaming.operators`."""
+    """Imports and returns an operator class, given as `module:class` below `flinkpy.streaming`."""
     module, _, name = path.partition(":")
-    return getattr(import_module(f"flinkpy.streaming.operators.{module}"), name)
+    return getattr(import_module(f"flinkpy.streaming.{module}"), name)
 
 
 def input_type(spec: specs.OperatorSpec, index: int = 0) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import FunctionError
 from flinkpy.common.typeinfo import Types
-from flinkpy.datastream.state import MapStateDescriptor
+from flinkpy.functions.state import MapStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MIN_WATERMARK, Watermark
 from flinkpy.state.backend import KeyContext

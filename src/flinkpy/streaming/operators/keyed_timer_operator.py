@@ -20,7 +20,7 @@ from flinkpy.streaming.operators.timer_service import InternalTimerService
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
-    from flinkpy.datastream.time_domain import TimeDomain
+    from flinkpy.functions.timers import TimeDomain
 
 #: Results of timers are emitted in batches of at most about this many.
 _MAX_TIMER_BATCH_ROWS = 65_536
@@ -98,13 +98,13 @@ class KeyedTimerOperator(KeyedStateOperator):
         queue = timers.event_time
         earliest = queue.next_timestamp()
         if earliest is not None and earliest <= watermark.timestamp:
-            from flinkpy.datastream.time_domain import TimeDomain
+            from flinkpy.functions.timers import TimeDomain
 
             self._fire(queue, watermark.timestamp, TimeDomain.EVENT_TIME)
         super().process_watermark(watermark)
 
     def _on_processing_time(self, now_ms: int) -> None:
-        from flinkpy.datastream.time_domain import TimeDomain
+        from flinkpy.functions.timers import TimeDomain
 
         self._fire(self.timers.processing_time, now_ms, TimeDomain.PROCESSING_TIME)
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.typeinfo import Types
-from flinkpy.datastream.state import ListStateDescriptor
+from flinkpy.functions.state import ListStateDescriptor
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark

@@ -20,7 +20,7 @@ class RowEmitter:
     """
 
     def __init__(self, output: Output, side_outputs: dict[str, Output]) -> None:
-        from flinkpy.datastream.output_tag import OutputTag
+        from flinkpy.functions.output_tag import OutputTag
 
         self._tag_class = OutputTag
         self._emit = output.emit

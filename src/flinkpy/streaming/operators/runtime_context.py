@@ -15,7 +15,7 @@ from flinkpy.common.task_info import JobInfo, TaskInfo
 from flinkpy.configuration import read_option
 from flinkpy.configuration.metric_options import PYTHON_METRIC_ENABLED
 from flinkpy.configuration.pipeline_options import GLOBAL_JOB_PARAMETERS
-from flinkpy.datastream.base_functions import RuntimeContext
+from flinkpy.functions.function import RuntimeContext
 from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
 
 if TYPE_CHECKING:

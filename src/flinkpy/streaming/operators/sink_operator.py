@@ -26,7 +26,7 @@ from flinkpy.configuration.checkpointing_options import (
 from flinkpy.configuration.sink_options import COMMITTER_RETRIES
 from flinkpy.connector_api.serializer import read_versioned, write_versioned
 from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, StatefulSinkWriter
-from flinkpy.datastream.state import ListStateDescriptor
+from flinkpy.functions.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
 from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables

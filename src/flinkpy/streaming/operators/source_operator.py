@@ -32,7 +32,7 @@ from flinkpy.connector_api.source import (
     SourceReader,
 )
 from flinkpy.connector_api.watermark_alignment import ReportedWatermark, WatermarkAlignment
-from flinkpy.datastream.state import ListStateDescriptor
+from flinkpy.functions.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK
 from flinkpy.state import pickling

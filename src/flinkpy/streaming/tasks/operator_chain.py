@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from flinkpy._proto import checkpoint_pb2, job_pb2
 from flinkpy.common.errors import InternalError
 from flinkpy.common.typeinfo import Types
-from flinkpy.datastream.state import ListStateDescriptor
+from flinkpy.functions.state import ListStateDescriptor
 from flinkpy.graph.operator_specs import declared_type
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, CheckpointBarrier, Element, Watermark

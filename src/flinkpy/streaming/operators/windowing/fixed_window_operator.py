@@ -15,18 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flinkpy.common.error_text import USER_ERRORS
-from flinkpy.datastream.base_functions import Function
-from flinkpy.datastream.window import (
-    EventTimeTrigger,
-    ProcessingTimeTrigger,
+from flinkpy.functions.function import Function
+from flinkpy.functions.window_assigners import (
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
-    TimeWindow,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
+    check_timestamp,
 )
-from flinkpy.datastream.window.assigner import check_timestamp
-from flinkpy.datastream.window.windows import MIN_TIMESTAMP
+from flinkpy.functions.window_triggers import EventTimeTrigger, ProcessingTimeTrigger
+from flinkpy.functions.windows import MIN_TIMESTAMP, TimeWindow
 from flinkpy.records.elements import Watermark
 from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.state.timer_queue import TimerQueue

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.datastream.state import (
+from flinkpy.functions.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from flinkpy.datastream.window import CountWindow, GlobalWindow, TimeWindow
+from flinkpy.functions.windows import CountWindow, GlobalWindow, TimeWindow
 from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.state.backend import KeyContext, KeyedStateBackend
 

@@ -15,17 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flinkpy.common.error_text import USER_ERRORS
-from flinkpy.datastream.window import (
+from flinkpy.functions.window_assigners import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
-    EventTimeTrigger,
     ProcessingTimeSessionWindows,
-    ProcessingTimeTrigger,
-    TimeWindow,
+    check_timestamp,
 )
-from flinkpy.datastream.window.assigner import check_timestamp
-from flinkpy.datastream.window.windows import MIN_TIMESTAMP
+from flinkpy.functions.window_triggers import EventTimeTrigger, ProcessingTimeTrigger
+from flinkpy.functions.windows import MIN_TIMESTAMP, TimeWindow
 from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.state.timer_queue import TimerQueue
 from flinkpy.streaming.operators.windowing.fixed_window_operator import FIRED_AT_ONCE, is_opened

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import Any
 
-from flinkpy.datastream.functions import AggregateFunction
+from flinkpy.functions.stream_functions import AggregateFunction
 from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.state.backend import KeyContext, KeyedStateBackend
 from flinkpy.state.private_copy import ATOMIC, private_copy

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import UserError
-from flinkpy.datastream.output_tag import OutputTag
-from flinkpy.datastream.window import Evictor, Trigger, TriggerResult, WindowAssigner
-from flinkpy.datastream.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
+from flinkpy.functions.output_tag import OutputTag
+from flinkpy.functions.window_assigners import WindowAssigner
+from flinkpy.functions.window_evictors import Evictor
+from flinkpy.functions.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
+from flinkpy.functions.window_triggers import Trigger, TriggerResult
 from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.streaming.operators.timer_service import InternalTimerService
 from flinkpy.streaming.operators.windowing.pane_state import PaneStateStore
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
 from collections.abc import Callable, Iterable
 
-from flinkpy.datastream.window_functions import (
+from flinkpy.functions.window_functions import (
     AllWindowFunction,
     WindowFunction,
 )

@@ -13,8 +13,10 @@ import numpy as np
 
 from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.datastream.window import MergingWindowAssigner, TimestampedValue, TriggerResult
-from flinkpy.datastream.window.windows import MAX_TIMESTAMP, MIN_TIMESTAMP
+from flinkpy.functions.window_assigners import MergingWindowAssigner
+from flinkpy.functions.window_evictors import TimestampedValue
+from flinkpy.functions.window_triggers import TriggerResult
+from flinkpy.functions.windows import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flinkpy.graph.operator_specs import FieldAggregation
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark

@@ -35,7 +35,7 @@ from typing import Any, cast
 
 from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.records.elements import Element, Watermark
-from flinkpy.streaming.operators.async_io.element_queue import Chunk, ElementQueue, Item, Released
+from flinkpy.streaming.async_io.element_queue import Chunk, ElementQueue, Item, Released
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,13 +12,23 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from flinkpy.common.serializer import TypeSerializer
+from flinkpy.common.time import Duration, Time
 
 if TYPE_CHECKING:
-    from flinkpy.datastream.window.assigner import MergingWindowAssigner
+    from flinkpy.functions.window_assigners import MergingWindowAssigner
 
 #: The earliest time. As the timestamp of a record it means that the record has none.
 MIN_TIMESTAMP = -(1 << 63)
 MAX_TIMESTAMP = (1 << 63) - 1
+
+
+def millis_of(time: Time | Duration) -> int:
+    """Returns a length of time in milliseconds."""
+    if isinstance(time, Time):
+        return time.to_milliseconds()
+    if isinstance(time, Duration):
+        return time.to_millis()
+    raise TypeError(f"a length of time must be a Time or a Duration, not {time!r}")
 
 
 class Window(ABC):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from flinkpy.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
     from flinkpy.common.distributed_cache import DistributedCache
     from flinkpy.common.task_info import JobInfo, TaskInfo
-    from flinkpy.datastream.state import (
+    from flinkpy.functions.state import (
         AggregatingState,
         AggregatingStateDescriptor,
         ListState,

@@ -23,18 +23,18 @@ import numpy as np
 
 from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.typeinfo import Types
-from flinkpy.datastream.state import ListStateDescriptor
+from flinkpy.functions.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, EndOfData, EndOfPartition
-from flinkpy.streaming.mailbox.task_mailbox import Mail, MailPriority
-from flinkpy.streaming.operators.async_io.async_runner import AsyncRunner, Retries
-from flinkpy.streaming.operators.async_io.element_queue import (
+from flinkpy.streaming.async_io.async_runner import AsyncRunner, Retries
+from flinkpy.streaming.async_io.element_queue import (
     Chunk,
     Item,
     OrderedElementQueue,
     Part,
     UnorderedElementQueue,
 )
+from flinkpy.streaming.mailbox.task_mailbox import Mail, MailPriority
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, UserFunctionOperator

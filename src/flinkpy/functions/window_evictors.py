@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from flinkpy.common.time import Duration, Time
-from flinkpy.datastream.window.assigner import millis_of
+from flinkpy.functions.windows import millis_of
 
 T = TypeVar("T")
 W = TypeVar("W")
