@@ -5,11 +5,11 @@ from __future__ import annotations
 from flinkpy.configuration.options import int_option, memory_option, string_option
 
 STORAGE_DIRECTORY = string_option(
-    "blob.storage.directory", None, "Directory of stored blobs; inside the working directory where unset."
+    "blob.storage.directory", None, "Directory for stored blobs. Default: a directory inside the working directory."
 )
 CLEANUP_INTERVAL_S = int_option(
-    "blob.service.cleanup.interval", 3600, "Seconds for which a blob that no job uses is kept.", minimum=0
+    "blob.service.cleanup.interval", 3600, "Seconds that a blob is kept after the last job that uses it.", minimum=0
 )
 MAX_BLOB_SIZE = memory_option(
-    "flinkpy.blob.max-size", "2 gb", "Largest blob that a client may upload.", minimum_bytes=1
+    "flinkpy.blob.max-size", "2 gb", "Maximum size of a blob that a client may upload.", minimum_bytes=1
 )

@@ -23,74 +23,78 @@ MAX_INLINE_THRESHOLD_BYTES = 1024 * 1024
 INTERVAL = duration_option(
     "execution.checkpointing.interval",
     None,
-    "Time between the starts of two periodic checkpoints; there are none where it is unset or 0.",
+    "Interval between the starts of two periodic checkpoints. If it is unset or 0, there are no periodic checkpoints.",
     minimum_ms=0,
 )
 INTERVAL_DURING_BACKLOG = duration_option(
     "execution.checkpointing.interval-during-backlog",
     None,
-    "The same while a source reads a backlog, as a hybrid source does before its last; 0: no checkpoints meanwhile.",
+    "Checkpoint interval while a source processes a backlog, as a hybrid source does before it switches to its last "
+    "source. 0 disables checkpoints during that time. Default: `execution.checkpointing.interval`.",
     minimum_ms=0,
 )
 MODE = enum_option(
     "execution.checkpointing.mode",
     ("EXACTLY_ONCE", "AT_LEAST_ONCE"),
     "EXACTLY_ONCE",
-    "What a recovery promises for each record's effect on state.",
+    "Guarantee after a recovery: each record affects state exactly once or at least once.",
 )
 TIMEOUT = duration_option(
     "execution.checkpointing.timeout",
     "10 min",
-    "A checkpoint that is not complete after this is given up.",
+    "Maximum duration of a checkpoint. A checkpoint that takes longer is aborted.",
     minimum_ms=MINIMAL_CHECKPOINT_TIME_MS,
 )
 MIN_PAUSE = duration_option(
     "execution.checkpointing.min-pause",
     "0 ms",
-    "Least time between the end of a checkpoint and the start of the next.",
+    "Minimum pause between the end of a checkpoint and the start of the next one.",
     minimum_ms=0,
 )
 MAX_CONCURRENT_CHECKPOINTS = int_option(
     "execution.checkpointing.max-concurrent-checkpoints",
     1,
-    "Checkpoints that may be under way at the same time.",
+    "Maximum number of checkpoints that may be in progress at the same time.",
     minimum=1,
 )
 TOLERABLE_FAILED_CHECKPOINTS = int_option(
     "execution.checkpointing.tolerable-failed-checkpoints",
     0,
-    "Checkpoints that may fail in a row before the job is restarted.",
+    "Number of consecutive checkpoint failures that the job tolerates. One more failure restarts the job.",
     minimum=0,
 )
-NUM_RETAINED = int_option("execution.checkpointing.num-retained", 1, "Completed checkpoints that are kept.", minimum=1)
+NUM_RETAINED = int_option(
+    "execution.checkpointing.num-retained", 1, "Number of completed checkpoints to keep.", minimum=1
+)
 EXTERNALIZED_CHECKPOINT_RETENTION = enum_option(
     "execution.checkpointing.externalized-checkpoint-retention",
     ("DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION", "NO_EXTERNALIZED_CHECKPOINTS"),
     "NO_EXTERNALIZED_CHECKPOINTS",
-    "Whether the last checkpoints stay when the job ends: RETAIN_ON_CANCELLATION after a cancellation or failure, "
-    "DELETE_ON_CANCELLATION after a failure, NO_EXTERNALIZED_CHECKPOINTS never.",
+    "Which checkpoints are kept when the job ends. RETAIN_ON_CANCELLATION keeps them after a cancellation or a "
+    "failure, DELETE_ON_CANCELLATION only after a failure, NO_EXTERNALIZED_CHECKPOINTS never.",
 )
 UNALIGNED = bool_option(
     "execution.checkpointing.unaligned.enabled",
     False,
-    "Whether barriers overtake the records in flight, which become part of the checkpoint.",
+    "Let checkpoint barriers overtake buffered records. Those records are stored in the checkpoint.",
 )
 UNALIGNED_FORCED = bool_option(
     "execution.checkpointing.unaligned.forced",
     False,
-    "Whether checkpoints are unaligned even where a custom partitioner makes rescaling them impossible.",
+    "Use unaligned checkpoints even if the job has a custom partitioner, which makes rescaling from them impossible.",
 )
 ALIGNED_CHECKPOINT_TIMEOUT = duration_option(
     "execution.checkpointing.aligned-checkpoint-timeout",
     "0 ms",
-    "With unaligned checkpoints: how long one stays aligned before barriers overtake; 0: they overtake at once.",
+    "How long an unaligned checkpoint may stay aligned before its barriers overtake records. 0 lets them overtake "
+    "at once.",
     minimum_ms=0,
 )
 UNALIGNED_MAX_SUBTASKS_PER_CHANNEL_STATE_FILE = without_effect(
     int_option(
         "execution.checkpointing.unaligned.max-subtasks-per-channel-state-file",
         5,
-        "Every subtask's records in flight are in the file of its state.",
+        "Has no effect: each subtask stores its in-flight records in its own state file.",
         minimum=1,
     )
 )
@@ -98,83 +102,86 @@ UNALIGNED_INTERRUPTIBLE_TIMERS = without_effect(
     bool_option(
         "execution.checkpointing.unaligned.interruptible-timers.enabled",
         False,
-        "A barrier comes behind the timers of a watermark.",
+        "Has no effect: a barrier is processed after all timers that a watermark fires.",
     )
 )
 CHECKPOINTS_AFTER_TASKS_FINISH = bool_option(
     "execution.checkpointing.checkpoints-after-tasks-finish",
     True,
-    "Whether checkpoints go on when some tasks have finished.",
+    "Continue to take checkpoints after some tasks have finished.",
 )
 STORAGE = enum_option(
     "execution.checkpointing.storage",
     ("jobmanager", "filesystem"),
     None,
-    "Where checkpoints are: `jobmanager` in its own files, `filesystem` in execution.checkpointing.dir. Unset: "
-    "`filesystem` where that directory is set, else `jobmanager`.",
+    "Where checkpoints are stored: `jobmanager` keeps them in the JobManager's own files, `filesystem` in "
+    "`execution.checkpointing.dir`. Default: `filesystem` if that directory is set, otherwise `jobmanager`.",
 )
 DIRECTORY = string_option(
-    "execution.checkpointing.dir", None, "Directory of checkpoints, a path or URI that all processes can reach."
+    "execution.checkpointing.dir", None, "Directory for checkpoints: a path or URI that all processes can access."
 )
-SAVEPOINT_DIRECTORY = string_option(
-    "execution.checkpointing.savepoint-dir", None, "Directory of savepoints that are asked for without one."
-)
+SAVEPOINT_DIRECTORY = string_option("execution.checkpointing.savepoint-dir", None, "Default directory for savepoints.")
 CREATE_SUBDIR = bool_option(
-    "execution.checkpointing.create-subdir", True, "Whether each job has a directory of its own, named by its id."
+    "execution.checkpointing.create-subdir",
+    True,
+    "Store the checkpoints of each job in a subdirectory named by the job id.",
 )
 DATA_INLINE_THRESHOLD = memory_option(
     "execution.checkpointing.data-inline-threshold",
     "20 kb",
-    "State up to this size goes into the metadata instead of a file of its own; at most 1 MiB.",
+    "State up to this size is stored in the checkpoint metadata instead of a separate file. The maximum is 1 MiB.",
 )
 WRITE_BUFFER_SIZE = int_option(
     "execution.checkpointing.write-buffer-size",
     4096,
-    "Bytes that are collected before they are written to a file.",
+    "Number of bytes to buffer before they are written to a checkpoint file.",
     minimum=0,
 )
 INCREMENTAL = bool_option(
     "execution.checkpointing.incremental",
     False,
-    "Whether a checkpoint writes only what has changed since the last, where the state backend can.",
+    "Write only the changes since the previous checkpoint, if the state backend supports it.",
 )
 SNAPSHOT_COMPRESSION = bool_option(
-    "execution.checkpointing.snapshot-compression", False, "Whether full snapshots of keyed state are compressed."
+    "execution.checkpointing.snapshot-compression", False, "Compress full snapshots of keyed state."
 )
 LOCAL_BACKUP = bool_option(
     "execution.checkpointing.local-backup.enabled",
     False,
-    "Whether TaskExecutors keep a copy of state files on their own disks.",
+    "Keep a copy of state files on the local disk of the TaskExecutor.",
 )
 LOCAL_BACKUP_DIRS = string_option(
-    "execution.checkpointing.local-backup.dirs", None, "Directories of those copies; the working directory where unset."
+    "execution.checkpointing.local-backup.dirs",
+    None,
+    "Directories for local copies of state files. Default: the working directory.",
 )
 CLEANER_PARALLEL_MODE = bool_option(
     "execution.checkpointing.cleaner.parallel-mode",
     True,
-    "Whether files of dropped checkpoints are removed in parallel.",
+    "Delete the files of discarded checkpoints in parallel.",
 )
 RESTORE_PATH = string_option(
-    "execution.state-recovery.path", None, "Savepoint or retained checkpoint that the job starts from."
+    "execution.state-recovery.path", None, "Path of the savepoint or retained checkpoint to start the job from."
 )
 CLAIM_MODE = enum_option(
     "execution.state-recovery.claim-mode",
     ("CLAIM", "NO_CLAIM", "LEGACY"),
     "NO_CLAIM",
-    "Whose the restored snapshot is: CLAIM the job's, which removes it when it is no longer needed; NO_CLAIM the "
-    "user's, and the first checkpoint shares no file with it; LEGACY the user's, and checkpoints may share files.",
+    "Owner of the snapshot that the job is restored from. CLAIM: the job owns it and deletes it when it is no "
+    "longer needed. NO_CLAIM: the user owns it, and the first checkpoint does not share files with it. LEGACY: the "
+    "user owns it, but checkpoints may share files with it.",
 )
 IGNORE_UNCLAIMED_STATE = bool_option(
     "execution.state-recovery.ignore-unclaimed-state",
     False,
-    "Whether state of operators that the job does not have is left out instead of being an error.",
+    "Skip state that belongs to no operator of the job. If false, such state is an error.",
 )
 RESTORE_FROM_LOCAL = bool_option(
-    "execution.state-recovery.from-local", False, "Whether local copies of state files are read where they exist."
+    "execution.state-recovery.from-local", False, "Restore from local copies of state files where they exist."
 )
 PAUSE_SOURCES_UNTIL_FIRST_CHECKPOINT = bool_option(
     "pipeline.sources.pause-until-first-checkpoint",
     False,
-    "Whether sources wait with their first record until the first checkpoint has begun, so that after a recovery "
-    "records that were in flight do not compete with new ones. Without effect where there are no periodic checkpoints.",
+    "Hold back the first record of each source until the first checkpoint has started, so that after a recovery new "
+    "records do not compete with restored in-flight records. Has no effect without periodic checkpoints.",
 )

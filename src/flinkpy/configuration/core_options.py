@@ -5,52 +5,52 @@ from __future__ import annotations
 from flinkpy.configuration.options import bool_option, enum_option, int_option, string_option
 
 PARALLELISM = int_option(
-    "parallelism.default", 1, "Parallelism of operators that set none of their own.", minimum=1, maximum=32768
+    "parallelism.default", 1, "Parallelism of operators that do not set their own.", minimum=1, maximum=32768
 )
 TMP_DIRS = string_option(
     "io.tmp.dirs",
     None,
-    "Directories for temporary files, separated by `,` or the system's path separator; the system's own where unset.",
+    "Directories for temporary files, separated by `,` or the system's path separator. Default: the system's "
+    "temporary directory.",
 )
 LOG_LEVEL = enum_option(
     "env.log.level",
     ("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "OFF", "TRACE"),
     "INFO",
-    "Level of the log that processes write to standard error or their log file.",
+    "Log level of all processes. They log to standard error or to their log file.",
 )
 LOG_RUNTIME_LEVEL = enum_option(
     "env.log.runtime-level",
     ("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "OFF", "TRACE"),
     None,
-    "Level of what flinkpy itself logs, where it differs from `env.log.level`, which then is that of user functions. "
-    "Unset: `env.log.level`; `ERROR` where the processes share the output of a program (an embedded cluster, an "
-    "application) and `env.log.level` is unset too.",
+    "Log level of flinkpy's own messages; `env.log.level` then applies to user functions. Default: `env.log.level`. "
+    "If that is unset too and the processes share the output of a program (embedded cluster or application), the "
+    "default is `ERROR`.",
 )
 LOG_RATE_LIMIT = int_option(
     "env.log.rate-limit",
     0,
-    "Records of user functions that one process logs in a second at most, on average; it says how many it left out. "
-    "0 is no limit; where the processes share the output of a program, 50 is the default.",
+    "Maximum average number of log records per second that user functions of one process may write. The process "
+    "logs how many it dropped. 0 means no limit. If the processes share the output of a program, the default is 50.",
     minimum=0,
 )
-LOG_DIR = string_option("env.log.dir", None, "Directory of the processes' log files.")
-PID_DIR = string_option("env.pid.dir", None, "Directory where `flinkpy cluster` keeps what it knows of its processes.")
+LOG_DIR = string_option("env.log.dir", None, "Directory for the log files of all processes.")
+PID_DIR = string_option("env.pid.dir", None, "Directory where `flinkpy cluster` records its processes.")
 
 EXECUTION_TARGET = enum_option(
     "execution.target",
     ("local", "remote", "embedded", "local-application"),
     None,
-    "Where `execute()` sends a job: `remote` to the cluster of `jobmanager.rpc.address`, `local` to an embedded "
-    "cluster of this program. Unset: `remote` where an address is configured, else `local`. `local-application` is for "
-    "`flinkpy run`: the program gets a cluster of its own on this host, and runs there.",
+    "Where `execute()` submits a job: `remote` uses the cluster at `jobmanager.rpc.address`, `local` an embedded "
+    "cluster of this program. `local-application` is for `flinkpy run`: the program runs in a dedicated cluster on "
+    "this host. Default: `remote` if an address is configured, otherwise `local`.",
 )
 EXECUTION_ATTACHED = bool_option(
-    "execution.attached", False, "Whether the client of a submitted job waits for its end."
+    "execution.attached", False, "Let the client wait for the end of a job that it submits."
 )
 SHUTDOWN_ON_ATTACHED_EXIT = bool_option(
     "execution.shutdown-on-attached-exit",
     False,
-    "Whether a job that a client waits for ends with the client: the client cancels it when it is told to end "
-    "(SIGTERM, SIGHUP), and the cluster cancels it where nothing was heard of the client for "
-    "`client.heartbeat.timeout`. Ctrl-C always cancels it.",
+    "End a job together with the client that waits for it. The client cancels the job on SIGTERM and SIGHUP, and "
+    "the cluster cancels it after `client.heartbeat.timeout` without a heartbeat. Ctrl-C always cancels the job.",
 )

@@ -8,7 +8,7 @@ RUNTIME_MODE = enum_option(
     "execution.runtime-mode",
     ("STREAMING", "BATCH", "AUTOMATIC"),
     "STREAMING",
-    "Whether a job runs as a stream or, its sources being bounded, as a batch.",
+    "Execute the job as a stream or, if all its sources are bounded, as a batch. AUTOMATIC chooses by the sources.",
 )
 BATCH_SHUFFLE_MODE = enum_option(
     "execution.batch-shuffle-mode",
@@ -19,45 +19,46 @@ BATCH_SHUFFLE_MODE = enum_option(
         "ALL_EXCHANGES_HYBRID_SELECTIVE",
     ),
     "ALL_EXCHANGES_BLOCKING",
-    "How the tasks of a batch job exchange records. BLOCKING: a task runs when those it reads from have finished, and "
-    "what they wrote is kept on disk for it; a job needs no more than one slot. PIPELINED: all tasks run at once. The "
-    "hybrid ones are refused.",
+    "How tasks of a batch job exchange records. BLOCKING: a task starts after its producers have finished and reads "
+    "their results from disk, so the job needs only one slot. PIPELINED: all tasks run at the same time. The hybrid "
+    "modes are refused.",
 )
 SORT_INPUTS = bool_option(
     "execution.sorted-inputs.enabled",
     True,
-    "Whether operators with keys get their input sorted by key in batch mode. There is no other way: `false` is "
-    "refused.",
+    "Sort the input of keyed operators by key in batch mode. `false` is refused.",
 )
 SORTED_INPUTS_MEMORY = memory_option(
     "execution.sorted-inputs.memory",
     "128 mb",
-    "Memory of one operator in batch mode for the records that wait until its input is complete; what is more goes to "
-    "disk.",
+    "Memory of one batch operator for records that wait for the end of its input. Records that do not fit are "
+    "spilled to disk.",
     minimum_bytes=1,
 )
 USE_BATCH_STATE_BACKEND = bool_option(
     "execution.batch-state-backend.enabled",
     True,
-    "Whether operators with keys hold the state of one key at a time in batch mode. There is no other way: `false` is "
-    "refused.",
+    "Let keyed operators in batch mode hold the state of only one key at a time. `false` is refused.",
 )
 COLUMN_OPERATOR_MEMORY = memory_option(
     "execution.batch.column-operator.memory",
     None,
-    "Memory of one aggregation or join over columns in batch mode; what is more goes to disk. Unset: the part of "
-    "taskmanager.memory.managed.size that is one slot's, and without that 512 mb.",
+    "Memory of one column aggregation or join in batch mode. Data that does not fit is spilled to disk. Default: "
+    "one slot's share of `taskmanager.memory.managed.size`, or 512 mb if that is unset.",
     minimum_bytes=1,
 )
 BUFFER_TIMEOUT_ENABLED = bool_option(
-    "execution.buffer-timeout.enabled", True, "Whether an unfilled batch is sent on after a while."
+    "execution.buffer-timeout.enabled", True, "Send a partly filled batch after `execution.buffer-timeout.interval`."
 )
 BUFFER_TIMEOUT = duration_option(
-    "execution.buffer-timeout.interval", "100 ms", "Longest time a record waits in a batch; 0 sends after every record."
+    "execution.buffer-timeout.interval",
+    "100 ms",
+    "Maximum time that a record waits in a batch. 0 sends each record at once.",
 )
 CACHED_STREAM_DIR = string_option(
     "execution.cached-stream.dir",
     None,
-    "Where the records of cached streams are kept; every process of the cluster, and the program, must reach it under "
-    "this path. By default the temporary directory of the program's host, which does for a cluster on that host.",
+    "Directory for the records of cached streams. All processes of the cluster and the program must be able to "
+    "access it under this path. Default: the temporary directory of the program's host, which suits a cluster on "
+    "that host.",
 )

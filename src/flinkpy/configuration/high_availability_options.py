@@ -22,91 +22,97 @@ HA_MODE = enum_option(
     "high-availability.type",
     MODES,
     "NONE",
-    "Where leaders are elected and found: NONE has one Dispatcher and one ResourceManager at configured addresses.",
+    "Leader election and service discovery. NONE uses one Dispatcher and one ResourceManager at configured "
+    "addresses; ZOOKEEPER elects leaders through ZooKeeper.",
 )
 HA_CLUSTER_ID = string_option(
     "high-availability.cluster-id",
     "/default",
-    "Name of the cluster below the root node and below the storage directory; each cluster needs its own.",
+    "Id of the cluster. It names the cluster's node below the root node and its directory below the storage "
+    "directory, so each cluster needs its own.",
 )
 HA_STORAGE_PATH = string_option(
     "high-availability.storageDir",
     None,
-    "Directory that all masters share, e.g. a mounted volume: JobGraphs, blobs and results. ZooKeeper holds pointers.",
+    "Directory for JobGraphs, blobs and results, e.g. on a mounted volume. All masters must share it. ZooKeeper "
+    "stores only pointers to it.",
 )
 ZOOKEEPER_QUORUM = string_option(
-    "high-availability.zookeeper.quorum", None, "Servers of ZooKeeper: `host:port,host:port`."
+    "high-availability.zookeeper.quorum", None, "ZooKeeper servers as `host:port,host:port`."
 )
 ZOOKEEPER_ROOT = string_option(
-    "high-availability.zookeeper.path.root", "/flink", "Node below which every cluster has its own."
+    "high-availability.zookeeper.path.root", "/flink", "Root node; each cluster creates its own node below it."
 )
 ZOOKEEPER_EXECUTION_PLANS_PATH = string_option(
     "high-availability.zookeeper.path.execution-plans",
     "/execution-plans",
-    "Node of the accepted jobs, below that of the cluster.",
+    "Node for accepted jobs, below the node of the cluster.",
 )
 ZOOKEEPER_SESSION_TIMEOUT = duration_option(
     "high-availability.zookeeper.client.session-timeout",
     "60 s",
-    "Time without contact after which ZooKeeper ends a session, and with it a leadership; the server bounds it.",
+    "Time without contact after which ZooKeeper ends a session and the leaderships held through it. The server may "
+    "limit the value.",
     minimum_ms=1,
 )
 ZOOKEEPER_CONNECTION_TIMEOUT = duration_option(
     "high-availability.zookeeper.client.connection-timeout",
     "15 s",
-    "Time in which a connection to ZooKeeper must come about.",
+    "Timeout for connecting to ZooKeeper.",
     minimum_ms=1,
 )
 ZOOKEEPER_RETRY_WAIT = duration_option(
-    "high-availability.zookeeper.client.retry-wait", "5 s", "Pause before the first repetition of a failed request."
+    "high-availability.zookeeper.client.retry-wait", "5 s", "Pause before the first retry of a failed request."
 )
 ZOOKEEPER_MAX_RETRY_WAIT = duration_option(
     "high-availability.zookeeper.client.max-retry-wait",
     "60 s",
-    "Longest pause between repetitions; it doubles from one to the next.",
+    "Maximum pause between two retries. The pause doubles with each retry.",
 )
 ZOOKEEPER_MAX_RETRY_ATTEMPTS = int_option(
     "high-availability.zookeeper.client.max-retry-attempts",
     3,
-    "How often a request is repeated that failed because of the connection.",
+    "Maximum number of retries of a request that failed because of the connection.",
     minimum=0,
 )
 ZOOKEEPER_CLIENT_ACL = enum_option(
     "high-availability.zookeeper.client.acl",
     ("open", "creator"),
     None,
-    "Who may read and write the cluster's nodes: `creator` is whoever has its secret (or the same authorization), "
-    "`open` anybody. Unset: `creator`, unless there is neither secret nor authorization.",
+    "Who may read and write the cluster's nodes: `creator` allows clients with the cluster's secret or the same "
+    "authorization, `open` allows everyone. Default: `creator`, or `open` if there is neither a secret nor an "
+    "authorization.",
 )
 ZOOKEEPER_TOLERATE_SUSPENDED_CONNECTIONS = bool_option(
     "high-availability.zookeeper.client.tolerate-suspended-connections",
     False,
-    "Whether a leader goes on while its connection is suspended, for two thirds of the session time-out at most.",
+    "Keep a leadership while the connection to ZooKeeper is suspended, for at most two thirds of the session timeout.",
 )
 ZOOKEEPER_CLIENT_AUTHORIZATION = map_option(
     "high-availability.zookeeper.client.authorization",
-    "What connections show ZooKeeper, beside the cluster's secret: scheme to credentials, e.g. `digest:user:password`.",
+    "Credentials for ZooKeeper in addition to the cluster's secret, as scheme and credentials, e.g. "
+    "`digest:user:password`.",
 )
 ZOOKEEPER_SSL_ENABLED = bool_option(
     "high-availability.zookeeper.client.ssl.enabled",
     False,
-    "Whether ZooKeeper is spoken to with mutual TLS, with the key store and the trust store of "
-    "`security.ssl.internal.*`; `quorum` then names its secure ports.",
+    "Connect to ZooKeeper with mutual TLS, using the key store and trust store of `security.ssl.internal.*`. "
+    "`high-availability.zookeeper.quorum` must then name the secure ports.",
 )
 ZOOKEEPER_SSL_SERVER_NAME = string_option(
     "high-availability.zookeeper.client.ssl.server-name",
     "flinkpy-zookeeper",
-    "Name that the certificates of ZooKeeper's servers must have: that which `flinkpy certs` gives them. Empty: that "
-    "of the host in `quorum`.",
+    "Name that the certificates of the ZooKeeper servers must contain. The default is the name that `flinkpy certs` "
+    "uses. If empty, the certificate must contain the host in the quorum.",
 )
 ZOOKEEPER_MAX_CLOSE_WAIT = duration_option(
     "high-availability.zookeeper.client.max-close-wait",
     None,
-    "Time that closing the connection may take; 5 s where unset.",
+    "Maximum time for closing the connection. Default: 5 s.",
 )
 JOB_RESULT_STORE_PATH = string_option(
     "job-result-store.storage-path",
     None,
-    "Directory of the results of ended jobs, shared by all masters; `job-result-store/<cluster-id>` below "
-    "high-availability.storageDir where unset.",
+    "Directory for the results of ended jobs. All masters must share it. Default: `job-result-store/<cluster-id>` "
+    "in `high-availability.storageDir`.",
 )

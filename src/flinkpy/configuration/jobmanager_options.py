@@ -8,102 +8,106 @@ from __future__ import annotations
 from flinkpy.configuration.options import bool_option, duration_option, enum_option, int_option, string_option
 
 ADDRESS = string_option(
-    "jobmanager.rpc.address", None, "Host at which the Dispatcher is reached by clients, JobMasters and TaskExecutors."
+    "jobmanager.rpc.address", None, "Host under which clients, JobMasters and TaskExecutors reach the Dispatcher."
 )
 PORT = int_option(
-    "jobmanager.rpc.port", 6123, "Port of the Dispatcher; 0 takes any free one.", minimum=0, maximum=65535
+    "jobmanager.rpc.port", 6123, "Port of the Dispatcher. 0 chooses a free port.", minimum=0, maximum=65535
 )
 BIND_HOST = string_option(
-    "jobmanager.bind-host", None, "Address the Dispatcher and the JobMasters bind; the loopback address where unset."
+    "jobmanager.bind-host",
+    None,
+    "Address that the Dispatcher and the JobMasters bind to. Default: the loopback address.",
 )
 RPC_BIND_PORT = int_option(
     "jobmanager.rpc.bind-port",
     None,
-    "Port the Dispatcher binds where it differs from the one it is reached at.",
+    "Port that the Dispatcher binds to. Default: `jobmanager.rpc.port`.",
     minimum=0,
     maximum=65535,
 )
-RESOURCE_ID = string_option("jobmanager.resource-id", None, "Name of this process in messages; made up where unset.")
+RESOURCE_ID = string_option("jobmanager.resource-id", None, "Id of this process in messages. Default: a generated id.")
 FAILOVER_STRATEGY = enum_option(
     "jobmanager.execution.failover-strategy",
     ("region", "full"),
     "region",
-    "What restarts after a task failed: `region` its pipelined region, `full` all tasks of the job.",
+    "Which tasks restart after a task failure: `region` restarts the pipelined region of the failed task, `full` "
+    "all tasks of the job.",
 )
 RELEASE_PARTITIONS_DURING_EXECUTION = bool_option(
     "jobmanager.partition.release-during-job-execution",
     True,
-    "Whether what the tasks of a batch job have written for others is deleted when these have finished; otherwise at "
-    "the end of the job.",
+    "Delete the intermediate results of a batch job as soon as their consumers have finished. If false, they are "
+    "deleted at the end of the job.",
 )
 ATTEMPTS_HISTORY_SIZE = int_option(
     "jobmanager.execution.attempts-history-size",
     16,
-    "Attempts of one ExecutionVertex that the JobMaster remembers.",
+    "Maximum number of past attempts that the JobMaster remembers for each ExecutionVertex.",
     minimum=1,
 )
 EXCEPTION_HISTORY_SIZE = int_option(
-    "web.exception-history-size", 16, "Failures of a job that its exception history keeps.", minimum=1
+    "web.exception-history-size", 16, "Maximum number of failures in the exception history of a job.", minimum=1
 )
 CHECKPOINTS_HISTORY_SIZE = int_option(
-    "web.checkpoints.history", 10, "Checkpoints of a job that its checkpoint statistics keep in detail.", minimum=1
+    "web.checkpoints.history",
+    10,
+    "Number of checkpoints for which the checkpoint statistics of a job keep details.",
+    minimum=1,
 )
 SLOT_REQUEST_TIMEOUT = duration_option(
-    "slot.request.timeout", "5 min", "How long a job waits for a slot before it fails for want of one.", minimum_ms=1
+    "slot.request.timeout", "5 min", "How long a job waits for a slot before it fails.", minimum_ms=1
 )
-SLOT_IDLE_TIMEOUT = duration_option(
-    "slot.idle.timeout", "50 s", "How long a JobMaster keeps a slot that it does not use."
-)
+SLOT_IDLE_TIMEOUT = duration_option("slot.idle.timeout", "50 s", "How long a JobMaster keeps an unused slot.")
 JOB_STORE_MAX_CAPACITY = int_option(
-    "jobstore.max-capacity", 2_147_483_647, "Finished jobs whose details are kept.", minimum=1
+    "jobstore.max-capacity", 2_147_483_647, "Maximum number of finished jobs whose details are kept.", minimum=1
 )
 WORKING_DIR = string_option(
     "process.jobmanager.working-dir",
     None,
-    "Directory in which the Dispatcher keeps job graphs, results and blobs; a temporary one where unset.",
+    "Directory where the Dispatcher stores job graphs, results and blobs. Default: a temporary directory.",
 )
 STANDBY_JOB_MASTERS = int_option(
     "flinkpy.dispatcher.standby-jobmasters",
     1,
-    "JobMaster processes kept imported and waiting, so that a submitted job starts at once.",
+    "Number of JobMaster processes that are started in advance, so that a submitted job starts at once.",
     minimum=0,
     maximum=64,
 )
 JOB_MASTER_RECOVERY_ATTEMPTS = int_option(
     "flinkpy.dispatcher.jobmaster-recovery.attempts",
     10,
-    "JobMaster processes of one job that may be lost one soon after the other before the job fails.",
+    "Maximum number of consecutive losses of a job's JobMaster process. One more loss fails the job.",
     minimum=0,
 )
 JOB_MASTER_RECOVERY_RESET = duration_option(
     "flinkpy.dispatcher.jobmaster-recovery.reset-after",
     "30 s",
-    "A JobMaster process that has lived for so long does not count as lost soon after the one before it.",
+    "A JobMaster process that has run for this long resets the count of consecutive losses.",
     minimum_ms=1,
 )
 JOB_MASTER_RECOVERY_INITIAL_BACKOFF = duration_option(
     "flinkpy.dispatcher.jobmaster-recovery.initial-backoff",
     "100 ms",
-    "Pause before the second JobMaster process of those lost one soon after the other is replaced; doubled with each. "
-    "The first is replaced at once.",
+    "Pause before a JobMaster process is replaced after the second consecutive loss. It doubles with each further "
+    "loss. The first lost process is replaced at once.",
     minimum_ms=1,
 )
 JOB_MASTER_RECOVERY_MAX_BACKOFF = duration_option(
     "flinkpy.dispatcher.jobmaster-recovery.max-backoff",
     "10 s",
-    "The longest such pause.",
+    "Maximum pause before a lost JobMaster process is replaced.",
     minimum_ms=1,
 )
 JOB_MASTER_ADOPTION_TIMEOUT = duration_option(
     "jobmaster.adoption-timeout",
     "10 s",
-    "With high availability: how long a Dispatcher that has become leader, or lost the connection to a JobMaster, "
-    "waits for the JobMaster that leads the job to report, before it starts another.",
+    "With high availability: how long a Dispatcher that becomes leader, or that loses the connection to a "
+    "JobMaster, waits for the leading JobMaster of the job to report before it starts another one.",
     minimum_ms=1,
 )
 JOB_STORE_CACHE_SIZE = int_option(
-    "jobstore.cache-size", 52_428_800, "Bytes of finished jobs' details kept in memory.", minimum=0
+    "jobstore.cache-size", 52_428_800, "Maximum number of bytes of finished jobs' details to keep in memory.", minimum=0
 )
 JOB_STORE_EXPIRATION_TIME = int_option(
-    "jobstore.expiration-time", 3600, "Seconds for which a finished job's details can be asked for.", minimum=1
+    "jobstore.expiration-time", 3600, "Seconds that the details of a finished job stay available.", minimum=1
 )

@@ -7,34 +7,39 @@ from flinkpy.configuration.options import bool_option, duration_option, enum_opt
 REPORTERS = string_option(
     "metrics.reporters",
     None,
-    "Names of the reporters of this process, separated by commas; each is set up by `metrics.reporter.<name>.` with "
-    "`factory.class` (`jsonlines`, `log` or module:Class), `interval` and what it needs besides.",
+    "Names of the metric reporters, separated by commas. Each is configured by "
+    "`metrics.reporter.<name>.factory.class` (`jsonlines`, `log` or `module:Class`), "
+    "`metrics.reporter.<name>.interval`, and the reporter's own options below `metrics.reporter.<name>.`.",
 )
-SCOPE_DELIMITER = string_option("metrics.scope.delimiter", ".", "Between the parts of a metric's full name.")
+SCOPE_DELIMITER = string_option("metrics.scope.delimiter", ".", "Delimiter between the parts of a metric's full name.")
 SCOPE_TASK = string_option(
     "metrics.scope.task",
     "<host>.taskmanager.<tm_id>.<job_name>.<task_name>.<subtask_index>",
-    "Scope of the metrics of a task.",
+    "Scope format of task metrics.",
 )
 SCOPE_OPERATOR = string_option(
     "metrics.scope.operator",
     "<host>.taskmanager.<tm_id>.<job_name>.<operator_name>.<subtask_index>",
-    "Scope of the metrics of an operator, those of user functions included.",
+    "Scope format of operator metrics, including those of user functions.",
 )
 LATENCY_INTERVAL = duration_option(
     "metrics.latency.interval",
     "0 ms",
-    "How often each source sends a latency marker, whose age operators note in their histogram `latency`; 0: never.",
+    "Interval at which each source emits latency markers. Operators record their age in the histogram `latency`. 0 "
+    "disables latency tracking.",
 )
 LATENCY_GRANULARITY = enum_option(
     "metrics.latency.granularity",
     ("single", "operator", "subtask"),
     "operator",
-    "Whose markers an operator tells apart: nobody's, those of different sources, or of each subtask of a source.",
+    "Granularity of the latency metric: `single` does not distinguish sources, `operator` distinguishes sources, "
+    "`subtask` distinguishes the subtasks of each source.",
 )
 LATENCY_HISTORY_SIZE = int_option(
-    "metrics.latency.history-size", 128, "Measured latencies that a histogram looks back on.", minimum=1
+    "metrics.latency.history-size", 128, "Number of latency measurements that a histogram covers.", minimum=1
 )
 PYTHON_METRIC_ENABLED = bool_option(
-    "python.metric.enabled", True, "Whether user functions may register metrics; asking for a group fails otherwise."
+    "python.metric.enabled",
+    True,
+    "Allow user functions to register metrics. If false, requesting a metric group fails.",
 )

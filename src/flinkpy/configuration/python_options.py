@@ -12,23 +12,23 @@ PYTHON_FILES = string_option(
 PYTHON_REQUIREMENTS = string_option(
     "python.requirements",
     None,
-    "A requirements.txt whose packages functions can import; after `#` a directory of packages, and then nothing is "
-    "taken from anywhere else.",
+    "Path of a requirements.txt; functions can import its packages. A directory of packages may follow after `#`. "
+    "If it does, packages are installed only from there.",
 )
 PYTHON_ARCHIVES = string_option(
     "python.archives",
     None,
-    "Archives that are unpacked in the working directory of functions, separated by commas; each as the directory "
-    "named after `#`, or as its own name.",
+    "Archives to unpack into the working directory of functions, separated by commas. Each is unpacked into the "
+    "directory named after `#`, or into one named like the archive.",
 )
 PYTHON_EXECUTABLE = string_option(
     "python.executable",
     "python",
-    "Accepted where it is the interpreter of the program: functions run inside the TaskExecutors.",
+    "Must be the program's own interpreter, because functions run inside the TaskExecutors.",
 )
 ENVIRONMENT_DIR = string_option(
     "python.environment.dir",
     None,
-    "Where each host keeps the packages that jobs require, made once and used again; by default in its temporary "
-    "directory, one per user.",
+    "Directory on each host for the packages that jobs require. They are installed once and then reused. Default: "
+    "one directory per user in the host's temporary directory.",
 )

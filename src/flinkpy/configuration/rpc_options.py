@@ -7,4 +7,4 @@ from __future__ import annotations
 
 from flinkpy.configuration.options import duration_option
 
-ASK_TIMEOUT = duration_option("pekko.ask.timeout", "10 s", "Time an answer to a call may take.", minimum_ms=1)
+ASK_TIMEOUT = duration_option("pekko.ask.timeout", "10 s", "Timeout of a remote call.", minimum_ms=1)

@@ -12,39 +12,41 @@ STORE_TYPES = ("PEM", "PKCS12")
 SECRET_FILE = string_option(
     "security.secret-file",
     None,
-    "File of the cluster secret, the same on all hosts of a cluster, made at the first start with mode 0600; where "
-    "unset that of the environment variable FLINKPY_SECRET_FILE, else `secret` in the run directory (`env.pid.dir`).",
+    "File with the cluster secret. It must be the same on all hosts of a cluster; the first start creates it with "
+    "mode 0600. Default: the environment variable FLINKPY_SECRET_FILE, or `secret` in the run directory "
+    "(`env.pid.dir`).",
 )
 TOKEN = string_option(
     "security.token",
     None,
-    "Token that a client shows on its calls, as `flinkpy token` prints it; where unset, and `security.token-file` too, "
-    "that of the environment variable FLINKPY_TOKEN, else a submit token made of the cluster secret.",
+    "Token that a client sends with its calls, as printed by `flinkpy token`. Default: `security.token-file`, the "
+    "environment variable FLINKPY_TOKEN, or a submit token derived from the cluster secret.",
 )
-TOKEN_FILE = string_option("security.token-file", None, "File of the token that a client shows on its calls.")
+TOKEN_FILE = string_option("security.token-file", None, "File with the token that a client sends with its calls.")
 INSECURE = bool_option(
     "security.insecure",
     False,
-    "Whether addresses that other hosts reach may be bound without mutual TLS. Calls are encrypted and need their "
-    "tokens all the same, but everybody on the network can read and change the records that TaskExecutors exchange.",
+    "Allow binding to addresses that other hosts can reach without mutual TLS. Calls are still encrypted and need "
+    "tokens, but everyone on the network can read and change the records that TaskExecutors exchange.",
 )
 UMASK = enum_option(
     "security.umask",
     ("077", "027", "007", "022"),
     "077",
-    "Permissions that job graphs, metadata and state of checkpoints, blobs and logs do not have. 077: only the user "
-    "that runs the cluster reads them; 027: his group too; 007: his group changes them too; 022: everybody reads them. "
-    "What user functions and sinks write has the permissions of the shell that the cluster was started from.",
+    "Permissions to remove from job graphs, checkpoint metadata and state, blobs and logs. 077: only the user that "
+    "runs the cluster can read them; 027: the group can read them; 007: the group can also change them; 022: "
+    "everyone can read them. Files of user functions and sinks get the permissions of the shell that started the "
+    "cluster.",
 )
 INTERNAL_ENABLED = bool_option(
     "security.ssl.internal.enabled",
     False,
-    "Whether all connections of the cluster and of its clients use TLS, both sides showing a certificate.",
+    "Use TLS for all connections of the cluster and its clients. Both sides must present a certificate.",
 )
 INTERNAL_KEYSTORE = string_option(
     "security.ssl.internal.keystore",
     None,
-    "File of this process's private key and certificates.",
+    "File with the private key and the certificates of this process.",
     "security.ssl.keystore",
 )
 INTERNAL_KEYSTORE_PASSWORD = string_option(
@@ -53,13 +55,13 @@ INTERNAL_KEYSTORE_PASSWORD = string_option(
 INTERNAL_KEY_PASSWORD = string_option(
     "security.ssl.internal.key-password",
     None,
-    "Password of the private key; where unset that of the key store.",
+    "Password of the private key. Default: the password of the key store.",
     "security.ssl.key-password",
 )
 INTERNAL_TRUSTSTORE = string_option(
     "security.ssl.internal.truststore",
     None,
-    "File of the certificates of the authorities that sign those of all peers.",
+    "File with the certificates of the authorities that sign the certificates of all peers.",
     "security.ssl.truststore",
 )
 INTERNAL_TRUSTSTORE_PASSWORD = string_option(
@@ -80,11 +82,11 @@ INTERNAL_TRUSTSTORE_TYPE = _store_type("security.ssl.internal.truststore-type", 
 INTERNAL_CERT_FINGERPRINT = string_option(
     "security.ssl.internal.cert.fingerprint",
     None,
-    "SHA-1 or SHA-256 fingerprints, separated by commas, of which a peer's certificate must have one.",
+    "SHA-1 or SHA-256 fingerprints, separated by commas. The certificate of a peer must match one of them.",
 )
 INTERNAL_HANDSHAKE_TIMEOUT = int_option(
     "security.ssl.internal.handshake-timeout",
     -1,
-    "Milliseconds that a TLS handshake of the data plane may take; 10 seconds where -1.",
+    "Timeout of a TLS handshake of the data plane in milliseconds. -1 means 10 seconds.",
     minimum=-1,
 )

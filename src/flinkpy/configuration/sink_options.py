@@ -7,6 +7,6 @@ from flinkpy.configuration.options import int_option
 COMMITTER_RETRIES = int_option(
     "sink.committer.retries",
     10,
-    "How often a committable that could not be committed is tried again before the job fails.",
+    "Maximum number of retries of a failed commit before the job fails.",
     minimum=0,
 )

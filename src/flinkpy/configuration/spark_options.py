@@ -15,50 +15,50 @@ BACKEND = enum_option(
     "execution.batch.backend",
     ("auto", "native", "spark"),
     "auto",
-    "What runs the operators of a batch job: flinkpy's own tasks, Spark, or what pays for the size of the inputs. An "
-    "operator may say otherwise with `set_batch_backend`.",
+    "What runs the operators of a batch job: `native` uses flinkpy's own tasks, `spark` uses Spark, `auto` chooses "
+    "by the size of the inputs. `set_batch_backend` overrides it for one operator.",
 )
 MASTER = string_option(
     "execution.batch.spark.master",
     None,
-    "Spark's master: `local[n]`, `spark://host:port`, `yarn`, `k8s://...`, or `sc://host:port` for Spark Connect. By "
-    "default `local` with the cores of the TaskExecutor's host.",
+    "Spark master: `local[n]`, `spark://host:port`, `yarn`, `k8s://...`, or `sc://host:port` for Spark Connect. "
+    "Default: `local` with all cores of the TaskExecutor's host.",
 )
 MIN_INPUT_SIZE = memory_option(
     "execution.batch.spark.min-input-size",
     "4 gb",
-    "With the backend `auto`: the size of the files that an operator's sources read, from which on Spark runs it.",
+    "With the backend `auto`: Spark runs an operator if the files that its sources read have at least this total size.",
 )
 STAGING_DIR = string_option(
     "execution.batch.spark.staging-dir",
     None,
-    "A directory that the TaskExecutors and Spark's executors reach under one path, for what goes between Spark and "
-    "operators outside it. By default a temporary directory, where the master is `local`; any other master gets and "
-    "gives such records through the driver.",
+    "Directory for records that pass between Spark and operators outside it. TaskExecutors and Spark executors must "
+    "be able to access it under the same path. Default: a temporary directory if the master is `local`. With any "
+    "other master, such records pass through the Spark driver.",
 )
 MAX_INPUT_WITHOUT_STAGING = memory_option(
     "execution.batch.spark.max-input-without-staging",
     "256 mb",
-    "Without a staging directory: the most that operators outside of Spark may send to operators in one that is not "
-    "local.",
+    "Maximum amount of data that operators outside Spark may send to a Spark that is not local, if there is no "
+    "staging directory.",
 )
 START_TIMEOUT = duration_option(
     "execution.batch.spark.start-timeout",
     "2 min",
-    "How long the start of a Spark session, or the connection to one, may take before the job fails.",
+    "Timeout for starting a Spark session or connecting to one. After it, the job fails.",
 )
 PROGRESS_INTERVAL = duration_option(
     "execution.batch.spark.progress-interval",
     "1 s",
-    "How often a task asks Spark how far its stages are.",
+    "Interval at which a task asks Spark for the progress of its stages.",
 )
 UI_ENABLED = bool_option(
-    "execution.batch.spark.ui.enabled", False, "Whether the Spark session of a TaskExecutor serves Spark's web pages."
+    "execution.batch.spark.ui.enabled", False, "Serve Spark's web UI from the Spark session of a TaskExecutor."
 )
 ARROW_BATCH_ROWS = int_option(
     "execution.batch.spark.arrow-batch-rows",
     10_000,
-    "The most records that Spark hands to a Python function at once.",
+    "Maximum number of records that Spark passes to a Python function in one call.",
 )
 
 #: What follows is set in the session's configuration as it is.

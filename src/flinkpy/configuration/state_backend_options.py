@@ -8,10 +8,10 @@ STATE_BACKEND = enum_option(
     "state.backend.type",
     ("hashmap", "rocksdb"),
     "hashmap",
-    "Where keyed state lives: `hashmap` as objects in memory, `rocksdb` on local disk.",
+    "Where keyed state is stored: `hashmap` as objects in memory, `rocksdb` on the local disk.",
 )
 CHANGELOG_ENABLED = bool_option(
     "state.changelog.enabled",
     False,
-    "Refused where true: there is no changelog state backend; large state is for `rocksdb`.",
+    "`true` is refused, because there is no changelog state backend. Use `rocksdb` for large state.",
 )
