@@ -121,7 +121,7 @@ def start_application(
         UserError: a setting is wrong.
         ExternalError: a process could not start.
     """
-    from flinkpy.configuration import application_options, core_options, read_option
+    from flinkpy.configuration import client_options, core_options, read_option
     from flinkpy.configuration.options import is_set
     from flinkpy.dispatcher.application_terms import local_application_id
 
@@ -130,7 +130,7 @@ def start_application(
     for key in (*attached.keys, *core_options.EXECUTION_TARGET.keys):
         configuration.remove_config(key)
     application_id = local_application_id(configuration)
-    configuration.set_string(application_options.CLUSTER_ID.key, application_id)
+    configuration.set_string(client_options.CLUSTER_ID.key, application_id)
     if is_detached:
         return _start_in_background(configuration, application_id, program, arguments, taskmanagers)
     signal.signal(signal.SIGTERM, _exit_terminated)

@@ -246,7 +246,7 @@ def program_environment(configuration: Configuration, program: str, arguments: t
     """Sets `sys.argv`, `sys.path` and the configuration for a program, as if Python ran it as a script."""
     from flinkpy.configuration import read_option
     from flinkpy.configuration.loading import CONFIG_DIR_VARIABLES, DYNAMIC_PROPERTIES_VARIABLE
-    from flinkpy.configuration.python_options import PYTHON_FILES
+    from flinkpy.configuration.pipeline_options import PYTHON_FILES
 
     saved_environment, saved_argv, saved_path = dict(os.environ), sys.argv, list(sys.path)
     for variable in CONFIG_DIR_VARIABLES:

@@ -31,7 +31,7 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ConfigurationError, DuplicateJobSubmissionError, FlinkError
 from flinkpy.common.interruptible import wait_for
 from flinkpy.common.python_environment import environment_profile
-from flinkpy.configuration import application_options, client_options, core_options, validate
+from flinkpy.configuration import client_options, core_options, validate
 from flinkpy.configuration.loading import load_configuration
 from flinkpy.configuration.options import AnyConfiguration, read_option
 
@@ -268,9 +268,9 @@ def check_program_configuration(configuration: Configuration) -> None:
         ConfigurationError: the program set options. The message names all of them.
     """
     given = load_configuration()
-    if read_option(given, application_options.PROGRAM_CONFIG_ENABLED):
+    if read_option(given, client_options.PROGRAM_CONFIG_ENABLED):
         return
-    allowed = read_option(given, application_options.PROGRAM_CONFIG_WILDCARDS)
+    allowed = read_option(given, client_options.PROGRAM_CONFIG_WILDCARDS)
     before, now = given.to_dict(), configuration.to_dict()
     changed = [
         f"`{key}`: {now[key]!r}" if key in now else f"`{key}`: removed"
@@ -302,7 +302,7 @@ class JobListeners:
     """
 
     def __init__(self, configuration: AnyConfiguration) -> None:
-        names = read_option(configuration, application_options.JOB_LISTENERS)
+        names = read_option(configuration, client_options.JOB_LISTENERS)
         self._listeners = [_make_listener(name.strip()) for name in names if name.strip()]
 
     def on_job_submitted(self, job_client: Any, error: BaseException | None) -> None:
@@ -330,5 +330,5 @@ def _make_listener(name: str) -> Any:
         raise ConfigurationError(
             f"option `execution.job-listeners`: cannot create {name} ({type(error).__name__}: {error}). Name a class "
             "as `package.module.Class`; it must be importable, and its constructor must take no arguments",
-            details={"option": application_options.JOB_LISTENERS.key},
+            details={"option": client_options.JOB_LISTENERS.key},
         ) from error

@@ -1,6 +1,6 @@
-"""Checkpoints, savepoints and the recovery from them.
+"""Options of checkpoints, savepoints, recovery, and of sinks that commit with a checkpoint.
 
-Source: org.apache.flink.configuration.{CheckpointingOptions,StateRecoveryOptions}.
+Source: org.apache.flink.configuration.{CheckpointingOptions,StateRecoveryOptions,SinkOptions}.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from flinkpy.configuration.options import (
     without_effect,
 )
 
-#: A checkpoint that comes more often than this does nothing else (Flink's CheckpointConfig.MINIMAL_CHECKPOINT_TIME).
+#: At shorter intervals a job would do nothing but checkpoints (Flink's CheckpointConfig.MINIMAL_CHECKPOINT_TIME).
 MINIMAL_CHECKPOINT_TIME_MS = 10
-#: Metadata is read whole (Flink's FileSystemCheckpointStorage.MAX_FILE_STATE_THRESHOLD).
+#: The limit exists because metadata is read as a whole (Flink's FileSystemCheckpointStorage.MAX_FILE_STATE_THRESHOLD).
 MAX_INLINE_THRESHOLD_BYTES = 1024 * 1024
 
 INTERVAL = duration_option(
@@ -184,4 +184,11 @@ PAUSE_SOURCES_UNTIL_FIRST_CHECKPOINT = bool_option(
     False,
     "Hold back the first record of each source until the first checkpoint has started, so that after a recovery new "
     "records do not compete with restored in-flight records. Has no effect without periodic checkpoints.",
+)
+
+COMMITTER_RETRIES = int_option(
+    "sink.committer.retries",
+    10,
+    "Maximum number of retries of a failed commit before the job fails.",
+    minimum=0,
 )

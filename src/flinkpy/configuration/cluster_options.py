@@ -1,8 +1,17 @@
-"""Registration back-off and shutdown. Source: org.apache.flink.configuration.ClusterOptions."""
+"""Options of the cluster's services: registration, heartbeats, remote calls, blobs, cleanup and shutdown.
+
+Source: org.apache.flink.configuration.{ClusterOptions,HeartbeatManagerOptions,RpcOptions,BlobServerOptions}.
+"""
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import duration_option, enum_option, int_option
+from flinkpy.configuration.options import (
+    duration_option,
+    enum_option,
+    int_option,
+    memory_option,
+    string_option,
+)
 
 INITIAL_REGISTRATION_TIMEOUT = duration_option(
     "cluster.registration.initial-timeout", "100 ms", "Timeout of the first registration attempt.", minimum_ms=1
@@ -44,4 +53,29 @@ CLEANUP_MAX_BACKOFF = duration_option(
 )
 CLEANUP_EXPONENTIAL_DELAY_ATTEMPTS = int_option(
     "cleanup-strategy.exponential-delay.attempts", 2_147_483_647, "Maximum number of retries.", minimum=1
+)
+
+HEARTBEAT_INTERVAL = duration_option("heartbeat.interval", "10 s", "Interval between two heartbeats.", minimum_ms=1)
+HEARTBEAT_TIMEOUT = duration_option(
+    "heartbeat.timeout", "50 s", "Time without a heartbeat after which a process considers its peer dead.", minimum_ms=1
+)
+HEARTBEAT_RPC_FAILURE_THRESHOLD = int_option(
+    "heartbeat.rpc-failure-threshold",
+    2,
+    "Number of consecutive heartbeats that may fail to be delivered before the peer is considered dead. -1 means no "
+    "limit.",
+    minimum=-1,
+)
+
+#: Flink's key; flinkpy does not use Pekko.
+ASK_TIMEOUT = duration_option("pekko.ask.timeout", "10 s", "Timeout of a remote call.", minimum_ms=1)
+
+BLOB_STORAGE_DIRECTORY = string_option(
+    "blob.storage.directory", None, "Directory for stored blobs. Default: a directory inside the working directory."
+)
+BLOB_CLEANUP_INTERVAL_S = int_option(
+    "blob.service.cleanup.interval", 3600, "Seconds that a blob is kept after the last job that uses it.", minimum=0
+)
+MAX_BLOB_SIZE = memory_option(
+    "flinkpy.blob.max-size", "2 gb", "Maximum size of a blob that a client may upload.", minimum_bytes=1
 )

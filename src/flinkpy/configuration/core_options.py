@@ -1,8 +1,16 @@
-"""Options every component may need. Source: org.apache.flink.configuration.{CoreOptions,DeploymentOptions}."""
+"""Options that every component may need: parallelism, directories, logs, the execution target and file systems.
+
+Source: org.apache.flink.configuration.{CoreOptions,DeploymentOptions}, org.apache.flink.fs.s3.common.
+"""
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import bool_option, enum_option, int_option, string_option
+from flinkpy.configuration.options import (
+    bool_option,
+    enum_option,
+    int_option,
+    string_option,
+)
 
 PARALLELISM = int_option(
     "parallelism.default", 1, "Parallelism of operators that do not set their own.", minimum=1, maximum=32768
@@ -53,4 +61,17 @@ SHUTDOWN_ON_ATTACHED_EXIT = bool_option(
     False,
     "End a job together with the client that waits for it. The client cancels the job on SIGTERM and SIGHUP, and "
     "the cluster cancels it after `client.heartbeat.timeout` without a heartbeat. Ctrl-C always cancels the job.",
+)
+
+# Without these options a file system finds its credentials by its own rules (environment, profile, role of the host).
+S3_ACCESS_KEY = string_option("s3.access-key", None, "Access key for S3.", "s3.access.key")
+S3_SECRET_KEY = string_option("s3.secret-key", None, "Secret key for S3.", "s3.secret.key")
+S3_SESSION_TOKEN = string_option("s3.session-token", None, "Session token of temporary S3 credentials.")
+S3_ENDPOINT = string_option("s3.endpoint", None, "Endpoint of an S3-compatible store, e.g. `http://localhost:9000`.")
+S3_REGION = string_option("s3.endpoint.region", None, "Region of S3.", "s3.region")
+S3_PATH_STYLE_ACCESS = bool_option(
+    "s3.path.style.access",
+    False,
+    "Put the bucket name into the path instead of the host name. Most S3-compatible stores other than AWS need this.",
+    "s3.path-style-access",
 )

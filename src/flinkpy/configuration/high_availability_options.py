@@ -1,8 +1,9 @@
-"""Leader election, and what masters leave for their successors.
+"""Options of leader election and of the storage that masters share.
 
 Source: org.apache.flink.configuration.HighAvailabilityOptions,
 org.apache.flink.runtime.highavailability.JobResultStoreOptions.
-Differs: nodes in ZooKeeper belong to the cluster's secret by default (`acl` is `creator`, Flink: `open`).
+Differs: by default only clients with the cluster's secret can access the nodes in ZooKeeper (`acl` is `creator`, in
+Flink `open`).
 """
 
 from __future__ import annotations

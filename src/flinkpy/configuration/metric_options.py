@@ -1,4 +1,4 @@
-"""Metrics. Source: org.apache.flink.configuration.MetricOptions, org.apache.flink.python.PythonOptions."""
+"""Options of metrics. Source: org.apache.flink.configuration.MetricOptions, org.apache.flink.python.PythonOptions."""
 
 from __future__ import annotations
 

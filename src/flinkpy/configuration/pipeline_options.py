@@ -1,8 +1,17 @@
-"""How a program becomes a job. Source: org.apache.flink.configuration.PipelineOptions."""
+"""Options that turn a program into a job, and the Python dependencies of the program.
+
+Source: org.apache.flink.configuration.PipelineOptions, org.apache.flink.python.PythonOptions.
+"""
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import bool_option, duration_option, int_option, map_option, string_option
+from flinkpy.configuration.options import (
+    bool_option,
+    duration_option,
+    int_option,
+    map_option,
+    string_option,
+)
 
 NAME = string_option("pipeline.name", None, "Name of the job.")
 AUTO_GENERATE_UIDS = bool_option(
@@ -57,3 +66,32 @@ CACHED_FILES = string_option(
     "registers under the same name takes precedence.",
 )
 JOB_ID = string_option("$internal.pipeline.job-id", None, "JobID of the submitted job. Default: a random id.")
+
+PYTHON_FILES = string_option(
+    "python.files",
+    None,
+    "Modules, packages and zip files that functions can import, separated by commas.",
+)
+PYTHON_REQUIREMENTS = string_option(
+    "python.requirements",
+    None,
+    "Path of a requirements.txt; functions can import its packages. A directory of packages may follow after `#`. "
+    "If it does, packages are installed only from there.",
+)
+PYTHON_ARCHIVES = string_option(
+    "python.archives",
+    None,
+    "Archives to unpack into the working directory of functions, separated by commas. Each is unpacked into the "
+    "directory named after `#`, or into one named like the archive.",
+)
+PYTHON_EXECUTABLE = string_option(
+    "python.executable",
+    "python",
+    "Must be the program's own interpreter, because functions run inside the TaskExecutors.",
+)
+PYTHON_ENVIRONMENT_DIR = string_option(
+    "python.environment.dir",
+    None,
+    "Directory on each host for the packages that jobs require. They are installed once and then reused. Default: "
+    "one directory per user in the host's temporary directory.",
+)

@@ -1,4 +1,4 @@
-"""Options of who may call whom, and of TLS.
+"""Options of authentication, authorization and TLS.
 
 Source: org.apache.flink.configuration.SecurityOptions.
 """
@@ -73,7 +73,7 @@ INTERNAL_TRUSTSTORE_PASSWORD = string_option(
 
 
 def _store_type(key: str, store: str) -> ConfigOption[str | None]:
-    description = f"Format of the {store}, `PEM` or `PKCS12`; told from the file where unset."
+    description = f"Format of the {store}: `PEM` or `PKCS12`. Default: detected from the file."
     return ConfigOption(key, OptionType.ENUM, None, description, (), STORE_TYPES)
 
 

@@ -1,4 +1,4 @@
-"""Which parts of a batch job run in Spark, and how. Beyond Flink; see docs/spark.md."""
+"""Options of batch jobs that run in Spark. Beyond Flink; see docs/spark.md."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ ARROW_BATCH_ROWS = int_option(
     "Maximum number of records that Spark passes to a Python function in one call.",
 )
 
-#: What follows is set in the session's configuration as it is.
+#: Prefix of options that are passed on to the configuration of the Spark session.
 CONF_PREFIX = "execution.batch.spark.conf."

@@ -102,7 +102,7 @@ NETWORK_REQUEST_BACKOFF_MAX_MS = int_option(
 PARTITION_REQUEST_TIMEOUT = duration_option(
     "taskmanager.network.partition-request-timeout",
     "10 s",
-    "How long a consumer waits for the producer to create a partition.",
+    "How long the producer's TaskExecutor waits for a requested partition to be created.",
 )
 NETWORK_SORT_SHUFFLE_MIN_BUFFERS = int_option(
     "taskmanager.network.sort-shuffle.min-buffers",

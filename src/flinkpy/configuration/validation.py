@@ -48,7 +48,7 @@ def _mistakes_of_single_options(configuration: AnyConfiguration) -> list[str]:
 
 
 def _heartbeat_interval_is_below_timeout(configuration: AnyConfiguration) -> str | None:
-    from flinkpy.configuration.heartbeat_options import HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT
+    from flinkpy.configuration.cluster_options import HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT
 
     interval, timeout = read_option(configuration, HEARTBEAT_INTERVAL), read_option(configuration, HEARTBEAT_TIMEOUT)
     if interval < timeout:

@@ -20,7 +20,7 @@ from flinkpy.common.python_environment import (
     PYTHON_REQUIREMENTS,
     PYTHON_REQUIREMENTS_CACHE,
 )
-from flinkpy.configuration import python_options, read_option
+from flinkpy.configuration import pipeline_options, read_option
 from flinkpy.configuration.pipeline_options import CACHED_FILES
 
 #: The attribute with the path of an artifact that the client uploads. The upload removes it from the JobGraph.
@@ -86,16 +86,16 @@ class UserArtifacts:
 
         Raises: UnsupportedOperationError if `python.executable` is another interpreter; ConfigurationError.
         """
-        check_python_executable(read_option(configuration, python_options.PYTHON_EXECUTABLE))
+        check_python_executable(read_option(configuration, pipeline_options.PYTHON_EXECUTABLE))
         for name, path, is_executable in _cached_files(read_option(configuration, CACHED_FILES) or ""):
             if not any(one.kind == CACHED_FILE and one.name == name for one in self._artifacts):
                 self.add_cached_file(path, name, is_executable)
-        for path in _entries(read_option(configuration, python_options.PYTHON_FILES) or ""):
+        for path in _entries(read_option(configuration, pipeline_options.PYTHON_FILES) or ""):
             self.add_python_file(path)
-        for entry in _entries(read_option(configuration, python_options.PYTHON_ARCHIVES) or ""):
+        for entry in _entries(read_option(configuration, pipeline_options.PYTHON_ARCHIVES) or ""):
             path, _, target_dir = entry.partition("#")
             self.add_python_archive(path, target_dir or None)
-        requirements = read_option(configuration, python_options.PYTHON_REQUIREMENTS)
+        requirements = read_option(configuration, pipeline_options.PYTHON_REQUIREMENTS)
         if requirements and not any(one.kind == PYTHON_REQUIREMENTS for one in self._artifacts):
             path, _, packages = requirements.partition("#")
             self.set_requirements(path.strip(), packages.strip() or None)

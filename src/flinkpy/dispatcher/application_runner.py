@@ -30,7 +30,7 @@ from flinkpy.common.application_report import JobSubmitted, decode
 from flinkpy.common.child_process import ChildOutput, ChildProcess, spawn_child
 from flinkpy.common.errors import ApplicationError, FlinkError, JobNotFoundError
 from flinkpy.common.states import JobState
-from flinkpy.configuration import application_options, cluster_options, jobmanager_options
+from flinkpy.configuration import client_options, cluster_options, jobmanager_options
 from flinkpy.configuration.high_availability_options import HA_MODE
 from flinkpy.configuration.loading import CONFIG_DIR_VARIABLES, DYNAMIC_PROPERTIES_VARIABLE
 from flinkpy.configuration.options import read_option
@@ -149,7 +149,7 @@ class ApplicationRunner:
             await asyncio.shield(term.close())
         if self._store is not None:
             await asyncio.to_thread(self._store.put_result, self._application, result)
-        is_wanted = read_option(self._configuration, application_options.SUBMIT_FAILED_JOB_ON_APPLICATION_ERROR)
+        is_wanted = read_option(self._configuration, client_options.SUBMIT_FAILED_JOB_ON_APPLICATION_ERROR)
         if is_wanted and result.state is ApplicationState.FAILED and not term.jobs:
             error = ApplicationError(result.message, remote_traceback=result.traceback)
             show_failed(self._application.application_id, error)
@@ -177,7 +177,7 @@ class _Term:
         self._decided = asyncio.Event()
         self._pipe: asyncio.ReadTransport | None = None
         self._status = ApplicationStatus(
-            terminates_on_any_exception=read_option(configuration, application_options.TERMINATE_ON_ANY_JOB_EXCEPTION)
+            terminates_on_any_exception=read_option(configuration, client_options.TERMINATE_ON_ANY_JOB_EXCEPTION)
         )
 
     @property

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from flinkpy.common.errors import ApplicationError, ConfigurationError, FlinkError
 from flinkpy.common.ids import JobID
-from flinkpy.configuration import application_options, high_availability_options, jobmanager_options
+from flinkpy.configuration import client_options, high_availability_options, jobmanager_options
 from flinkpy.configuration.options import AnyConfiguration, entries_of, read_option
 from flinkpy.dispatcher.application_runner import ApplicationRunner
 from flinkpy.dispatcher.application_status import ApplicationResult
@@ -32,13 +32,13 @@ def application_id(configuration: AnyConfiguration) -> str:
     A configured working directory is shared by a Dispatcher and the one that follows it, so there the id is made of the
     directory's path. Raises: ConfigurationError.
     """
-    configured = read_option(configuration, application_options.CLUSTER_ID)
+    configured = read_option(configuration, client_options.CLUSTER_ID)
     if not _ID.fullmatch(configured):
         raise ConfigurationError(
             f"option `cluster.id`: {configured!r} is not 32 hex digits",
-            details={"option": application_options.CLUSTER_ID.key},
+            details={"option": client_options.CLUSTER_ID.key},
         )
-    if configured != application_options.NO_CLUSTER_ID:
+    if configured != client_options.NO_CLUSTER_ID:
         return configured.lower()
     if _is_highly_available(configuration):
         name = f"cluster {read_option(configuration, high_availability_options.HA_CLUSTER_ID)}"
@@ -65,7 +65,7 @@ def application_store(configuration: AnyConfiguration) -> ApplicationStore | Non
 
     Raises: ConfigurationError.
     """
-    configured = read_option(configuration, application_options.APPLICATION_RESULT_STORE_PATH)
+    configured = read_option(configuration, client_options.APPLICATION_RESULT_STORE_PATH)
     if configured:
         return ApplicationStore(Path(configured))
     if _is_highly_available(configuration):
@@ -136,7 +136,7 @@ def application_runner(
     """Asks for the end of this process when the application has ended, unless its cluster is to stay."""
 
     def ended(result: ApplicationResult) -> None:
-        if read_option(configuration, application_options.SHUTDOWN_ON_APPLICATION_FINISH):
+        if read_option(configuration, client_options.SHUTDOWN_ON_APPLICATION_FINISH):
             on_shutdown_requested(f"the application has ended: {result.state.value}")
 
     return ApplicationRunner(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from flinkpy.common.addresses import LOOPBACK
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import (
-    blob_options,
     cluster_options,
     core_options,
     jobmanager_options,
@@ -78,9 +77,9 @@ def dispatcher_options(configuration: AnyConfiguration) -> DispatcherOptions:
         max_kept_results=min(read_option(configuration, jobmanager_options.JOB_STORE_MAX_CAPACITY), MAX_KEPT_RESULTS),
         result_expiration_ms=read_option(configuration, jobmanager_options.JOB_STORE_EXPIRATION_TIME) * 1000,
         result_cache_bytes=read_option(configuration, jobmanager_options.JOB_STORE_CACHE_SIZE),
-        max_blob_bytes=read_option(configuration, blob_options.MAX_BLOB_SIZE),
-        blob_cleanup_interval_s=read_option(configuration, blob_options.CLEANUP_INTERVAL_S),
-        blob_directory=read_option(configuration, blob_options.STORAGE_DIRECTORY),
+        max_blob_bytes=read_option(configuration, cluster_options.MAX_BLOB_SIZE),
+        blob_cleanup_interval_s=read_option(configuration, cluster_options.BLOB_CLEANUP_INTERVAL_S),
+        blob_directory=read_option(configuration, cluster_options.BLOB_STORAGE_DIRECTORY),
         is_insecure=is_insecure(configuration),
         working_directory=read_option(configuration, jobmanager_options.WORKING_DIR),
         temporary_root=_first_directory(read_option(configuration, core_options.TMP_DIRS)),

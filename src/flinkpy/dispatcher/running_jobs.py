@@ -28,9 +28,8 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.ids import JobID, JobMasterId
 from flinkpy.common.states import JobState
-from flinkpy.configuration import checkpointing_options, read_option, restart_strategy_options
-from flinkpy.configuration.batch_options import JOB_RECOVERY_ENABLED
-from flinkpy.configuration.execution_options import RUNTIME_MODE
+from flinkpy.configuration import checkpointing_options, jobmanager_options, read_option
+from flinkpy.configuration.execution_options import JOB_RECOVERY_ENABLED, RUNTIME_MODE
 from flinkpy.dispatcher import job_manager_runner as wanted
 from flinkpy.dispatcher.dispatcher_services import DispatcherServices
 from flinkpy.dispatcher.job_adoption import JobAdoptions
@@ -694,6 +693,6 @@ def _may_run_again(job_graph: job_pb2.JobGraph, cluster_configuration: dict[str,
             return True
         if read_option(configuration, RUNTIME_MODE) == "BATCH" and read_option(configuration, JOB_RECOVERY_ENABLED):
             return True
-        return read_option(configuration, restart_strategy_options.RESTART_STRATEGY) not in _NO_RESTART
+        return read_option(configuration, jobmanager_options.RESTART_STRATEGY) not in _NO_RESTART
     except ConfigurationError:
         return False  # its JobMaster will refuse it with this error

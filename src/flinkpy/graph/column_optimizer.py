@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flinkpy.configuration import read_option
-from flinkpy.configuration.column_options import OPTIMIZER_ENABLED
+from flinkpy.configuration.execution_options import COLUMN_OPTIMIZER_ENABLED
 from flinkpy.expressions.nodes import (
     Alias,
     Call,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 def optimize_columns(graph: StreamGraph, configuration: Configuration, is_batch: bool) -> None:
     """Optimises the column operators of the graph. Adds notes about the changes to its nodes."""
-    if not read_option(configuration, OPTIMIZER_ENABLED):
+    if not read_option(configuration, COLUMN_OPTIMIZER_ENABLED):
         return
     if is_batch:
         fuse(graph)

@@ -22,7 +22,7 @@ from flinkpy.common.ids import JobID
 from flinkpy.common.names import MAX_NAME_CHARS
 from flinkpy.common.parallelism import UNDECIDED_PARALLELISM
 from flinkpy.configuration import read_option
-from flinkpy.configuration.batch_options import AUTO_PARALLELISM_ENABLED
+from flinkpy.configuration.execution_options import AUTO_PARALLELISM_ENABLED
 from flinkpy.graph.chaining import Chain, build_chains, chain_name
 from flinkpy.graph.operator_hashes import hash_operators, hash_text
 from flinkpy.graph.operator_specs import OperatorSpec, SinkCommitterSpec, SinkSpec, SinkWriterSpec, SourceSpec

@@ -11,7 +11,7 @@ from pathlib import Path
 from flinkpy.common.errors import HighAvailabilityError
 from flinkpy.common.ids import JobID
 from flinkpy.configuration import read_option
-from flinkpy.configuration.blob_options import STORAGE_DIRECTORY
+from flinkpy.configuration.cluster_options import BLOB_STORAGE_DIRECTORY
 from flinkpy.configuration.options import AnyConfiguration
 from flinkpy.highavailability.checkpoint_recovery import CheckpointIDCounter, CheckpointPointerStore
 from flinkpy.highavailability.file_job_graph_store import FileJobGraphStore
@@ -82,7 +82,7 @@ class StandaloneHaServices:
         return JobRecoveryDirectories(self._subdirectory("recovery"))
 
     def blob_directory(self) -> Path:
-        configured = read_option(self._configuration, STORAGE_DIRECTORY)
+        configured = read_option(self._configuration, BLOB_STORAGE_DIRECTORY)
         return Path(configured) if configured else self._subdirectory("blobs")
 
     def release_dead_leader(self, job_id: JobID, job_master_id: str) -> None:

@@ -29,7 +29,7 @@ from flinkpy.common.ids import JobID
 from flinkpy.common.process import announce_ready
 from flinkpy.common.python_environment import environments_root
 from flinkpy.common.shutdown import ShutdownRequest
-from flinkpy.configuration import python_options, read_option
+from flinkpy.configuration import pipeline_options, read_option
 from flinkpy.highavailability.checkpoint_recovery import CheckpointIDCounter, CheckpointPointerStore
 from flinkpy.highavailability.leader_election import LeaderElection, LeaderInformation, Leadership
 from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
@@ -269,7 +269,9 @@ class _JobMasterProcess:
             is_recovery=command.is_recovery,
             outlives_dispatcher=is_highly_available,
             resource_manager=self._services.resource_manager_retrieval() if is_highly_available else None,
-            python_environments=environments_root(read_option(cluster_configuration, python_options.ENVIRONMENT_DIR)),
+            python_environments=environments_root(
+                read_option(cluster_configuration, pipeline_options.PYTHON_ENVIRONMENT_DIR)
+            ),
         )
         initialize_file_systems({**cluster_configuration, **command.job_graph.configuration.entries})
         try:

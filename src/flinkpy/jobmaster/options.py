@@ -12,13 +12,12 @@ from flinkpy._proto import job_pb2
 from flinkpy.checkpoint.coordinator.coordinator_configuration import coordinator_options
 from flinkpy.common.addresses import LOOPBACK
 from flinkpy.configuration import (
-    batch_options,
     checkpointing_options,
     execution_options,
     jobmanager_options,
     read_option,
 )
-from flinkpy.configuration import restart_strategy_options as restart_options
+from flinkpy.configuration import jobmanager_options as restart_options
 from flinkpy.configuration.options import AnyConfiguration
 from flinkpy.jobmaster.failover.restart_strategy import (
     ExponentialDelayOptions,
@@ -79,14 +78,14 @@ def speculative_execution_options(configuration: AnyConfiguration) -> Speculativ
     """Reads the options of speculative execution. Raises: ConfigurationError naming the option."""
     is_batch = read_option(configuration, execution_options.RUNTIME_MODE) == "BATCH"
     return SpeculativeExecutionOptions(
-        is_enabled=is_batch and read_option(configuration, batch_options.SPECULATIVE_ENABLED),
-        max_concurrent_executions=read_option(configuration, batch_options.SPECULATIVE_MAX_ATTEMPTS),
-        block_slow_node_duration_ms=read_option(configuration, batch_options.BLOCK_SLOW_NODE_DURATION),
+        is_enabled=is_batch and read_option(configuration, execution_options.SPECULATIVE_ENABLED),
+        max_concurrent_executions=read_option(configuration, execution_options.SPECULATIVE_MAX_ATTEMPTS),
+        block_slow_node_duration_ms=read_option(configuration, execution_options.BLOCK_SLOW_NODE_DURATION),
         detector=SlowTaskDetectorOptions(
-            check_interval_ms=read_option(configuration, batch_options.SLOW_TASK_CHECK_INTERVAL),
-            baseline_lower_bound_ms=read_option(configuration, batch_options.SLOW_TASK_BASELINE_LOWER_BOUND),
-            baseline_ratio=read_option(configuration, batch_options.SLOW_TASK_BASELINE_RATIO),
-            baseline_multiplier=read_option(configuration, batch_options.SLOW_TASK_BASELINE_MULTIPLIER),
+            check_interval_ms=read_option(configuration, execution_options.SLOW_TASK_CHECK_INTERVAL),
+            baseline_lower_bound_ms=read_option(configuration, execution_options.SLOW_TASK_BASELINE_LOWER_BOUND),
+            baseline_ratio=read_option(configuration, execution_options.SLOW_TASK_BASELINE_RATIO),
+            baseline_multiplier=read_option(configuration, execution_options.SLOW_TASK_BASELINE_MULTIPLIER),
         ),
     )
 
@@ -95,22 +94,22 @@ def job_recovery_options(configuration: AnyConfiguration) -> JobRecoveryOptions:
     """Reads the options of the recovery of batch jobs. Raises: ConfigurationError naming the option."""
     is_batch = read_option(configuration, execution_options.RUNTIME_MODE) == "BATCH"
     return JobRecoveryOptions(
-        is_enabled=is_batch and read_option(configuration, batch_options.JOB_RECOVERY_ENABLED),
-        worker_timeout_ms=read_option(configuration, batch_options.JOB_RECOVERY_WORKER_TIMEOUT),
-        snapshot_min_pause_ms=read_option(configuration, batch_options.JOB_RECOVERY_SNAPSHOT_MIN_PAUSE),
-        buffer_bytes=read_option(configuration, batch_options.EVENT_STORE_BUFFER_SIZE),
-        flush_interval_ms=read_option(configuration, batch_options.EVENT_STORE_FLUSH_INTERVAL),
+        is_enabled=is_batch and read_option(configuration, execution_options.JOB_RECOVERY_ENABLED),
+        worker_timeout_ms=read_option(configuration, execution_options.JOB_RECOVERY_WORKER_TIMEOUT),
+        snapshot_min_pause_ms=read_option(configuration, execution_options.JOB_RECOVERY_SNAPSHOT_MIN_PAUSE),
+        buffer_bytes=read_option(configuration, execution_options.EVENT_STORE_BUFFER_SIZE),
+        flush_interval_ms=read_option(configuration, execution_options.EVENT_STORE_FLUSH_INTERVAL),
     )
 
 
 def adaptive_parallelism_options(configuration: AnyConfiguration) -> AdaptiveParallelismOptions:
     """Reads the options of the adaptive parallelism. Raises: ConfigurationError naming the option."""
     return AdaptiveParallelismOptions(
-        is_enabled=read_option(configuration, batch_options.AUTO_PARALLELISM_ENABLED),
-        min_parallelism=read_option(configuration, batch_options.AUTO_PARALLELISM_MIN),
-        max_parallelism=read_option(configuration, batch_options.AUTO_PARALLELISM_MAX),
-        bytes_per_task=read_option(configuration, batch_options.AUTO_PARALLELISM_DATA_VOLUME),
-        source_parallelism=read_option(configuration, batch_options.AUTO_PARALLELISM_SOURCES),
+        is_enabled=read_option(configuration, execution_options.AUTO_PARALLELISM_ENABLED),
+        min_parallelism=read_option(configuration, execution_options.AUTO_PARALLELISM_MIN),
+        max_parallelism=read_option(configuration, execution_options.AUTO_PARALLELISM_MAX),
+        bytes_per_task=read_option(configuration, execution_options.AUTO_PARALLELISM_DATA_VOLUME),
+        source_parallelism=read_option(configuration, execution_options.AUTO_PARALLELISM_SOURCES),
     )
 
 

@@ -36,7 +36,7 @@ from flinkpy.common.errors import (
     StaleFencingTokenError,
     TlsError,
 )
-from flinkpy.configuration import cluster_options, heartbeat_options, read_option, rpc_options
+from flinkpy.configuration import cluster_options, read_option
 from flinkpy.configuration.options import AnyConfiguration
 from flinkpy.highavailability.leader_election import LeaderInformation, LeaderRetrieval
 from flinkpy.rpc.endpoint import OnDone, RpcEndpoint, TimerHandle
@@ -92,12 +92,10 @@ class PeerOptions:
 def read_peer_options(configuration: AnyConfiguration) -> dict[str, Any]:
     """Returns the fields of PeerOptions. Raises: ConfigurationError, which names the option."""
     return {
-        "rpc_timeout_ms": read_option(configuration, rpc_options.ASK_TIMEOUT),
-        "heartbeat_interval_ms": read_option(configuration, heartbeat_options.HEARTBEAT_INTERVAL),
-        "heartbeat_timeout_ms": read_option(configuration, heartbeat_options.HEARTBEAT_TIMEOUT),
-        "heartbeat_rpc_failure_threshold": read_option(
-            configuration, heartbeat_options.HEARTBEAT_RPC_FAILURE_THRESHOLD
-        ),
+        "rpc_timeout_ms": read_option(configuration, cluster_options.ASK_TIMEOUT),
+        "heartbeat_interval_ms": read_option(configuration, cluster_options.HEARTBEAT_INTERVAL),
+        "heartbeat_timeout_ms": read_option(configuration, cluster_options.HEARTBEAT_TIMEOUT),
+        "heartbeat_rpc_failure_threshold": read_option(configuration, cluster_options.HEARTBEAT_RPC_FAILURE_THRESHOLD),
         "registration": RegistrationOptions(
             initial_timeout_ms=read_option(configuration, cluster_options.INITIAL_REGISTRATION_TIMEOUT),
             max_timeout_ms=read_option(configuration, cluster_options.MAX_REGISTRATION_TIMEOUT),

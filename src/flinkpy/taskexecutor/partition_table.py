@@ -26,7 +26,7 @@ from flinkpy._proto import common_pb2
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import JobID
-from flinkpy.configuration import batch_options, read_option
+from flinkpy.configuration import execution_options, read_option
 from flinkpy.taskexecutor.job_table import Job
 
 if TYPE_CHECKING:
@@ -188,6 +188,6 @@ class PartitionTable:
 def orphan_timeout_ms(job: common_pb2.Configuration) -> int:
     """Returns how long finished partitions of the job are kept for its next JobMaster; 0: not at all."""
     configuration = Configuration.from_dict(dict(job.entries))
-    if not read_option(configuration, batch_options.JOB_RECOVERY_ENABLED):
+    if not read_option(configuration, execution_options.JOB_RECOVERY_ENABLED):
         return 0
-    return int(read_option(configuration, batch_options.JOB_RECOVERY_WORKER_TIMEOUT))
+    return int(read_option(configuration, execution_options.JOB_RECOVERY_WORKER_TIMEOUT))

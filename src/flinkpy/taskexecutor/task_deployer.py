@@ -37,7 +37,7 @@ from flinkpy.common.errors import (
 from flinkpy.common.python_environment import environments_root
 from flinkpy.common.safe_paths import safe_join
 from flinkpy.common.working_directory import WorkingDirectory
-from flinkpy.configuration import checkpointing_options, cluster_options, python_options, read_option
+from flinkpy.configuration import checkpointing_options, cluster_options, pipeline_options, read_option
 from flinkpy.graph.spark_region import SPARK_TASK
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope
 from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResultPartition
@@ -252,7 +252,7 @@ class NetworkTaskDeployer:
         self._python_path = PythonPath()
         self.process_environment = ProcessEnvironment(
             working_directory.path / "python-environment",
-            environments_root(read_option(configuration, python_options.ENVIRONMENT_DIR)),
+            environments_root(read_option(configuration, pipeline_options.PYTHON_ENVIRONMENT_DIR)),
         )
         #: Numbers directories: a job that comes again must not use the directory that is being removed.
         self._numbers = itertools.count()

@@ -7,12 +7,12 @@ import pytest
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import read_option, validate
+from flinkpy.configuration.cluster_options import HEARTBEAT_INTERVAL
 from flinkpy.configuration.core_options import LOG_LEVEL, PARALLELISM
-from flinkpy.configuration.heartbeat_options import HEARTBEAT_INTERVAL
+from flinkpy.configuration.jobmanager_options import RESTART_STRATEGY
 from flinkpy.configuration.options import OptionType, int_option
 from flinkpy.configuration.pipeline_options import GLOBAL_JOB_PARAMETERS
 from flinkpy.configuration.registry import find_option, implemented_options, known_options, nearest_key
-from flinkpy.configuration.restart_strategy_options import RESTART_STRATEGY
 from flinkpy.configuration.taskmanager_options import MEMORY_SEGMENT_SIZE, SLOT_TIMEOUT
 
 #: Options whose default differs from Flink's, and why.

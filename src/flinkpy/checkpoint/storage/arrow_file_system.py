@@ -13,7 +13,7 @@ from flinkpy.checkpoint.storage.file_system import FileEntry, MissingFileError, 
 from flinkpy.common.durable_file import UNFINISHED_SUFFIX
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.common.failpoints import failpoint
-from flinkpy.configuration.file_system_options import (
+from flinkpy.configuration.core_options import (
     S3_ACCESS_KEY,
     S3_ENDPOINT,
     S3_PATH_STYLE_ACCESS,

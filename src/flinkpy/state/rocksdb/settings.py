@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from flinkpy.common.errors import ConfigurationError, UnsupportedOperationError
-from flinkpy.configuration import rocksdb_options as keys
+from flinkpy.configuration import state_backend_options as keys
 from flinkpy.configuration.checkpointing_options import INCREMENTAL
 from flinkpy.configuration.options import AnyConfiguration, ConfigOption, entries_of, raw_value, read_option
 from flinkpy.configuration.registry import options_of
@@ -257,7 +257,7 @@ def _shared_memory(size_bytes: int, write_buffer_ratio: float) -> _SharedMemory:
 
 def _check_known(configuration: AnyConfiguration) -> None:
     """Refuses or logs options of Flink's RocksDB backend that this backend ignores."""
-    acted_on = {option.key for option in options_of("rocksdb_options")}
+    acted_on = {option.key for option in options_of("state_backend_options")}
     left = sorted(key for key in entries_of(configuration) if key.startswith(_PREFIX) and key not in acted_on)
     if f"{_PREFIX}options-factory" in left:
         raise UnsupportedOperationError(

@@ -12,7 +12,7 @@ from typing import Any
 
 from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.configuration import read_option
-from flinkpy.configuration.sink_options import COMMITTER_RETRIES
+from flinkpy.configuration.checkpointing_options import COMMITTER_RETRIES
 from flinkpy.connector_api.serializer import read_versioned, write_versioned
 from flinkpy.connector_api.sink import SinkBase
 from flinkpy.records.batch import Batch

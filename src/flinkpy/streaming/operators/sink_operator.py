@@ -20,10 +20,10 @@ from flinkpy.common.typeinfo import Types
 from flinkpy.configuration import read_option
 from flinkpy.configuration.checkpointing_options import (
     CHECKPOINTS_AFTER_TASKS_FINISH,
+    COMMITTER_RETRIES,
     INTERVAL,
     MODE,
 )
-from flinkpy.configuration.sink_options import COMMITTER_RETRIES
 from flinkpy.connector_api.serializer import read_versioned, write_versioned
 from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, StatefulSinkWriter
 from flinkpy.functions.state import ListStateDescriptor

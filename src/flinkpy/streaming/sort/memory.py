@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinkpy.configuration import execution_options, rocksdb_options, taskmanager_options
+from flinkpy.configuration import execution_options, state_backend_options, taskmanager_options
 from flinkpy.configuration.options import read_option
 from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.sort.spill_file import SpillDirectory
@@ -22,7 +22,7 @@ def column_operator_bytes(context: OperatorContext) -> int:
     configured = read_option(configuration, execution_options.COLUMN_OPERATOR_MEMORY)
     if configured is not None:
         return configured
-    managed = read_option(configuration, rocksdb_options.MANAGED_MEMORY_SIZE)
+    managed = read_option(configuration, state_backend_options.MANAGED_MEMORY_SIZE)
     if managed is not None:
         return managed // read_option(configuration, taskmanager_options.NUM_TASK_SLOTS)
     return _COLUMN_OPERATOR_BYTES
