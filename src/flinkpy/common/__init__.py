@@ -1,6 +1,6 @@
-"""PyFlink's `pyflink.common`, and the vocabulary every part of flinkpy shares (ids, states, errors, clock, keys).
+"""PyFlink's `pyflink.common`, and the types that all parts of flinkpy share (ids, states, errors, clock, key groups).
 
-The public names are imported when they are first used: every process imports this package, few use all of it.
+Public names are imported on first use, because every process imports this package and few use all of it.
 """
 
 from __future__ import annotations

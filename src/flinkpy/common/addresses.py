@@ -1,4 +1,4 @@
-"""Hosts: what every server binds unless told otherwise, and what counts as this host only."""
+"""The default bind address, and a check for loopback addresses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this host can reach `host`: a name or numeric address, an IPv6 scope allowed."""
+    """True if only this host can reach `host`, a name or a numeric address with an optional IPv6 scope."""
     if host == "localhost":
         return True
     try:

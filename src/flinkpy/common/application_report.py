@@ -1,13 +1,13 @@
-"""What the process that runs an application's program tells the Dispatcher that started it: lines of JSON on a pipe.
+"""Reports of an application's program process to the Dispatcher that started it: lines of JSON on a pipe.
 
 | line                              | when                                                                     |
 |-----------------------------------|--------------------------------------------------------------------------|
-| `{"job": id, "name": name}`       | a job was submitted, or found to be submitted already                    |
-| `{"end": "returned"}`             | the program has run to its end, or called `sys.exit(0)`                  |
-| `{"end": "exited", "status": n}`  | it called `sys.exit(n)`                                                  |
-| `{"end": "raised", ...}`          | it raised `error`, with `traceback`; `is_canceled`: its job was canceled |
+| `{"job": id, "name": name}`       | a job was submitted, or had been submitted before                        |
+| `{"end": "returned"}`             | the program returned, or called `sys.exit(0)`                            |
+| `{"end": "exited", "status": n}`  | the program called `sys.exit(n)`                                         |
+| `{"end": "raised", ...}`          | the program raised `error`; `is_canceled`: because its job was canceled  |
 
-The end of the pipe without an `end` means that the process died.
+If the pipe ends without an `end` line, the process has died.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-#: A text beyond this is cut in the report; the whole traceback is in the program's own output.
+#: Maximum length of a text in a report. The program's own output contains the whole traceback.
 MAX_TEXT = 20_000
 
 
@@ -27,7 +27,7 @@ class JobSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class ProgramEnded:
-    """How the program's main ended: by itself (`status` 0 and no error), by `sys.exit`, or with an exception."""
+    """The end of the program: it returned (`status` 0, no error), called `sys.exit`, or raised an exception."""
 
     status: int = 0
     error: str = ""
@@ -40,7 +40,7 @@ class ProgramEnded:
 
 
 def encode(report: JobSubmitted | ProgramEnded) -> bytes:
-    """One line."""
+    """Returns the report as one line."""
     if isinstance(report, JobSubmitted):
         value: dict[str, object] = {"job": report.job_id, "name": report.name[:MAX_TEXT]}
     elif report.error:
@@ -59,14 +59,14 @@ def encode(report: JobSubmitted | ProgramEnded) -> bytes:
 
 
 def decode(line: bytes) -> JobSubmitted | ProgramEnded:
-    """Raises: ValueError where the line is no report."""
+    """Returns the report of a line. Raises: ValueError if the line is not a report."""
     value = json.loads(line)
     if not isinstance(value, dict):
-        raise ValueError(f"no report: {line[:100]!r}")
+        raise ValueError(f"not a report of an application: {line[:100]!r}")
     if "job" in value:
         return JobSubmitted(str(value["job"]), str(value.get("name", "")))
     if "end" not in value:
-        raise ValueError(f"no report: {line[:100]!r}")
+        raise ValueError(f"not a report of an application: {line[:100]!r}")
     return ProgramEnded(
         int(value.get("status", 0)),
         str(value.get("error", "")),

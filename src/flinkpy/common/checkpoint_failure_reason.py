@@ -1,4 +1,4 @@
-"""Why a checkpoint was not completed. Source: org.apache.flink.runtime.checkpoint.CheckpointFailureReason."""
+"""The reasons for the failure of a checkpoint. Source: org.apache.flink.runtime.checkpoint.CheckpointFailureReason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from flinkpy.common.errors import CheckpointError, FlinkError
 
 
 class CheckpointFailureReason(enum.Enum):
-    """(message, whether it was refused before it began, whether it counts towards the tolerable failures)."""
+    """A reason: its message, whether the checkpoint was refused before it started, and whether it counts as a failure.
+
+    Counted failures are limited by `execution.checkpointing.tolerable-failed-checkpoints`.
+    """
 
     PERIODIC_SCHEDULER_SHUTDOWN = ("The periodic checkpoint scheduler is shut down.", True, False)
     TOO_MANY_CHECKPOINT_REQUESTS = ("The maximum number of queued checkpoint requests is exceeded.", True, False)
@@ -17,20 +20,20 @@ class CheckpointFailureReason(enum.Enum):
     IO_EXCEPTION = ("The checkpoint could not be written.", True, True)
     BLOCKING_OUTPUT_EXIST = ("Results of batch regions cannot be checkpointed.", True, False)
     CHECKPOINT_ASYNC_EXCEPTION = ("The asynchronous part of a task's checkpoint failed.", False, True)
-    CHANNEL_STATE_SHARED_STREAM_EXCEPTION = ("The in-flight data of a shared stream failed.", False, False)
+    CHANNEL_STATE_SHARED_STREAM_EXCEPTION = ("In-flight data could not be written to a shared stream.", False, False)
     CHECKPOINT_EXPIRED = ("The checkpoint expired before it was completed.", False, True)
     CHECKPOINT_SUBSUMED = ("A later checkpoint was completed first.", False, False)
     CHECKPOINT_DECLINED = ("A task declined the checkpoint.", False, True)
     CHECKPOINT_DECLINED_TASK_NOT_READY = ("A task was not ready.", False, False)
     CHECKPOINT_DECLINED_TASK_CLOSING = ("A task was closing.", False, False)
     CHECKPOINT_DECLINED_SUBSUMED = ("A task got the barrier of a later checkpoint.", False, False)
-    CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER = ("A task was told of the checkpoint's end.", False, False)
+    CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER = ("A task was notified that the checkpoint was aborted.", False, False)
     CHECKPOINT_DECLINED_INPUT_END_OF_STREAM = ("A task's input ended before its barrier.", False, False)
     CHECKPOINT_COORDINATOR_SHUTDOWN = ("The checkpoint coordinator is shut down.", False, False)
     CHECKPOINT_COORDINATOR_SUSPEND = ("The job is being restarted.", False, False)
     JOB_FAILOVER_REGION = ("A region of the job is being restarted.", False, False)
     TASK_FAILURE = ("A task failed.", False, False)
-    UNKNOWN_TASK_CHECKPOINT_NOTIFICATION_FAILURE = ("A task could not be told of a checkpoint.", False, False)
+    UNKNOWN_TASK_CHECKPOINT_NOTIFICATION_FAILURE = ("A task could not be notified of a checkpoint.", False, False)
     FINALIZE_CHECKPOINT_FAILURE = ("The metadata could not be written.", False, True)
     TRIGGER_CHECKPOINT_FAILURE = ("The checkpoint could not be triggered.", True, True)
 
@@ -43,7 +46,7 @@ class CheckpointFailureReason(enum.Enum):
 def checkpoint_error(
     reason: CheckpointFailureReason, detail: str = "", cause: BaseException | None = None
 ) -> CheckpointError:
-    """The error of a checkpoint that ended for `reason`."""
+    """Returns the error of a checkpoint that failed for `reason`."""
     text = f"{reason.message} {detail}".strip()
     details = {"failure_reason": reason.name}
     error = CheckpointError(text, details=details)
@@ -54,6 +57,6 @@ def checkpoint_error(
 
 
 def failure_reason(error: BaseException) -> CheckpointFailureReason:
-    """Of a CheckpointError; CHECKPOINT_DECLINED for any other."""
+    """Returns the reason of a CheckpointError, and CHECKPOINT_DECLINED for any other error."""
     name = error.details.get("failure_reason", "") if isinstance(error, FlinkError) else ""
     return CheckpointFailureReason.__members__.get(name, CheckpointFailureReason.CHECKPOINT_DECLINED)

@@ -1,4 +1,4 @@
-"""Time as a value that is passed in. Only this module reads the machine's clocks."""
+"""Clocks, which components get as an argument. Only this module reads the clocks of the machine."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time to show and to compare with event time, monotonic time to wait with, and CPU time.
+    """Provides wall-clock time (for display and event time), monotonic time (for waits) and CPU time.
 
-    The CPU time of a thread tells what its work costs, whatever else the machine runs.
+    The CPU time of a thread measures the cost of its work independently of the load of the machine.
     """
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch; may jump."""
+        """Returns milliseconds since the epoch; they may jump."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since some fixed point; never goes back."""
+        """Returns milliseconds since a fixed point; they never go back."""
         ...
 
     def monotonic_ns(self) -> int:
-        """The same in nanoseconds."""
+        """Returns nanoseconds since the fixed point of `monotonic_ms`."""
         ...
 
     def thread_time_ns(self) -> int:
-        """CPU time that the calling thread has used. It stands still while the thread waits or is preempted."""
+        """Returns the CPU time that the calling thread has used; time spent waiting or preempted does not count."""
         ...
 
 
@@ -44,7 +44,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock for tests: stands still until advanced. All threads wait: none uses CPU time except by `use_cpu`."""
+    """A clock for tests that moves only by `advance` and `use_cpu`. Only `use_cpu` adds CPU time."""
 
     def __init__(self, now_ms: int = 0) -> None:
         self._now_ms = now_ms
@@ -63,11 +63,11 @@ class ManualClock:
         return self._thread_time_ns
 
     def use_cpu(self, ms: int) -> None:
-        """Have the calling thread work for so long."""
+        """Simulates `ms` milliseconds of CPU work of the calling thread."""
         self.advance(ms)
         self._thread_time_ns += ms * 1_000_000
 
     def advance(self, by_ms: int) -> None:
         if by_ms < 0:
-            raise ValueError("a clock is only ever advanced")
+            raise ValueError(f"a clock cannot go back, by_ms is {by_ms}")
         self._now_ms += by_ms

@@ -1,6 +1,6 @@
-"""What the system shows of this process: the command line and environment that `ps` and /proc tell.
+"""Sets the command line and environment that `ps` and /proc show for this process.
 
-A process that was forked shows those of the process it was forked from until it says otherwise.
+A forked process shows those of its template until it sets its own.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import os
 import struct
 from collections.abc import Mapping, Sequence
 
-#: linux/prctl.h. Describing the whole memory map, unlike one address of it, needs no privilege.
+#: linux/prctl.h. Setting the whole memory map needs no privilege, unlike setting one of its addresses.
 _PR_SET_MM = 35
 _PR_SET_MM_MAP = 14
-#: Numbers of the fields of /proc/self/stat (proc_pid_stat(5)) that the map repeats.
+#: Numbers of the /proc/self/stat fields (proc_pid_stat(5)) that are copied into the map.
 _START_CODE, _END_CODE, _START_STACK, _START_DATA, _END_DATA, _START_BRK = 26, 27, 28, 45, 46, 47
-#: The kernel writes nothing to a file descriptor that is this one.
+#: This file descriptor leaves the executable unchanged.
 _NO_EXECUTABLE = 0xFFFFFFFF
 
 
 def show_command_line(command: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Have the system show these from now on; False where it cannot, and everything is as before."""
+    """Sets the shown command line and environment; returns False, without any change, if the system refuses."""
     arguments = b"".join(os.fsencode(word) + b"\0" for word in command)
     variables = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environment.items())
     memory = ctypes.create_string_buffer(arguments + variables, len(arguments) + len(variables))
@@ -47,6 +47,6 @@ def show_command_line(command: Sequence[str], environment: Mapping[str, str]) ->
     described = ctypes.create_string_buffer(memory_map, len(memory_map))
     if libc.prctl(_PR_SET_MM, _PR_SET_MM_MAP, ctypes.addressof(described), len(memory_map), 0) != 0:
         return False
-    # The kernel reads this memory whenever somebody asks, also while the interpreter clears away what nobody refers to.
+    # The kernel reads this memory until the process ends, so it must never be freed, not even at interpreter shutdown.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
     return True

@@ -1,4 +1,4 @@
-"""CompletableFuture: the answer of a call to a cluster, when it comes. Source: pyflink.common.CompletableFuture."""
+"""CompletableFuture: the future answer of a call to the cluster. Source: pyflink.common.CompletableFuture."""
 
 from __future__ import annotations
 
@@ -11,31 +11,35 @@ __all__ = ["CompletableFuture"]
 
 
 class CompletableFuture:
-    """Thread: any. `result()` waits; everything else answers at once."""
+    """The future answer of a call. `result()` and `exception()` wait; the other methods return at once. Thread: any."""
 
     def __init__(self, j_completable_future: Future[Any], py_class: Any = None) -> None:
         self._future = j_completable_future
         self._convert = py_class
 
     def cancel(self) -> bool:
-        """Give up waiting for the answer; whether that was still possible. The call itself may already be made."""
+        """Stops waiting for the answer. The cluster may still execute the call.
+
+        Returns:
+            True if the future was canceled, False if it already had an answer.
+        """
         return self._future.cancel()
 
     def cancelled(self) -> bool:
         return self._future.cancelled()
 
     def done(self) -> bool:
-        """Whether there is an answer, an error, or nobody waits any more."""
+        """True if the future has an answer or an error, or was canceled."""
         return self._future.done()
 
     def result(self) -> Any:
-        """The answer; waits for it, and raises the error where there is one."""
+        """Waits for the answer and returns it, or raises its error."""
         wait_for(self._future)
         value = self._future.result()
         return value if self._convert is None else self._convert(value)
 
     def exception(self) -> BaseException | None:
-        """The error; waits for the answer, and gives None where it is no error."""
+        """Waits for the answer and returns its error, or None if there is none."""
         wait_for(self._future)
         try:
             return self._future.exception()
@@ -43,5 +47,8 @@ class CompletableFuture:
             return error
 
     def __str__(self) -> str:
-        state = "cancelled" if self.cancelled() else "done" if self.done() else "pending"
+        if self.cancelled():
+            state = "cancelled"
+        else:
+            state = "done" if self.done() else "pending"
         return f"CompletableFuture[{state}]"

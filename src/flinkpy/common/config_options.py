@@ -1,6 +1,6 @@
-"""ConfigOptions: options that a program declares for itself. Source: pyflink.common.config_options.
+"""ConfigOptions: options that a program declares. Source: pyflink.common.config_options.
 
-Differs: flinkpy's own options are in `flinkpy.configuration`, typed and validated; these are for user code.
+Differs: these are only for user code; flinkpy's own options are in `flinkpy.configuration`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class ConfigOption(Generic[T]):
-    """A key with the type of its value and maybe a default."""
+    """A configuration key with the type of its value and an optional default."""
 
     def __init__(self, j_config_option: tuple[str, type, T | None]) -> None:
         self._key, self._value_type, self._default_value = j_config_option
@@ -44,7 +44,11 @@ class ConfigOption(Generic[T]):
 
 
 class ConfigOptions:
-    """Begins with `ConfigOptions.key("my.key")`, goes on with a type and ends with a default or none."""
+    """Builds config options.
+
+    Example:
+        THREADS = ConfigOptions.key("my.threads").int_type().default_value(4)
+    """
 
     def __init__(self, j_config_options: Any) -> None:
         self._config_options = j_config_options
@@ -80,6 +84,7 @@ class ConfigOptions:
             self._key, self._value_type = j_typed_config_option_builder
 
         def default_value(self, value: T) -> ConfigOption[T]:
+            """Returns the option. Raises: TypeError if the default does not have the option's type."""
             accepted = (int, float) if self._value_type is float else self._value_type
             if not isinstance(value, accepted) or (isinstance(value, bool) and self._value_type is not bool):
                 raise TypeError(f"{self._key}: the default {value!r} is not of type {self._value_type.__name__}")

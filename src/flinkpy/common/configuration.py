@@ -1,7 +1,7 @@
-"""Configuration: Flink's keys with their values, as PyFlink's users know it.
+"""Configuration: keys and values, with PyFlink's API.
 
-Values keep the Python type they were set with and are converted when read; `to_dict` and the wire have strings only.
-What keys exist, their types and defaults is `flinkpy.configuration`'s business.
+Values keep the Python type they were set with, and are converted when they are read. `to_dict` and the wire format
+contain only strings. `flinkpy.configuration` defines the existing keys, their types and defaults.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ _FALSE = "false"
 
 
 class Configuration:
-    """A mutable mapping from option key to value. Not safe for writing from several threads.
+    """A mutable mapping from option keys to values. Only one thread may write to it.
+
+    Example:
+        config = Configuration()
+        config.set_string("execution.checkpointing.interval", "10 s")
+        env = StreamExecutionEnvironment.get_execution_environment(config)
+
 
     Source: org.apache.flink.configuration.Configuration, pyflink.common.Configuration.
     """
@@ -31,13 +37,14 @@ class Configuration:
 
     @classmethod
     def from_dict(cls, map: dict[str, str]) -> Configuration:
-        """A configuration with these entries; values that are no strings keep their type."""
+        """Returns a configuration with these entries; values keep their types."""
         configuration = cls()
         for key, value in map.items():
             configuration._values[str(key)] = value
         return configuration
 
     def get_string(self, key: str, default_value: str) -> str:
+        """Returns the value of the key as text, or the default if the key is absent."""
         if key not in self._values:
             return default_value
         return _to_string(self._values[key])
@@ -47,7 +54,7 @@ class Configuration:
 
     @staticmethod
     def parse_list_value(value: str) -> list[str]:
-        """The elements of a list option: YAML flow or block form, or `a;b;c` as it is; an empty string has none."""
+        """Returns the elements of a list option in YAML form or as `a;b;c`; an empty string has no elements."""
         if not value:
             return []
         import yaml
@@ -61,6 +68,7 @@ class Configuration:
         return value.split(";")
 
     def get_integer(self, key: str, default_value: int) -> int:
+        """Returns the value as an int, or the default. Raises: ConfigurationError if it is not an integer."""
         if key not in self._values:
             return default_value
         value = self._values[key]
@@ -75,6 +83,7 @@ class Configuration:
         return self._set(key, int(value))
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
+        """Returns the value as a bool, or the default. Raises: ConfigurationError if it is neither true nor false."""
         if key not in self._values:
             return default_value
         text = _to_string(self._values[key]).strip().lower()
@@ -86,6 +95,7 @@ class Configuration:
         return self._set(key, bool(value))
 
     def get_float(self, key: str, default_value: float) -> float:
+        """Returns the value as a float, or the default. Raises: ConfigurationError if it is not a number."""
         if key not in self._values:
             return default_value
         value = self._values[key]
@@ -100,6 +110,7 @@ class Configuration:
         return self._set(key, float(value))
 
     def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
+        """Returns the value as bytes; text is decoded from base64. Raises: ConfigurationError if it is not base64."""
         if key not in self._values:
             return default_value
         value = self._values[key]
@@ -117,11 +128,11 @@ class Configuration:
         return set(self._values)
 
     def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
-        """Put all entries into `target_dict`, with the types they were set with."""
+        """Copies all entries into `target_dict`; values keep their types."""
         target_dict.update(self._values)
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
-        """Take over all entries of `other`, each key with `prefix` before it."""
+        """Adds all entries of `other`, with `prefix` before each key."""
         for key, value in other._values.items():
             self._values[(prefix or "") + key] = value
         return self
@@ -130,11 +141,11 @@ class Configuration:
         return key in self._values
 
     def to_dict(self) -> dict[str, str]:
-        """All entries as strings, as they would stand in a configuration file."""
+        """Returns all entries as strings in the form of a configuration file."""
         return {key: _to_string(value) for key, value in self._values.items()}
 
     def remove_config(self, key: str) -> bool:
-        """Drop the key; whether it was there."""
+        """Removes the key; returns True if it was present."""
         return self._values.pop(key, _ABSENT) is not _ABSENT
 
     def _set(self, key: str, value: Any) -> Configuration:

@@ -1,4 +1,4 @@
-"""DistributedCache: files that a program registered, as they lie on the host of a task.
+"""DistributedCache: access to the files that a program registered with `register_cached_file`.
 
 Source: org.apache.flink.api.common.cache.DistributedCache. Beyond PyFlink.
 """
@@ -13,15 +13,16 @@ __all__ = ["DistributedCache"]
 
 
 class DistributedCache:
-    """Read only: the tasks of a job on one host share the files."""
+    """The local copies of the registered files. They are read-only: all tasks of the job on a host share them."""
 
     def __init__(self, paths: Mapping[str, str]) -> None:
         self._paths = paths
 
     def get_file(self, name: str) -> str:
-        """The path of the file, or of the directory, registered as `name`.
+        """Returns the local path of the file or directory registered as `name`.
 
-        Raises: InputNotFoundError where none was.
+        Raises:
+            InputNotFoundError: no file is registered under this name.
         """
         path = self._paths.get(name)
         if path is None:

@@ -1,5 +1,7 @@
-"""Files that are whole or absent, also after a crash of process or host: written aside, synced, renamed, and checked
-by a checksum when they are read again. Blocking."""
+"""Files that are either complete or absent, even after a crash of the process or the host.
+
+A file is written under a temporary name, synced, and renamed. A checksum is verified when it is read. All calls block.
+"""
 
 from __future__ import annotations
 
@@ -12,37 +14,37 @@ from pathlib import Path
 from flinkpy.common.errors import ExternalError
 from flinkpy.common.failpoints import failpoint
 
-#: First bytes of a file with a checksum, so that any other file is told from a damaged one.
+#: First bytes of a file with a checksum; they distinguish a damaged file from any other file.
 _MAGIC = b"FLKP1\n"
-#: That of a later format: the number in it is the format's.
+#: First bytes of a file in a later format; they contain the number of the format.
 _OTHER_FORMAT = re.compile(rb"FLKP[0-9]{1,4}\n")
 _DIGEST_BYTES = 32
 
-#: Suffix of a file that is being written; one found at start-up is the remains of a crash.
+#: Suffix of a file that is being written; such a file found at start-up is left over from a crash.
 UNFINISHED_SUFFIX = ".unfinished"
 
 
 class CorruptFileError(ExternalError):
-    """A file's content is not what was written; names the file."""
+    """The content of a file is damaged; the message names the file."""
 
 
 def write_checksummed(path: Path, content: bytes) -> None:
-    """Write `content` to `path`; when this returns, `read_checksummed` finds it even after a power failure.
+    """Writes `content` to `path`, from where `read_checksummed` can read it even after a power failure.
 
-    Raises: OSError, with nothing left under `path` or beside it.
+    Raises: OSError; no file remains in that case.
     """
     digest = hashlib.sha256(content).digest()
     write_durably(path, _MAGIC + digest + content)
 
 
 def read_checksummed(path: Path) -> bytes:
-    """What `write_checksummed` wrote. Raises: FileNotFoundError, CorruptFileError."""
+    """Returns the content that `write_checksummed` wrote. Raises: FileNotFoundError, CorruptFileError."""
     stored = path.read_bytes()
     head = len(_MAGIC) + _DIGEST_BYTES
     content = stored[head:]
     if not stored.startswith(_MAGIC) and _OTHER_FORMAT.match(stored):
         raise CorruptFileError(
-            f"{path} was written by a newer release, in a format that this one does not read",
+            f"{path} has a format of a newer release, which this release cannot read",
             details={"path": str(path)},
         )
     if not stored.startswith(_MAGIC) or hashlib.sha256(content).digest() != stored[len(_MAGIC) : head]:
@@ -51,7 +53,7 @@ def read_checksummed(path: Path) -> bytes:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write `content` to `path` whole or not at all, and make it survive a power failure."""
+    """Writes `content` to `path` atomically, and so that it survives a power failure."""
     unfinished = unfinished_path(path)
     try:
         with open(unfinished, "xb") as file:
@@ -69,18 +71,18 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def unfinished_path(path: Path) -> Path:
-    """A name beside `path` that nobody else uses."""
+    """Returns an unused temporary name in the directory of `path`."""
     return path.with_name(f"{path.name}.{secrets.token_hex(4)}{UNFINISHED_SUFFIX}")
 
 
 def remove_durably(path: Path) -> None:
-    """Remove a file; one that is not there is fine."""
+    """Removes a file, if it exists, so that the removal survives a power failure."""
     path.unlink(missing_ok=True)
     sync_directory(path.parent)
 
 
 def sync_directory(directory: Path) -> None:
-    """Make renames and removals in `directory` survive a power failure."""
+    """Makes renames and removals in `directory` survive a power failure."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -89,6 +91,6 @@ def sync_directory(directory: Path) -> None:
 
 
 def remove_unfinished(directory: Path) -> None:
-    """Remove what a crash left half-written. Only while nobody writes there."""
+    """Removes partly written files that a crash has left. No process may write to the directory meanwhile."""
     for path in directory.glob(f"*{UNFINISHED_SUFFIX}"):
         path.unlink(missing_ok=True)

@@ -14,7 +14,10 @@ R = TypeVar("R")
 
 
 class Either(Generic[L, R]):
-    """`Either.Left(value)` or `Either.Right(value)`. Two are equal that are on the same side and have equal values."""
+    """A left value or a right value, made by `Either.Left(value)` or `Either.Right(value)`.
+
+    Two of them are equal if they are on the same side and their values are equal.
+    """
 
     __slots__ = ("_is_left", "_value")
 
@@ -37,13 +40,13 @@ class Either(Generic[L, R]):
         return not self._is_left
 
     def left(self) -> L:
-        """Raises: ValueError: it is a right one."""
+        """Returns the left value. Raises: ValueError if this is a right value."""
         if not self._is_left:
             raise ValueError(f"{self!r} has no left value")
         return cast("L", self._value)
 
     def right(self) -> R:
-        """Raises: ValueError: it is a left one."""
+        """Returns the right value. Raises: ValueError if this is a left value."""
         if self._is_left:
             raise ValueError(f"{self!r} has no right value")
         return cast("R", self._value)

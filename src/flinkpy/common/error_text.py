@@ -1,8 +1,7 @@
 """Text of exceptions that is safe to send, store and print.
 
-An exception comes from anybody's code: its text may be missing, raise, hold what UTF-8 cannot encode, or be as large as
-memory. Everything that reports an exception takes its text from here, where it is made valid and cut, so that no report
-is refused or costs more than a report may.
+Exceptions come from any code. Their text may be missing, may raise when it is read, may contain characters that UTF-8
+cannot encode, or may be huge. All reports of exceptions use the functions here, which return valid and bounded text.
 """
 
 from __future__ import annotations
@@ -10,33 +9,33 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
-#: Longest message of an error. Far above what a person reads; a message travels with each restart, is kept in the
-#: exception history 16 times, and all of a job's history must fit into one RPC message.
+#: Maximum length of an error message. It is sent with each restart and kept up to 16 times in the exception history,
+#: and the whole history of a job must fit into one RPC message.
 MAX_MESSAGE_CHARS = 16 * 1024
-#: Longest traceback: about 400 frames.
+#: Maximum length of a traceback: about 400 frames.
 MAX_TRACEBACK_CHARS = 32 * 1024
-#: Longest value among the details of an error, and the most details.
+#: Maximum length of a value in the details of an error, and maximum number of details.
 MAX_DETAIL_CHARS = 4 * 1024
 MAX_DETAILS = 32
-#: Longest text of an exception before it becomes part of a message: leaves room for what names task and operator.
+#: Maximum length of an exception's text inside a message; it leaves room for the names of task and operator.
 MAX_ERROR_TEXT_CHARS = MAX_MESSAGE_CHARS - 2 * 1024
-#: With more exceptions than this, in chains of causes and in groups, only the ends of the chain are formatted: Python
-#: formats each of them first, at some KiB apiece, before anything can be cut.
+#: If chains of causes and groups have more exceptions than this, only the ends of the chain are formatted. Python would
+#: format each of them, at some KiB apiece, before the text can be cut.
 MAX_FORMATTED = 64
-#: Exceptions of such a chain that a traceback shows: the first and the last half of them.
+#: Number of exceptions that the traceback of such a chain shows: half of them from each end.
 MAX_CHAINED = 16
 
 #: The lines that Python writes between two exceptions of a chain.
 _CAUSED = "\nThe above exception was the direct cause of the following exception:\n\n"
 _DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
-#: Exceptions that count as a failure of the user's code, and must not end the thread or loop that called it. An
-#: exception injected to interrupt a task is none of these.
+#: Exceptions that count as a failure of user code and must not end the calling thread or loop. The exception that
+#: interrupts a task is not one of them.
 USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
 
 
 def valid_text(text: str) -> str:
-    """Returns `text` as it is where UTF-8 can encode it; else lone surrogates are shown as `\\udc80`."""
+    """Returns `text` with lone surrogates, which UTF-8 cannot encode, written as `\\udc80`."""
     if text.isascii():
         return text
     try:
@@ -47,35 +46,35 @@ def valid_text(text: str) -> str:
 
 
 def bounded_text(text: str, limit: int) -> str:
-    """Returns valid text of at most `limit` characters: the head and the tail of `text`, and how much is left out."""
+    """Returns valid text of at most `limit` characters: the start and the end of `text`, and the omitted number."""
     if len(text) > limit:
         mark = f"\n... {len(text) - limit} characters left out ...\n"
         kept = max(limit - len(mark), 0)
         head = kept - kept // 2
         text = text[:head] + mark[:limit] + (text[-(kept // 2) :] if kept // 2 else "")
     valid = valid_text(text)
-    # Escaping makes text longer; what is ASCII by then is cut without being escaped again.
+    # Escaping made the text longer. It is ASCII now, so the next call only cuts it.
     return valid if len(valid) <= limit else bounded_text(valid, limit)
 
 
 def describe(error: BaseException) -> str:
-    """Returns `Type: text`, or the bare type where the exception has no text. Never raises."""
+    """Returns `Type: text`, or only the type if the exception has no text. Never raises."""
     text = text_of(error)
     name = bounded_text(type(error).__name__, 256)
     return f"{name}: {text}" if text else name
 
 
 def text_of(error: BaseException) -> str:
-    """Returns `str(error)`, valid and cut; says so where the exception's own `__str__` fails. Never raises."""
+    """Returns the valid, bounded `str(error)`, or a note if `__str__` of the exception fails. Never raises."""
     try:
         text = str(error)
     except USER_ERRORS as failure:
-        return f"<its text cannot be had: {type(error).__name__}.__str__ raised {type(failure).__name__}>"
+        return f"<no text: {type(error).__name__}.__str__ raised {type(failure).__name__}>"
     return bounded_text(text, MAX_ERROR_TEXT_CHARS)
 
 
 def safe_repr(value: Any, limit: int = 200) -> str:
-    """Returns `repr(value)`, valid and cut; says so where the value's own `__repr__` fails. Never raises."""
+    """Returns the valid, bounded `repr(value)`, or a note if `__repr__` of the value fails. Never raises."""
     try:
         text = repr(value)
     except USER_ERRORS as failure:
@@ -84,16 +83,16 @@ def safe_repr(value: Any, limit: int = 200) -> str:
 
 
 def format_user_traceback(error: BaseException) -> str:
-    """Returns the traceback of `error` without flinkpy's own frames, so that the user's code comes first.
+    """Returns the traceback of `error` without flinkpy's own frames, so it starts with the user's code.
 
-    Frames of this package are dropped from the top; where nothing of the user's is left (an error raised by flinkpy
-    itself) the whole traceback is kept. Valid, cut at `MAX_TRACEBACK_CHARS`; never raises.
+    If it has no other frames, because flinkpy itself raised the error, all frames are kept. The text is valid and at
+    most `MAX_TRACEBACK_CHARS` long. Never raises.
     """
     return _formatted(error, only_user_frames=True)
 
 
 def format_traceback(error: BaseException) -> str:
-    """Returns the whole traceback of `error`; valid, cut at `MAX_TRACEBACK_CHARS`; never raises."""
+    """Returns the whole traceback of `error`, valid and at most `MAX_TRACEBACK_CHARS` long. Never raises."""
     return _formatted(error, only_user_frames=False)
 
 
@@ -109,13 +108,13 @@ def _formatted(error: BaseException, *, only_user_frames: bool) -> str:
 
 
 def _is_small(error: BaseException) -> bool:
-    """True if chain and groups of `error` hold so few exceptions that Python's own formatting can be afforded."""
+    """True if the chain and the groups of `error` have at most `MAX_FORMATTED` exceptions."""
     pending, seen = [error], {id(error)}
     while pending:
-        one = pending.pop()
-        linked = [one.__cause__, one.__context__]
-        if isinstance(one, BaseExceptionGroup):
-            linked += one.exceptions[: MAX_FORMATTED + 1]
+        current = pending.pop()
+        linked = [current.__cause__, current.__context__]
+        if isinstance(current, BaseExceptionGroup):
+            linked += current.exceptions[: MAX_FORMATTED + 1]
         for other in linked:
             if other is not None and id(other) not in seen:
                 seen.add(id(other))
@@ -136,7 +135,7 @@ def _format_whole(error: BaseException, only_user_frames: bool) -> str:
 
 
 def _format_ends(error: BaseException, only_user_frames: bool) -> str:
-    """The first and the last exceptions of a long chain, without the members of groups."""
+    """Formats the first and the last exceptions of a long chain, without the members of groups."""
     links: list[tuple[BaseException, str]] = []
     seen: set[int] = set()
     link: BaseException | None = error

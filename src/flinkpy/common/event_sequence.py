@@ -1,15 +1,15 @@
-"""Numbers on operator events, so that one that is sent again after its answer was lost is not taken twice.
+"""Sequence numbers of operator events; they detect an event that was sent again because its answer was lost.
 
-Each direction between a task attempt and its coordinators counts from 1; a new attempt begins anew. What arrives out of
-this order can only be a repetition, because the sender has one call under way at a time and gives the attempt up where
-it cannot tell whether a call arrived.
+Each direction between a task attempt and its coordinators counts from 1, and a new attempt starts at 1 again. An event
+out of order can only be a repetition: the sender has one call in flight at a time, and it fails the attempt if it
+cannot know whether a call arrived.
 """
 
 from __future__ import annotations
 
 
 class SentEvents:
-    """Numbers the events of one direction. Thread: main thread of its endpoint."""
+    """Numbers the sent events of one direction. Thread: main thread of the endpoint."""
 
     __slots__ = ("_last",)
 
@@ -22,7 +22,7 @@ class SentEvents:
 
 
 class ReceivedEvents:
-    """Knows what has been taken of one direction. Thread: main thread of its endpoint."""
+    """Detects repeated events of one direction. Thread: main thread of the endpoint."""
 
     __slots__ = ("_last",)
 
@@ -30,7 +30,7 @@ class ReceivedEvents:
         self._last = 0
 
     def is_new(self, number: int) -> bool:
-        """Whether the event is to be handled; False: it was handled before."""
+        """True if the event has not been handled yet; records it as handled."""
         if number <= self._last:
             return False
         self._last = number

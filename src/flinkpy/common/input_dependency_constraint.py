@@ -1,4 +1,4 @@
-"""InputDependencyConstraint: when a task whose inputs are blocking may be scheduled."""
+"""InputDependencyConstraint: the condition for scheduling a task with blocking inputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["InputDependencyConstraint"]
 
 
 class InputDependencyConstraint(Enum):
-    """ANY: one input has data. ALL: every input has."""
+    """ANY: at least one input has data. ALL: all inputs have data."""
 
     ANY = 0
     ALL = 1

@@ -1,9 +1,9 @@
-"""Waits of the main thread that a signal ends.
+"""Waits of the main thread that signals can interrupt.
 
-Python runs the handlers of signals, and raises KeyboardInterrupt, in the main thread and between two instructions. A
-wait without a time-out can miss a signal for ever: one that arrives when the thread has just looked for signals and is
-about to sleep, or one that the kernel gives to another thread. On a loaded machine the first is likely, because the
-thread lets go of the interpreter lock at that very moment. So these waits wake up now and then.
+Python runs signal handlers, and raises KeyboardInterrupt, in the main thread between two instructions. A wait without a
+timeout can miss a signal forever: either the signal arrives after the thread has checked for signals and before it
+sleeps, or the kernel delivers it to another thread. The first is likely on a loaded machine, because the thread
+releases the interpreter lock at that moment. So these waits wake up at intervals.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from concurrent.futures import Future
 from types import FrameType
 from typing import Any
 
-#: The longest that a missed signal is not noticed: short for a person, and two wake-ups a second cost nothing.
+#: Maximum delay of a missed signal. It is short for a user, and two wake-ups per second cost almost nothing.
 SIGNAL_LATENCY_S = 0.5
 
 
 def wait_for(future: Future[Any], timeout_s: float | None = None) -> bool:
-    """Waits until `future` is done, for `timeout_s` at most; returns whether it is done."""
-    # A plain lock: an Event is Python code, and an interrupt inside of it could leave its own lock taken.
+    """Waits for `future`, at most `timeout_s`; returns True if it is done."""
+    # An Event is Python code, and an interrupt inside it could leave its lock taken. A plain lock has no such problem.
     done = threading.Lock()
     done.acquire()
     future.add_done_callback(lambda _: done.release())
@@ -38,29 +38,29 @@ def wait_for(future: Future[Any], timeout_s: float | None = None) -> bool:
 
 
 class AwaitedSignals:
-    """Signals that are noted, from now on, instead of ending the process. Thread: the main one."""
+    """Records signals instead of letting them end the process. Thread: the main thread."""
 
     def __init__(self, *numbers: signal.Signals) -> None:
-        # Taken until one has come. The handler could not set an Event whose own lock the thread it interrupts holds.
-        self._none_has_come = threading.Lock()
-        self._none_has_come.acquire()
+        # Held until a signal arrives. A handler cannot set an Event whose lock the interrupted thread holds.
+        self._not_received = threading.Lock()
+        self._not_received.acquire()
         for number in numbers:
             signal.signal(number, self._note)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self._none_has_come.locked():
-            self._none_has_come.release()
+        if self._not_received.locked():
+            self._not_received.release()
 
     def wait(self) -> None:
-        """Returns once one has come."""
-        while not self._none_has_come.acquire(timeout=SIGNAL_LATENCY_S):
+        """Returns when one of the signals has arrived."""
+        while not self._not_received.acquire(timeout=SIGNAL_LATENCY_S):
             continue
 
 
 def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
-    """Waits until the child has ended; returns its status as Popen does."""
+    """Waits for the end of the child and returns its status as Popen does."""
     if process.poll() is None:
-        descriptor = os.pidfd_open(process.pid)  # a child that is not reaped yet always has one
+        descriptor = os.pidfd_open(process.pid)  # never fails for a child that is not reaped yet
         try:
             ended = select.poll()
             ended.register(descriptor, select.POLLIN)

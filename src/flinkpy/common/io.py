@@ -1,4 +1,4 @@
-"""InputFormat exists for its name: it wraps a Java object in PyFlink."""
+"""InputFormat exists only for PyFlink's API: in PyFlink it wraps a Java object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JobClient: a handle on one submitted job. Source: pyflink.common.JobClient."""
+"""JobClient: the client of one submitted job. Source: pyflink.common.JobClient."""
 
 from __future__ import annotations
 
@@ -12,47 +12,73 @@ __all__ = ["JobClient"]
 
 
 class JobClient:
-    """Everything is asked of the cluster, which answers by futures.
+    """Sends requests about one job to the cluster; `execute_async` returns it. Thread: any.
 
-    `j_job_client` does the asking: `flinkpy.client.job_client.RemoteJobClient`.
+    Example:
+        client = env.execute_async("words")
+        path = client.trigger_savepoint("/savepoints").result()
+        client.cancel().result()
+
+    Args:
+        j_job_client: sends the requests, a `flinkpy.client.job_client.RemoteJobClient`.
     """
 
     def __init__(self, j_job_client: Any) -> None:
         self._client = j_job_client
 
     def get_job_id(self) -> JobID:
+        """Returns the id of the job."""
         return self._client.get_job_id()
 
     def get_job_status(self) -> CompletableFuture:
-        """Of the present JobStatus."""
+        """Returns a future of the current JobStatus."""
         return self._client.get_job_status()
 
     def cancel(self) -> CompletableFuture:
-        """Done when the cluster has taken the request; the job ends a little later."""
+        """Cancels the job. The future completes when the cluster accepts the request; the job ends soon after."""
         return self._client.cancel()
 
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> CompletableFuture:
-        """Of the path of a savepoint after which nothing is processed any more; then the job finishes."""
+        """Takes a savepoint, processes no record after it, and finishes the job.
+
+        Args:
+            advance_to_end_of_event_time: emit the maximum watermark first, so that all event-time timers fire.
+            savepoint_directory: directory for the savepoint; by default `execution.checkpointing.savepoint-dir`.
+
+        Returns:
+            A future of the savepoint's path.
+        """
         return self._client.stop_with_savepoint(advance_to_end_of_event_time, savepoint_directory)
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
-        """Of the path of a savepoint; the job goes on."""
+        """Takes a savepoint; the job continues.
+
+        Args:
+            savepoint_directory: directory for the savepoint; by default `execution.checkpointing.savepoint-dir`.
+
+        Returns:
+            A future of the savepoint's path.
+        """
         return self._client.trigger_savepoint(savepoint_directory)
 
     def trigger_checkpoint(self, full: bool = False) -> CompletableFuture:
-        """Of the id of a checkpoint taken now. Beyond PyFlink."""
+        """Takes a checkpoint now and returns a future of its id. Beyond PyFlink.
+
+        Args:
+            full: write all state, even if the job takes incremental checkpoints.
+        """
         return self._client.trigger_checkpoint(full)
 
     def get_checkpoint_statistics(self) -> CompletableFuture:
-        """Of the CheckpointStatisticsResponse of checkpoint.proto. Beyond PyFlink."""
+        """Returns a future of the CheckpointStatisticsResponse (checkpoint.proto). Beyond PyFlink."""
         return self._client.get_checkpoint_statistics()
 
     def get_accumulators(self) -> CompletableFuture:
-        """Of the accumulators' values by name: as they are now, or final once the job has ended."""
+        """Returns a future of the accumulators' values by name; they are final once the job has ended."""
         return self._client.get_accumulators()
 
     def get_job_execution_result(self) -> CompletableFuture:
-        """Of the JobExecutionResult, once the job has finished; fails with why it did not."""
+        """Returns a future of the JobExecutionResult. It fails with the error of the job if the job does not finish."""
         return self._client.get_job_execution_result()

@@ -1,4 +1,4 @@
-"""JobExecutionResult: what is known of a job that has finished."""
+"""JobExecutionResult: the result of a finished job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["JobExecutionResult"]
 
 
 class JobExecutionResult:
-    """Source: pyflink.common.JobExecutionResult."""
+    """The id, run time and accumulators of a finished job. Source: pyflink.common.JobExecutionResult."""
 
     def __init__(
         self, j_job_execution_result: JobID, net_runtime_ms: int = -1, accumulators: dict[str, Any] | None = None
@@ -23,18 +23,23 @@ class JobExecutionResult:
         self._accumulators = dict(accumulators or {})
 
     def get_job_id(self) -> JobID:
+        """Returns the id of the job."""
         return self._job_id
 
     def get_net_runtime(self) -> int:
-        """Milliseconds the job ran, or -1 where it was not waited for."""
+        """Returns the run time of the job in milliseconds, or -1 if the program did not wait for the job."""
         return self._net_runtime_ms
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """The accumulator's value, or None. Raises: AccumulatorError where it has none because of a failure."""
+        """Returns the value of an accumulator, or None if there is none of this name.
+
+        Raises:
+            AccumulatorError: the value could not be computed.
+        """
         return _value(self._accumulators.get(accumulator_name))
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
-        """By name. Raises: AccumulatorError as `get_accumulator_result`."""
+        """Returns the values of all accumulators by name. Raises: AccumulatorError like `get_accumulator_result`."""
         return {name: _value(value) for name, value in self._accumulators.items()}
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""JobListener: told of the jobs that an environment executes. Source: org.apache.flink.core.execution.JobListener."""
+"""JobListener: callbacks for the jobs of an environment. Source: org.apache.flink.core.execution.JobListener."""
 
 from __future__ import annotations
 
@@ -12,18 +12,25 @@ __all__ = ["JobListener"]
 
 
 class JobListener:
-    """Derive from it and give it to `StreamExecutionEnvironment.register_job_listener`. Beyond PyFlink.
+    """Base class of listeners for `StreamExecutionEnvironment.register_job_listener`. Beyond PyFlink.
 
-    Thread: the one that calls `execute` or `execute_async`. An exception that a method raises leaves that call.
+    Thread: the thread that calls `execute` or `execute_async`. An exception of a listener propagates from that call.
     """
 
     def on_job_submitted(self, job_client: JobClient | None, error: BaseException | None) -> None:
-        """A job has been submitted; or it could not be, which `error` says, and there is no client."""
+        """Called after the submission of a job.
+
+        Args:
+            job_client: client of the job; None if the submission failed.
+            error: the error if the submission failed, otherwise None.
+        """
         return
 
     def on_job_executed(self, job_execution_result: JobExecutionResult | None, error: BaseException | None) -> None:
-        """The job that `execute` waited for has ended; or it failed, which `error` says, and there is no result.
+        """Called after the end of a job that `execute` waited for; never for a job of `execute_async`.
 
-        Not called for `execute_async`: nobody waits for such a job.
+        Args:
+            job_execution_result: result of the job; None if the job failed.
+            error: the error if the job failed, otherwise None.
         """
         return

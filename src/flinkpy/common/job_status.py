@@ -1,4 +1,4 @@
-"""JobStatus, as PyFlink's users know it; the runtime's own is `flinkpy.common.states.JobState`."""
+"""JobStatus of PyFlink's API; the runtime uses `flinkpy.common.states.JobState`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ class JobStatus(Enum):
     RESTARTING = 7
     SUSPENDED = 8
     RECONCILING = 9
-    #: Java's state before CREATED, which PyFlink does not know; a second name of CREATED.
+    #: Java's state before CREATED, an alias of CREATED because PyFlink does not have it.
     INITIALIZING = 0  # noqa: PIE796
 
     def is_globally_terminal_state(self) -> bool:
-        """Whether the job is over everywhere: no other JobMaster will take it up."""
+        """True if the job has ended for good, so no other JobMaster will continue it."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:
+        """True if the job has ended for good or is suspended."""
         return self.is_globally_terminal_state() or self is JobStatus.SUSPENDED

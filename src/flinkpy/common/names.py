@@ -1,4 +1,4 @@
-"""Names that a program gives to its jobs, operators, outputs, metrics and accumulators."""
+"""Validation of names that a program gives to jobs, operators, outputs, metrics and accumulators."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from typing import Any
 from flinkpy.common.error_text import safe_repr
 from flinkpy.common.errors import UserError
 
-#: Longest name. Names travel with each report of a task and stand in each line of its log; a name that is a whole SQL
-#: statement fits.
+#: Maximum length. Each report and log line of a task contains the name. A whole SQL statement fits.
 MAX_NAME_CHARS = 10_000
 
 
 def check_name(name: Any, what: str) -> str:
-    """Returns `name`, which can be sent to a cluster.
+    """Returns `name` if it can be sent to a cluster.
 
     Args:
-        what: the kind of name, with its article: begins the error's message.
+        name: the name.
+        what: the kind of name with its article; error messages begin with it.
 
-    Raises: TypeError where it is no str, UserError where UTF-8 cannot encode it or it is longer than a name may be.
+    Raises:
+        TypeError: the name is not a str.
+        UserError: the name is too long, or UTF-8 cannot encode it.
     """
     if not isinstance(name, str):
         raise TypeError(f"{what} must be a str, not a {type(name).__name__}: {safe_repr(name)}")
     if len(name) > MAX_NAME_CHARS:
-        raise UserError(f"{what} has {len(name)} characters, {MAX_NAME_CHARS} are possible: {safe_repr(name)}")
+        raise UserError(f"{what} has {len(name)} characters, more than {MAX_NAME_CHARS}: {safe_repr(name)}")
     try:
         name.encode()
     except UnicodeEncodeError as error:

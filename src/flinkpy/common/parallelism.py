@@ -1,10 +1,10 @@
-"""Checks of numbers that a program sets on its environment or on an operator."""
+"""Validation of numbers that a program sets on its environment or on an operator."""
 
 from __future__ import annotations
 
 from flinkpy.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
 
-#: The parallelism of a JobVertex that leaves it to the JobMaster.
+#: The parallelism of a JobVertex for which the JobMaster decides.
 UNDECIDED_PARALLELISM = -1
 
 

@@ -1,8 +1,8 @@
-"""PortReservation: keeps a port for the processes of this user that come and go on it.
+"""PortReservation: reserves a port for services that start, end and start again.
 
-A port is announced before its service has bound it, and free while a service that died is started again. Whoever binds
-it meanwhile keeps the service from starting. So the process that starts services holds a socket that is bound to the
-port and does not listen: the kernel then lets only processes of the same user bind it (SO_REUSEPORT, since Linux 3.9).
+A port is announced before its service binds it, and it is free while a lost service is replaced. Another process that
+binds it in between would keep the service from starting. So the process that starts services binds a socket to the port
+without listening. The kernel then lets only processes of the same user bind it (SO_REUSEPORT, since Linux 3.9).
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import socket
 
 from flinkpy.common.errors import AddressInUseError
 
-#: The port that a process may share with the reservation of the process that started it.
+#: Environment variable with the port that the parent process has reserved for this process.
 RESERVED_PORT_VARIABLE = "FLINKPY_RESERVED_PORT"
 
 
 class PortReservation:
-    """Reserves `port` of `host`, any free one where it is 0.
+    """Reserves `port` of `host`; 0 means any free port.
 
-    Raises: AddressInUseError naming both, also where a process of this user has the port.
+    Raises: AddressInUseError with host and port, also if a process of this user has the port.
     """
 
     def __init__(self, host: str, port: int) -> None:
         self._socket = socket.socket(_family(host), socket.SOCK_STREAM)
         try:
-            # In this order: the port is bound by nobody else now, and may be shared from then on.
+            # The order matters: binding fails if anyone has the port, and only then the port becomes shareable.
             self._socket.bind((host, port))
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         except OSError as error:
@@ -39,21 +39,21 @@ class PortReservation:
 
     @property
     def environment(self) -> dict[str, str]:
-        """For the process that is to serve at the port."""
+        """Environment variables for the process that will serve at the port."""
         return {RESERVED_PORT_VARIABLE: str(self.port)}
 
     def close(self) -> None:
-        """Let the port go; idempotent."""
+        """Releases the port; idempotent."""
         self._socket.close()
 
 
 def is_reserved(port: int) -> bool:
-    """Whether the process that started this one keeps `port` for it."""
+    """True if the parent process has reserved `port` for this process."""
     return port != 0 and os.environ.get(RESERVED_PORT_VARIABLE) == str(port)
 
 
 def raise_if_taken(host: str, port: int) -> None:
-    """Raises: AddressInUseError where somebody has the port; gRPC's own message does not say why it could not bind."""
+    """Raises AddressInUseError if the port is taken; gRPC's own message does not give the reason."""
     if port == 0:
         return
     with socket.socket(_family(host), socket.SOCK_STREAM) as probe:

@@ -1,4 +1,4 @@
-"""How a service process is asked to end: SIGTERM, SIGINT or a call of its own, all ending in one orderly shutdown."""
+"""ShutdownRequest: starts the orderly shutdown of a service process on SIGTERM, SIGINT or a call."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import signal
 
 
 class ShutdownRequest:
-    """Set once, by a signal or by `request`. Thread: the loop it was made on."""
+    """A request to end, set once by a signal or by `request`. Thread: the event loop that created it."""
 
     def __init__(self) -> None:
         self._requested = asyncio.Event()
         self._reason = ""
 
     def listen_to_signals(self) -> None:
-        """From now on SIGTERM and SIGINT ask for the end instead of causing it."""
+        """Makes SIGTERM and SIGINT request the shutdown instead of killing the process."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.request, f"signal {number.name}")
 
     def request(self, reason: str) -> None:
-        """Ask for the end; only the first reason counts."""
+        """Requests the shutdown; later requests have no effect."""
         if not self._requested.is_set():
             self._reason = reason
             self._requested.set()
@@ -30,6 +30,6 @@ class ShutdownRequest:
         return self._requested.is_set()
 
     async def wait(self) -> str:
-        """Returns the reason once the end was asked for."""
+        """Waits for a request and returns its reason."""
         await self._requested.wait()
         return self._reason

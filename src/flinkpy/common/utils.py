@@ -1,4 +1,4 @@
-"""JavaObjectWrapper exists for its name."""
+"""JavaObjectWrapper exists only for PyFlink's API: flinkpy has no Java objects."""
 
 from __future__ import annotations
 

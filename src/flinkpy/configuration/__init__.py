@@ -1,6 +1,6 @@
 """Typed options with Flink's keys and defaults, and the configuration files they are read from.
 
-Each `<component>_options` module holds the options of one component; `read_option` is the only way to read one.
+Each `<component>_options` module holds the options of one component. `read_option` is the only way to read an option.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The deprecated and fallback keys under which Flink 2.3.0 reads its options, from `key_aliases.tsv`.
+"""The deprecated and fallback keys of Flink 2.3.0's options, from `key_aliases.tsv`.
 
-Source: org.apache.flink.configuration.{ConfigOption,FallbackKey}. The table is generated from Flink's own classes by
-`tools/gen_key_aliases.py` and read on first use.
+Source: org.apache.flink.configuration.{ConfigOption,FallbackKey}. `tools/gen_key_aliases.py` generates the table from
+Flink's own classes; it is read on first use.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 
 class KeyAlias(NamedTuple):
-    """Another key of an option.
+    """An alias of an option's key.
 
     Attributes:
-        current: the key that the option has today.
-        key: the other key.
+        current: the current key of the option.
+        key: the alias.
         is_deprecated: True for a former name; False for a more general key that Flink falls back to.
     """
 
@@ -27,7 +27,7 @@ class KeyAlias(NamedTuple):
 
 @functools.cache
 def key_aliases() -> tuple[KeyAlias, ...]:
-    """Returns all aliases; those of one option stand in the order in which they are tried."""
+    """Returns all aliases; the aliases of an option are in the order in which they are tried."""
     table = resources.files("flinkpy.configuration").joinpath("key_aliases.tsv").read_text(encoding="utf-8")
     rows = (line.split("\t") for line in table.splitlines() if not line.startswith("#"))
     return tuple(KeyAlias(current, key, kind == "deprecated") for current, key, kind in rows)
@@ -42,7 +42,7 @@ def _by_current_key() -> dict[str, tuple[KeyAlias, ...]]:
 
 
 def aliases_of(key: str) -> tuple[KeyAlias, ...]:
-    """Returns the aliases of the option with this current key, in the order in which they are tried."""
+    """Returns the aliases of a current key, in the order in which they are tried."""
     return _by_current_key().get(key, ())
 
 
@@ -56,5 +56,5 @@ def _current_keys() -> dict[str, tuple[str, ...]]:
 
 
 def current_keys_of(key: str) -> tuple[str, ...]:
-    """Returns the current keys of the options that had this key formerly; empty for a key that is not deprecated."""
+    """Returns the current keys that replace a deprecated key; empty if the key is not deprecated."""
     return _current_keys().get(key, ())

@@ -1,4 +1,4 @@
-"""Tells the user which keys of a configuration are deprecated, ignored, or have no effect in flinkpy."""
+"""Warnings about keys that are deprecated, ignored, or have no effect in flinkpy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from flinkpy.configuration.registry import find_option, implemented_options, kno
 
 _LOG = logging.getLogger(__name__)
 
-#: Options below these keys configure what flinkpy does not have: Java's memory, classes and serializers, and the
-#: separate worker processes of PyFlink.
+#: Prefixes of options for things that flinkpy does not have: the JVM's memory, classes and serializers, and PyFlink's
+#: separate worker processes.
 _NOT_APPLICABLE = (
     "classloader.",
     "env.java.",
@@ -31,12 +31,12 @@ _NOT_APPLICABLE = (
     "taskmanager.memory.",
 )
 
-#: The keys this process has looked at.
+#: The keys that this process has already checked.
 _seen: set[str] = set()
 
 
 def warn_of_keys(configuration: AnyConfiguration) -> None:
-    """Logs what the user should know about the keys of a configuration; about each key once in a process."""
+    """Logs warnings about the keys of a configuration, once per key and process."""
     keys = entries_of(configuration).keys() - _seen
     _seen.update(keys)
     for notice in notices(configuration, keys):
@@ -44,10 +44,11 @@ def warn_of_keys(configuration: AnyConfiguration) -> None:
 
 
 def notices(configuration: AnyConfiguration, some_keys: Iterable[str] | None = None) -> list[str]:
-    """Returns one sentence for each deprecated key, and one for each kind of key that has no effect.
+    """Returns one sentence per deprecated key, and one per kind of key without effect.
 
     Args:
-        some_keys: the keys of the configuration to look at; all where None.
+        configuration: the whole configuration.
+        some_keys: the keys to check; None for all.
     """
     keys = sorted(entries_of(configuration) if some_keys is None else some_keys)
     found = [notice for key in keys if (notice := _deprecation(key, configuration))]
@@ -55,17 +56,17 @@ def notices(configuration: AnyConfiguration, some_keys: Iterable[str] | None = N
     not_applicable = [key for key in without_effect if key.startswith(_NOT_APPLICABLE)]
     ignored = [key for key in without_effect if key not in not_applicable]
     if ignored:
-        found.append(f"options of Flink that have no effect in flinkpy: {', '.join(ignored)}")
+        found.append(f"these options of Flink have no effect in flinkpy: {', '.join(ignored)}")
     if not_applicable:
         found.append(
-            "options of the JVM and of PyFlink's worker processes, neither of which flinkpy has: "
+            "these options have no effect, because flinkpy has no JVM and no separate Python worker processes: "
             f"{', '.join(not_applicable)}"
         )
     return found
 
 
 def keys_without_effect(keys: Iterable[str]) -> list[str]:
-    """Returns those of the keys that Flink has and flinkpy does not act on, in order."""
+    """Returns the given keys that Flink has and flinkpy does not use, sorted."""
     return sorted(key for key in keys if not key.startswith("$internal.") and _is_without_effect(key))
 
 

@@ -1,4 +1,4 @@
-"""Where a configuration comes from: `config.yaml` of a directory, then `-D key=value` over it.
+"""Loads a configuration from the `config.yaml` of a directory and from `-D key=value` texts, which override it.
 
 Source: org.apache.flink.configuration.{GlobalConfiguration,YamlParserUtils}.
 """
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration
 
 CONFIG_FILE_NAME = "config.yaml"
-#: Looked up in this order; the second lets a directory of an installed Flink be used.
+#: Environment variables in the order of lookup; the second allows the directory of an installed Flink.
 CONFIG_DIR_VARIABLES = ("FLINKPY_CONF_DIR", "FLINK_CONF_DIR")
-#: `key=value` lines that a parent process (`flinkpy run`) hands to the program it starts.
+#: Environment variable with `key=value` lines that `flinkpy run` passes to the program it starts.
 DYNAMIC_PROPERTIES_VARIABLE = "FLINKPY_DYNAMIC_PROPERTIES"
 
 
@@ -27,13 +27,15 @@ def load_configuration(
     config_dir: str | os.PathLike[str] | None = None,
     dynamic_properties: Iterable[str] | Mapping[str, str] = (),
 ) -> Configuration:
-    """The configuration of `config_dir` (a directory with a `config.yaml`, or the file itself) and `key=value` texts.
+    """Loads the configuration; later sources override earlier ones. The result is not validated.
 
-    Where `config_dir` is None, the directory is that of FLINKPY_CONF_DIR or FLINK_CONF_DIR, if one is set. Later
-    sources override earlier ones. The result is not validated.
+    Args:
+        config_dir: a directory with a `config.yaml`, or the file itself. None: the directory in FLINKPY_CONF_DIR or
+            FLINK_CONF_DIR, if one of them is set.
+        dynamic_properties: `key=value` texts, or a mapping.
 
     Raises:
-        ConfigurationError: the file is missing, unreadable or not YAML of the right form, or a text is not `key=value`.
+        ConfigurationError: the file is missing, unreadable or not a valid `config.yaml`, or a text is not `key=value`.
     """
     from flinkpy.common.configuration import Configuration
 
@@ -47,7 +49,7 @@ def load_configuration(
 
 
 def parse_dynamic_properties(properties: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-    """The entries of `key=value` texts (or the mapping itself); a bare `key` is `true`, as in Flink."""
+    """Returns the entries of `key=value` texts or of a mapping; a bare `key` is `true`, as in Flink."""
     if isinstance(properties, Mapping):
         return {str(key): str(value) for key, value in properties.items()}
     entries: dict[str, str] = {}
@@ -60,7 +62,7 @@ def parse_dynamic_properties(properties: Iterable[str] | Mapping[str, str]) -> d
 
 
 def read_yaml(path: Path) -> dict[str, str]:
-    """The flat keys and texts of a `config.yaml`, which may be nested, flat, or both."""
+    """Returns the flat keys and the texts of a `config.yaml`, whose keys may be nested, flat, or both."""
     import yaml
 
     try:
@@ -75,7 +77,7 @@ def read_yaml(path: Path) -> dict[str, str]:
         return {}
     if not isinstance(document, dict):
         raise ConfigurationError(
-            f"configuration file {path} must hold `key: value` lines, not a {type(document).__name__}"
+            f"configuration file {path} must contain `key: value` lines, not a {type(document).__name__}"
         )
     entries: dict[str, str] = {}
     _flatten("", document, entries, path)
@@ -83,7 +85,7 @@ def read_yaml(path: Path) -> dict[str, str]:
 
 
 def _text_loader() -> Any:
-    """A YAML loader that leaves scalars as the text they were written as (`010`, `1e3`, `yes` keep their spelling)."""
+    """Returns a YAML loader that keeps scalars as written (`010`, `1e3`, `yes`)."""
     import yaml
 
     return yaml.BaseLoader
@@ -98,19 +100,21 @@ def _flatten(prefix: str, value: Any, entries: dict[str, str], path: Path) -> No
             raise ConfigurationError(f"configuration file {path}: the list at `{prefix}` has nested elements")
         entries[prefix] = format_list(str(element) for element in value)
     elif prefix in entries:
-        raise ConfigurationError(f"configuration file {path} has the key `{prefix}` twice")
+        raise ConfigurationError(f"configuration file {path} contains the key `{prefix}` twice")
     else:
         entries[prefix] = str(value)
 
 
 def _configuration_file(config_dir: str | os.PathLike[str] | None) -> Path | None:
     if config_dir is not None:
-        named, origin = Path(config_dir), "--config-dir"
+        named = Path(config_dir)
+        origin = "--config-dir"
     else:
         variable = next((name for name in CONFIG_DIR_VARIABLES if os.environ.get(name)), None)
         if variable is None:
             return None
-        named, origin = Path(os.environ[variable]), variable
+        named = Path(os.environ[variable])
+        origin = variable
     path = named / CONFIG_FILE_NAME if named.is_dir() else named
     if not path.is_file():
         raise ConfigurationError(f"configuration file {path} (of {origin}) does not exist")

@@ -1,8 +1,7 @@
-"""ConfigOption: one configuration key with its type, default and meaning, and `read_option`, the only way to read one.
+"""ConfigOption describes a configuration key; `read_option` is the only way to read its value.
 
 Source: org.apache.flink.configuration.{ConfigOption,ConfigOptions}.
-Differs: durations read as `int` milliseconds and memory sizes as `int` bytes, because Python has no such value types
-that the control path could do arithmetic with at no cost.
+Differs: durations are `int` milliseconds and memory sizes `int` bytes, because arithmetic on plain integers is cheap.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ T = TypeVar("T")
 
 
 class OptionType(enum.Enum):
-    """How the text of a value is read; the value of the enum is what messages and documentation call it."""
+    """The type of an option's value; the enum values are the names used in messages and documentation."""
 
     STRING = "string"
     INT = "integer"
@@ -35,7 +34,7 @@ class OptionType(enum.Enum):
     MAP = "map"
 
 
-#: `int()` also takes underscores and the digits of other scripts, which Flink refuses.
+#: `int()` also accepts underscores and digits of other scripts, which Flink rejects.
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
 
 
@@ -67,15 +66,15 @@ _PARSERS: dict[OptionType, Callable[[str], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ConfigOption(Generic[T]):
-    """One key of the configuration.
+    """A configuration key with its type, default and description.
 
     Attributes:
-        default: the value where the key is absent; None means "not set".
-        fallback_keys: other keys that flinkpy reads, in this order, where the key itself is absent; Flink's own
-            fallback and deprecated keys come from `key_aliases` and follow them.
-        choices: the values of an ENUM, in Flink's spelling; matched without regard to case, `-` and `_`.
-        minimum, maximum: inclusive bounds of a numeric value, in the unit it is read in.
-        has_effect: False if the value is checked and can be asked for by PyFlink's API, and nothing acts on it.
+        default: the value if the key is absent; None means "not set".
+        fallback_keys: keys that flinkpy reads, in this order, if the key itself is absent. Flink's own fallback and
+            deprecated keys come from `key_aliases` and are tried after them.
+        choices: the values of an ENUM, in Flink's spelling. Matching ignores case and the difference of `-` and `_`.
+        minimum, maximum: inclusive bounds of a numeric value, in the unit of the parsed value.
+        has_effect: False if flinkpy checks the value and returns it through PyFlink's API, but does not act on it.
     """
 
     key: str
@@ -90,11 +89,11 @@ class ConfigOption(Generic[T]):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Every key the option is read from, in the order in which they are tried."""
+        """All keys of the option, in the order in which they are tried."""
         return (self.key, *self.fallback_keys, *(alias.key for alias in aliases_of(self.key)))
 
     def parse(self, text: str) -> T:
-        """The typed value of `text`; ValueError says what was expected."""
+        """Returns the typed value of `text`. Raises: ValueError with the expected form."""
         if self.type is OptionType.ENUM:
             return cast(T, self._choice(text))
         value = _PARSERS[self.type](text)
@@ -113,7 +112,7 @@ class ConfigOption(Generic[T]):
 
     @property
     def default_text(self) -> str:
-        """The default as one would write it in a configuration file; `(none)` where there is none."""
+        """The default as written in a configuration file, or `(none)`."""
         if self.default is None:
             return "(none)"
         if self.type is OptionType.DURATION:
@@ -136,7 +135,7 @@ def _bound(option: ConfigOption[Any], bound: float) -> str:
 
 
 class ReadableConfiguration(Protocol):
-    """What is needed of a Configuration to read options from it; `flinkpy.common.Configuration` has it."""
+    """The methods of `flinkpy.common.Configuration` that reading an option needs."""
 
     def contains_key(self, key: str) -> bool: ...
 
@@ -149,14 +148,14 @@ AnyConfiguration = ReadableConfiguration | Mapping[str, str]
 
 
 def entries_of(configuration: AnyConfiguration) -> dict[str, str]:
-    """All keys of a configuration with the text of their values."""
+    """Returns all keys of a configuration with the text of their values."""
     if isinstance(configuration, Mapping):
         return {key: str(value) for key, value in configuration.items()}
     return {key: str(configuration.get_string(key, "")) for key in configuration.key_set()}
 
 
 def raw_value(configuration: AnyConfiguration, option: ConfigOption[Any]) -> tuple[str, str] | None:
-    """The key and text an option would be read from, or None where none of its keys is set."""
+    """Returns the key and the text that an option is read from, or None if none of its keys is set."""
     for key in option.keys:
         if isinstance(configuration, Mapping):
             if key in configuration:
@@ -172,10 +171,10 @@ def is_set(configuration: AnyConfiguration, option: ConfigOption[Any]) -> bool:
 
 
 def read_option(configuration: AnyConfiguration, option: ConfigOption[T]) -> T:
-    """The typed value of `option`, or its default.
+    """Returns the typed value of `option`, or its default.
 
     Raises:
-        ConfigurationError: naming key, value and what was expected.
+        ConfigurationError: the value is invalid; the message names the key, the value and the expected form.
     """
     found = raw_value(configuration, option)
     if found is None:
@@ -191,7 +190,7 @@ def read_option(configuration: AnyConfiguration, option: ConfigOption[T]) -> T:
 
 
 def _map_entries(configuration: AnyConfiguration, option: ConfigOption[Any]) -> dict[str, str]:
-    """The entries of a map that is written as keys of their own, e.g. `pipeline.global-job-parameters.threads: 4`."""
+    """Returns the entries of a map written as separate keys, e.g. `pipeline.global-job-parameters.threads: 4`."""
     prefix = f"{option.key}."
     entries = {key: value for key, value in entries_of(configuration).items() if key.startswith(prefix)}
     return {key.removeprefix(prefix): value for key, value in entries.items()} or option.default
@@ -199,7 +198,7 @@ def _map_entries(configuration: AnyConfiguration, option: ConfigOption[Any]) -> 
 
 def describe_bad_value(key: str, text: str, option: ConfigOption[Any], error: ValueError) -> str:
     shown = HIDDEN if is_sensitive(key) else text
-    return f"option `{key}` has the value `{shown}`: {error} (it is of type {option.type.value})"
+    return f"option `{key}` has the value `{shown}`: {error} (the type is {option.type.value})"
 
 
 @overload
@@ -255,7 +254,7 @@ def duration_option(
 def duration_option(
     key: str, default: str | None, description: str, *fallback_keys: str, minimum_ms: int | None = None
 ) -> ConfigOption[Any]:
-    """An option read as `int` milliseconds."""
+    """Returns an option whose value is `int` milliseconds."""
     parsed = None if default is None else values.parse_duration_ms(default)
     return ConfigOption(key, OptionType.DURATION, parsed, description, fallback_keys, (), minimum_ms)
 
@@ -271,7 +270,7 @@ def memory_option(
 def memory_option(
     key: str, default: str | None, description: str, *fallback_keys: str, minimum_bytes: int | None = None
 ) -> ConfigOption[Any]:
-    """An option read as `int` bytes."""
+    """Returns an option whose value is `int` bytes."""
     parsed = None if default is None else values.parse_memory_bytes(default)
     return ConfigOption(key, OptionType.MEMORY, parsed, description, fallback_keys, (), minimum_bytes)
 
@@ -287,12 +286,12 @@ def enum_option(
 def enum_option(
     key: str, choices: tuple[str, ...], default: str | None, description: str, *fallback_keys: str
 ) -> ConfigOption[Any]:
-    """An option read as one of `choices`, in the spelling given here."""
+    """Returns an option whose value is one of `choices`, in the spelling given here."""
     return ConfigOption(key, OptionType.ENUM, default, description, fallback_keys, choices)
 
 
 def without_effect(option: ConfigOption[T]) -> ConfigOption[T]:
-    """Returns the option as one that nothing acts on: users are told so, and the documentation leaves it out."""
+    """Returns the option with `has_effect` False: users get a warning, and the documentation omits it."""
     return replace(option, has_effect=False)
 
 

@@ -1,7 +1,7 @@
-"""Settings whose values are shown to nobody.
+"""Detection of settings whose values must not be shown.
 
 Source: org.apache.flink.configuration.GlobalConfiguration#isSensitive. Differs: more words, because options of S3 and
-of Kafka speak of access keys and credentials.
+Kafka contain access keys and credentials.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _WORDS = (
 
 
 def is_sensitive(key: str) -> bool:
-    """Whether the value of an option, or of anything else of that name, must not be shown."""
+    """True if the value of an option, or of any other setting with this name, must not be shown."""
     lowered = key.lower().replace("_", "-")
     return any(word in lowered for word in _WORDS)
 
 
 def redacted(entries: Mapping[str, str]) -> dict[str, str]:
-    """The same entries with `****` in place of what nobody should see."""
+    """Returns the entries with `****` in place of sensitive values."""
     return {key: HIDDEN if is_sensitive(key) else value for key, value in entries.items()}

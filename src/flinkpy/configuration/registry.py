@@ -1,7 +1,7 @@
-"""Which keys exist: the options flinkpy acts on, and every other key of Flink 2.3.0, deprecated ones included.
+"""The registry of all known keys: flinkpy's options and every other key of Flink 2.3.0, including deprecated keys.
 
-A key that Flink has and flinkpy does not use is accepted, so that a `config.yaml` written for Flink can be used as it
-is; its value is checked against its type all the same. The table of those keys is read on first use only.
+flinkpy accepts keys of Flink that it does not use, so that a `config.yaml` written for Flink works unchanged. It still
+checks their values against their types. The table of those keys is read on first use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from flinkpy.configuration.key_aliases import key_aliases
 from flinkpy.configuration.options import ConfigOption, OptionType
 
-#: The modules whose `ConfigOption` constants are the options flinkpy acts on, in the order of the documentation.
+#: The modules that define flinkpy's options, in the order of the documentation.
 OPTION_MODULES = (
     "core_options",
     "client_options",
@@ -34,7 +34,7 @@ OPTION_MODULES = (
     "high_availability_options",
 )
 
-#: Below these, users and plug-ins name their own keys.
+#: Users and plug-ins choose the keys below these prefixes.
 OPEN_PREFIXES = (
     "metrics.reporter.",
     "traces.reporter.",
@@ -48,19 +48,19 @@ OPEN_PREFIXES = (
     "execution.batch.spark.conf.",
 )
 
-#: Similarity (difflib's ratio) from which a known key is offered as what was meant; lower values offer nonsense.
+#: Minimum similarity (difflib's ratio) of a suggested key; lower values suggest unrelated keys.
 _SUGGESTION_CUTOFF = 0.6
 
 
 def options_of(module: str) -> list[ConfigOption[Any]]:
-    """The options that one module defines, in the order of definition."""
+    """Returns the options that a module defines, in the order of definition."""
     namespace = vars(importlib.import_module(f"flinkpy.configuration.{module}"))
     return [value for name, value in namespace.items() if name.isupper() and isinstance(value, ConfigOption)]
 
 
 @functools.cache
 def implemented_options() -> dict[str, ConfigOption[Any]]:
-    """Every option flinkpy acts on, by each of its keys; a key that several have belongs to the one named so today."""
+    """Returns flinkpy's options by each of their keys. A key of several options maps to the one that has it today."""
     options = [option for module in OPTION_MODULES for option in options_of(module)]
     by_key = {key: option for option in options for key in option.keys}
     by_key.update({option.key: option for option in options})
@@ -69,13 +69,13 @@ def implemented_options() -> dict[str, ConfigOption[Any]]:
 
 @functools.cache
 def known_options() -> dict[str, ConfigOption[Any]]:
-    """Every key of Flink 2.3.0 as an option without bounds or choices, by key; not those that are aliases only."""
+    """Returns all current keys of Flink 2.3.0 as options without bounds or choices."""
     table = resources.files("flinkpy.configuration").joinpath("known_keys.tsv").read_text(encoding="utf-8")
     options: dict[str, ConfigOption[Any]] = {}
     for line in table.splitlines():
         if line and not line.startswith("#"):
             key, type_name, _default = line.split("\t")
-            # An enum's choices are not in the table, so that any text passes.
+            # The table does not contain an enum's choices, so any text is accepted.
             option_type = OptionType.STRING if type_name.startswith("ENUM:") else OptionType[type_name]
             options[key] = ConfigOption(key, option_type, None, "A key of Flink that flinkpy does not use.")
     return options
@@ -83,14 +83,14 @@ def known_options() -> dict[str, ConfigOption[Any]]:
 
 @functools.cache
 def _known_aliases() -> dict[str, ConfigOption[Any]]:
-    """The option of Flink that each deprecated or fallback key belongs to."""
+    """Returns Flink's option for each deprecated or fallback key."""
     known = known_options()
     return {alias.key: known[alias.current] for alias in key_aliases() if alias.current in known}
 
 
 @functools.cache
 def _templates() -> tuple[tuple[re.Pattern[str], ConfigOption[Any]], ...]:
-    """Keys with a part the user names, such as `external-resource.<name>.amount`."""
+    """Returns patterns of keys with a part that the user chooses, such as `external-resource.<name>.amount`."""
     compiled = []
     for key, option in known_options().items():
         if "<" in key and "." in key:
@@ -100,13 +100,13 @@ def _templates() -> tuple[tuple[re.Pattern[str], ConfigOption[Any]], ...]:
 
 
 def find_option(key: str) -> ConfigOption[Any] | None:
-    """The option a key belongs to, or None where there is no such key."""
+    """Returns the option of a key, or None if the key does not exist."""
     option = implemented_options().get(key) or known_options().get(key) or _known_aliases().get(key)
     if option is not None:
         return option
     for prefix in OPEN_PREFIXES:
         if key.startswith(prefix):
-            return ConfigOption(key, OptionType.STRING, None, "Named by the user.")
+            return ConfigOption(key, OptionType.STRING, None, "A key that the user chose.")
     for pattern, template in _templates():
         if pattern.fullmatch(key):
             return template
@@ -114,7 +114,7 @@ def find_option(key: str) -> ConfigOption[Any] | None:
 
 
 def _map_entry(key: str) -> ConfigOption[Any] | None:
-    """The option of an entry of a map written as a key of its own, e.g. `pipeline.global-job-parameters.threads`."""
+    """Returns the option for a map entry written as a separate key, e.g. `pipeline.global-job-parameters.threads`."""
     parent = key
     while "." in parent:
         parent = parent.rpartition(".")[0]
@@ -125,9 +125,9 @@ def _map_entry(key: str) -> ConfigOption[Any] | None:
 
 
 def nearest_key(key: str) -> str | None:
-    """The current key most like `key`, or None where none is near."""
+    """Returns the current key that is most similar to `key`, or None if none is similar enough."""
     current_keys = [option.key for option in implemented_options().values()]
-    # `parallelism` is nearer to `parallelism.default` for a person than it is for difflib.
+    # Prefer a longer key with this prefix: difflib does not rate `parallelism` close to `parallelism.default`.
     longer = next((candidate for candidate in current_keys if candidate.startswith(f"{key}.")), None)
     if longer is not None:
         return longer

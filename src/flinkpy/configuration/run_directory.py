@@ -1,4 +1,4 @@
-"""Where the cluster of this user keeps what its processes and clients share: its secret, its records, its logs."""
+"""The run directory: the cluster secret, process records and logs that a user's processes and clients share."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ RUN_DIR_VARIABLE = "FLINKPY_RUN_DIR"
 
 
 def run_directory(configuration: AnyConfiguration) -> Path:
-    """`env.pid.dir`, else FLINKPY_RUN_DIR, else `~/.flinkpy/cluster`."""
+    """Returns `env.pid.dir`, else FLINKPY_RUN_DIR, else `~/.flinkpy/cluster`."""
     configured = read_option(configuration, core_options.PID_DIR) or os.environ.get(RUN_DIR_VARIABLE)
     return Path(configured).expanduser().absolute() if configured else Path.home() / ".flinkpy" / "cluster"

@@ -1,4 +1,4 @@
-"""All that is wrong with a configuration, told at once."""
+"""Validation of a configuration; it reports all mistakes at once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from flinkpy.configuration.options import AnyConfiguration, describe_bad_value, 
 
 
 def validate(configuration: AnyConfiguration) -> None:
-    """Returns where every key is known, every value is of its type, and no two contradict each other.
+    """Checks that every key is known, every value has the type of its option, and no two options contradict each other.
 
     Raises:
-        ConfigurationError: one line for each mistake, in the order of the keys.
+        ConfigurationError: with one line per mistake, sorted by key.
     """
     mistakes = _mistakes_of_single_options(configuration)
     if not mistakes:
@@ -21,7 +21,7 @@ def validate(configuration: AnyConfiguration) -> None:
 
 
 def raise_mistakes(mistakes: list[str]) -> None:
-    """Raises one ConfigurationError for all `mistakes`; returns where there are none."""
+    """Raises one ConfigurationError for all `mistakes`, if there are any."""
     if len(mistakes) == 1:
         raise ConfigurationError(mistakes[0])
     if mistakes:
@@ -55,7 +55,7 @@ def _heartbeat_interval_is_below_timeout(configuration: AnyConfiguration) -> str
         return None
     return (
         f"option `heartbeat.interval` ({interval} ms) must be smaller than `heartbeat.timeout` ({timeout} ms), "
-        "or every process would be taken for dead"
+        "or every process would be considered dead"
     )
 
 
@@ -85,7 +85,7 @@ def _max_parallelism_is_not_zero(configuration: AnyConfiguration) -> str | None:
 
     if read_option(configuration, MAX_PARALLELISM) != 0:
         return None
-    return "option `pipeline.max-parallelism` is 0: it is -1 (derived) or at least 1"
+    return "option `pipeline.max-parallelism` is 0: it must be -1 (derived) or at least 1"
 
 
 def _checkpoint_interval_is_sensible(configuration: AnyConfiguration) -> str | None:
@@ -95,20 +95,18 @@ def _checkpoint_interval_is_sensible(configuration: AnyConfiguration) -> str | N
     for option in (options.INTERVAL, options.INTERVAL_DURING_BACKLOG):
         interval = read_option(configuration, option)
         if interval is not None and 0 < interval < least:
-            return f"option `{option.key}` is {interval} ms: it is 0 (no checkpoints) or at least {least} ms"
-    usual, meanwhile = (
-        read_option(configuration, options.INTERVAL),
-        read_option(configuration, options.INTERVAL_DURING_BACKLOG),
-    )
-    if usual and meanwhile and meanwhile < usual:
+            return f"option `{option.key}` is {interval} ms: it must be 0 (no checkpoints) or at least {least} ms"
+    usual = read_option(configuration, options.INTERVAL)
+    during_backlog = read_option(configuration, options.INTERVAL_DURING_BACKLOG)
+    if usual and during_backlog and during_backlog < usual:
         return (
-            f"option `{options.INTERVAL_DURING_BACKLOG.key}` is {meanwhile} ms: it is 0 (no checkpoints) or at least "
-            f"`{options.INTERVAL.key}`, {usual} ms"
+            f"option `{options.INTERVAL_DURING_BACKLOG.key}` is {during_backlog} ms: it must be 0 (no checkpoints) or "
+            f"at least `{options.INTERVAL.key}`, {usual} ms"
         )
-    if meanwhile == 0 and read_option(configuration, options.PAUSE_SOURCES_UNTIL_FIRST_CHECKPOINT):
+    if during_backlog == 0 and read_option(configuration, options.PAUSE_SOURCES_UNTIL_FIRST_CHECKPOINT):
         return (
-            f"option `{options.PAUSE_SOURCES_UNTIL_FIRST_CHECKPOINT.key}` waits for a checkpoint, and "
-            f"`{options.INTERVAL_DURING_BACKLOG.key}` 0 may allow none"
+            f"option `{options.PAUSE_SOURCES_UNTIL_FIRST_CHECKPOINT.key}` waits for a checkpoint, but "
+            f"`{options.INTERVAL_DURING_BACKLOG.key}` is 0, which allows none during a backlog"
         )
     return None
 
@@ -119,9 +117,9 @@ def _unaligned_checkpoints_are_exactly_once(configuration: AnyConfiguration) -> 
     if not read_option(configuration, UNALIGNED):
         return None
     if read_option(configuration, MODE) != "EXACTLY_ONCE":
-        return f"option `{UNALIGNED.key}` needs `{MODE.key}` to be EXACTLY_ONCE: at-least-once barriers never wait"
+        return f"option `{UNALIGNED.key}` needs `{MODE.key}` EXACTLY_ONCE: at-least-once barriers are never aligned"
     if read_option(configuration, MAX_CONCURRENT_CHECKPOINTS) > 1:
-        return f"option `{UNALIGNED.key}` needs `{MAX_CONCURRENT_CHECKPOINTS.key}` to be 1"
+        return f"option `{UNALIGNED.key}` needs `{MAX_CONCURRENT_CHECKPOINTS.key}` 1"
     return None
 
 
@@ -138,10 +136,10 @@ def _inlined_state_is_small(configuration: AnyConfiguration) -> str | None:
 
     if read_option(configuration, DATA_INLINE_THRESHOLD) <= MAX_INLINE_THRESHOLD_BYTES:
         return None
-    return f"option `{DATA_INLINE_THRESHOLD.key}` is at most {MAX_INLINE_THRESHOLD_BYTES} bytes"
+    return f"option `{DATA_INLINE_THRESHOLD.key}` must be at most {MAX_INLINE_THRESHOLD_BYTES} bytes"
 
 
-#: Checks of options against each other; they run where each option by itself is right.
+#: Checks of options against each other; they run only if every single option is valid.
 _RELATIONS: tuple[Callable[[AnyConfiguration], str | None], ...] = (
     _heartbeat_interval_is_below_timeout,
     _network_memory_min_is_not_above_max,

@@ -1,6 +1,6 @@
-"""The text forms of option values: how `10 s`, `PT10S`, `64mb` or `true` become Python values.
+"""Parsers and formatters of option values such as `10 s`, `PT10S`, `64mb` or `true`.
 
-Durations become whole milliseconds and memory sizes whole bytes, so that no unit is left to guess once a value is read.
+Durations become whole milliseconds and memory sizes whole bytes.
 
 Source: org.apache.flink.util.TimeUtils, org.apache.flink.configuration.{MemorySize,StructuredOptionsSplitter}.
 """
@@ -37,13 +37,13 @@ _NUMBER_AND_UNIT = re.compile(r"\s*(\d+)\s*([a-zµ]*)\s*", re.IGNORECASE)
 _ISO_DURATION = re.compile(
     r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,9})?)S)?)?", re.IGNORECASE
 )
-#: The largest number of 64 bits, which Flink's durations and memory sizes have too.
+#: The largest signed 64-bit number, which is also the limit of Flink's durations and memory sizes.
 _LONGEST = (1 << 63) - 1
 _ISO_UNITS_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
 def parse_boolean(text: str) -> bool:
-    """True for `true`, False for `false`, in any case; ValueError for anything else."""
+    """Returns the boolean of `true` or `false`, in any case. Raises: ValueError for any other text."""
     lowered = text.strip().lower()
     if lowered not in ("true", "false"):
         raise ValueError("expected true or false")
@@ -51,9 +51,9 @@ def parse_boolean(text: str) -> bool:
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds of `10 s`, `500ms`, `1min`, `PT10S` or a bare number (milliseconds, as in Flink).
+    """Returns the milliseconds of `10 s`, `500ms`, `1min`, `PT10S` or a bare number (milliseconds, as in Flink).
 
-    A duration shorter than a millisecond but not zero is rounded up, so that a timeout never becomes `now` by rounding.
+    Parts of a millisecond are rounded up, so that rounding never turns a timeout into zero.
     """
     stripped = text.strip()
     if stripped[:1] in ("P", "p"):
@@ -81,7 +81,7 @@ def _iso_duration_ns(text: str) -> int:
 
 
 def format_duration(milliseconds: int) -> str:
-    """The shortest text that `parse_duration_ms` reads back as the same value, e.g. `10 s`."""
+    """Returns the shortest text that `parse_duration_ms` reads as this value, e.g. `10 s`."""
     for unit, factor in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
         if milliseconds and milliseconds % factor == 0:
             return f"{milliseconds // factor} {unit}"
@@ -89,7 +89,7 @@ def format_duration(milliseconds: int) -> str:
 
 
 def parse_memory_bytes(text: str) -> int:
-    """Bytes of `64mb`, `1 gb`, `32 kb` or a bare number (bytes)."""
+    """Returns the bytes of `64mb`, `1 gb`, `32 kb` or a bare number (bytes)."""
     match = _NUMBER_AND_UNIT.fullmatch(text)
     unit = match.group(2).lower() if match else ""
     if match is None or (unit and unit not in _MEMORY_UNITS):
@@ -101,7 +101,7 @@ def parse_memory_bytes(text: str) -> int:
 
 
 def format_memory(size_bytes: int) -> str:
-    """The shortest text that `parse_memory_bytes` reads back as the same value, e.g. `64 mb`."""
+    """Returns the shortest text that `parse_memory_bytes` reads as this value, e.g. `64 mb`."""
     for unit, shift in (("tb", 40), ("gb", 30), ("mb", 20), ("kb", 10)):
         if size_bytes and size_bytes % (1 << shift) == 0:
             return f"{size_bytes >> shift} {unit}"
@@ -123,14 +123,14 @@ def parse_list(text: str) -> tuple[str, ...]:
 
 
 def format_list(elements: Iterable[str]) -> str:
-    """The text that `parse_list` reads back as the same elements."""
+    """Returns the text that `parse_list` reads as these elements."""
     return ";".join(_quoted(element) if ";" in element or element[:1] in _QUOTES else element for element in elements)
 
 
 def parse_map(text: str) -> dict[str, str]:
-    """The pairs of `a:1,b:2`, or of a YAML map (`{a: 1, b: 2}`, or `a: 1` lines).
+    """Returns the pairs of `a:1,b:2`, or of a YAML map (`{a: 1, b: 2}`, or `a: 1` lines).
 
-    A name or a value in single or double quotes may contain the separators.
+    Names and values in single or double quotes may contain the separators.
     """
     stripped = text.strip()
     if stripped.startswith("{") or "\n" in stripped:
@@ -154,7 +154,7 @@ _QUOTES = ("'", '"')
 
 
 def _yaml(text: str) -> Any:
-    """The YAML document in the text; its scalars stay text."""
+    """Returns the YAML document in the text; scalars stay text."""
     import yaml
 
     try:
@@ -164,9 +164,9 @@ def _yaml(text: str) -> Any:
 
 
 def _split(text: str, separator: str, pair_separator: str = "") -> list[str]:
-    """The parts of the text between separators that are not in quotes.
+    """Splits the text at separators outside quotes.
 
-    A quote opens at the beginning of a part, or of the value behind a `pair_separator`; two in a row stand for one.
+    A quote opens at the start of a part, or of the value after a `pair_separator`. Two quotes in a row mean one.
     """
     parts, start, quote, closed_at = [], 0, "", -1
     for position, character in enumerate(text):

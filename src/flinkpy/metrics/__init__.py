@@ -1,4 +1,4 @@
-"""Metrics that user functions and the runtime itself register: PyFlink's `pyflink.metrics`, and what Java has beyond.
+"""Metrics of user functions and of the runtime: PyFlink's `pyflink.metrics` with additions from Flink's Java API.
 
 Source: pyflink.metrics, org.apache.flink.metrics.
 """

@@ -1,4 +1,4 @@
-"""MetricRegistry: the metric groups of one process, and what they say now.
+"""MetricRegistry: the metric groups of a process and their current values.
 
 Source: org.apache.flink.runtime.metrics.MetricRegistryImpl, dump.MetricQueryService.
 """
@@ -19,29 +19,34 @@ __all__ = ["MetricRegistry", "MetricScope", "MetricValue", "read_metric"]
 
 logger = logging.getLogger(__name__)
 
-#: A gauge may give anything; what is told of it is cut there.
+#: Maximum length of a reported text; a gauge may return any value.
 MAX_TEXT_CHARS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class MetricScope:
-    """Whose metrics a registered group holds. Source: org.apache.flink.runtime.metrics.dump.QueryScopeInfo."""
+    """The task or operator that a registered group belongs to.
+
+    Source: org.apache.flink.runtime.metrics.dump.QueryScopeInfo.
+    """
 
     job_id: str
     vertex_id: str
     subtask_index: int
     attempt_number: int
-    #: Empty: of the task as a whole.
+    #: Empty for the metrics of the whole task.
     operator_id: str = ""
     operator_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """One reading.
+    """The value of a metric at one point in time.
 
-    `value`: the count of counters, distributions and histograms, the events per second of meters, what a gauge gave.
-    `statistics`: by name, e.g. `count` of a meter, `p99` of a histogram.
+    Attributes:
+        kind: `counter`, `meter`, `distribution`, `histogram` or `gauge`.
+        value: the count of a counter, distribution or histogram; the events per second of a meter; a gauge's value.
+        statistics: further values by name, e.g. `count` of a meter or `p99` of a histogram.
     """
 
     kind: str
@@ -50,7 +55,7 @@ class MetricValue:
 
 
 class MetricRegistry:
-    """Thread: any; the lock is held for moments only, never while a gauge of the user's is asked."""
+    """The registered metric groups of a process. Thread: any. The lock is never held while a user's gauge runs."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -62,7 +67,7 @@ class MetricRegistry:
             self._groups[scope] = group
 
     def unregister(self, scope: MetricScope, group: NamedMetricGroup) -> None:
-        """Without effect where another group has taken the scope since. Idempotent."""
+        """Removes a group; does nothing if another group has the scope by now. Idempotent."""
         with self._lock:
             if self._groups.get(scope) is not group:
                 return
@@ -71,11 +76,11 @@ class MetricRegistry:
             listener(scope, group)
 
     def on_unregistered(self, listener: Callable[[MetricScope, NamedMetricGroup], None]) -> None:
-        """Have `listener` called, on any thread, when a group goes."""
+        """Adds a listener that is called, on any thread, when a group is unregistered."""
         self._listeners.append(listener)
 
     def update_meters(self) -> None:
-        """To be called every `metricbase.UPDATE_INTERVAL_S` seconds."""
+        """Updates all meters; must be called every `metricbase.UPDATE_INTERVAL_S` seconds."""
         for _, group in self.groups():
             for _, metric in group.metrics():
                 if isinstance(metric, Meter):
@@ -86,17 +91,14 @@ class MetricRegistry:
             return [(scope, group) for scope, group in self._groups.items() if job_id in (None, scope.job_id)]
 
     def read(self, job_id: str | None = None) -> Iterator[tuple[MetricScope, str, MetricValue]]:
-        """Every metric, of one job or of all. Runs the gauges of user functions."""
+        """Yields the values of all metrics of one job, or of all jobs. Runs the gauges of user functions."""
         for scope, group in self.groups(job_id):
             for name, metric in group.metrics():
                 yield scope, name, read_metric(metric, name)
 
 
 def read_metric(metric: Metric, name: str = "") -> MetricValue:
-    """Returns the value of the metric now.
-
-    A metric that cannot be read, because its gauge raises or holds no number, says why.
-    """
+    """Returns the current value of the metric, or the text of the error if it cannot be read."""
     kind = _kind(metric)
     try:
         if isinstance(metric, Counter):
@@ -111,7 +113,7 @@ def read_metric(metric: Metric, name: str = "") -> MetricValue:
         assert isinstance(metric, Gauge)
         return MetricValue(kind, _sendable(metric.get_value()), {})
     except USER_ERRORS as error:
-        logger.debug("%s %s cannot be read: %s", kind, name, describe(error))
+        logger.debug("Cannot read %s %s: %s", kind, name, describe(error))
         return MetricValue(kind, bounded_text(describe(error), MAX_TEXT_CHARS), {})
 
 
@@ -121,7 +123,7 @@ def _kind(metric: Metric) -> str:
 
 
 def _sendable(value: Any) -> int | float | str:
-    """A number that fits into 64 bits, or text."""
+    """Returns a number of at most 64 bits, or text."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:

@@ -1,7 +1,7 @@
-"""The kinds of metrics, and the group they are registered in.
+"""The kinds of metrics, and the interface of metric groups.
 
-Each is written by one thread, the task's, and read by any. What happens per record is one addition; rates and
-quantiles are worked out by who reads.
+The task's thread writes a metric; any thread may read it. An update per record costs one addition; rates and quantiles
+are computed when the metric is read.
 
 Source: pyflink.metrics.metricbase, org.apache.flink.metrics.
 """
@@ -15,11 +15,11 @@ from typing import Any
 
 __all__ = ["Counter", "Distribution", "Gauge", "Histogram", "Meter", "Metric", "MetricGroup"]
 
-#: How often meters are advanced. Source: org.apache.flink.metrics.View.
+#: Interval at which meters are updated. Source: org.apache.flink.metrics.View.
 UPDATE_INTERVAL_S = 5
-#: Values a histogram looks back on. Source: metrics.latency.history-size and DescriptiveStatisticsHistogram.
+#: Number of values that a histogram covers. Source: metrics.latency.history-size and DescriptiveStatisticsHistogram.
 DEFAULT_HISTORY_SIZE = 128
-#: What is told of a histogram beside count, min, max, mean and stddev.
+#: Quantiles that a histogram reports in addition to count, min, max, mean and stddev.
 QUANTILES = (("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p98", 0.98), ("p99", 0.99), ("p999", 0.999))
 
 
@@ -28,7 +28,7 @@ class Metric(ABC):  # noqa: B024  a common base, as in PyFlink
 
 
 class Counter(Metric):
-    """A number that goes up and down."""
+    """A count that goes up and down."""
 
     __slots__ = ("_count",)
 
@@ -46,7 +46,7 @@ class Counter(Metric):
 
 
 class CounterView(Counter):
-    """Counts what is counted elsewhere."""
+    """A counter whose value a function returns."""
 
     __slots__ = ("_function",)
 
@@ -59,7 +59,7 @@ class CounterView(Counter):
 
 
 class Gauge(Metric):
-    """A value that is asked for when somebody looks, from any thread."""
+    """A value that a function returns when the gauge is read, on any thread."""
 
     __slots__ = ("_function",)
 
@@ -71,9 +71,13 @@ class Gauge(Metric):
 
 
 class Meter(Metric):
-    """Events, and their rate over a span of time that ends with the last update.
+    """Counts events and computes their rate over the time span before the last update.
 
-    `counter`: where events are counted too. Source: org.apache.flink.metrics.MeterView.
+    Source: org.apache.flink.metrics.MeterView.
+
+    Args:
+        time_span_in_seconds: length of the time span of the rate.
+        counter: a counter whose events are included.
     """
 
     __slots__ = ("_count", "_counter", "_rate", "_samples", "_span_s", "_time")
@@ -82,7 +86,7 @@ class Meter(Metric):
         self._span_s = max(time_span_in_seconds - time_span_in_seconds % UPDATE_INTERVAL_S, UPDATE_INTERVAL_S)
         self._count = 0
         self._counter = counter
-        #: The count at the last updates, in a ring.
+        #: A ring buffer of the counts at the last updates.
         self._samples = [0] * (self._span_s // UPDATE_INTERVAL_S + 1)
         self._time = 0
         self._rate = 0.0
@@ -98,7 +102,7 @@ class Meter(Metric):
         return self._rate
 
     def update(self) -> None:
-        """Called every `UPDATE_INTERVAL_S` seconds, by one thread."""
+        """Computes the rate; one thread must call it every `UPDATE_INTERVAL_S` seconds."""
         self._time = (self._time + 1) % len(self._samples)
         self._samples[self._time] = self.get_count()
         oldest = self._samples[(self._time + 1) % len(self._samples)]
@@ -125,7 +129,7 @@ class Distribution(Metric):
             self.max = value
 
     def statistics(self) -> dict[str, float]:
-        """By name: sum, min, max and mean; zeros where nothing was seen."""
+        """Returns sum, min, max and mean by name; zeros if there are no values."""
         return {
             "sum": self.sum,
             "min": self.min or 0,
@@ -135,14 +139,16 @@ class Distribution(Metric):
 
 
 class Histogram(Metric):
-    """Quantiles of the last `history_size` values. Source: org.apache.flink.runtime.metrics.DescriptiveStatistics-
-    Histogram."""
+    """Statistics of the last `history_size` values.
+
+    Source: org.apache.flink.runtime.metrics.DescriptiveStatisticsHistogram.
+    """
 
     __slots__ = ("_count", "_values")
 
     def __init__(self, history_size: int = DEFAULT_HISTORY_SIZE) -> None:
         if history_size < 1:
-            raise ValueError(f"a histogram remembers at least one value, not {history_size}")
+            raise ValueError(f"history_size of a histogram must be at least 1, not {history_size}")
         self._count = 0
         self._values: list[float | None] = [None] * history_size
 
@@ -152,28 +158,28 @@ class Histogram(Metric):
         self._count += 1
 
     def get_count(self) -> int:
-        """Values seen, not only those remembered."""
+        """Returns the number of all values, including those that have left the history."""
         return self._count
 
     def statistics(self) -> dict[str, float]:
-        """min, max, mean, stddev and p50 to p999 of the values remembered; zeros where there are none."""
+        """Returns min, max, mean, stddev and p50 to p999 of the values in the history; zeros if it is empty."""
         values = sorted(value for value in list(self._values) if value is not None)
         if not values:
             return dict.fromkeys(("min", "max", "mean", "stddev", *(name for name, _ in QUANTILES)), 0.0)
         mean = sum(values) / len(values)
         spread = sum((value - mean) ** 2 for value in values)
-        told = {
+        statistics = {
             "min": values[0],
             "max": values[-1],
             "mean": mean,
             "stddev": math.sqrt(spread / (len(values) - 1)) if len(values) > 1 else 0.0,
         }
-        told.update((name, _quantile(values, quantile)) for name, quantile in QUANTILES)
-        return told
+        statistics.update((name, _quantile(values, quantile)) for name, quantile in QUANTILES)
+        return statistics
 
 
 def _quantile(ordered: list[float], quantile: float) -> float:
-    """Between the two values next to its place, as Apache Commons' Percentile has it."""
+    """Returns the quantile, interpolated between its two neighbours like Apache Commons' Percentile."""
     place = quantile * (len(ordered) + 1)
     below = math.floor(place)
     if below < 1:
@@ -184,41 +190,58 @@ def _quantile(ordered: list[float], quantile: float) -> float:
 
 
 class MetricGroup(ABC):
-    """A named container of metrics and further groups. The same name gives the same metric.
+    """A named container of metrics and subgroups. Registering a name again returns the existing metric.
 
-    Source: pyflink.metrics.MetricGroup; what it lacks is from org.apache.flink.metrics.MetricGroup.
+    Source: pyflink.metrics.MetricGroup; methods marked "Beyond PyFlink" are from org.apache.flink.metrics.MetricGroup.
+
+    Example:
+        class Parse(MapFunction):
+            def open(self, runtime_context):
+                self.errors = runtime_context.get_metrics_group().counter("errors")
     """
 
     @abstractmethod
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """The subgroup `name`; with `extra` the group of the variable `name`, whose value is `extra`."""
+        """Returns the subgroup `name`. With `extra`, `name` is a variable of the subgroup and `extra` its value."""
 
     @abstractmethod
-    def counter(self, name: str) -> Counter: ...
+    def counter(self, name: str) -> Counter:
+        """Returns the counter `name`."""
 
     @abstractmethod
     def gauge(self, name: str, obj: Callable[[], int]) -> None:
-        """`obj()` is the value; called by another thread than the function's, so it should only look."""
+        """Registers a gauge.
+
+        Args:
+            name: name of the metric.
+            obj: returns the value. Another thread than the function's calls it, so it must not change anything.
+        """
 
     @abstractmethod
-    def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter: ...
+    def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
+        """Returns the meter `name`, whose rate covers the last `time_span_in_seconds`."""
 
     @abstractmethod
-    def distribution(self, name: str) -> Distribution: ...
+    def distribution(self, name: str) -> Distribution:
+        """Returns the distribution `name`."""
 
     @abstractmethod
     def histogram(self, name: str, histogram: Histogram | None = None) -> Histogram:
-        """Beyond PyFlink; `histogram`: one made by the caller."""
+        """Returns the histogram `name`. Beyond PyFlink.
+
+        Args:
+            name: name of the metric.
+            histogram: the histogram to register if there is none; by default a new one.
+        """
 
     @abstractmethod
     def get_all_variables(self) -> dict[str, str]:
-        """Variables of this group and those it is in, e.g. `<job_name>`. Beyond PyFlink."""
+        """Returns the variables of this group and its parents, e.g. `<job_name>`. Beyond PyFlink."""
 
     @abstractmethod
     def get_scope_components(self) -> tuple[str, ...]:
-        """Where this group is, outermost first. Beyond PyFlink."""
+        """Returns the names of the enclosing scopes and this group, outermost first. Beyond PyFlink."""
 
     @abstractmethod
     def get_metric_identifier(self, metric_name: str) -> str:
-        """The full name of a metric of this group: its scope and it, separated by `metrics.scope.delimiter`. Beyond
-        PyFlink."""
+        """Returns the full name of a metric: scope and name, joined by `metrics.scope.delimiter`. Beyond PyFlink."""

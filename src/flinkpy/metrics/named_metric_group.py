@@ -1,4 +1,4 @@
-"""NamedMetricGroup: what every MetricGroup of the runtime is made of.
+"""NamedMetricGroup: the implementation of MetricGroup.
 
 Source: org.apache.flink.runtime.metrics.groups.{AbstractMetricGroup,GenericMetricGroup,GenericKeyMetricGroup}.
 """
@@ -19,11 +19,12 @@ M = TypeVar("M", bound=Metric)
 
 
 class NamedMetricGroup(MetricGroup):
-    """Thread: written by one, read by any.
+    """A metric group with its metrics and subgroups. Thread: one thread writes, any thread reads.
 
     Args:
-        scope: where it is, outermost first.
-        variables: its own, by name with angle brackets.
+        scope: names of the enclosing scopes and the group, outermost first.
+        variables: values by variable name, with angle brackets.
+        delimiter: separates the parts of a metric's full name.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class NamedMetricGroup(MetricGroup):
         return group
 
     def remove_group(self, name: str, extra: str | None = None) -> None:
-        """Its metrics are not asked for any more."""
+        """Removes a subgroup; its metrics are no longer reported."""
         self._groups.pop((name, extra), None)
 
     def counter(self, name: str) -> Counter:
@@ -53,10 +54,10 @@ class NamedMetricGroup(MetricGroup):
 
     def gauge(self, name: str, obj: Callable[[], Any]) -> None:
         if not callable(obj):
-            raise TypeError(f"gauge {name!r} needs a function that gives its value, not a {type(obj).__name__}")
+            raise TypeError(f"gauge {name!r} needs a function that returns its value, not a {type(obj).__name__}")
         if name in self._metrics:
-            # As Flink has it: the first stays, and a program does not fail for its metrics.
-            logger.warning("metric %s exists; the gauge is not registered", self.get_metric_identifier(name))
+            # As in Flink the first gauge stays, and metrics never fail a program.
+            logger.warning("Metric %s already exists, so the gauge is not registered", self.get_metric_identifier(name))
             return
         self._metrics[name] = Gauge(obj)
 
@@ -70,11 +71,11 @@ class NamedMetricGroup(MetricGroup):
         return self._metric(name, Histogram, lambda: histogram or Histogram())
 
     def rate_of(self, name: str, count: Callable[[], int]) -> None:
-        """Register the rate of a count that is kept elsewhere."""
+        """Registers the rate of a count that a function returns."""
         self._metric(name, Meter, lambda: Meter(60, CounterView(count)))
 
     def count_of(self, name: str, count: Callable[[], int]) -> None:
-        """Register a count that is kept elsewhere, and its rate as `<name>PerSecond`."""
+        """Registers a count that a function returns, and its rate as `<name>PerSecond`."""
         counter = self._metric(name, Counter, lambda: CounterView(count))
         self._metric(f"{name}PerSecond", Meter, lambda: Meter(60, counter))
 
@@ -88,7 +89,7 @@ class NamedMetricGroup(MetricGroup):
         return self._delimiter.join((*self._scope, metric_name))
 
     def metrics(self) -> Iterator[tuple[str, Metric]]:
-        """Every metric of this group and its subgroups, by its name relative to this group. Any thread."""
+        """Yields all metrics of this group and its subgroups with their names relative to this group. Any thread."""
         yield from self.own_metrics()
         for (name, extra), group in list(self._groups.items()):
             prefix = name if extra is None else f"{name}{self._delimiter}{extra}"
@@ -96,13 +97,13 @@ class NamedMetricGroup(MetricGroup):
                 yield f"{prefix}{self._delimiter}{below}", metric
 
     def groups(self) -> Iterator[NamedMetricGroup]:
-        """This group and all below it. Any thread."""
+        """Yields this group and all groups below it. Any thread."""
         yield self
         for group in list(self._groups.values()):
             yield from group.groups()
 
     def own_metrics(self) -> list[tuple[str, Metric]]:
-        """Of this group alone, by name. Any thread."""
+        """Returns the names and metrics of this group without its subgroups. Any thread."""
         return list(self._metrics.items())
 
     def _metric(self, name: str, kind: type[M], make: Callable[[], M]) -> M:
@@ -111,6 +112,6 @@ class NamedMetricGroup(MetricGroup):
             metric = self._metrics[name] = make()
         if not isinstance(metric, kind):
             raise ValueError(
-                f"metric {name!r} exists and is a {type(metric).__name__.lower()}, no {kind.__name__.lower()}"
+                f"metric {name!r} already exists as a {type(metric).__name__.lower()}, not a {kind.__name__.lower()}"
             )
         return metric

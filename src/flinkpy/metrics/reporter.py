@@ -1,4 +1,4 @@
-"""MetricReporters: who takes the metrics of a process elsewhere, now and then.
+"""MetricReporters: they export the metrics of a process at intervals.
 
 ```
 metrics.reporters: files
@@ -31,7 +31,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReportedMetric:
-    """`identifier`: scope and name, separated by `metrics.scope.delimiter`. `variables`: of its group."""
+    """A metric to report.
+
+    Attributes:
+        identifier: scope and name, separated by `metrics.scope.delimiter`.
+        variables: the variables of the metric's group.
+        reading: the current value.
+    """
 
     identifier: str
     variables: Mapping[str, str]
@@ -39,22 +45,29 @@ class ReportedMetric:
 
 
 class MetricReporter(ABC):
-    """Thread: one of its own, for all calls but the constructor."""
+    """Base class of reporters. Thread: its own thread makes all calls except the constructor."""
 
     @abstractmethod
     def open(self, options: Mapping[str, str]) -> None:
-        """`options`: what the configuration has under `metrics.reporter.<name>.`. Raises: ConfigurationError."""
+        """Prepares the reporter.
+
+        Args:
+            options: the options below `metrics.reporter.<name>.`, without this prefix.
+
+        Raises:
+            ConfigurationError: an option is missing or invalid.
+        """
 
     @abstractmethod
     def report(self, metrics: Iterable[ReportedMetric]) -> None:
-        """All metrics there are, or those of a task that has ended, for the last time."""
+        """Reports all current metrics, and those of ended tasks for the last time."""
 
     def close(self) -> None:
         return
 
 
 class JsonLinesReporter(MetricReporter):
-    """One JSON object a line, appended to the file `path`; `%p` in it is the number of the process."""
+    """Appends one JSON object per line to the file `path`, in which `%p` is replaced by the process id."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -63,7 +76,7 @@ class JsonLinesReporter(MetricReporter):
     def open(self, options: Mapping[str, str]) -> None:
         path = options.get("path")
         if not path:
-            raise ConfigurationError("the jsonlines reporter needs `path`, the file that it writes to")
+            raise ConfigurationError("the jsonlines reporter needs the option `path`, the file that it writes to")
         self._path = path.replace("%p", str(os.getpid()))
 
     def report(self, metrics: Iterable[ReportedMetric]) -> None:
@@ -82,13 +95,13 @@ class JsonLinesReporter(MetricReporter):
             for metric in metrics
         ]
         if lines:
-            # In one piece: processes that share the file do not tear each other's lines.
+            # One write, so that processes that share the file do not mix their lines.
             with open(self._path, "a", encoding="utf-8") as file:
                 file.write("\n".join([*lines, ""]))
 
 
 class LogReporter(MetricReporter):
-    """To the log, at INFO. Source: org.apache.flink.metrics.slf4j.Slf4jReporter."""
+    """Writes metrics to the log at INFO. Source: org.apache.flink.metrics.slf4j.Slf4jReporter."""
 
     def open(self, options: Mapping[str, str]) -> None:
         return
@@ -106,13 +119,13 @@ class LogReporter(MetricReporter):
 _BUILT_IN: dict[str, type[MetricReporter]] = {
     "jsonlines": JsonLinesReporter,
     "log": LogReporter,
-    # What a configuration written for Flink names.
+    # The class name in a configuration written for Flink.
     "org.apache.flink.metrics.slf4j.Slf4jReporterFactory": LogReporter,
 }
 
 
 def create_reporter(name: str, factory_class: str | None) -> MetricReporter:
-    """Raises: ConfigurationError where there is no such reporter."""
+    """Returns a new reporter. Raises: ConfigurationError if there is no such reporter."""
     if not factory_class:
         raise ConfigurationError(f"metrics.reporter.{name}.factory.class is not set")
     built_in = _BUILT_IN.get(factory_class)
@@ -120,12 +133,13 @@ def create_reporter(name: str, factory_class: str | None) -> MetricReporter:
         return built_in()
     module, _, class_name = factory_class.partition(":")
     try:
-        made = getattr(importlib.import_module(module), class_name)()
+        reporter = getattr(importlib.import_module(module), class_name)()
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         known = ", ".join(kind for kind in _BUILT_IN if "." not in kind)
         raise ConfigurationError(
-            f"metrics.reporter.{name}.factory.class: {factory_class!r} is none of {known}, and no module:Class: {error}"
+            f"metrics.reporter.{name}.factory.class: {factory_class!r} is neither one of {known} nor a loadable "
+            f"module:Class: {error}"
         ) from error
-    if not isinstance(made, MetricReporter):
-        raise ConfigurationError(f"metrics.reporter.{name}.factory.class: {factory_class!r} is no MetricReporter")
-    return made
+    if not isinstance(reporter, MetricReporter):
+        raise ConfigurationError(f"metrics.reporter.{name}.factory.class: {factory_class!r} is not a MetricReporter")
+    return reporter

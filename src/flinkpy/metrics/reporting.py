@@ -1,4 +1,4 @@
-"""MetricReporting: runs the configured reporters of one process, each on a thread of its own."""
+"""MetricReporting: runs the configured reporters of a process, each on its own thread."""
 
 from __future__ import annotations
 
@@ -22,20 +22,24 @@ logger = logging.getLogger(__name__)
 
 #: Source: org.apache.flink.configuration.MetricOptions.REPORTER_INTERVAL.
 _INTERVAL = duration_option("interval", "10 s", "Time between two reports.")
-#: Groups of ended tasks that wait for their last report.
+#: Maximum number of groups of ended tasks that wait for their last report.
 MAX_ENDED = 10_000
-#: How long the end of a process waits for each reporter's last report.
+#: Maximum time that the end of a process waits for a reporter's last report.
 STOP_TIMEOUT_S = 2.0
 
 
 class MetricReporting:
-    """From `start` to `close`. Raises at construction: ConfigurationError."""
+    """Reports metrics from `start` to `close`.
+
+    Raises:
+        ConfigurationError: a reporter is not configured correctly (raised by the constructor).
+    """
 
     def __init__(self, configuration: Configuration, registry: MetricRegistry) -> None:
         self._registry = registry
         names = read_option(configuration, metric_options.REPORTERS) or ""
         everything = configuration.to_dict()
-        self._threads = [_ReporterThread(one, registry) for one in _setups(names, everything)]
+        self._threads = [_ReporterThread(setup, registry) for setup in _setups(names, everything)]
 
     def start(self) -> None:
         for thread in self._threads:
@@ -43,7 +47,7 @@ class MetricReporting:
             thread.start()
 
     def close(self) -> None:
-        """After a last report. Blocking, for a moment."""
+        """Stops the reporters after a last report. Blocks for at most `STOP_TIMEOUT_S` per reporter."""
         for thread in self._threads:
             thread.stop()
         for thread in self._threads:
@@ -71,7 +75,7 @@ def _setups(names: str, configuration: Mapping[str, str]) -> Iterator[_Setup]:
 
 
 class _ReporterThread(threading.Thread):
-    """A daemon: a reporter that hangs keeps no process from ending."""
+    """Runs one reporter. It is a daemon thread, so a reporter that hangs does not keep the process alive."""
 
     def __init__(self, setup: _Setup, registry: MetricRegistry) -> None:
         super().__init__(name=f"metric reporter {setup.name}", daemon=True)
@@ -81,7 +85,7 @@ class _ReporterThread(threading.Thread):
         self._is_stopped = threading.Event()
 
     def ended(self, scope: MetricScope, group: NamedMetricGroup) -> None:
-        """The task has ended; what its metrics said last is reported with the next report. Any thread."""
+        """Includes the last metrics of an ended task in the next report. Any thread."""
         self._ended.append((scope, group))
 
     def stop(self) -> None:
@@ -92,7 +96,7 @@ class _ReporterThread(threading.Thread):
         try:
             reporter.open(self._setup.options)
         except FlinkError as error:
-            logger.error("metric reporter %s cannot be used: %s", self._setup.name, error)
+            logger.error("Cannot open metric reporter %s: %s", self._setup.name, error)
             return
         while not self._is_stopped.wait(self._setup.interval_s):
             self._report()
@@ -107,7 +111,7 @@ class _ReporterThread(threading.Thread):
         try:
             self._setup.reporter.report(list(_reported(groups)))
         except Exception as error:
-            logger.warning("metric reporter %s failed", self._setup.name, exc_info=error)
+            logger.warning("Metric reporter %s failed", self._setup.name, exc_info=error)
 
 
 def _reported(groups: Iterable[NamedMetricGroup]) -> Iterator[ReportedMetric]:

@@ -16,7 +16,7 @@ from flinkpy.configuration import key_notices
 
 EXPECTED = [
     "option `state.backend` is deprecated; use `state.backend.type`",
-    "options of Flink that have no effect in flinkpy: rest.port",
+    "these options of Flink have no effect in flinkpy: rest.port",
 ]
 
 

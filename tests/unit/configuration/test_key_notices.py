@@ -54,11 +54,11 @@ def test_keys_that_nothing_acts_on_are_named_once(caplog: pytest.LogCaptureFixtu
 
     assert [record.getMessage() for record in caplog.records] == [
         (
-            "options of Flink that have no effect in flinkpy: "
+            "these options of Flink have no effect in flinkpy: "
             "execution.checkpointing.unaligned.interruptible-timers.enabled, pipeline.object-reuse, rest.port"
         ),
         (
-            "options of the JVM and of PyFlink's worker processes, neither of which flinkpy has: "
+            "these options have no effect, because flinkpy has no JVM and no separate Python worker processes: "
             "python.fn-execution.bundle.size, taskmanager.memory.process.size"
         ),
     ]

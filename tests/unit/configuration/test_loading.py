@@ -58,8 +58,8 @@ def test_without_any_source_it_is_empty() -> None:
     ("text", "message"),
     [
         ("a: [", "not valid YAML"),
-        ("- a\n- b\n", "must hold `key: value` lines"),
-        ("a.b: 1\na:\n  b: 2\n", "has the key `a.b` twice"),
+        ("- a\n- b\n", "must contain `key: value` lines"),
+        ("a.b: 1\na:\n  b: 2\n", "contains the key `a.b` twice"),
         ("a:\n  - b: 1\n", "nested elements"),
     ],
 )

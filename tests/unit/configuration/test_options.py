@@ -97,7 +97,7 @@ def test_all_mistakes_are_told_at_once() -> None:
                 "execution.checkpointing.interval": "1 s",
                 "execution.checkpointing.interval-during-backlog": "500 ms",
             },
-            r"interval-during-backlog` is 500 ms: it is 0 \(no checkpoints\) or at least .*, 1000 ms",
+            r"interval-during-backlog` is 500 ms: it must be 0 \(no checkpoints\) or at least .*, 1000 ms",
         ),
         (
             {

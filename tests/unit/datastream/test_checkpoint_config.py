@@ -94,7 +94,7 @@ def test_unaligned_needs_exactly_once(config: CheckpointConfig, configuration: C
 
     config.set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
     assert not config.is_unaligned_checkpoints_enabled()
-    with pytest.raises(ConfigurationError, match=r"needs `execution.checkpointing.mode` to be EXACTLY_ONCE"):
+    with pytest.raises(ConfigurationError, match=r"needs `execution.checkpointing.mode` EXACTLY_ONCE"):
         validate(configuration)
 
     config.set_alignment_timeout(Duration.of_seconds(1)).disable_unaligned_checkpoints()

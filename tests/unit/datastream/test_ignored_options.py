@@ -35,7 +35,7 @@ def test_options_without_effect_are_logged_once(caplog: pytest.LogCaptureFixture
 
     (record,) = caplog.records
     assert record.getMessage() == (
-        "options of Flink that have no effect in flinkpy: execution.checkpointing.file-merging.enabled, "
+        "these options of Flink have no effect in flinkpy: execution.checkpointing.file-merging.enabled, "
         "taskmanager.network.memory.buffer-debloat.enabled"
     )
 

@@ -40,7 +40,7 @@ def test_the_same_name_is_the_same_metric_and_another_kind_is_refused() -> None:
     counter = group.counter("hits")
     counter.inc()
     assert group.counter("hits") is counter
-    with pytest.raises(ValueError, match="'hits' exists and is a counter, no meter"):
+    with pytest.raises(ValueError, match="'hits' already exists as a counter, not a meter"):
         group.meter("hits")
 
 

@@ -110,8 +110,8 @@ def test_the_log(caplog: pytest.LogCaptureFixture) -> None:
     ("factory_class", "message"),
     [
         ("", "metrics.reporter.mine.factory.class is not set"),
-        ("nonsense", "'nonsense' is none of jsonlines, log, and no module:Class"),
-        ("json:JSONDecoder", "is no MetricReporter"),
+        ("nonsense", "'nonsense' is neither one of jsonlines, log nor a loadable module:Class"),
+        ("json:JSONDecoder", "is not a MetricReporter"),
     ],
 )
 def test_a_reporter_that_is_none_is_named(factory_class: str, message: str) -> None:
@@ -124,5 +124,5 @@ def test_a_configuration_written_for_flink_may_name_its_log_reporter() -> None:
 
 
 def test_without_a_path_json_lines_go_nowhere() -> None:
-    with pytest.raises(ConfigurationError, match="needs `path`"):
+    with pytest.raises(ConfigurationError, match="needs the option `path`"):
         JsonLinesReporter().open({})
