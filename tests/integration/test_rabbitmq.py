@@ -129,7 +129,7 @@ def test_a_message_without_a_correlation_id_fails_a_source_that_needs_them(
     publish(server, "anonymous", ["who?"], with_ids=False)
     env = environment(shared_cluster, 1, **{"execution.checkpointing.interval": "1 s"})
     from_queue(env, server, "anonymous", with_ids=True).print()
-    with pytest.raises(JobExecutionError, match="queue anonymous: a message without a correlation id"):
+    with pytest.raises(JobExecutionError, match="queue anonymous: a message has no correlation id"):
         env.execute("anonymous")
 
 

@@ -1,9 +1,10 @@
-"""RabbitMQ's queue as a source.
+"""QueueSource: reads a queue of RabbitMQ.
 
-With checkpoints, a message is acknowledged when a checkpoint that is behind it has been completed; after a failure the
-server sends again what was not. So records come at least once. Where messages have correlation ids that are unique, a
-checkpoint also has the ids of those that the server may send again, which are then left out: exactly once, in one
-subtask (a message may come again to any). Without checkpoints messages are gone when they are sent.
+With checkpoints, the reader acknowledges messages when a checkpoint that contains them is complete. After a failure the
+server redelivers the others, so each message is read at least once. If messages have unique correlation ids, a
+checkpoint also contains the ids of messages that the server may redeliver, and the reader drops those. This is exactly
+once with one subtask only, because the server may redeliver a message to any subtask. Without checkpoints, the server
+forgets messages as soon as it has sent them.
 
 Source: org.apache.flink.streaming.connectors.rabbitmq.RMQSource, MultipleIdsMessageAcknowledgingSourceBase.
 """
@@ -11,10 +12,13 @@ Source: org.apache.flink.streaming.connectors.rabbitmq.RMQSource, MultipleIdsMes
 from __future__ import annotations
 
 import logging
+import threading
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from flinkpy.common.errors import UserError
+from flinkpy.common.errors import FlinkError, RabbitMQError, UserError
 from flinkpy.connector_api.source import (
     Boundedness,
     ReaderStatus,
@@ -24,23 +28,30 @@ from flinkpy.connector_api.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkpy.connectors.rabbitmq.connection_config import RMQConnectionConfig
-from flinkpy.connectors.rabbitmq.consumer import Delivery, QueueConsumer
+from flinkpy.connectors.rabbitmq.connection_config import RMQConnectionConfig, load_pika
+from flinkpy.connectors.source_reader_base import FetcherThreads
 from flinkpy.formats.bad_records import BadRecordReporter
 from flinkpy.formats.schema import decode_messages, on_error_of, produced_type_of
 from flinkpy.records.batch import Batch
 
 _logger = logging.getLogger(__name__)
 
+#: Messages that may wait for the task. Above this number the thread reads no more, so the server has to wait.
+_MAX_WAITING = 10_000
+#: How long the thread waits for messages before it looks for acknowledgements to send.
+_POLL_S = 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class QueueSplit:
-    """One reader's part in the queue: the ids of messages that it has emitted, and the server may send again."""
+    """The state of one reader: the correlation ids of emitted messages that the server may redeliver."""
 
     emitted_ids: frozenset[str] = frozenset()
 
 
 class QueueSource(SourceBase):
+    """Reads messages with all subtasks; the server decides which subtask gets a message."""
+
     def __init__(
         self, config: RMQConnectionConfig, queue: str, uses_correlation_id: bool, deserialization_schema: Any
     ) -> None:
@@ -66,8 +77,9 @@ class QueueSource(SourceBase):
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         if self.uses_correlation_id and context.parallelism > 1 and context.subtask_index == 0:
             _logger.warning(
-                "queue %s is read by %d subtasks: after a failure a message may come again to another one, which does "
-                "not know its correlation id; for exactly once set the parallelism of the source to 1",
+                "RabbitMQ queue %s is read by %d subtasks. After a failure the server may redeliver a message to a "
+                "subtask that does not know its correlation id. For exactly-once delivery set the source's parallelism "
+                "to 1.",
                 self.queue,
                 context.parallelism,
             )
@@ -75,7 +87,7 @@ class QueueSource(SourceBase):
 
 
 class _EveryReaderEnumerator(SplitEnumerator):
-    """Every reader takes part in the queue; who gets which message the server decides."""
+    """Gives every reader that asks an empty split."""
 
     def __init__(self, context: SplitEnumeratorContext) -> None:
         self._context = context
@@ -87,33 +99,191 @@ class _EveryReaderEnumerator(SplitEnumerator):
         self._context.assign_splits({subtask_index: [QueueSplit()]})
 
     def add_splits_back(self, splits: list[Any], subtask_index: int) -> None:
-        """The reader asks again when it is back."""
+        """Does nothing: the restarted reader asks again."""
 
     def snapshot_state(self, checkpoint_id: int) -> None:
         return None
 
 
+class Delivery(NamedTuple):
+    """A message as the server delivered it.
+
+    Attributes:
+        connection: the number of the connection it came on, because tags are unique per connection only.
+        tag: the delivery tag, by which it is acknowledged.
+        is_redelivered: True if the server may have sent it before. A message that was not redelivered comes after all
+            redelivered ones.
+    """
+
+    connection: int
+    tag: int
+    is_redelivered: bool
+    correlation_id: str | None
+    body: bytes
+
+
+class QueueConsumer(FetcherThreads):
+    """A thread that receives the messages of a queue and acknowledges them.
+
+    A connection of pika belongs to one thread, so the task leaves acknowledgements in a queue for the thread to send.
+
+    Thread: public methods are called by the task thread.
+
+    Args:
+        acknowledges: True if the server keeps messages until `acknowledge`; False if it forgets what it has sent.
+        reconnects: True to connect again after a connection breaks. The server then redelivers what was not
+            acknowledged.
+        notify: called by the thread when `take` has messages or an error.
+    """
+
+    def __init__(
+        self,
+        config: RMQConnectionConfig,
+        queue: str,
+        acknowledges: bool,
+        reconnects: bool,
+        notify: Callable[[], None],
+    ) -> None:
+        super().__init__("RabbitMQ", notify)
+        self._config = config
+        self._queue = queue
+        self._acknowledges = acknowledges
+        self._reconnects = reconnects
+        self._waiting: deque[Delivery] = deque()
+        self._has_room = threading.Event()
+        self._has_room.set()
+        self._to_acknowledge: deque[tuple[int, int, Any]] = deque()
+        self._acknowledged: deque[Any] = deque()
+        #: The number of connections opened so far.
+        self._connection_number = 0
+
+    def start(self) -> None:
+        """Raises: UnsupportedOperationError if pika is not installed."""
+        load_pika()
+        self._start_thread(f"rabbitmq {self._queue}", self._consume_until_closed)
+
+    def take(self, limit: int) -> list[Delivery]:
+        """Returns up to `limit` messages, oldest first. Raises: RabbitMQError if the thread has failed."""
+        waiting = self._waiting
+        taken = [waiting.popleft() for _ in range(min(limit, len(waiting)))]
+        if len(waiting) < _MAX_WAITING // 2:
+            self._has_room.set()
+        if not taken and self._error is not None:
+            raise self._error
+        return taken
+
+    def acknowledge(self, connection: int, tag: int, token: Any) -> None:
+        """Acknowledges all messages of a connection up to `tag`, asynchronously. `token` identifies the request."""
+        self._to_acknowledge.append((connection, tag, token))
+
+    def take_acknowledged(self) -> list[Any]:
+        """Returns the tokens of acknowledgements that the server has committed since the last call."""
+        acknowledged = self._acknowledged
+        return [acknowledged.popleft() for _ in range(len(acknowledged))]
+
+    def _wake_threads(self) -> None:
+        self._has_room.set()
+
+    # -- the thread ----------------------------------------------------------------------------------------------
+
+    def _consume_until_closed(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self._consume()
+            except Exception as error:
+                if isinstance(error, FlinkError):
+                    raise
+                where = f"{self._config.server}, queue {self._queue!r}: {_text(error)}"
+                if self._is_fatal(error):
+                    raise RabbitMQError(where) from error
+                _logger.warning("%s; connecting again", where)
+                self._closed.wait(self._config.recovery_pause_s)
+
+    def _is_fatal(self, error: Exception) -> bool:
+        """True unless the consumer may reconnect, the connection broke, and it had been open before.
+
+        A refusal by the server is always fatal.
+        """
+        exceptions = load_pika().exceptions
+        refusals = (
+            exceptions.ChannelClosedByBroker,
+            exceptions.ProbableAuthenticationError,
+            exceptions.ProbableAccessDeniedError,
+        )
+        is_of_connection = isinstance(error, (exceptions.AMQPError, OSError))
+        return (
+            not self._reconnects or not is_of_connection or isinstance(error, refusals) or self._connection_number == 0
+        )
+
+    def _consume(self) -> None:
+        """Receives messages until the connection breaks or the consumer is closed."""
+        connection = self._config.connect()
+        try:
+            channel = connection.channel()
+            channel.queue_declare(self._queue, durable=True)
+            if self._config.prefetch_count:
+                channel.basic_qos(prefetch_count=self._config.prefetch_count)
+            if self._acknowledges:
+                # The commit of a transaction tells when the server has taken an acknowledgement.
+                channel.tx_select()
+            self._connection_number += 1
+            channel.basic_consume(self._queue, self._on_message, auto_ack=not self._acknowledges)
+            while not self._closed.is_set():
+                # The wait ends in time to answer heartbeats while there is no room.
+                self._has_room.wait(1.0)
+                connection.process_data_events(_POLL_S)
+                self._acknowledge_on(channel)
+        finally:
+            if connection.is_open:
+                connection.close()
+
+    def _on_message(self, _: Any, method: Any, properties: Any, body: bytes) -> None:
+        tag, is_redelivered = method.delivery_tag, method.redelivered
+        self._waiting.append(Delivery(self._connection_number, tag, is_redelivered, properties.correlation_id, body))
+        if len(self._waiting) >= _MAX_WAITING:
+            self._has_room.clear()
+        self._notify()
+
+    def _acknowledge_on(self, channel: Any) -> None:
+        last = 0
+        done = []
+        while self._to_acknowledge:
+            connection, tag, token = self._to_acknowledge.popleft()
+            if connection == self._connection_number:
+                last = max(last, tag)
+                done.append(token)
+        if last:
+            channel.basic_ack(last, multiple=True)
+            channel.tx_commit()
+            self._acknowledged.extend(done)
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else repr(error)
+
+
 class QueueReader(SourceReader):
-    """Thread: task thread."""
+    """Emits the messages that its consumer receives. Thread: task thread."""
 
     def __init__(self, context: SourceReaderContext, source: QueueSource) -> None:
         self._context = context
         self._source = source
         self._acknowledges = context.is_checkpointing_enabled
-        # Ids that are left out are those of a checkpoint: then it is the job that recovers, not the connection.
+        # The ids that are dropped are those of a checkpoint, so with ids the job has to recover, not the connection.
         reconnects = source.config.recovers and not (self._acknowledges and source.uses_correlation_id)
         self._consumer = QueueConsumer(
             source.config, source.queue, self._acknowledges, reconnects, context.notify_available
         )
         self._bad_records = BadRecordReporter(context, on_error_of(source.schema))
         self._is_reading = False
-        #: The newest message, and the ids, since the last checkpoint; and of each checkpoint that is not complete.
+        #: The connection and tag of the newest message since the last checkpoint, and the ids of all of them.
         self._last: tuple[int, int] | None = None
         self._ids: set[str] = set()
+        #: The same for each checkpoint that is not complete.
         self._checkpoints: dict[int, tuple[tuple[int, int] | None, frozenset[str]]] = {}
-        #: Ids of everything emitted that the server may send again.
+        #: Ids of all emitted messages that the server may redeliver.
         self._emitted_ids: set[str] = set()
-        #: Those of them that it may have to send again to this attempt first.
+        #: The ids restored from a checkpoint, until the server has sent its first message that is not a redelivery.
         self._restored_ids: set[str] = set()
 
     def start(self) -> None:
@@ -157,11 +327,11 @@ class QueueReader(SourceReader):
         correlation_id = delivery.correlation_id
         if correlation_id is None:
             raise UserError(
-                f"RabbitMQ queue {self._source.queue}: a message without a correlation id, and the source was made "
+                f"RabbitMQ queue {self._source.queue}: a message has no correlation id, but the source was created "
                 "with use_correlation_id"
             )
         if self._restored_ids and not delivery.is_redelivered:
-            # What was to come again has come; the rest the server had forgotten in time.
+            # All redeliveries have come. The server had forgotten the other restored messages before the failure.
             self._ids |= self._restored_ids
             self._restored_ids = set()
         self._ids.add(correlation_id)
@@ -178,7 +348,7 @@ class QueueReader(SourceReader):
         return [QueueSplit(frozenset(self._emitted_ids))] if self._is_reading else []
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Also of those before it, which may have been aborted."""
+        """Acknowledges the messages of this checkpoint and of earlier ones, which may have been aborted."""
         newest: tuple[int, int] | None = None
         all_ids: set[str] = set()
         for known in [known for known in self._checkpoints if known <= checkpoint_id]:

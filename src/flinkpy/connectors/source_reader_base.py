@@ -1,0 +1,279 @@
+"""Bases of sources whose records are fetched by threads of the reader: FetcherThreads, SplitFetcher, SourceReaderBase.
+
+```
+   fetcher's thread   fetch records of a split -> queue          then it waits until the task has emitted them
+   task thread        poll_batch <- take <- queue                done_with: the split may be fetched again
+```
+
+Source: org.apache.flink.connector.base.source.reader.{SourceReaderBase,fetcher.SplitFetcher}. Differs: records travel
+in lists, and each split has at most one list that the task has not emitted.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from flinkpy.common.errors import FlinkError, InternalError
+from flinkpy.connector_api.source import ReaderStatus, SourceReader, SourceReaderContext
+from flinkpy.formats.bad_records import BadRecordReporter
+from flinkpy.formats.schema import DecodedMessages, on_error_of
+
+if TYPE_CHECKING:
+    from flinkpy.records.batch import Batch
+
+_LOG = logging.getLogger(__name__)
+
+#: How long `close` waits for a thread. Calls of the client libraries have time-outs below it, except where a server
+#: does not answer at all.
+_CLOSE_S = 10.0
+
+
+class Fetched(NamedTuple):
+    """Records of one split, in the order of the split."""
+
+    split_id: str
+    records: list[Any]
+    #: True if the split has no further records.
+    is_end: bool = False
+
+
+class SplitState:
+    """State of a split in its fetcher. Guarded by the fetcher's lock."""
+
+    def __init__(self, split: Any) -> None:
+        self.split = split
+        #: True while records of the split are queued or being emitted.
+        self.is_queued = False
+        #: True while watermark alignment holds the split back.
+        self.is_paused = False
+
+    @property
+    def may_fetch(self) -> bool:
+        return not (self.is_queued or self.is_paused)
+
+
+class FetcherThreads:
+    """Runs the threads of a fetcher. The task raises the first error that ends one of them.
+
+    Args:
+        system: the name of the external system, for errors and log lines.
+        notify: called from any thread when the task should look for records or for an error.
+    """
+
+    def __init__(self, system: str, notify: Callable[[], None]) -> None:
+        self._system = system
+        self._notify = notify
+        self._closed = threading.Event()
+        self._error: FlinkError | None = None
+        self._threads: list[threading.Thread] = []
+
+    def close(self) -> None:
+        """Ends the threads, and waits a limited time for them. Thread: task thread."""
+        self._closed.set()
+        self._wake_threads()
+        for thread in self._threads:
+            thread.join(_CLOSE_S)
+            if thread.is_alive():
+                _LOG.warning("%s: thread %s does not end", self._system, thread.name)
+
+    def _wake_threads(self) -> None:
+        """Wakes the threads so that they see that the fetcher is closed."""
+
+    def _start_thread(self, name: str, run: Callable[..., None], *arguments: Any) -> None:
+        thread = threading.Thread(target=self._run, args=(run, *arguments), name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self, run: Callable[..., None], *arguments: Any) -> None:
+        try:
+            run(*arguments)
+        except FlinkError as error:
+            self._fail(error)
+        except Exception as error:  # noqa: BLE001 - the task raises it; a thread that ends silently would hang the job
+            self._fail(InternalError(f"the {self._system} fetcher failed: {type(error).__name__}: {error}"))
+
+    def _fail(self, error: FlinkError) -> None:
+        self._error = self._error or error
+        self._notify()
+
+
+StateT = TypeVar("StateT", bound=SplitState)
+
+
+class SplitFetcher(FetcherThreads, ABC, Generic[StateT]):
+    """Fetches the records of a reader's splits. Subclasses define `start`, `add` and what their threads do.
+
+    Thread: public methods are called by the task thread.
+    """
+
+    def __init__(self, system: str, notify: Callable[[], None]) -> None:
+        super().__init__(system, notify)
+        self._lock = threading.Condition()
+        self._splits: dict[str, StateT] = {}
+        self._queue: deque[Fetched] = deque()
+
+    @abstractmethod
+    def start(self) -> None:
+        """Connects, and starts the threads. Raises: FlinkError."""
+
+    @abstractmethod
+    def add(self, split: Any) -> None:
+        """Begins to fetch the records of a split."""
+
+    def pause_or_resume(self, to_pause: list[str], to_resume: list[str]) -> None:
+        """Stops and resumes fetching. Records that are queued already are still returned by `take`."""
+        with self._lock:
+            for split_ids, is_paused in ((to_pause, True), (to_resume, False)):
+                for split_id in split_ids:
+                    if split_id in self._splits:
+                        self._splits[split_id].is_paused = is_paused
+            self._lock.notify_all()
+
+    def take(self) -> Fetched | None:
+        """Returns the oldest records in the queue, or None if it is empty.
+
+        Raises:
+            FlinkError: the error that ended a thread, once the queue is empty.
+        """
+        with self._lock:
+            if self._queue:
+                return self._queue.popleft()
+        if self._error is not None:
+            raise self._error
+        return None
+
+    def done_with(self, split_id: str) -> None:
+        """Allows the next fetch of a split. Called when all its records from `take` have been emitted."""
+        with self._lock:
+            state = self._splits.get(split_id)
+            if state is not None:
+                state.is_queued = False
+                self._lock.notify_all()
+
+    def _put(self, state: StateT, records: list[Any], is_end: bool = False) -> None:
+        """Queues records of a split for the task. Called by the fetcher's threads without the lock."""
+        split_id = state.split.split_id
+        with self._lock:
+            if is_end:
+                del self._splits[split_id]
+            state.is_queued = True
+            self._queue.append(Fetched(split_id, records, is_end))
+        self._notify()
+
+    def _wake_threads(self) -> None:
+        with self._lock:
+            self._lock.notify_all()
+
+
+class SourceReaderBase(SourceReader):
+    """Emits what a SplitFetcher fetches, in batches of one split each.
+
+    Subclasses define `add_splits`, which fills `_splits` and calls `add` of the fetcher; `_read`; and `snapshot_state`.
+
+    Thread: task thread.
+    """
+
+    names_splits = True
+
+    def __init__(self, context: SourceReaderContext, fetcher: SplitFetcher[Any], schema: Any) -> None:
+        self._context = context
+        self._fetcher = fetcher
+        self._schema = schema
+        self._bad_records = BadRecordReporter(context, on_error_of(schema))
+        #: Splits that are not finished, by id, with their positions.
+        self._splits: dict[str, Any] = {}
+        self._no_more_splits = False
+        #: The records being emitted, and how many of them have been emitted.
+        self._fetched: Fetched | None = None
+        self._num_emitted = 0
+        self._paused: set[str] = set()
+        #: Records of paused splits. One entry per split is enough: the fetcher queues no second one.
+        self._held_back: dict[str, Fetched] = {}
+        self._resumed: deque[Fetched] = deque()
+
+    @abstractmethod
+    def _read(self, split: Any, records: list[Any]) -> Batch | None:
+        """Decodes records of a split and advances its position; None if they give no row.
+
+        May remove the split from `_splits`. The rest of its fetched records is then dropped.
+        """
+
+    def _on_end(self, split: Any) -> None:
+        """Called when the last records of a split have been emitted, if its fetcher knows which are the last."""
+
+    def start(self) -> None:
+        self._fetcher.start()
+
+    def notify_no_more_splits(self) -> None:
+        self._no_more_splits = True
+        self._context.notify_available()
+
+    def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
+        self._paused.update(splits_to_pause)
+        self._paused.difference_update(splits_to_resume)
+        for split_id in splits_to_resume:
+            held_back = self._held_back.pop(split_id, None)
+            if held_back is not None:
+                self._resumed.append(held_back)
+        self._fetcher.pause_or_resume(splits_to_pause, splits_to_resume)
+        if self._resumed:
+            self._context.notify_available()
+
+    def poll_batch(self) -> Batch | ReaderStatus:
+        while True:
+            if self._fetched is None:
+                if self._no_more_splits and not self._splits:
+                    return ReaderStatus.END_OF_INPUT
+                self._fetched = self._resumed.popleft() if self._resumed else self._fetcher.take()
+                self._num_emitted = 0
+                if self._fetched is None:
+                    return ReaderStatus.NOTHING_AVAILABLE
+            fetched = self._fetched
+            if fetched.split_id in self._paused:
+                self._held_back[fetched.split_id] = fetched._replace(records=fetched.records[self._num_emitted :])
+                self._fetched = None
+                continue
+            batch = self._next_batch(fetched)
+            if batch is not None:
+                return batch
+
+    def _next_batch(self, fetched: Fetched) -> Batch | None:
+        split = self._splits.get(fetched.split_id)
+        if split is None:
+            # The split finished while these records were queued.
+            self._fetched = None
+            return None
+        begin = self._num_emitted
+        end = self._num_emitted = min(begin + self._context.max_batch_rows, len(fetched.records))
+        records = fetched.records[begin:end]
+        self.current_split_id = split.split_id
+        batch = self._read(split, records) if records else None
+        if end == len(fetched.records):
+            self._fetched = None
+            self._fetcher.done_with(fetched.split_id)
+            if fetched.is_end:
+                self._on_end(self._splits[fetched.split_id])
+        return batch
+
+    def _batch_of(self, decoded: DecodedMessages, times: list[int]) -> Batch | None:
+        """Reports records that could not be decoded; returns the others with timestamps.
+
+        Args:
+            times: one timestamp in ms for each message that was to be decoded.
+        """
+        self._bad_records.report(decoded.bad)
+        if not decoded.batch.num_rows:
+            return None
+        decoded.batch.timestamps = np.array(times, np.int64)[decoded.positions]
+        return decoded.batch
+
+    def close(self) -> None:
+        self._fetched = None
+        self._fetcher.close()
