@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import logging
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from clusters import RunningCluster, StartCluster
+from connector_fakes import TestingWriterContext
 from job_support import environment, wait_until
 from postgresql_server import connect, postgresql
 from verifying.sequence_source import SequencePerKeySource
@@ -20,6 +22,8 @@ from flinkpy.common import Row, Types, WatermarkStrategy
 from flinkpy.common.errors import JobExecutionError
 from flinkpy.common.failpoints import SPECIFICATION_VARIABLE, TOKENS_VARIABLE
 from flinkpy.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
+from flinkpy.records.batch import Batch
+from flinkpy.streaming.operators.committables import Committables
 
 KEYS, RECORDS_PER_KEY = 10, 100
 SETTINGS = {
@@ -118,3 +122,26 @@ def test_without_checkpoints_rows_become_visible_at_the_end(shared_cluster: Runn
     numbers.add_sink(JdbcSink.exactly_once_sink("INSERT INTO at_the_end VALUES (?)", row_type, options(url)))
     env.execute("at the end")
     assert ask(url, "SELECT count(*), sum(number) FROM at_the_end") == [(10, 45)]
+
+
+def test_a_prepared_transaction_that_is_rolled_back_by_hand_is_reported(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ask(url, "CREATE TABLE by_hand (number int)")
+    row_type = Types.ROW([Types.INT()])
+    sink = JdbcSink.exactly_once_sink("INSERT INTO by_hand VALUES (?)", row_type, options(url)).to_sink()
+    writer = sink.create_writer(TestingWriterContext(input_type=row_type))
+    pending = Committables()
+    for number in range(3):
+        writer.write(Batch([Row(number)]))
+        writer.flush(False)
+        pending.add(1, writer.prepare_commit())
+    writer.close()
+    gids = sorted(gid for (gid,) in ask(url, "SELECT gid FROM pg_prepared_xacts"))
+    ask(url, f"ROLLBACK PREPARED '{gids[0]}'")
+    ask(url, f"COMMIT PREPARED '{gids[1]}'")
+    pending.commit_up_to(1, sink.create_committer(), 0)
+    assert sorted(ask(url, "SELECT number FROM by_hand")) == [(1,), (2,)]
+    [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert record.exc_info is not None
+    assert "branch '0/1/0', was rolled back outside of flinkpy. Its rows are lost." in str(record.exc_info[1])

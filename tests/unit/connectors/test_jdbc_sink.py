@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +16,10 @@ from flinkpy.common import Row, Types
 from flinkpy.common.errors import ConfigurationError, JdbcError, UnsupportedOperationError
 from flinkpy.connectors.jdbc.database import number_of_placeholders, with_placeholders
 from flinkpy.connectors.jdbc.sink import JdbcStatementSink
+from flinkpy.connectors.jdbc.two_phase import JdbcCommittable, PreparedBranch
 from flinkpy.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
 from flinkpy.records.batch import Batch
+from flinkpy.streaming.operators.committables import Committables
 
 BOOK = Types.ROW([Types.INT(), Types.STRING()])
 INSERT = "INSERT INTO books (id, title) VALUES (?, ?)"
@@ -223,3 +228,138 @@ def test_the_name_of_a_java_driver_is_accepted_and_a_password_is_not_shown(path:
 def test_defaults_are_flinks() -> None:
     defaults = JdbcExecutionOptions.defaults()
     assert (defaults.get_batch_size(), defaults.get_batch_interval_ms(), defaults.get_max_retries()) == (5000, 0, 3)
+
+
+# -- two-phase commit --------------------------------------------------------------------------------------------
+
+
+class FakePostgres:
+    """The driver module and the server: prepared transactions by xid, and the outcome of ended ones by number."""
+
+    paramstyle = "pyformat"
+
+    def __init__(self) -> None:
+        self.prepared: dict[tuple[int, str, str], int] = {}
+        self.outcomes: dict[int, str] = {}
+        self.next_id = 100
+
+    def connect(self, **_: Any) -> FakePostgresConnection:
+        return FakePostgresConnection(self)
+
+    def end(self, outcome: str, xid: tuple[int, str, str] | None = None) -> None:
+        """Ends a prepared transaction, as COMMIT PREPARED or ROLLBACK PREPARED do."""
+        xid = xid or next(iter(self.prepared))
+        self.outcomes[self.prepared.pop(xid)] = outcome
+
+
+class FakePostgresConnection:
+    def __init__(self, server: FakePostgres) -> None:
+        self.server = server
+        self.begun: tuple[int, str, str] | None = None
+        self.answer: Any = None
+        self.is_in_transaction = False
+
+    def xid(self, *parts: Any) -> Any:
+        return parts
+
+    def tpc_recover(self) -> list[Any]:
+        return list(self.server.prepared)
+
+    def tpc_begin(self, xid: Any) -> None:
+        self.begun = xid
+        self.server.next_id += 1
+
+    def tpc_prepare(self) -> None:
+        assert self.begun is not None
+        self.server.prepared[self.begun] = self.server.next_id
+
+    def tpc_commit(self, xid: Any) -> None:
+        assert not self.is_in_transaction, "psycopg refuses this"
+        self.server.end("committed", xid)
+
+    def cursor(self) -> FakePostgresConnection:
+        return self
+
+    def executemany(self, _: str, rows: list[Any]) -> None:
+        assert rows
+
+    def execute(self, query: str) -> None:
+        self.is_in_transaction = True
+        if query == "SELECT txid_current()":
+            self.answer = self.server.next_id
+        else:
+            [number] = [number for number in self.server.outcomes if f"txid_status({number})" in query] or [None]
+            self.answer = None if number is None else self.server.outcomes[number]
+
+    def fetchone(self) -> tuple[Any, ...]:
+        return (self.answer,)
+
+    def rollback(self) -> None:
+        self.is_in_transaction = False
+
+    def close(self) -> None:
+        return
+
+
+@pytest.fixture
+def postgres(monkeypatch: pytest.MonkeyPatch) -> FakePostgres:
+    server = FakePostgres()
+    monkeypatch.setitem(sys.modules, "fake_postgres", SimpleNamespace(connect=server.connect, paramstyle="pyformat"))
+    return server
+
+
+def exactly_once_sink() -> Any:
+    builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url("jdbc:postgresql://host:5432/db")
+    return JdbcSink.exactly_once_sink(INSERT, BOOK, builder.with_driver_name("fake_postgres").build()).to_sink()
+
+
+def prepared_by(sink: Any, *batches: Batch) -> list[Any]:
+    """Writes each batch, with a checkpoint behind it; returns the committables."""
+    with Writing(sink) as writer:
+        committables = []
+        for batch in batches:
+            writer.write(batch)
+            writer.flush(False)
+            committables += writer.prepare_commit()
+    return committables
+
+
+def commit(sink: Any, committables: list[Any]) -> None:
+    pending = Committables()
+    pending.add(1, committables)
+    pending.commit_up_to(1, sink.create_committer(), 0)
+
+
+def test_a_prepared_transaction_rolled_back_by_hand_is_logged_as_lost(
+    postgres: FakePostgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = exactly_once_sink()
+    committables = prepared_by(sink, rows("a"), rows("b", first=1))
+    postgres.end("aborted")
+    commit(sink, committables)
+    assert list(postgres.outcomes.values()) == ["aborted", "committed"], "the second one is committed all the same"
+    [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert record.levelno == logging.ERROR
+    assert record.exc_info is not None
+    assert "branch '0/1/0', was rolled back outside of flinkpy. Its rows are lost." in str(record.exc_info[1])
+
+
+def test_a_transaction_that_an_earlier_attempt_committed_is_committed_silently(
+    postgres: FakePostgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = exactly_once_sink()
+    committables = prepared_by(sink, rows("a"))
+    commit(sink, committables)
+    commit(sink, committables)
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize("has_number", [True, False], ids=["number is too old", "stored by an earlier release"])
+def test_a_transaction_whose_outcome_is_unknown_is_named_in_an_error(
+    postgres: FakePostgres, caplog: pytest.LogCaptureFixture, has_number: bool
+) -> None:
+    branch = PreparedBranch("flinkpy-job-0", "0/1/7")
+    commit(exactly_once_sink(), [JdbcCommittable(branch, 5) if has_number else branch])
+    [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert record.levelno == logging.ERROR
+    assert "branch '0/1/7', is not prepared any more" in record.getMessage()

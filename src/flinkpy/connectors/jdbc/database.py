@@ -89,6 +89,10 @@ class Database:
         return self._module().connect(**self._driver.arguments(self._options))
 
     @property
+    def is_postgresql(self) -> bool:
+        return self._driver is _DRIVERS["postgresql"]
+
+    @property
     def paramstyle(self) -> str:
         """How the driver writes placeholders."""
         style: str = self._options.paramstyle or self._module().paramstyle

@@ -61,7 +61,7 @@ class PartitionFetcher(SplitFetcher[_Partition]):
             self._lock.notify_all()
 
     def acknowledge(self, split_id: str, message_ids: list[PulsarMessageId]) -> None:
-        """Acknowledges messages asynchronously. An exclusive subscription acknowledges all messages up to the last id."""
+        """Acknowledges messages asynchronously; in an exclusive subscription, all messages up to the last id."""
         with self._lock:
             self._splits[split_id].to_acknowledge += message_ids
             self._lock.notify_all()
