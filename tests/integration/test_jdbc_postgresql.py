@@ -140,7 +140,9 @@ def test_a_prepared_transaction_that_is_rolled_back_by_hand_is_reported(
     gids = sorted(gid for (gid,) in ask(url, "SELECT gid FROM pg_prepared_xacts"))
     ask(url, f"ROLLBACK PREPARED '{gids[0]}'")
     ask(url, f"COMMIT PREPARED '{gids[1]}'")
-    pending.commit_up_to(1, sink.create_committer(), 0)
+    committer = sink.create_committer()
+    pending.commit_up_to(1, committer, 0)
+    committer.close()
     assert sorted(ask(url, "SELECT number FROM by_hand")) == [(1,), (2,)]
     [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert record.exc_info is not None

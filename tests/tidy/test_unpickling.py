@@ -27,7 +27,7 @@ UNPICKLING = {
     "connectors/cluster_dataset.py": (2, TASK, "records that tasks of the program have cached"),
     "connectors/collect_coordinator.py": (1, JOB_MASTER, "requests of the program for results"),
     "connectors/collect_iterator.py": (1, PROGRAM, "answers of its job"),
-    "connectors/collect_payload.py": (1, PROGRAM, "records of its job"),
+    "connectors/collect_protocol.py": (1, PROGRAM, "records of its job"),
     "connectors/collection.py": (1, TASK, "the elements that the program gave"),
     "connectors/hybrid_events.py": (1, JOB_MASTER, "splits of the job's sources; TaskExecutors too"),
     "datastream/utils.py": (1, PROGRAM, "records of its job"),

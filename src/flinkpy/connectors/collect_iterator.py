@@ -9,8 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flinkpy.common.errors import ErrorRetry, FlinkError, InternalError, JobExecutionError
-from flinkpy.connectors.collect_payload import PayloadAssembler
-from flinkpy.connectors.collect_protocol import CollectRequest, CollectResponse, Guarantee, SubtaskResult
+from flinkpy.connectors.collect_protocol import (
+    CollectRequest,
+    CollectResponse,
+    Guarantee,
+    PayloadAssembler,
+    SubtaskResult,
+)
 
 #: Per request: several of the writer's largest batches, below the RPC layer's message limit.
 _MAX_RESPONSE_BYTES = 2 << 20

@@ -1,12 +1,12 @@
-"""The messages with which a result travels from the sink through the JobMaster to the client.
+"""The messages and payloads with which a result travels from the sink through the JobMaster to the client.
 
     CollectWriter  -- CollectStart, CollectBatch, -->   CollectCoordinator   <-- CollectRequest --  CollectIterator
        (task)         CollectConfirmed, CollectEnd         (JobMaster)        -- CollectResponse ->    (client)
                    <-- CollectAck, CollectCancel --
 
-Every subtask numbers its batches from 0, and a restored attempt goes on with the number that its checkpoint says. Each
-attempt has a version of its own, drawn at random. Payloads are opaque to the JobMaster: `collect_payload` makes and
-reads them.
+Every subtask numbers its batches from 0. A restored attempt continues with the number in its checkpoint. Each attempt
+has its own random version. A payload contains the records of one batch: as Arrow IPC if their declared type has
+columns, and pickled otherwise. The JobMaster does not decode payloads.
 
 Source: org.apache.flink.streaming.api.operators.collect.{CollectCoordinationRequest, CollectCoordinationResponse}.
 """
@@ -14,15 +14,21 @@ Source: org.apache.flink.streaming.api.operators.collect.{CollectCoordinationReq
 from __future__ import annotations
 
 import enum
+import pickle
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flinkpy.common.typeinfo import TypeInformation
+    from flinkpy.records.batch import Batch
 
 
 class Guarantee(enum.Enum):
-    """What the client may give to the user, and what it may not."""
+    """What the client may return to the user, and what a restart does then."""
 
-    NONE = "everything at once; a restart cannot be hidden once something was given"
-    AT_LEAST_ONCE = "everything at once; after a restart some of it comes again"
-    EXACTLY_ONCE = "what a completed checkpoint has; a restart is not noticed"
+    NONE = "returns batches at once; fails if the job restarts after some were returned"
+    AT_LEAST_ONCE = "returns batches at once; a restart repeats some of them"
+    EXACTLY_ONCE = "returns batches of completed checkpoints; a restart is not visible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +36,9 @@ class CollectStart:
     """The first event of an attempt.
 
     Attributes:
-        first_sequence: what comes first: the batches that the client did not hold at the checkpoint are sent again.
-        restored_sequence: batches below this one are in the checkpoint; those after it are made anew.
+        first_sequence: the first batch that this attempt sends. The batches that the client did not have at the
+            checkpoint are sent again.
+        restored_sequence: batches below this number are in the checkpoint. The attempt produces the others again.
     """
 
     version: str
@@ -42,6 +49,8 @@ class CollectStart:
 
 @dataclass(frozen=True, slots=True)
 class CollectBatch:
+    """One batch, or a part of a batch that is too large for one message."""
+
     sequence: int
     payload: bytes
 
@@ -55,14 +64,14 @@ class CollectConfirmed:
 
 @dataclass(frozen=True, slots=True)
 class CollectEnd:
-    """There are no batches from this number on."""
+    """The end of the result: no batch has this number or a higher one."""
 
     sequence: int
 
 
 @dataclass(frozen=True, slots=True)
 class CollectAck:
-    """The client holds all batches below `sequence` of the receiving attempt. `is_final` lets it finish."""
+    """The client has all batches below `sequence` of this attempt. With `is_final` the attempt may finish."""
 
     attempt_number: int
     sequence: int
@@ -71,17 +80,17 @@ class CollectAck:
 
 @dataclass(frozen=True, slots=True)
 class CollectCancel:
-    """The client wants no more."""
+    """The client needs no further batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectRequest:
-    """Give me what follows.
+    """The client asks for further batches.
 
     Attributes:
-        positions: by subtask, the version that I know, and the number below which I hold everything of it.
-        max_bytes: at most this much, but at least one batch where there is one.
-        close: I am done: I have everything, or want no more.
+        positions: for each subtask the version that the client knows, and the number below which it has all batches.
+        max_bytes: the largest answer, unless a single batch is larger.
+        close: True if the client has all batches or needs no more.
     """
 
     positions: dict[int, tuple[str, int]]
@@ -91,7 +100,10 @@ class CollectRequest:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskResult:
-    """Of one subtask's current attempt. `batches` only where the client knows the version; in order, without gaps."""
+    """The result of one subtask's current attempt.
+
+    `batches` is empty unless the client knows the version. It is in order and has no gaps.
+    """
 
     start: CollectStart
     confirmed_sequence: int
@@ -100,10 +112,101 @@ class SubtaskResult:
 
 @dataclass(frozen=True, slots=True)
 class CollectResponse:
-    """Attributes:
-    subtasks: those that have begun.
-    finished: the client holds all there will ever be, and may give all of it.
+    """The answer to a CollectRequest.
+
+    Attributes:
+        subtasks: results by subtask, for subtasks that have started.
+        finished: True if the client now has all batches and may return all of them.
     """
 
     subtasks: dict[int, SubtaskResult]
     finished: bool = False
+
+
+def encode_payload(batch: Batch, type_info: TypeInformation | None) -> bytes:
+    """Encodes a batch. Raises: TypeMismatchError if a row does not match `type_info`."""
+    import cloudpickle
+
+    from flinkpy.records.lanes import (
+        declared_rows,
+        has_columns,
+        has_exact_columns,
+        rows_of,
+        to_columns,
+        type_info_of_schema,
+    )
+
+    if type_info is not None and has_columns(type_info) and not has_exact_columns(type_info):
+        if not batch.is_columnar:
+            batch = batch.with_values(declared_rows(rows_of(batch), type_info))
+    elif type_info is not None and has_columns(type_info):
+        batch = to_columns(batch, type_info)
+        if batch.kinds is None:
+            return pickle.dumps((type_info, _to_ipc(batch.values)), protocol=pickle.HIGHEST_PROTOCOL)
+    elif batch.is_columnar:
+        type_info = type_info_of_schema(batch.values.schema)  # type: ignore[union-attr]
+    return cloudpickle.dumps((None, rows_of(batch, type_info)), protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def decode_payload(payload: bytes) -> list[Any]:
+    """Returns the records of an encoded batch."""
+    type_info, content = pickle.loads(payload)
+    if type_info is None:
+        return content
+    import pyarrow as pa
+
+    from flinkpy.records.batch import Batch
+    from flinkpy.records.lanes import rows_of
+
+    with pa.ipc.open_stream(content) as reader:
+        return [row for columns in reader for row in rows_of(Batch(columns), type_info)]
+
+
+#: The first byte of each part of a payload that is too large for one message. A whole payload is a pickle, which begins
+#: with a different byte.
+_MORE_FOLLOWS, _LAST_PART = b"\x01", b"\x02"
+
+
+def split_payload(payload: bytes, max_bytes: int) -> list[bytes]:
+    """Returns the payload, or the parts of at most `max_bytes` from which a PayloadAssembler restores it."""
+    if len(payload) <= max_bytes:
+        return [payload]
+    size = max_bytes - len(_MORE_FOLLOWS)
+    parts = [_MORE_FOLLOWS + payload[start : start + size] for start in range(0, len(payload), size)]
+    parts[-1] = _LAST_PART + parts[-1][1:]
+    return parts
+
+
+def is_complete(part: bytes) -> bool:
+    """True if `part` is a whole payload or the last part of one."""
+    return part[:1] != _MORE_FOLLOWS
+
+
+class PayloadAssembler:
+    """Puts payloads together again from the parts that `split_payload` returned."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def take(self, part: bytes) -> list[Any]:
+        """Returns the records of the payload that ends with this part, or an empty list if more parts follow."""
+        if part[:1] == _MORE_FOLLOWS:
+            self._parts.append(part[1:])
+            return []
+        if part[:1] == _LAST_PART:
+            part = b"".join((*self._parts, part[1:]))
+            self._parts.clear()
+        return decode_payload(part)
+
+    def reset(self) -> None:
+        """Drops the parts of an incomplete payload."""
+        self._parts.clear()
+
+
+def _to_ipc(columns: Any) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, columns.schema) as writer:
+        writer.write_batch(columns)
+    return sink.getvalue().to_pybytes()

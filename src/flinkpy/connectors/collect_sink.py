@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import InternalError, UserError
 from flinkpy.connector_api.sink import SinkBase, SinkWriter, StatefulSinkWriter, WriterContext
-from flinkpy.connectors.collect_payload import encode_payload, is_complete, split_payload
 from flinkpy.connectors.collect_protocol import (
     CollectAck,
     CollectBatch,
@@ -30,6 +29,9 @@ from flinkpy.connectors.collect_protocol import (
     CollectEnd,
     CollectStart,
     Guarantee,
+    encode_payload,
+    is_complete,
+    split_payload,
 )
 
 if TYPE_CHECKING:

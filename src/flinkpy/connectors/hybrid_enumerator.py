@@ -1,18 +1,18 @@
 """HybridSplitEnumerator: runs the enumerators of a HybridSource one after the other.
 
-A reader says where it is (ReaderAt, SourceFinished), and is told what to read next. The rules:
+A reader reports its position (ReaderAt, SourceFinished), and the enumerator tells it what to read next. The rules:
 
-* The current enumerator is told of a reader when that reader has been told to read its source, and not before. So what
-  it assigns arrives behind the SwitchSource.
-* When all readers have finished the current source, the next one is made and everybody is told to switch.
-* A reader that comes back from a checkpoint may be behind: it has splits of a source whose enumerator is gone, or gives
-  such splits back. It is told to read that source again, is given the splits that came back, and no more of it; then
-  it goes on to the next source of which there is something left, and in the end to the current one.
-* A checkpoint has the current source's enumerator, the splits of older sources that nobody has, and the sources that
-  factories have made: a factory is called once in the life of a job.
+* The current enumerator learns of a reader only after that reader was told to read its source. The splits that it
+  assigns therefore arrive after the SwitchSource.
+* When all readers have finished the current source, the next source is created and all readers are told to switch.
+* A reader restored from a checkpoint may be behind: it has splits of a source whose enumerator is gone, or it has given
+  such splits back. It is told to read that source again and gets only the splits that came back. Then it moves on to
+  the next source that has splits left, and in the end to the current one.
+* A checkpoint contains the state of the current source's enumerator, the unassigned splits of older sources, and the
+  sources that factories have created. A factory is called once in the life of a job.
 
-Source: org.apache.flink.connector.base.source.hybrid.HybridSourceSplitEnumerator. Differs: the source that a factory
-has made is part of the checkpoint, where Flink calls the factory again, without an enumerator before it.
+Source: org.apache.flink.connector.base.source.hybrid.HybridSourceSplitEnumerator. Differs: a source that a factory has
+created is part of the checkpoint. Flink calls the factory again, without a previous enumerator.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from flinkpy.connectors.hybrid_events import (
 
 @dataclass(frozen=True, slots=True)
 class HybridEnumeratorState:
-    """What a checkpoint has of it."""
+    """The state of a HybridSplitEnumerator in a checkpoint."""
 
     source_index: int
-    #: As the serializer of that source's enumerator state wrote it.
+    #: Written by the serializer for the enumerator state of that source.
     enumerator_state: Any
-    #: Splits of sources before it.
+    #: Unassigned splits of earlier sources.
     given_back: tuple[HybridSplit, ...]
-    #: Sources that factories made, by index.
+    #: Sources that factories have created, by index.
     made: dict[int, SourceBase]
 
 
 class HybridSplitEnumerator(SplitEnumerator):
-    """Thread: JobMaster main thread."""
+    """Enumerates the splits of one source after the other. Thread: JobMaster main thread."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class HybridSplitEnumerator(SplitEnumerator):
         self._made: dict[int, SourceBase] = {} if state is None else dict(state.made)
         self._index = 0 if state is None else state.source_index
         self._given_back: list[HybridSplit] = [] if state is None else list(state.given_back)
-        #: Which source each reader that has said so is reading, or has finished last.
+        #: The source that each reader is reading or has finished last, for readers that have reported it.
         self._reader_at: dict[int, int] = {}
         self._finished: set[int] = set()
         source = self._source_at(self._index)
@@ -77,7 +77,7 @@ class HybridSplitEnumerator(SplitEnumerator):
 
     @property
     def source_index(self) -> int:
-        """Of the source that is enumerated now."""
+        """The index of the current source."""
         return self._index
 
     @property
@@ -85,11 +85,11 @@ class HybridSplitEnumerator(SplitEnumerator):
         return self._index + 1 == len(self._entries)
 
     def start(self) -> None:
-        self._say_backlog()
+        self._set_backlog()
         self._inner.start()
 
     def add_reader(self, subtask_index: int) -> None:
-        """It says itself where it is."""
+        """Forgets the reader's position, which the reader reports itself."""
         self._reader_at.pop(subtask_index, None)
         self._finished.discard(subtask_index)
 
@@ -144,7 +144,7 @@ class HybridSplitEnumerator(SplitEnumerator):
             self._switch_enumerator()
 
     def _switch_reader(self, subtask_index: int, has_splits_of: int | None) -> None:
-        """To the first source that something is left of, for it or for anybody, or else to the current one."""
+        """Switches a reader to the first source that has unread splits, or to the current source."""
         left = [split.source_index for split in self._given_back]
         if has_splits_of is not None:
             left.append(has_splits_of)
@@ -168,19 +168,21 @@ class HybridSplitEnumerator(SplitEnumerator):
         if entry.factory is not None and self._index not in self._made:
             source = entry.factory(SourceSwitchContext(previous))
             if not isinstance(source, SourceBase) or source.source_function is not None:
-                raise TypeError(f"the factory of source {self._index} of a hybrid source gave {source!r}, no source")
+                raise TypeError(
+                    f"the factory of source {self._index} of a hybrid source must return a source, not {source!r}"
+                )
             self._made[self._index] = source
         previous.close()
         readers = sorted(self._finished)
         self._finished.clear()
         self._inner = self._source_at(self._index).create_enumerator(_InnerContext(self, self._index))
-        self._say_backlog()
+        self._set_backlog()
         self._inner.start()
         for subtask_index in readers:
             self._switch_reader(subtask_index, None)
 
-    def _say_backlog(self) -> None:
-        """What comes before the last source is history."""
+    def _set_backlog(self) -> None:
+        """Marks all sources before the last as backlog."""
         self._context.set_is_processing_backlog(not self.is_at_last_source)
 
     def _source_at(self, index: int) -> SourceBase:
@@ -193,7 +195,7 @@ class HybridSplitEnumerator(SplitEnumerator):
 
 
 class _InnerContext:
-    """SplitEnumeratorContext of one of the enumerators; goes silent when the next one has taken over."""
+    """The SplitEnumeratorContext of one source's enumerator. Ignores calls after the next source has taken over."""
 
     def __init__(self, outer: HybridSplitEnumerator, index: int) -> None:
         self._outer = outer
@@ -230,7 +232,7 @@ class _InnerContext:
             self._context.send_event_to_reader(subtask_index, EventOf(self._index, event))
 
     def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
-        """Of the last source; the others are backlog whatever they say."""
+        """Applies to the last source only, because all others always count as backlog."""
         if self._is_current and self._outer.is_at_last_source:
             self._context.set_is_processing_backlog(is_processing_backlog)
 

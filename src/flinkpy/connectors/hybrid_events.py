@@ -1,4 +1,4 @@
-"""What enumerator and reader of a HybridSource say to one another, and what both keep in checkpoints.
+"""The events between enumerator and reader of a HybridSource, and the splits that both store in checkpoints.
 
 Source: org.apache.flink.connector.base.source.hybrid.{HybridSourceSplit,SourceReaderFinishedEvent,SwitchSourceEvent}.
 """
@@ -15,19 +15,19 @@ from flinkpy.connector_api.source import Boundedness, SourceBase, SplitEnumerato
 
 
 class SourceSwitchContext:
-    """What a SourceFactory is given. Thread: JobMaster main thread."""
+    """The argument of a SourceFactory. Thread: JobMaster main thread."""
 
     def __init__(self, previous_enumerator: SplitEnumerator) -> None:
         self._previous_enumerator = previous_enumerator
 
     def get_previous_enumerator(self) -> SplitEnumerator:
-        """Of the source that has just been finished; it still knows all it knew, and is closed afterwards."""
+        """Returns the enumerator of the finished source, which is closed after the factory has returned."""
         return self._previous_enumerator
 
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """One of the sources: itself, or what makes it."""
+    """One source of a HybridSource: either the source or the factory that creates it."""
 
     source: SourceBase | None
     factory: Callable[[SourceSwitchContext], SourceBase] | None
@@ -43,13 +43,13 @@ class HybridSplit:
 
     @property
     def split_id(self) -> str | None:
-        """Unique over all sources; None where the source's splits have none."""
+        """An id that is unique among all sources; None if the source's splits have no ids."""
         own = getattr(self.split, "split_id", None)
         return None if own is None else f"{self.source_index}:{own}"
 
 
 class HybridSplitSerializer(SimpleVersionedSerializer):
-    """Each split as its own source stores it; those of a source that a factory makes are pickled."""
+    """Stores each split with the serializer of its source. Splits of sources from factories are pickled."""
 
     def __init__(self, entries: tuple[SourceEntry, ...]) -> None:
         self._entries = entries
@@ -74,16 +74,16 @@ class HybridSplitSerializer(SimpleVersionedSerializer):
 
 @dataclass(frozen=True, slots=True)
 class ReaderAt:
-    """From a reader that has started: it has splits of that source; None: it has none of any."""
+    """Sent by a reader that has started. `source_index` is the first source of which it has splits, if any."""
 
     source_index: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFinished:
-    """From a reader: it has read all it will get of that source.
+    """Sent by a reader that has finished a source.
 
-    `has_splits_of`: the next source that it has splits of already; None: it has none.
+    `has_splits_of` is the next source of which the reader already has splits; None if there is none.
     """
 
     source_index: int
@@ -92,7 +92,7 @@ class SourceFinished:
 
 @dataclass(frozen=True, slots=True)
 class SwitchSource:
-    """To a reader: read that source now. `made`: the source itself where a factory made it, else None."""
+    """Tells a reader to read a source. `made` is the source if a factory created it, otherwise None."""
 
     source_index: int
     made: SourceBase | None
@@ -101,14 +101,14 @@ class SwitchSource:
 
 @dataclass(frozen=True, slots=True)
 class NoMoreSplitsOf:
-    """To a reader: there are no more splits of that source for it."""
+    """Tells a reader that it gets no more splits of a source."""
 
     source_index: int
 
 
 @dataclass(frozen=True, slots=True)
 class EventOf:
-    """An event of that source's own, in either direction."""
+    """An event between the enumerator and the reader of one source, in either direction."""
 
     source_index: int
     payload: Any

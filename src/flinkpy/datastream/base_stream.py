@@ -756,7 +756,7 @@ class DataStream:
             port: the port of the server.
             schema: serializes each record to the bytes that are sent.
         """
-        from flinkpy.connectors.socket_sink import SocketSink
+        from flinkpy.connectors.sockets import SocketSink
 
         return self._sink("Sink: Socket", SocketSink(hostname, port, schema)).set_parallelism(1)
 

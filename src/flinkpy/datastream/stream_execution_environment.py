@@ -570,7 +570,7 @@ class StreamExecutionEnvironment:
         Returns:
             a stream of texts, decoded as UTF-8.
         """
-        from flinkpy.connectors.socket_source import SocketTextStreamFunction
+        from flinkpy.connectors.sockets import SocketTextStreamFunction
 
         return self.add_source(SocketTextStreamFunction(hostname, port, delimiter, max_retry), "Socket Stream")
 

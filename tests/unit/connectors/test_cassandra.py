@@ -171,7 +171,7 @@ def test_only_so_many_requests_are_under_way() -> None:
     cluster = FakeCluster()
     cluster.holds = True
     change = lambda builder: builder.set_max_concurrent_requests(2, Duration.of_millis(1))  # noqa: E731
-    with Writing(cluster, change) as writer, pytest.raises(CassandraError, match=r"2 requests are under way.*0\.001 s"):
+    with Writing(cluster, change) as writer, pytest.raises(CassandraError, match=r"2 requests are running.*0\.001 s"):
         writer.write(Batch([("a", 1), ("b", 2), ("c", 3)]))
     assert len(cluster.held) == 2
 
@@ -226,7 +226,7 @@ def test_consistency_level_and_tracing_are_those_of_the_query() -> None:
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        (("a",), "has 1 fields, and .* has 2 places"),
+        (("a",), "has 1 fields, and .* has 2 placeholders"),
         ("ab", "takes Rows and tuples"),
         (("a", 1j), "no column is complex"),
     ],
@@ -318,5 +318,5 @@ def test_the_driver_is_asked_in_the_way_it_is_to_be_asked() -> None:
     pytest.importorskip("cassandra", reason="NOT TESTED: needs cassandra-driver")
     from cassandra.cluster import Cluster
 
-    with pytest.raises(CassandraError, match="no connection to Cassandra: NoHostAvailable"):
+    with pytest.raises(CassandraError, match="cannot connect to Cassandra: NoHostAvailable"):
         DriverClient(lambda: Cluster(["127.0.0.1"], 1, connect_timeout=1))

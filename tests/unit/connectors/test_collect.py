@@ -12,8 +12,15 @@ from flinkpy.common.types import Row, RowKind
 from flinkpy.connectors import collect_sink
 from flinkpy.connectors.collect_coordinator import RELEASE_AFTER_MS, CollectCoordinator
 from flinkpy.connectors.collect_iterator import CollectIterator
-from flinkpy.connectors.collect_payload import decode_payload, encode_payload
-from flinkpy.connectors.collect_protocol import CollectBatch, CollectConfirmed, CollectEnd, CollectStart, Guarantee
+from flinkpy.connectors.collect_protocol import (
+    CollectBatch,
+    CollectConfirmed,
+    CollectEnd,
+    CollectStart,
+    Guarantee,
+    decode_payload,
+    encode_payload,
+)
 from flinkpy.connectors.collect_sink import CollectSink
 from flinkpy.records.batch import Batch
 

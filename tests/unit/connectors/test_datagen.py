@@ -15,9 +15,8 @@ from flinkpy.common.typeinfo import Types
 from flinkpy.common.types import Row
 from flinkpy.connector_api.source import AddSplits, Boundedness
 from flinkpy.connectors.collection import CollectionSource
-from flinkpy.connectors.datagen import DataGeneratorSource, GeneratorFunction
+from flinkpy.connectors.datagen import DataGeneratorSource, GeneratorFunction, RateLimiterStrategy
 from flinkpy.connectors.number_sequence import NumberSequenceSplit
-from flinkpy.connectors.rate_limiter import RateLimiterStrategy
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 

@@ -260,7 +260,7 @@ def test_mistakes_are_told_when_the_sink_is_built(cluster: Cluster) -> None:
         Elasticsearch7SinkBuilder().set_hosts("localhost:9200").build()
     with pytest.raises(ValueError, match="call set_hosts"):
         Elasticsearch7SinkBuilder().set_emitter(STATIC).build()
-    with pytest.raises(ConfigurationError, match="'ftp://x' is not a host"):
+    with pytest.raises(ConfigurationError, match="'ftp://x' is not the address of an Elasticsearch host"):
         Elasticsearch7SinkBuilder().set_hosts("ftp://x").set_emitter(STATIC).build()
     with pytest.raises(ConfigurationError, match="does not support the EXACTLY_ONCE"):
         builder(cluster).set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)

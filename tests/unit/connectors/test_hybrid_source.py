@@ -14,8 +14,7 @@ from flinkpy.connector_api.source import Boundedness
 from flinkpy.connectors.collection import CollectionSource
 from flinkpy.connectors.datagen import DataGeneratorSource
 from flinkpy.connectors.hybrid_events import HybridSplit, ReaderAt, SourceEntry, SwitchSource
-from flinkpy.connectors.hybrid_reader import HybridSourceReader
-from flinkpy.connectors.hybrid_source import HybridSource
+from flinkpy.connectors.hybrid_source import HybridSource, HybridSourceReader
 from flinkpy.connectors.number_sequence import NumberSequenceSource, NumberSequenceSplit, _NumberSequenceReader
 from flinkpy.connectors.split_enumerator import StaticSplitEnumerator
 from flinkpy.datastream.connectors.hybrid_source import HybridSourceBuilder
@@ -138,7 +137,7 @@ def test_what_a_factory_made_is_kept_in_checkpoints():
 
 
 def test_a_factory_that_gives_no_source_fails_the_job():
-    with pytest.raises(InternalError, match="the factory of source 1 of a hybrid source gave 5, no source"):
+    with pytest.raises(InternalError, match="the factory of source 1 of a hybrid source must return a source, not 5"):
         SimulatedSource(made_later(no_source)).run_to_end()
 
 
@@ -186,11 +185,11 @@ def test_what_cannot_be_part_of_a_hybrid_source_is_refused():
 
     with pytest.raises(TypeError, match="a SourceFunction cannot be part of a HybridSource"):
         HybridSource.builder(Ticks().to_source())
-    with pytest.raises(TypeError, match="a source is needed, not 5"):
+    with pytest.raises(TypeError, match="add_source takes a source, not 5"):
         HybridSource.builder(5)
-    with pytest.raises(TypeError, match="a function that makes a source is needed"):
+    with pytest.raises(TypeError, match="add_source_factory takes a function that creates a source"):
         HybridSource.builder(NumberSequenceSource(1, 2)).add_source_factory(None)
-    with pytest.raises(ValueError, match="The first source must be a source"):
+    with pytest.raises(ValueError, match="The first source cannot be a factory"):
         HybridSourceBuilder().add_source_factory(after_the_newest)
 
 

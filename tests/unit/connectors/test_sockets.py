@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from flinkpy.common.errors import ExternalError
 from flinkpy.common.serialization import SimpleStringSchema
 from flinkpy.common.typeinfo import Types
-from flinkpy.connectors import socket_sink, socket_source
-from flinkpy.connectors.socket_sink import SocketSink
-from flinkpy.connectors.socket_source import SocketTextStreamFunction
+from flinkpy.connectors import sockets
+from flinkpy.connectors.sockets import SocketSink, SocketTextStreamFunction
 from flinkpy.datastream.functions import SourceFunction
 from flinkpy.records.batch import Batch
 
@@ -141,7 +140,7 @@ def test_bytes_that_are_no_text_are_replaced(server):
 
 
 def test_it_connects_again_as_often_as_it_may_and_a_line_may_go_over_two_connections(server, monkeypatch):
-    monkeypatch.setattr(socket_source, "RETRY_DELAY_S", 0.01)
+    monkeypatch.setattr(sockets, "RETRY_DELAY_S", 0.01)
 
     assert read(server, [b"a\nb"], [b"c\n"], [b"d"], max_retries=3) == ["a", "bc", "d"]
 
@@ -206,7 +205,7 @@ def test_records_are_sent_one_after_the_other(server):
 
 
 def test_a_connection_that_breaks_is_made_anew_as_often_as_it_may(server, monkeypatch):
-    monkeypatch.setattr(socket_sink, "RETRY_DELAY_S", 0.01)
+    monkeypatch.setattr(sockets, "RETRY_DELAY_S", 0.01)
     server.read(1, None)
     writer = written(server, max_retries=2)
     writer.write(Batch(["a"]))

@@ -15,7 +15,7 @@ from flinkpy.common.typeinfo import Types
 from flinkpy.common.watermark_strategy import Watermark, WatermarkStrategy
 from flinkpy.connector_api.source import Boundedness
 from flinkpy.connectors import source_function
-from flinkpy.connectors.checkpoint_lock import CheckpointLock
+from flinkpy.connectors.source_function import CheckpointLock
 from flinkpy.datastream.functions import RichSourceFunction, SourceFunction
 from flinkpy.datastream.state import ListStateDescriptor
 from flinkpy.records import elements

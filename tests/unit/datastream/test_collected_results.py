@@ -8,13 +8,13 @@ import pytest
 
 from flinkpy._proto import common_pb2, job_pb2
 from flinkpy.common.errors import JobExecutionError, JobNotFoundError
-from flinkpy.connectors.collect_payload import encode_payload
 from flinkpy.connectors.collect_protocol import (
     CollectRequest,
     CollectResponse,
     CollectStart,
     Guarantee,
     SubtaskResult,
+    encode_payload,
 )
 from flinkpy.datastream.collected_results import CloseableIterator, CollectedResults
 from flinkpy.records.batch import Batch

@@ -1,1 +1,1 @@
-"""Rows into Apache Cassandra, by a query with a place for each field. On the client `cassandra-driver`."""
+"""The Cassandra connector: executes a query for every row, with the client `cassandra-driver`."""

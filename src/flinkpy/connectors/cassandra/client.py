@@ -1,4 +1,4 @@
-"""CassandraClient: what the sink needs of a cluster; and DriverClient, which asks `cassandra-driver` for it."""
+"""CassandraClient: the operations of the sink on a cluster. DriverClient implements them with `cassandra-driver`."""
 
 from __future__ import annotations
 
@@ -8,36 +8,39 @@ from typing import Any
 
 from flinkpy.common.errors import CassandraError, UnsupportedOperationError
 
-#: Called with the error, or None, by any thread.
+#: Called by any thread when a request has ended, with its error or None.
 OnDone = Callable[[BaseException | None], None]
 
 
 class CassandraClient(ABC):
-    """Thread: the task thread."""
+    """A connection to a cluster. Thread: task thread."""
 
-    #: Given in place of a value: the field stays what it was.
+    #: A value that leaves a field unchanged.
     unset: Any
 
     @abstractmethod
     def prepare(self, query: str) -> int:
-        """The query of `execute_async`. Returns: the number of its places. Raises: CassandraError."""
+        """Prepares the query of `execute_async`. Returns the number of its placeholders. Raises: CassandraError."""
 
     @abstractmethod
     def execute_async(self, values: Sequence[Any], on_done: OnDone) -> None:
-        """Raises: TypeError, ValueError: a value does not fit its column."""
+        """Starts to execute the prepared query. Raises: TypeError, ValueError if a value does not fit its column."""
 
     @abstractmethod
     def execute(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Any query, with `%s` for each value. Returns: rows. Raises: CassandraError."""
+        """Executes a query with a `%s` for each value. Returns the rows. Raises: CassandraError."""
 
     @abstractmethod
     def close(self) -> None: ...
 
 
 class DriverClient(CassandraClient):
-    """Args:
-    make_cluster: gives a `cassandra.cluster.Cluster`.
-    consistency_level: by its number; None: the cluster's default.
+    """A connection of `cassandra-driver`.
+
+    Args:
+        make_cluster: returns a `cassandra.cluster.Cluster`.
+        consistency_level: the driver's number of the level; None for the cluster's default.
+        is_traced: True to trace the requests.
     """
 
     def __init__(
@@ -55,13 +58,13 @@ class DriverClient(CassandraClient):
             self._session = self._cluster.connect()
         except Exception as error:  # the driver's errors have no common class
             self._cluster.shutdown()
-            raise CassandraError(f"no connection to Cassandra: {_text(error)}") from error
+            raise CassandraError(f"cannot connect to Cassandra: {_text(error)}") from error
 
     def prepare(self, query: str) -> int:
         try:
             self._statement = self._session.prepare(query)
         except Exception as error:
-            raise CassandraError(f"Cassandra does not take {query!r}: {_text(error)}") from error
+            raise CassandraError(f"Cassandra refused {query!r}: {_text(error)}") from error
         if self._consistency_level is not None:
             self._statement.consistency_level = self._consistency_level
         return len(self._statement.column_metadata)
@@ -74,7 +77,7 @@ class DriverClient(CassandraClient):
         try:
             return list(self._session.execute(query, values or None))
         except Exception as error:
-            raise CassandraError(f"Cassandra does not take {query!r}: {_text(error)}") from error
+            raise CassandraError(f"Cassandra refused {query!r}: {_text(error)}") from error
 
     def close(self) -> None:
         self._cluster.shutdown()

@@ -1,4 +1,4 @@
-"""How to reach a cluster, and what to do with what it refuses.
+"""Options of the Cassandra sink: cluster builders, mapper options, committer and failure handler.
 
 Source: org.apache.flink.streaming.connectors.cassandra.{ClusterBuilder,MapperOptions,CassandraCommitter,
 CassandraFailureHandler}.
@@ -14,7 +14,7 @@ from flinkpy.connectors.cassandra.client import CassandraClient, DriverClient, l
 
 
 class ConsistencyLevel(Enum):
-    """How many replicas must have answered."""
+    """The number of replicas that must have answered a request."""
 
     ANY = 0
     ONE = 1
@@ -30,35 +30,39 @@ class ConsistencyLevel(Enum):
 
 
 class MapperOptions:
-    """Of Java's object mapper, which has no place here: records are written by a query. The consistency level, tracing
-    and `save_null_fields` are those of the query; a time to live, a timestamp and `if_not_exists` stand in its text.
+    """Options that belong to Java's object mapper in Flink. Here records are always written by a query.
+
+    The consistency level, tracing and `save_null_fields` apply to the query. Write a time to live, a timestamp and
+    IF NOT EXISTS into the text of the query.
     """
 
     def __init__(self) -> None:
         self.options: dict[str, Any] = {}
 
     def ttl(self, ttl: int) -> MapperOptions:
-        """Kept only: write `USING TTL` in the query."""
+        """Has no effect: write `USING TTL` in the query."""
         return self._set(ttl=ttl)
 
     def timestamp(self, timestamp: int) -> MapperOptions:
-        """Kept only: write `USING TIMESTAMP` in the query."""
+        """Has no effect: write `USING TIMESTAMP` in the query."""
         return self._set(timestamp=timestamp)
 
     def consistency_level(self, cl: ConsistencyLevel) -> MapperOptions:
+        """Sets the consistency level of the query."""
         if not isinstance(cl, ConsistencyLevel):
             raise TypeError(f"{cl!r} is not a ConsistencyLevel")
         return self._set(consistency_level=cl)
 
     def tracing(self, enabled: bool) -> MapperOptions:
+        """Enables or disables tracing of the requests."""
         return self._set(tracing=enabled)
 
     def save_null_fields(self, enabled: bool) -> MapperOptions:
-        """False: a field that is None stays what it was. As `enable_ignore_null_fields`."""
+        """With False, a None leaves the field unchanged, as with `enable_ignore_null_fields`."""
         return self._set(save_null_fields=enabled)
 
     def if_not_exists(self, enabled: bool) -> MapperOptions:
-        """Kept only: write `IF NOT EXISTS` in the query."""
+        """Has no effect: write `IF NOT EXISTS` in the query."""
         return self._set(if_not_exists=enabled)
 
     def _set(self, **values: Any) -> MapperOptions:
@@ -67,13 +71,17 @@ class MapperOptions:
 
 
 class ClusterBuilder:
-    """A callable without arguments that gives a `cassandra.cluster.Cluster`; it is called in each task."""
+    """Creates the connection to the cluster in each task.
+
+    Args:
+        j_cluster_builder: a callable without arguments that returns a `cassandra.cluster.Cluster`.
+    """
 
     def __init__(self, j_cluster_builder: Callable[[], Any]) -> None:
         if not callable(j_cluster_builder):
             raise TypeError(
-                f"{j_cluster_builder!r} is not a callable that gives a cassandra.cluster.Cluster; flinkpy has no JVM "
-                "for a ClusterBuilder of Java"
+                f"{j_cluster_builder!r} is not a callable that returns a cassandra.cluster.Cluster; flinkpy has no JVM "
+                "and cannot use a ClusterBuilder written in Java"
             )
         self._make_cluster = j_cluster_builder
 
@@ -82,6 +90,8 @@ class ClusterBuilder:
 
 
 class HostBuilder(ClusterBuilder):
+    """Connects to one host."""
+
     def __init__(self, host: str, port: int) -> None:
         super().__init__(self._cluster)
         self._host = host
@@ -95,7 +105,7 @@ class HostBuilder(ClusterBuilder):
 
 
 class CassandraCommitter:
-    """A table that has what the write-ahead log has written, so that it is not written again after a failure."""
+    """Records in a table which parts of the write-ahead log have been written, so that they are not written again."""
 
     _TTL_S = 30 * 24 * 3600
 
@@ -107,17 +117,22 @@ class CassandraCommitter:
 
     @staticmethod
     def default_checkpoint_committer(builder: ClusterBuilder, key_space: str | None = None) -> CassandraCommitter:
-        """Makes key space (`flink_auxiliary`) and table where they are not there; rows go after 30 days."""
+        """Returns a committer whose rows expire after 30 days. Creates key space and table if needed.
+
+        Args:
+            builder: connects to the cluster.
+            key_space: the key space of the table; None for `flink_auxiliary`.
+        """
         if not isinstance(builder, ClusterBuilder):
             raise TypeError(f"{builder!r} is not a ClusterBuilder")
         return CassandraCommitter(builder, key_space or "flink_auxiliary")
 
     def is_committed(self, commit_id: str) -> bool:
-        """Raises: CassandraError."""
+        """True if the part of the log has been written. Raises: CassandraError."""
         return bool(self._open().execute(f"SELECT id FROM {self._table} WHERE id = %s", (commit_id,)))
 
     def mark_committed(self, commit_id: str) -> None:
-        """Raises: CassandraError."""
+        """Records that the part of the log has been written. Raises: CassandraError."""
         self._open().execute(f"INSERT INTO {self._table} (id) VALUES (%s) USING TTL {self._TTL_S}", (commit_id,))
 
     def close(self) -> None:
@@ -140,19 +155,24 @@ class CassandraCommitter:
 
 
 class CassandraFailureHandler:
-    """A callable that takes the error of a record: it raises one to fail the job, or returns to go on without it."""
+    """Handles the error of a record.
+
+    Args:
+        j_cassandra_failure_handler: a callable that takes the error. It raises an error to fail the job, or returns to
+            drop the record.
+    """
 
     def __init__(self, j_cassandra_failure_handler: Callable[[BaseException], None]) -> None:
         if not callable(j_cassandra_failure_handler):
             raise TypeError(
-                f"{j_cassandra_failure_handler!r} is not a callable (error) -> None; flinkpy has no JVM for a handler "
-                "of Java"
+                f"{j_cassandra_failure_handler!r} is not a callable (error) -> None; flinkpy has no JVM and cannot use "
+                "a handler written in Java"
             )
         self.on_failure = j_cassandra_failure_handler
 
     @staticmethod
     def no_op() -> CassandraFailureHandler:
-        """Fails the job. The default."""
+        """Returns the default handler, which fails the job."""
         return CassandraFailureHandler(_fail)
 
 

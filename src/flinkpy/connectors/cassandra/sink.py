@@ -1,7 +1,7 @@
-"""QuerySink: executes a query for every record, at least once; with a write-ahead log, when a checkpoint is complete.
+"""QuerySink: executes a query for every record, at least once. With a write-ahead log it does so after checkpoints.
 
 Source: org.apache.flink.streaming.connectors.cassandra.{CassandraSinkBase,CassandraRowSink,CassandraRowWriteAheadSink}.
-Differs: the log is in the checkpoints, as committables.
+Differs: the log is part of checkpoints, as committables.
 """
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ from flinkpy.connectors.cassandra.client import CassandraClient
 from flinkpy.connectors.cassandra.options import CassandraCommitter, CassandraFailureHandler, ClusterBuilder
 from flinkpy.records.batch import Batch
 
-#: Of one subtask, unless it is set: a cluster that is slow must not let them pile up.
+#: The default for one subtask. A limit keeps requests to a slow cluster from piling up.
 DEFAULT_MAX_CONCURRENT_REQUESTS = 1024
 
 
 @dataclass
 class QuerySink(SinkBase):
-    """Attributes:
-    request_timeout_s: to wait for one of the requests to end when there are too many; None: for ever.
+    """Executes a query for every record.
+
+    Attributes:
+        request_timeout_s: how long to wait for a request to end when there are too many; None for no limit.
+        ignores_null_fields: True if a None leaves a field unchanged.
+        has_log: True to write records only after a checkpoint with them is complete.
+        log_committer: remembers which parts of the log have been written; None to write them again after a failure.
     """
 
     query: str
@@ -56,7 +61,7 @@ class QuerySink(SinkBase):
 
 
 class Requests:
-    """Those under way. Thread: task thread, but for `_on_done`."""
+    """Executes the query asynchronously for records. Thread: task thread, except for `_on_done`."""
 
     def __init__(self, sink: QuerySink, client: CassandraClient) -> None:
         self._sink = sink
@@ -65,13 +70,13 @@ class Requests:
         self._num_running = 0
         self._errors: deque[tuple[Any, BaseException]] = deque()
         try:
-            self._num_places = client.prepare(sink.query)
+            self._num_placeholders = client.prepare(sink.query)
         except BaseException:
             client.close()
             raise
 
     def execute(self, record: Any) -> None:
-        """Raises: CassandraError, TypeMismatchError, or what the failure handler raises."""
+        """Starts a request. Raises: CassandraError, TypeMismatchError; errors of the failure handler."""
         values = self._values_of(record)
         self._wait(lambda: self._num_running < self._sink.max_concurrent_requests, self._sink.request_timeout_s)
         with self._lock:
@@ -82,7 +87,7 @@ class Requests:
             raise TypeMismatchError(f"{record!r} does not fit {self._sink.query!r}: {error}") from error
 
     def finish(self) -> None:
-        """Wait for all. Raises: as `execute`."""
+        """Waits for all requests. Raises: the same errors as `execute`."""
         self._wait(lambda: not self._num_running, None)
 
     def close(self) -> None:
@@ -90,11 +95,12 @@ class Requests:
 
     def _values_of(self, record: Any) -> list[Any]:
         if not isinstance(record, (Row, tuple, list)):
-            raise TypeMismatchError(f"Cassandra takes Rows and tuples, a value for each place, not {record!r}")
+            raise TypeMismatchError(f"the Cassandra sink takes Rows and tuples, not {record!r}")
         values = list(record)
-        if len(values) != self._num_places:
+        if len(values) != self._num_placeholders:
             raise TypeMismatchError(
-                f"{record!r} has {len(values)} fields, and {self._sink.query!r} has {self._num_places} places"
+                f"{record!r} has {len(values)} fields, and {self._sink.query!r} has {self._num_placeholders} "
+                "placeholders"
             )
         if self._sink.ignores_null_fields:
             values = [self._client.unset if value is None else value for value in values]
@@ -118,15 +124,14 @@ class Requests:
             self._sink.failure_handler.on_failure(failure)
         if not is_met:
             raise CassandraError(
-                f"{self._sink.query!r}: {self._num_running} requests are under way, and none has ended for "
-                f"{timeout_s} s"
+                f"{self._sink.query!r}: {self._num_running} requests are running, and none has ended for {timeout_s} s"
             )
         if not condition():
             self._wait(condition, timeout_s)
 
 
 class QueryWriter(SinkWriter):
-    """Thread: task thread."""
+    """Writes records as they come. Thread: task thread."""
 
     def __init__(self, context: WriterContext, sink: QuerySink) -> None:
         self._context = context
@@ -148,14 +153,14 @@ class QueryWriter(SinkWriter):
 
 @dataclass(frozen=True, slots=True)
 class LoggedRecords:
-    """Of one subtask between two checkpoints."""
+    """The records of one subtask between two checkpoints."""
 
     commit_id: str
     records: tuple[Any, ...]
 
 
 class LogWriter(SinkWriter):
-    """Keeps the records, which become part of the checkpoint."""
+    """Collects the records, which become part of the checkpoint."""
 
     def __init__(self, context: WriterContext) -> None:
         self._context = context
@@ -172,7 +177,7 @@ class LogWriter(SinkWriter):
 
 
 class LogCommitter(Committer):
-    """Executes the query for what is in a completed checkpoint: again, where a failure comes between."""
+    """Executes the query for the records of a completed checkpoint. Repeats them after a failure."""
 
     def __init__(self, sink: QuerySink) -> None:
         self._sink = sink

@@ -1,1 +1,1 @@
-"""Documents into Elasticsearch, by its bulk API; speaks HTTP itself and needs no client library."""
+"""The Elasticsearch connector: writes documents with the bulk API, without a client library."""

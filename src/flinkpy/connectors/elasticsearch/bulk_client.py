@@ -1,4 +1,9 @@
-"""BulkClient: sends bulk requests to a cluster of Elasticsearch, and tells which of their actions it refused.
+"""BulkClient: sends bulk requests to an Elasticsearch cluster and returns the actions that the cluster refused.
+
+It does not use elasticsearch-py, whose releases work with one major version of the server each: 9.5 sends the header
+`compatible-with=9`, which versions 6 and 7 refuse, and raises UnsupportedProductError for OpenSearch and other servers
+with the same API. The sink has to write to all of them. The library would also add 13 MB and nine packages for a single
+kind of request.
 
 Source: https://www.elastic.co/guide/en/elasticsearch/reference/7.17/docs-bulk.html.
 """
@@ -15,14 +20,14 @@ from urllib.parse import SplitResult, urlsplit
 
 from flinkpy.common.errors import ConfigurationError, ElasticsearchError
 
-#: Too many requests, and a node or proxy that cannot now.
+#: HTTP statuses after which a retry may succeed: too many requests, and an overloaded node or proxy.
 RETRYABLE = frozenset({429, 502, 503, 504})
-_CHARACTERS = 300  # an answer quoted in an error is cut here
+_CHARACTERS = 300  # errors quote at most this much of an answer
 
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """Times in ms; None: no limit."""
+    """How to connect to a cluster. Timeouts are in milliseconds; None means no timeout."""
 
     hosts: tuple[str, ...]
     username: str | None = None
@@ -37,39 +42,38 @@ class ConnectionSettings:
 
     @staticmethod
     def parsed(host: str) -> SplitResult:
-        """`host:port`, or a URL of http or https.
-
-        Raises: ConfigurationError.
-        """
+        """Parses `host:port` or a URL with http or https. Raises: ConfigurationError."""
         url = urlsplit(host if "://" in host else f"http://{host}")
         try:
-            is_right = url.scheme in ("http", "https") and bool(url.hostname) and (url.port or 9200) > 0
+            is_valid = url.scheme in ("http", "https") and bool(url.hostname) and (url.port or 9200) > 0
         except ValueError:
-            is_right = False
-        if not is_right:
-            raise ConfigurationError(f"{host!r} is not a host of Elasticsearch, such as localhost:9200")
+            is_valid = False
+        if not is_valid:
+            raise ConfigurationError(f"{host!r} is not the address of an Elasticsearch host, such as localhost:9200")
         return url
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Lines of a bulk request: what to do, and the document."""
+    """One action of a bulk request: a line with the command, and a line with the document."""
 
     lines: bytes
-    #: For errors.
+    #: Index and document id are for errors.
     index: str
     document_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
+    """An action that the cluster refused, with the HTTP status and the reason."""
+
     action: Action
     status: int
     reason: str
 
 
 class BulkClient:
-    """Thread: one."""
+    """Sends bulk requests over one connection. Thread: one at a time."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self._settings = settings
@@ -87,13 +91,11 @@ class BulkClient:
         return self._settings.hosts[self._host]
 
     def send(self, actions: list[Action]) -> list[Refusal]:
-        """All actions in one request.
-
-        Returns: those that were refused; of the others the cluster has the documents.
+        """Sends all actions in one request. Returns the refused actions; the documents of the others are stored.
 
         Raises:
-            OSError, http.client.HTTPException: there was no answer: the next call tries the next host.
-            ElasticsearchError: the cluster does not take the request at all.
+            OSError, http.client.HTTPException: the host did not answer. The next call uses the next host.
+            ElasticsearchError: the cluster refused the whole request, and a retry cannot help.
         """
         try:
             status, text = self._post(b"".join(action.lines for action in actions))

@@ -1,28 +1,116 @@
-"""ElasticsearchSink: documents by bulk requests, at least once or without a guarantee.
+"""ElasticsearchSink: writes documents with bulk requests, at least once or without a guarantee.
 
-Source: org.apache.flink.connector.elasticsearch.sink.{ElasticsearchSink,ElasticsearchWriter}.
+Source: org.apache.flink.connector.elasticsearch.sink.{ElasticsearchSink,ElasticsearchWriter,MapElasticsearchEmitter}.
 """
 
 from __future__ import annotations
 
+import base64
+import datetime
+import decimal
 import http.client
+import json
 import logging
 import threading
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from flinkpy.common.errors import ElasticsearchError
+from flinkpy.common.errors import ElasticsearchError, TypeMismatchError
+from flinkpy.common.types import Row
 from flinkpy.connector_api.sink import SinkBase, SinkWriter, WriterContext
 from flinkpy.connectors.elasticsearch.bulk_client import RETRYABLE, Action, BulkClient, ConnectionSettings, Refusal
-from flinkpy.connectors.elasticsearch.emitter import ElasticsearchEmitter
 from flinkpy.records.batch import Batch
 
 _logger = logging.getLogger(__name__)
 
 
+class ElasticsearchEmitter:
+    """Turns records into documents. Records are dicts, or Rows with field names.
+
+    With a key field, the key is the id of the document, so that a later record replaces an earlier one with the same
+    key. Without one, Elasticsearch creates an id, and every record becomes a document.
+
+    Example:
+        >>> emitter = ElasticsearchEmitter.static_index("orders", key_field="id")
+    """
+
+    def __init__(self, j_emitter: str, doc_type: str | None, key_field: str | None, is_dynamic_index: bool) -> None:
+        self._index = j_emitter
+        self._doc_type = doc_type
+        self._key_field = key_field
+        self._is_dynamic_index = is_dynamic_index
+
+    @staticmethod
+    def static_index(index: str, key_field: str | None = None, doc_type: str | None = None) -> ElasticsearchEmitter:
+        """Writes all records to one index.
+
+        Args:
+            index: the name of the index.
+            key_field: the field whose value is the document's id; None to let Elasticsearch create ids.
+            doc_type: the document type, which only Elasticsearch 6 needs.
+        """
+        return ElasticsearchEmitter(index, doc_type, key_field, False)
+
+    @staticmethod
+    def dynamic_index(
+        index_field: str, key_field: str | None = None, doc_type: str | None = None
+    ) -> ElasticsearchEmitter:
+        """Writes each record to the index that one of its fields names.
+
+        Args:
+            index_field: the field that contains the name of the index.
+            key_field: the field whose value is the document's id; None to let Elasticsearch create ids.
+            doc_type: the document type, which only Elasticsearch 6 needs.
+        """
+        return ElasticsearchEmitter(index_field, doc_type, key_field, True)
+
+    def action(self, record: Any) -> Action:
+        """Returns the action that stores a record.
+
+        Raises: TypeMismatchError if the record has no index or key field, or has no JSON form.
+        """
+        document = record.as_dict(True) if isinstance(record, Row) else record
+        if not isinstance(document, dict):
+            raise TypeMismatchError(f"the Elasticsearch sink takes dicts and Rows with field names, not {record!r}")
+        index = str(_field(document, self._index)) if self._is_dynamic_index else self._index
+        meta = {"_index": index}
+        if self._doc_type is not None:
+            meta["_type"] = self._doc_type
+        key = None
+        if self._key_field is not None:
+            key = meta["_id"] = str(_field(document, self._key_field))
+        try:
+            body = json.dumps(document, default=_as_json, ensure_ascii=False)
+        except (TypeError, ValueError) as error:
+            raise TypeMismatchError(f"{record!r} cannot be a JSON document: {error}") from error
+        head = json.dumps({"index": meta}, ensure_ascii=False)
+        return Action(f"{head}\n{body}\n".encode(), index, key)
+
+
+def _field(document: dict[str, Any], name: str) -> Any:
+    value = document.get(name)
+    if value is None:
+        raise TypeMismatchError(f"the record {document!r} has no field {name!r}, which its index or its key is made of")
+    return value
+
+
+def _as_json(value: Any) -> Any:
+    """Returns the form in which Elasticsearch reads values of types that JSON does not have."""
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode()
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
 class FlushBackoffType(Enum):
-    """How long to wait before what was refused is sent again: as long each time, ever longer, or not at all."""
+    """The pause before refused documents are sent again.
+
+    CONSTANT pauses are equally long, EXPONENTIAL ones double. With NONE the first refusal fails the job.
+    """
 
     CONSTANT = (0,)
     EXPONENTIAL = (1,)
@@ -31,7 +119,7 @@ class FlushBackoffType(Enum):
 
 @dataclass(frozen=True)
 class BulkSettings:
-    """-1: no such limit."""
+    """When a bulk request is sent, and how often it is repeated. A limit of -1 means no limit."""
 
     max_actions: int = 1_000
     max_size_mb: int = -1
@@ -41,13 +129,13 @@ class BulkSettings:
     delay_ms: int = 0
 
     def pause_s(self, retry: int) -> float:
-        """Before that retry, counted from 0."""
+        """Returns the pause before a retry; the first retry is 0."""
         factor = 2**retry if self.backoff is FlushBackoffType.EXPONENTIAL else 1
         return self.delay_ms * factor / 1000
 
 
 class ElasticsearchSink(SinkBase):
-    """Made by `Elasticsearch7SinkBuilder` or `Elasticsearch6SinkBuilder`."""
+    """Writes documents. Create it with `Elasticsearch7SinkBuilder` or `Elasticsearch6SinkBuilder`."""
 
     def __init__(
         self,
@@ -66,7 +154,7 @@ class ElasticsearchSink(SinkBase):
 
 
 class ElasticsearchWriter(SinkWriter):
-    """Thread: task thread."""
+    """Collects actions and sends them in bulk requests. Thread: task thread."""
 
     def __init__(self, context: WriterContext, sink: ElasticsearchSink) -> None:
         self._context = context
@@ -76,7 +164,7 @@ class ElasticsearchWriter(SinkWriter):
         self._actions: list[Action] = []
         self._size = 0
         self._max_bytes = sink.bulk.max_size_mb << 20 if sink.bulk.max_size_mb > 0 else None
-        #: Never set: to wait a little between two tries.
+        #: Never set. The writer waits on it between two tries.
         self._pause = threading.Event()
         if sink.bulk.interval_ms > 0:
             context.schedule_after(sink.bulk.interval_ms, self._on_interval)
@@ -104,7 +192,7 @@ class ElasticsearchWriter(SinkWriter):
         self._context.schedule_after(self._bulk.interval_ms, self._on_interval)
 
     def _send(self) -> None:
-        """All that waits. Raises: ElasticsearchError after the last try, or where trying again is no use."""
+        """Sends all collected actions. Raises: ElasticsearchError after the last try, or if a retry cannot help."""
         actions, self._actions, self._size = self._actions, [], 0
         retry = 0
         while actions:

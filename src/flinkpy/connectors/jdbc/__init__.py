@@ -1,1 +1,1 @@
-"""Rows into a database, by a statement of the user: the connector that Flink calls JDBC, on Python's DB-API 2.0."""
+"""The JDBC connector: executes a SQL statement for every row, through Python's DB-API 2.0."""

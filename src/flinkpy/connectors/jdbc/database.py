@@ -1,4 +1,4 @@
-"""Database: which driver a URL means, and how it wants its statements."""
+"""Database and BatchStatement: the driver that a JDBC URL selects, and a statement in that driver's form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from flinkpy.common.errors import ConfigurationError, UnsupportedOperationError
+from flinkpy.common.errors import ConfigurationError, JdbcError, UnsupportedOperationError
+from flinkpy.common.types import Row
 from flinkpy.connectors.jdbc.options import JdbcConnectionOptions
 
 PARAM_STYLES = ("qmark", "numeric", "named", "format", "pyformat")
@@ -20,15 +21,15 @@ _TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\?",
 
 @dataclass(frozen=True)
 class _Driver:
-    """`package`: what to install for `module`. `arguments(options)`: of its `connect`."""
+    """A DB-API driver. `package` is its name for pip; `arguments` returns the arguments of its `connect`."""
 
     module: str
     package: str
     arguments: Callable[[JdbcConnectionOptions], dict[str, Any]]
 
 
-def _of_server(options: JdbcConnectionOptions, database: str) -> dict[str, Any]:
-    """Of `jdbc:kind://host:port/database?key=value`."""
+def _server_arguments(options: JdbcConnectionOptions, database: str) -> dict[str, Any]:
+    """Returns the arguments for a URL of the form `jdbc:kind://host:port/database?key=value`."""
     url = urlsplit(options.url.removeprefix("jdbc:"))
     named = {
         "host": url.hostname,
@@ -40,21 +41,21 @@ def _of_server(options: JdbcConnectionOptions, database: str) -> dict[str, Any]:
     return {**{key: value for key, value in named.items() if value is not None}, **dict(parse_qsl(url.query))}
 
 
-def _of_file(options: JdbcConnectionOptions) -> dict[str, Any]:
+def _file_arguments(options: JdbcConnectionOptions) -> dict[str, Any]:
     return {"database": options.url.split(":", 2)[2]}
 
 
 _DRIVERS = {
-    "postgresql": _Driver("psycopg", "psycopg[binary]", lambda options: _of_server(options, "dbname")),
-    "mysql": _Driver("pymysql", "pymysql", lambda options: _of_server(options, "database")),
-    "mariadb": _Driver("pymysql", "pymysql", lambda options: _of_server(options, "database")),
-    "sqlite": _Driver("sqlite3", "", _of_file),
-    "duckdb": _Driver("duckdb", "duckdb", _of_file),
+    "postgresql": _Driver("psycopg", "psycopg[binary]", lambda options: _server_arguments(options, "dbname")),
+    "mysql": _Driver("pymysql", "pymysql", lambda options: _server_arguments(options, "database")),
+    "mariadb": _Driver("pymysql", "pymysql", lambda options: _server_arguments(options, "database")),
+    "sqlite": _Driver("sqlite3", "", _file_arguments),
+    "duckdb": _Driver("duckdb", "duckdb", _file_arguments),
 }
 
 
 class Database:
-    """Raises: ConfigurationError where the URL is not one, or of a kind that has no driver here."""
+    """A database and the driver for it. Raises: ConfigurationError if the URL is invalid or its kind is unknown."""
 
     def __init__(self, options: JdbcConnectionOptions) -> None:
         self._options = options
@@ -69,19 +70,19 @@ class Database:
         self._driver = _DRIVERS.get(parts[1])
         if self._driver is None:
             raise ConfigurationError(
-                f"{options.url!r}: there are drivers for {', '.join(_DRIVERS)}; give another database's with "
+                f"{options.url!r}: flinkpy knows drivers for {', '.join(_DRIVERS)}; for another database call "
                 "JdbcConnectionOptionsBuilder.with_connection_factory"
             )
 
     @property
     def url(self) -> str:
-        """Without what a message must not show."""
+        """The URL without its parameters, which may contain secrets."""
         return self._options.url.partition("?")[0]
 
     def connect(self) -> Any:
-        """A DB-API connection, with transactions.
+        """Opens a DB-API connection with transactions.
 
-        Raises: UnsupportedOperationError where the driver is not installed; what the driver raises.
+        Raises: UnsupportedOperationError if the driver is not installed; any error of the driver.
         """
         if self._options.connection_factory is not None:
             return self._options.connection_factory()
@@ -94,14 +95,14 @@ class Database:
 
     @property
     def paramstyle(self) -> str:
-        """How the driver writes placeholders."""
+        """The form of placeholders in statements for the driver, as DB-API defines it."""
         style: str = self._options.paramstyle or self._module().paramstyle
         return style
 
     def _module(self) -> Any:
         assert self._driver is not None
         name = self._options.driver_name
-        # A Java driver's class, as a program for PyFlink names it, says nothing that the URL does not say.
+        # Programs for PyFlink give the class of a Java driver. It is ignored, because the URL selects the module.
         module = name if name is not None and _is_module(name) else self._driver.module
         try:
             return importlib.import_module(module)
@@ -120,7 +121,7 @@ def number_of_placeholders(sql: str) -> int:
 
 
 def with_placeholders(sql: str, paramstyle: str) -> str:
-    """`?` outside of quotes and comments becomes what the style wants.
+    """Replaces each `?` outside of quotes and comments by a placeholder in the given style.
 
     >>> with_placeholders("INSERT INTO t VALUES (?, '?', ?)", "format")
     "INSERT INTO t VALUES (%s, '?', %s)"
@@ -139,3 +140,58 @@ def with_placeholders(sql: str, paramstyle: str) -> str:
     if paramstyle in ("format", "pyformat"):
         sql = sql.replace("%", "%%")
     return _TOKEN.sub(replaced, sql)
+
+
+_ROW_CHARACTERS = 200  # errors quote at most this much of a row
+
+
+class BatchStatement:
+    """A statement that is executed for many rows. Thread: task thread."""
+
+    def __init__(self, database: Database, sql: str) -> None:
+        style = database.paramstyle
+        self._database = database
+        self._sql = sql
+        self._statement = with_placeholders(sql, style)
+        self._is_named = style == "named"
+
+    def parameters(self, record: Any) -> Any:
+        """Returns the parameters of the statement for a record: its fields, or the record itself."""
+        values = tuple(record) if isinstance(record, (Row, tuple, list)) else (record,)
+        return {f"p{number}": value for number, value in enumerate(values, 1)} if self._is_named else values
+
+    def execute(self, connection: Any, rows: list[Any]) -> None:
+        """Executes the statement for all rows in the open transaction, or begins one. Raises: errors of the driver."""
+        cursor = connection.cursor()
+        try:
+            cursor.executemany(self._statement, rows)
+        finally:
+            cursor.close()
+
+    def error(self, error: Exception, row: Any = None) -> JdbcError:
+        """Returns a JdbcError that names the statement, the database and, if known, the row."""
+        shown = ""
+        if row is not None:
+            text = repr(row)
+            shown = f", row {text if len(text) <= _ROW_CHARACTERS else text[:_ROW_CHARACTERS] + '...'}"
+        return JdbcError(
+            f"{self._database.url}, statement {self._sql!r}{shown}: {type(error).__name__}: {error}".rstrip(),
+            details={"url": self._database.url, "sqlstate": str(getattr(error, "sqlstate", "") or "")},
+        )
+
+    def culprit(self, connection: Any, rows: list[Any]) -> tuple[Any, Exception] | None:
+        """Returns the first row that the database refuses, with the error; None if it accepts all rows.
+
+        Executes the rows one by one, and rolls back afterwards.
+        """
+        cursor = connection.cursor()
+        try:
+            for row in rows:
+                try:
+                    cursor.execute(self._statement, row)
+                except Exception as error:  # noqa: BLE001 - a driver's errors have no common base but this
+                    return row, error
+        finally:
+            cursor.close()
+            connection.rollback()
+        return None

@@ -1,4 +1,4 @@
-"""How to reach the database, and how many rows go there at a time.
+"""Options of the JDBC sinks: JdbcConnectionOptions and JdbcExecutionOptions.
 
 Source: org.apache.flink.connector.jdbc.{JdbcConnectionOptions,JdbcExecutionOptions}.
 """
@@ -12,8 +12,15 @@ from typing import Any
 
 @dataclass(frozen=True, repr=False)
 class JdbcConnectionOptions:
-    """Attributes:
-    connection_factory: gives a DB-API connection, where the URL is not of a known kind; `paramstyle` is its driver's.
+    """How to connect to a database. Create it with JdbcConnectionOptionsBuilder.
+
+    Attributes:
+        connection_factory: returns a DB-API connection, for databases whose URL flinkpy does not know.
+        paramstyle: the placeholder style of the driver behind `connection_factory`.
+
+    Example:
+        >>> builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder()
+        >>> options = builder.with_url("jdbc:postgresql://db:5432/orders").with_user_name("flink").build()
     """
 
     url: str
@@ -39,17 +46,22 @@ class JdbcConnectionOptions:
         return self.password
 
     class JdbcConnectionOptionsBuilder:
-        """The URL is needed."""
+        """Builds JdbcConnectionOptions. Only the URL is required."""
 
         def __init__(self) -> None:
             self._values: dict[str, Any] = {}
 
         def with_url(self, url: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
-            """`jdbc:postgresql://host:port/database`, `jdbc:mysql://...`, `jdbc:sqlite:path`, `jdbc:duckdb:path`."""
+            """Sets the JDBC URL.
+
+            Args:
+                url: such as `jdbc:postgresql://host:port/database`, `jdbc:mysql://...`, `jdbc:mariadb://...`,
+                    `jdbc:sqlite:path` or `jdbc:duckdb:path`.
+            """
             return self._with("url", url)
 
         def with_driver_name(self, driver_name: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
-            """The Python module of the driver. The name of a Java driver is accepted: the URL says which module."""
+            """Sets the Python module of the driver. The class name of a Java driver is accepted and ignored."""
             return self._with("driver_name", driver_name)
 
         def with_user_name(self, user_name: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
@@ -61,16 +73,21 @@ class JdbcConnectionOptions:
         def with_connection_factory(
             self, factory: Callable[[], Any], paramstyle: str
         ) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
-            """Connect by calling `factory`, to any database that has a DB-API 2.0 driver. Beyond PyFlink.
+            """Connects to any database that has a DB-API 2.0 driver. Beyond PyFlink.
 
             Args:
-                paramstyle: of the driver's module: qmark, numeric, named, format or pyformat.
+                factory: a function without arguments that returns a new connection. Called in each task.
+                paramstyle: the `paramstyle` of the driver's module: qmark, numeric, named, format or pyformat.
+
+            Raises:
+                TypeError: `factory` is not callable.
             """
             if not callable(factory):
                 raise TypeError("with_connection_factory: the factory must be callable")
             return self._with("connection_factory", factory)._with("paramstyle", paramstyle)
 
         def build(self) -> JdbcConnectionOptions:
+            """Returns the options. Raises: ValueError if there is neither a URL nor a connection factory."""
             if "url" not in self._values:
                 if "connection_factory" not in self._values:
                     raise ValueError("JdbcConnectionOptions: the URL is missing; call with_url")
@@ -85,8 +102,12 @@ class JdbcConnectionOptions:
 
 
 class JdbcExecutionOptions:
-    """When rows go to the database: `batch_size` of them at a time, after `batch_interval_ms` at the latest (0: no such
-    limit), and before every checkpoint. A batch that fails is tried again `max_retries` times.
+    """When rows are written to the database. They are always written before a checkpoint.
+
+    Args:
+        batch_size: the number of rows in a batch; 0 means no limit.
+        batch_interval_ms: the longest time in milliseconds that a row waits; 0 means no limit.
+        max_retries: how often a failed batch is tried again.
     """
 
     DEFAULT_MAX_RETRY_TIMES = 3
@@ -121,21 +142,25 @@ class JdbcExecutionOptions:
         return JdbcExecutionOptions.Builder()
 
     class Builder:
+        """Builds JdbcExecutionOptions."""
+
         def __init__(self) -> None:
             self._size = JdbcExecutionOptions.DEFAULT_SIZE
             self._interval_ms = JdbcExecutionOptions.DEFAULT_INTERVAL_MILLIS
             self._max_retries = JdbcExecutionOptions.DEFAULT_MAX_RETRY_TIMES
 
         def with_batch_size(self, size: int) -> JdbcExecutionOptions.Builder:
-            """Rows per batch; 0: as many as come until the interval or the checkpoint."""
+            """Sets the number of rows in a batch. With 0 a batch ends at the interval or the checkpoint only."""
             self._size = _checked("with_batch_size", size)
             return self
 
         def with_batch_interval_ms(self, interval_ms: int) -> JdbcExecutionOptions.Builder:
+            """Sets the longest time in milliseconds that a row waits; 0 means no limit."""
             self._interval_ms = _checked("with_batch_interval_ms", interval_ms)
             return self
 
         def with_max_retries(self, max_retries: int) -> JdbcExecutionOptions.Builder:
+            """Sets how often a failed batch is tried again."""
             self._max_retries = _checked("with_max_retries", max_retries)
             return self
 
@@ -145,5 +170,5 @@ class JdbcExecutionOptions:
 
 def _checked(method: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{method}: {value!r} is not a number of 0 or more")
+        raise ValueError(f"{method}: {value!r} must be an int of 0 or more")
     return value

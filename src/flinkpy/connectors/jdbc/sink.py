@@ -1,24 +1,31 @@
-"""The sinks of the connector: at least once, and exactly once."""
+"""JdbcStatementSink, and JdbcWriter for at-least-once delivery.
+
+Source: org.apache.flink.connector.jdbc.internal.JdbcOutputFormat.
+"""
 
 from __future__ import annotations
 
+import logging
+import threading
+from contextlib import suppress
 from typing import Any
 
 from flinkpy.common.composite_typeinfo import RowTypeInfo
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, WriterContext
-from flinkpy.connectors.jdbc.database import Database, number_of_placeholders
+from flinkpy.connectors.jdbc.database import BatchStatement, Database, number_of_placeholders
 from flinkpy.connectors.jdbc.options import JdbcConnectionOptions, JdbcExecutionOptions
+from flinkpy.records.batch import Batch
 
 
 class JdbcStatementSink(SinkBase):
     """Executes a statement for every row.
 
     Args:
-        sql: with a `?` for each field of the rows, in their order.
-        is_exactly_once: by two-phase commit; see `flinkpy.connectors.jdbc.two_phase`.
+        sql: a statement with one `?` for each field of the rows, in the order of the fields.
+        is_exactly_once: True to write with two-phase commit; see `flinkpy.connectors.jdbc.two_phase`.
 
-    Raises: ConfigurationError where the statement does not have as many placeholders as `type_info` has fields.
+    Raises: ConfigurationError if the number of placeholders is not the number of fields of `type_info`.
     """
 
     def __init__(
@@ -30,7 +37,7 @@ class JdbcStatementSink(SinkBase):
         is_exactly_once: bool = False,
     ) -> None:
         if not isinstance(sql, str):
-            raise TypeError(f"a statement is a string, not {sql!r}")
+            raise TypeError(f"the SQL statement must be a string, not {sql!r}")
         placeholders, fields = number_of_placeholders(sql), len(type_info.get_field_types())
         if placeholders != fields:
             raise ConfigurationError(f"{sql!r} has {placeholders} placeholders, and the rows have {fields} fields")
@@ -47,7 +54,7 @@ class JdbcStatementSink(SinkBase):
             from flinkpy.connectors.jdbc.two_phase import TwoPhaseWriter
 
             return TwoPhaseWriter(self._database, self._sql, self._options, context, states)
-        from flinkpy.connectors.jdbc.writer import JdbcWriter
+        from flinkpy.connectors.jdbc.sink import JdbcWriter
 
         return JdbcWriter(self._database, self._sql, self._options, context)
 
@@ -64,3 +71,125 @@ class JdbcStatementSink(SinkBase):
 
     def __repr__(self) -> str:
         return f"JdbcSink({self._database.url}, {self._sql!r})"
+
+
+_logger = logging.getLogger(__name__)
+
+#: DB-API's names of errors that a retry cannot cure.
+_HOPELESS = frozenset({"IntegrityError", "DataError", "ProgrammingError", "NotSupportedError"})
+#: The pause before the first retry. It grows by this much with each further retry.
+_RETRY_PAUSE_S = 0.2
+
+
+def is_hopeless(error: Exception) -> bool:
+    return any(base.__name__ in _HOPELESS for base in type(error).__mro__)
+
+
+class RowBuffer:
+    """Collects rows for batches. Thread: task thread."""
+
+    def __init__(self, statement: BatchStatement, context: WriterContext, batch_size: int) -> None:
+        self._parameters = statement.parameters
+        self._input_type = context.input_type
+        self._batch_size = batch_size
+        self.rows: list[Any] = []
+
+    def add(self, batch: Batch) -> None:
+        from flinkpy.records.lanes import rows_of
+
+        self.rows += map(self._parameters, rows_of(batch, self._input_type))
+
+    def next_batch(self, flushes: bool) -> list[Any]:
+        """Removes and returns the rows of the next batch. Without `flushes`, returns no incomplete batch."""
+        size = self._batch_size or len(self.rows)
+        is_complete = bool(self._batch_size) and len(self.rows) >= size
+        if not self.rows or not (flushes or is_complete):
+            return []
+        batch, self.rows = self.rows[:size], self.rows[size:]
+        return batch
+
+
+class JdbcWriter(SinkWriter):
+    """Writes each batch in a transaction of its own.
+
+    Delivers at least once: rows written after the last checkpoint are written again after a failure.
+    """
+
+    def __init__(self, database: Database, sql: str, options: JdbcExecutionOptions, context: WriterContext) -> None:
+        self._database = database
+        self._statement = BatchStatement(database, sql)
+        self._buffer = RowBuffer(self._statement, context, options.get_batch_size())
+        self._max_retries = options.get_max_retries()
+        self._interval_ms = options.get_batch_interval_ms()
+        self._context = context
+        self._connection: Any = None
+        #: Never set. The writer waits on it between two tries.
+        self._pause = threading.Event()
+        # Fails at the start, and not at the first row, if the database cannot be reached.
+        self._with_retries(self._connect)
+        if self._interval_ms:
+            context.schedule_after(self._interval_ms, self._on_interval)
+
+    def write(self, batch: Batch) -> None:
+        self._buffer.add(batch)
+        self._write_batches(False)
+
+    def flush(self, end_of_input: bool) -> None:
+        self._write_batches(True)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _on_interval(self, _: int) -> None:
+        self._write_batches(True)
+        self._context.schedule_after(self._interval_ms, self._on_interval)
+
+    def _write_batches(self, flushes: bool) -> None:
+        while rows := self._buffer.next_batch(flushes):
+            self._with_retries(lambda rows=rows: self._write(rows), rows)
+
+    def _connect(self) -> None:
+        if self._connection is None:
+            self._connection = self._database.connect()
+
+    def _write(self, rows: list[Any]) -> None:
+        self._connect()
+        self._statement.execute(self._connection, rows)
+        self._connection.commit()
+
+    def _with_retries(self, action: Any, rows: list[Any] | None = None) -> None:
+        """Runs `action` until it succeeds. Raises: JdbcError after the last try, or if a retry cannot help."""
+        for attempt in range(self._max_retries + 1):
+            try:
+                action()
+                return
+            except Exception as error:
+                if not _is_driver_error(error):
+                    raise
+                if rows is not None and is_hopeless(error):
+                    raise self._refused(rows, error) from error
+                self._abandon_connection()
+                if attempt == self._max_retries:
+                    raise self._statement.error(error) from error
+                _logger.warning("%s: try %d failed: %s", self._database.url, attempt + 1, error)
+                self._pause.wait(_RETRY_PAUSE_S * (attempt + 1))
+
+    def _refused(self, rows: list[Any], error: Exception) -> Exception:
+        """Returns an error that names the first row that the database refuses."""
+        self._connection.rollback()
+        found = self._statement.culprit(self._connection, rows)
+        return self._statement.error(error) if found is None else self._statement.error(found[1], found[0])
+
+    def _abandon_connection(self) -> None:
+        """Closes the connection, which may be broken. Its uncommitted rows are lost."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            # The error of the connection has been reported already.
+            with suppress(Exception):
+                connection.close()
+
+
+def _is_driver_error(error: Exception) -> bool:
+    """True for an Error of DB-API, and for an error of the operating system."""
+    return isinstance(error, OSError) or any(base.__name__ == "Error" for base in type(error).__mro__)

@@ -28,10 +28,9 @@ from typing import Any
 from flinkpy.common.errors import CommitError
 from flinkpy.common.failpoints import failpoint
 from flinkpy.connector_api.sink import CommitRequest, Committer, StatefulSinkWriter, WriterContext
-from flinkpy.connectors.jdbc.batch_statement import BatchStatement
-from flinkpy.connectors.jdbc.database import Database
+from flinkpy.connectors.jdbc.database import BatchStatement, Database
 from flinkpy.connectors.jdbc.options import JdbcExecutionOptions
-from flinkpy.connectors.jdbc.writer import RowBuffer
+from flinkpy.connectors.jdbc.sink import RowBuffer
 from flinkpy.records.batch import Batch
 
 _LOG = logging.getLogger(__name__)

@@ -1,1 +1,1 @@
-"""Amazon Kinesis: data streams as a source and a sink, Firehose as a sink. On the client `boto3`."""
+"""The Kinesis connector: reads and writes data streams and writes to Firehose, with the client `boto3`."""

@@ -1,4 +1,4 @@
-"""Clients of AWS by Flink's properties, and what their errors mean.
+"""Creates AWS clients from Flink's properties, and classifies their errors.
 
 Source: org.apache.flink.connector.aws.config.AWSConfigConstants, org.apache.flink.connector.aws.util.AWSGeneralUtil.
 """
@@ -18,7 +18,7 @@ SECRET_KEY = "aws.credentials.provider.basic.secretkey"
 PROFILE = "aws.credentials.provider.profile.name"
 TRUST_ALL = "aws.trust.all.certificates"
 
-#: Those of boto3's own chain, and those that name what to use.
+#: Providers that boto3 supports: its own chain (AUTO), and those that name one source of credentials.
 _PROVIDERS = ("AUTO", "BASIC", "ENV_VAR", "PROFILE", "WEB_IDENTITY_TOKEN")
 _RETRYABLE = (
     "ProvisionedThroughputExceeded",
@@ -41,23 +41,23 @@ def load_boto3() -> Any:
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Raises: ConfigurationError."""
+    """Checks region, endpoint and credentials. Raises: ConfigurationError."""
     if not properties.get(REGION) and not properties.get(ENDPOINT):
         raise ConfigurationError(f"Kinesis: {REGION} or {ENDPOINT} must be set")
     provider = _provider(properties)
     if provider not in _PROVIDERS:
         raise ConfigurationError(
-            f"Kinesis: {PROVIDER} {provider!r} is not one of {', '.join(_PROVIDERS)}; for a role use PROFILE, with a "
-            "profile of ~/.aws/config that has role_arn"
+            f"Kinesis: {PROVIDER} must be one of {', '.join(_PROVIDERS)}, not {provider!r}; for a role use PROFILE, "
+            "with a profile of ~/.aws/config that has role_arn"
         )
     if provider == "BASIC" and not (properties.get(ACCESS_KEY) and properties.get(SECRET_KEY)):
         raise ConfigurationError(f"Kinesis: {PROVIDER} BASIC needs {ACCESS_KEY} and {SECRET_KEY}")
 
 
 def new_client(service: str, properties: Mapping[str, str], max_connections: int = 10) -> Any:
-    """A client of boto3, which any thread may use.
+    """Creates a client of boto3, which any thread may use.
 
-    Raises: UnsupportedOperationError where boto3 is not installed; ConfigurationError.
+    Raises: UnsupportedOperationError if boto3 is not installed; ConfigurationError.
     """
     boto3 = load_boto3()
     from botocore.config import Config
@@ -77,18 +77,18 @@ def new_client(service: str, properties: Mapping[str, str], max_connections: int
         )
         return session.client(
             service,
-            # An endpoint alone is enough; requests are signed for some region all the same.
+            # With an endpoint no region is needed, but boto3 signs requests for one.
             region_name=properties.get(REGION) or session.region_name or "us-east-1",
             endpoint_url=properties.get(ENDPOINT) or None,
             verify=False if properties.get(TRUST_ALL, "").lower() == "true" else None,
             config=Config(max_pool_connections=max_connections, retries={"mode": "standard"}),
         )
     except (BotoCoreError, ValueError) as error:
-        raise ConfigurationError(f"Kinesis: no client of {service}: {error}") from error
+        raise ConfigurationError(f"Kinesis: cannot create a client of {service}: {error}") from error
 
 
 def code_of(error: BaseException) -> str:
-    """Of an answer of AWS; empty where there was none."""
+    """Returns the error code in an answer of AWS, or an empty string if there was no answer."""
     response = getattr(error, "response", None)
     return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
 
@@ -98,7 +98,7 @@ def is_retryable_code(code: str) -> bool:
 
 
 def is_retryable(error: BaseException) -> bool:
-    """Whether the same request may succeed later: AWS is too busy, or there was no answer."""
+    """True if the same request may succeed later, because AWS is too busy or did not answer."""
     from botocore.exceptions import ConnectionError as AwsConnectionError
     from botocore.exceptions import HTTPClientError
 
@@ -120,7 +120,7 @@ def kinesis_error(what: str, error: BaseException) -> KinesisError:
 
 
 def stream_argument(stream: str) -> dict[str, str]:
-    """Name or ARN, as requests have it."""
+    """Returns the argument of requests that names a stream, by name or ARN."""
     return {"StreamARN": stream} if stream.startswith("arn:") else {"StreamName": stream}
 
 

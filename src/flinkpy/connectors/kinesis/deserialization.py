@@ -1,4 +1,4 @@
-"""KinesisDeserializationSchema: a record of Kinesis with all that is known of it.
+"""KinesisDeserializationSchema: deserializes a record of Kinesis together with its metadata.
 
 Source: org.apache.flink.streaming.connectors.kinesis.serialization.KinesisDeserializationSchema.
 """
@@ -25,13 +25,21 @@ from flinkpy.formats.schema import (
 
 
 class KinesisDeserializationSchema:
-    """To derive from; may have `on_error` as any schema has."""
+    """Base class of schemas that read the key, sequence number, time, stream and shard of a record.
+
+    Subclass it and define `deserialize`. A subclass may have an attribute `on_error`, as any schema.
+
+    Example:
+        >>> class WithKey(KinesisDeserializationSchema):
+        ...     def deserialize(self, record_value, partition_key, seq_num, approx_arrival_timestamp, stream, shard_id):
+        ...         return partition_key, record_value.decode()
+    """
 
     def __init__(self, j_kinesis_deserialization_schema: Any = None) -> None:
         """Raises: UnsupportedOperationError for a Java object."""
         if j_kinesis_deserialization_schema is not None:
             raise UnsupportedOperationError(
-                "KinesisDeserializationSchema: flinkpy has no JVM; derive a class that has deserialize"
+                "KinesisDeserializationSchema: flinkpy has no JVM; subclass it and define deserialize"
             )
 
     def deserialize(
@@ -43,16 +51,24 @@ class KinesisDeserializationSchema:
         stream: str,
         shard_id: str,
     ) -> Any:
-        """The record; None: there is none in it. `approx_arrival_timestamp`: ms since 1970."""
-        raise UnsupportedOperationError(f"{type(self).__name__} has no method deserialize")
+        """Deserializes a record.
+
+        Args:
+            record_value: the bytes of the record.
+            approx_arrival_timestamp: the arrival at Kinesis, in milliseconds since the epoch.
+
+        Returns:
+            The record; None to drop it.
+        """
+        raise UnsupportedOperationError(f"{type(self).__name__} does not define deserialize")
 
     def get_produced_type(self) -> Any:
-        """TypeInformation of the records; None: pickled Python objects."""
+        """Returns the TypeInformation of the records; None for pickled Python objects."""
         return None
 
 
 def decode(schema: Any, shard: Shard, records: list[dict[str, Any]], times: list[int]) -> DecodedMessages:
-    """Raises: InputFormatError, which names the record."""
+    """Deserializes records of a shard. Raises: InputFormatError, which names the record."""
     numbers = [record["SequenceNumber"] for record in records]
 
     def origin(index: int) -> str:
@@ -77,7 +93,7 @@ def decode(schema: Any, shard: Shard, records: list[dict[str, Any]], times: list
 
 
 class _Called:
-    """A schema of one call for each message of a batch."""
+    """A batch schema that calls one function for each message."""
 
     def __init__(self, on_error: Any, calls: Sequence[Callable[[], Any]]) -> None:
         self.on_error = on_error

@@ -1,7 +1,8 @@
-"""KinesisEnumerator: finds the shards, and gives each to a reader when its parents have been read.
+"""KinesisEnumerator: discovers shards, and assigns each to a reader when its parents have been read.
 
-A shard that a reader has read to its end is in the reader's checkpoints as finished until a completed checkpoint has it
-here: the two halves of a checkpoint are not of one moment, and children must not wait for ever.
+A reader keeps a finished shard in its checkpoints until a completed checkpoint of the enumerator has it as finished.
+Otherwise the shard could be missing from both parts of a checkpoint, because they are not taken at the same moment, and
+its children would wait forever.
 
 Source: org.apache.flink.connector.kinesis.source.enumerator.{KinesisStreamsSourceEnumerator,SplitTracker}.
 """
@@ -23,20 +24,20 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ShardsFinished:
-    """From a reader: read to their end."""
+    """Sent by a reader that has read these shards to their end."""
 
     split_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FinishKept:
-    """To a reader: its checkpoints need not have them any more."""
+    """Tells a reader that its checkpoints no longer need these finished shards."""
 
     split_ids: tuple[str, ...]
 
 
 class ShardDiscovery:
-    """Thread: an I/O thread, one call at a time."""
+    """Lists the shards of streams. Thread: an I/O thread, one call at a time."""
 
     def __init__(self, make_client: Callable[[], Any], streams: tuple[str, ...]) -> None:
         self._make_client = make_client
@@ -44,7 +45,7 @@ class ShardDiscovery:
         self._client: Any = None
 
     def find(self) -> list[Shard]:
-        """All shards that have records, open or closed. Raises: KinesisError."""
+        """Returns all shards that still have records, open or closed. Raises: KinesisError."""
         if self._client is None:
             self._client = self._make_client()
         return [shard for stream in self._streams for shard in self._shards_of(stream)]
@@ -56,7 +57,7 @@ class ShardDiscovery:
             try:
                 answer = self._client.list_shards(**arguments)
             except client_errors() as error:
-                raise kinesis_error(f"Kinesis stream {stream!r}: its shards cannot be listed", error) from error
+                raise kinesis_error(f"the shards of Kinesis stream {stream!r} cannot be listed", error) from error
             found += [Shard.of(stream, listed) for listed in answer["Shards"]]
             token = answer.get("NextToken")
             arguments = None if token is None else {"NextToken": token}
@@ -64,11 +65,11 @@ class ShardDiscovery:
 
 
 class KinesisEnumerator(SplitEnumerator):
-    """Thread: JobMaster main thread.
+    """Assigns shards to readers. Thread: JobMaster main thread.
 
     Args:
-        find: `ShardDiscovery.find`.
-        discovery_interval_ms: look for new shards so often.
+        find: lists all shards, as `ShardDiscovery.find` does. Runs on an I/O thread.
+        discovery_interval_ms: the interval of shard discovery; 0 to discover shards only at the start.
     """
 
     def __init__(
@@ -86,9 +87,9 @@ class KinesisEnumerator(SplitEnumerator):
         self._start = state.start
         self._known = set(state.known)
         self._waiting = {split.split_id: split for split in state.waiting}
-        #: With the subtask that said so; None: a checkpoint.
+        #: Finished shards, with the subtask that reported them; None if a checkpoint contained them.
         self._finished: dict[str, int | None] = dict.fromkeys(state.finished)
-        #: Those in a completed checkpoint.
+        #: Finished shards in a completed checkpoint of this enumerator.
         self._kept = set(state.finished)
         self._snapshots: dict[int, frozenset[str]] = {}
         self._has_discovered = False
@@ -98,7 +99,7 @@ class KinesisEnumerator(SplitEnumerator):
         self._discover()
 
     def handle_split_request(self, subtask_index: int) -> None:
-        """Shards are given out without being asked for."""
+        """Does nothing: shards are assigned without requests."""
 
     def add_reader(self, subtask_index: int) -> None:
         self._forget_unkept(subtask_index)
@@ -134,7 +135,7 @@ class KinesisEnumerator(SplitEnumerator):
             self._context.send_event_to_reader(subtask_index, FinishKept(tuple(sorted(split_ids))))
 
     def _forget_unkept(self, subtask_index: int) -> None:
-        """What a reader that has failed finished since its checkpoint it reads again."""
+        """Forgets shards that a failed reader has finished since its checkpoint. It reads them again."""
         for split_id, finished_by in list(self._finished.items()):
             if finished_by == subtask_index and split_id not in self._kept:
                 del self._finished[split_id]
@@ -146,7 +147,7 @@ class KinesisEnumerator(SplitEnumerator):
         if error is not None:
             if not self._has_discovered or not isinstance(error, KinesisError):
                 raise error
-            _LOG.warning("looking for new shards failed; trying again in %d ms: %s", self._interval_ms, error)
+            _LOG.warning("shard discovery failed; trying again in %d ms: %s", self._interval_ms, error)
         else:
             self._has_discovered = True
             listed = {shard.split_id: shard for shard in shards or ()}
@@ -160,14 +161,14 @@ class KinesisEnumerator(SplitEnumerator):
             self._context.schedule(self._interval_ms, self._discover)
 
     def _forget_expired(self, listed: set[str]) -> None:
-        """Of what is gone, and was read: nobody will ever list it again."""
+        """Forgets finished shards that AWS does not list any more."""
         for split_id in self._kept - listed:
             self._kept.discard(split_id)
             self._finished.pop(split_id, None)
             self._known.discard(split_id)
 
     def _assign(self) -> None:
-        """Those whose parents have been read, or are gone."""
+        """Assigns the waiting shards whose parents have been read or do not exist any more."""
         assignment: dict[int, list[KinesisShardSplit]] = {}
         for split in list(self._waiting.values()):
             if all(parent in self._finished or parent not in self._known for parent in split.shard.parent_split_ids):
@@ -175,5 +176,5 @@ class KinesisEnumerator(SplitEnumerator):
                 owner = self._assigner.assign(split.shard, self._context.parallelism) % self._context.parallelism
                 assignment.setdefault(owner, []).append(split)
         if assignment:
-            _LOG.info("Kinesis: shards go to readers: %s", assignment)
+            _LOG.info("assigned Kinesis shards to readers: %s", assignment)
             self._context.assign_splits(assignment)

@@ -1,4 +1,4 @@
-"""Shards of a stream, where to read them from, and who reads them.
+"""Shards of a stream, their starting positions, and their assignment to subtasks.
 
 Source: org.apache.flink.streaming.connectors.kinesis.model.{StreamShardHandle,StartingPosition},
 org.apache.flink.streaming.connectors.kinesis.util.UniformShardAssigner.
@@ -18,7 +18,7 @@ INITPOS_TIMESTAMP = "flink.stream.initpos.timestamp"
 INITPOS_TIMESTAMP_FORMAT = "flink.stream.initpos.timestamp.format"
 
 _NUM_HASH_KEYS = 1 << 128
-#: Letters of Java's date patterns, repeated or not.
+#: Directives of strptime for the letters of Java's date patterns. Repeated letters mean the same.
 _JAVA_PATTERN = {
     "y": "%Y",
     "M": "%m",
@@ -34,8 +34,10 @@ _JAVA_PATTERN = {
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Attributes:
-    parents: ids of the shards that it was made from by resharding; their records come before its own.
+    """A shard of a data stream.
+
+    Attributes:
+        parents: ids of the shards from which resharding created it. Their records come before its own.
     """
 
     stream: str
@@ -54,7 +56,7 @@ class Shard:
 
     @staticmethod
     def of(stream: str, listed: dict[str, Any]) -> Shard:
-        """As AWS lists it."""
+        """Returns the shard for an entry of the answer to ListShards."""
         hash_keys = listed["HashKeyRange"]
         parents = (listed.get("ParentShardId"), listed.get("AdjacentParentShardId"))
         return Shard(
@@ -68,7 +70,12 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """`kind`: TRIM_HORIZON, AT_TIMESTAMP (seconds since 1970), or AFTER_SEQUENCE_NUMBER."""
+    """A position in a shard.
+
+    Attributes:
+        kind: TRIM_HORIZON, AT_TIMESTAMP or AFTER_SEQUENCE_NUMBER.
+        timestamp: seconds since the epoch, for AT_TIMESTAMP.
+    """
 
     kind: str
     timestamp: float | None = None
@@ -76,10 +83,10 @@ class Position:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Of GetShardIterator."""
+        """The arguments of GetShardIterator."""
         arguments: dict[str, Any] = {"ShardIteratorType": self.kind}
         if self.timestamp is not None:
-            # Whole seconds are all that is transmitted: what came before is left out by whoever reads.
+            # The request transmits whole seconds. The fetcher drops earlier records of that second.
             arguments["Timestamp"] = datetime.datetime.fromtimestamp(self.timestamp, datetime.UTC)
         if self.sequence_number is not None:
             arguments["StartingSequenceNumber"] = self.sequence_number
@@ -88,7 +95,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class KinesisShardSplit:
-    """A shard that is read from `position` on, or was read to its end."""
+    """A shard that is to be read from `position`, or that has been read to its end."""
 
     shard: Shard
     position: Position
@@ -101,9 +108,13 @@ class KinesisShardSplit:
 
 @dataclass(frozen=True, slots=True)
 class KinesisEnumeratorState:
-    """Attributes:
-    start: of shards that are not known yet. known: ids of all shards there have been, those below included.
-    waiting: for the end of their parents. finished: ids of those read to their end.
+    """The state of a KinesisEnumerator in a checkpoint.
+
+    Attributes:
+        start: the position for shards that are not known yet.
+        known: ids of all known shards, including those of the other two attributes.
+        waiting: splits whose parents have not been read to their end.
+        finished: ids of shards that have been read to their end.
     """
 
     start: Position
@@ -113,29 +124,36 @@ class KinesisEnumeratorState:
 
 
 class KinesisShardAssigner:
-    """Which subtask reads a shard: define `assign` for an own one, or give a callable `(shard, parallelism) -> int`."""
+    """Decides which subtask reads a shard.
+
+    Args:
+        j_kinesis_shard_assigner: a callable `(shard, parallelism) -> int`. Alternatively, override `assign`.
+    """
 
     def __init__(self, j_kinesis_shard_assigner: Any) -> None:
         if not callable(j_kinesis_shard_assigner):
             raise TypeError(
-                f"{j_kinesis_shard_assigner!r} is not a callable (shard, parallelism) -> int; flinkpy has no JVM for "
-                "an assigner of Java"
+                f"{j_kinesis_shard_assigner!r} is not a callable (shard, parallelism) -> int; flinkpy has no JVM and "
+                "cannot use an assigner written in Java"
             )
         self._assign = j_kinesis_shard_assigner
 
     def assign(self, shard: Shard, parallelism: int) -> int:
-        """Any int: what is left of it when divided by the parallelism is the subtask."""
+        """Returns any int. The subtask is its remainder when divided by the parallelism."""
         index: int = self._assign(shard, parallelism)
         return index
 
     @staticmethod
     def default_shard_assigner() -> KinesisShardAssigner:
-        """By a hash of the shard's name."""
+        """Returns an assigner that uses a hash of the shard's name."""
         return KinesisShardAssigner(_by_name)
 
     @staticmethod
     def uniform_shard_assigner() -> KinesisShardAssigner:
-        """By the middle of its hash keys: evenly, where the records' keys are random."""
+        """Returns an assigner that uses the middle of the shard's range of hash keys.
+
+        The load is even if the partition keys of the records are random.
+        """
         return KinesisShardAssigner(_by_hash_keys)
 
 
@@ -145,12 +163,12 @@ def _by_name(shard: Shard, parallelism: int) -> int:
 
 def _by_hash_keys(shard: Shard, parallelism: int) -> int:
     middle = (shard.starting_hash_key + shard.ending_hash_key) // 2
-    # Streams begin with different subtasks.
+    # The first shards of different streams go to different subtasks.
     return middle * parallelism // _NUM_HASH_KEYS + zlib.crc32(shard.stream.encode())
 
 
 def starting_position(properties: dict[str, str]) -> Position | None:
-    """As the properties say; None: LATEST, which is the default.
+    """Returns the starting position that the properties set; None for LATEST, the default.
 
     Raises: ConfigurationError.
     """
@@ -160,15 +178,15 @@ def starting_position(properties: dict[str, str]) -> Position | None:
     if kind == "TRIM_HORIZON":
         return Position(kind)
     if kind != "AT_TIMESTAMP":
-        raise ConfigurationError(f"{INITPOS} is LATEST, TRIM_HORIZON or AT_TIMESTAMP, not {kind!r}")
+        raise ConfigurationError(f"{INITPOS} must be LATEST, TRIM_HORIZON or AT_TIMESTAMP, not {kind!r}")
     text = properties.get(INITPOS_TIMESTAMP)
     if text is None:
-        raise ConfigurationError(f"{INITPOS} AT_TIMESTAMP needs {INITPOS_TIMESTAMP}")
+        raise ConfigurationError(f"{INITPOS} AT_TIMESTAMP needs the property {INITPOS_TIMESTAMP}")
     return Position(kind, timestamp=_seconds(text, properties.get(INITPOS_TIMESTAMP_FORMAT)))
 
 
 def _seconds(text: str, pattern: str | None) -> float:
-    """Seconds since 1970, or a date: in ISO form unless a pattern of Java's SimpleDateFormat is given."""
+    """Parses seconds since the epoch, or a date in ISO form or in a pattern of Java's SimpleDateFormat."""
     try:
         seconds = float(text)
     except ValueError:
@@ -179,7 +197,7 @@ def _seconds(text: str, pattern: str | None) -> float:
                 else datetime.datetime.strptime(text, _python_pattern(pattern))
             )
         except ValueError as error:
-            raise ConfigurationError(f"{INITPOS_TIMESTAMP} {text!r} is no time: {error}") from error
+            raise ConfigurationError(f"{INITPOS_TIMESTAMP} {text!r} is not a time: {error}") from error
         seconds = (date if date.tzinfo else date.replace(tzinfo=datetime.UTC)).timestamp()
     if not 0 <= seconds < float("inf"):
         raise ConfigurationError(f"{INITPOS_TIMESTAMP} must not be negative: {text!r}")

@@ -1,8 +1,8 @@
-"""KinesisSource: reads data streams of Kinesis, each record once.
+"""KinesisSource: reads data streams of Kinesis with exactly-once state.
 
 Source: org.apache.flink.streaming.connectors.kinesis.{FlinkKinesisConsumer,config.ConsumerConfigConstants}. Differs:
-shards are found by the JobMaster; the shards that resharding makes are read when those that they were made from have
-been; LATEST is the moment when the job is started, so that a failure loses nothing.
+the JobMaster discovers shards; shards created by resharding are read after their parents; LATEST is the time at which
+the job starts, so that a failure before the first checkpoint loses nothing.
 """
 
 from __future__ import annotations
@@ -41,16 +41,18 @@ WATERMARK_LOOKAHEAD = "flink.watermark.lookahead.millis"
 WATERMARK_SYNC_INTERVAL = "flink.watermark.sync.interval"
 
 _DEFAULT_DISCOVERY_INTERVAL_MS = 10_000
-#: The most that AWS gives at once.
+#: The largest number of records that AWS returns at once.
 _MAX_RECORDS = 10_000
 
 
 class KinesisSource(SourceBase):
-    """Raises: ConfigurationError.
+    """Reads the shards of data streams.
 
     Args:
-        streams: names or ARNs.
-        make_client: as `client.new_client`.
+        streams: names or ARNs of the streams.
+        make_client: creates a client, with the arguments of `client.new_client`.
+
+    Raises: ConfigurationError if a property is invalid.
     """
 
     def __init__(
@@ -62,11 +64,11 @@ class KinesisSource(SourceBase):
         make_client: Callable[..., Any] = new_client,
     ) -> None:
         if not streams:
-            raise ValueError("No stream is given to read")
+            raise ValueError("KinesisSource needs at least one stream")
         check_properties(properties)
         publisher = properties.get(RECORD_PUBLISHER, "POLLING").upper()
         if publisher != "POLLING":
-            raise ConfigurationError(f"{RECORD_PUBLISHER} can only be POLLING, not {publisher!r}")
+            raise ConfigurationError(f"{RECORD_PUBLISHER} must be POLLING, not {publisher!r}")
         self.streams = streams
         self.schema = schema
         self.properties = dict(properties)
@@ -104,7 +106,7 @@ class KinesisSource(SourceBase):
 
 
 def int_property(properties: Mapping[str, str], key: str, default: int, least: int = 0) -> int:
-    """Raises: ConfigurationError."""
+    """Returns an int property of at least `least`. Raises: ConfigurationError."""
     text = properties.get(key)
     if text is None:
         return default
@@ -120,12 +122,12 @@ def int_property(properties: Mapping[str, str], key: str, default: int, least: i
 def _fetch_settings(properties: Mapping[str, str]) -> FetchSettings:
     max_records = int_property(properties, f"{_GET_RECORDS}.maxrecordcount", _MAX_RECORDS, 1)
     if max_records > _MAX_RECORDS:
-        raise ConfigurationError(f"{_GET_RECORDS}.maxrecordcount must not be over {_MAX_RECORDS}, not {max_records}")
+        raise ConfigurationError(f"{_GET_RECORDS}.maxrecordcount must be at most {_MAX_RECORDS}, not {max_records}")
     factor = properties.get(f"{_GET_RECORDS}.backoff.expconst", "1.5")
     try:
         backoff_factor = float(factor)
     except ValueError as error:
-        raise ConfigurationError(f"{_GET_RECORDS}.backoff.expconst is no number: {factor!r}") from error
+        raise ConfigurationError(f"{_GET_RECORDS}.backoff.expconst must be a number, not {factor!r}") from error
     return FetchSettings(
         max_records,
         int_property(properties, f"{_GET_RECORDS}.intervalmillis", 200) / 1000,

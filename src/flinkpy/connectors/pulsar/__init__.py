@@ -1,1 +1,1 @@
-"""Apache Pulsar: topics as a source and a sink. On the client `pulsar-client`."""
+"""The Pulsar connector: reads and writes topics, with the client `pulsar-client`."""

@@ -1,4 +1,4 @@
-"""Where a subscription begins, where reading ends, and which keys are read.
+"""StartCursor, StopCursor and RangeGenerator: where reading begins and ends, and which keys are read.
 
 Source: org.apache.flink.connector.pulsar.source.enumerator.{cursor.StartCursor,cursor.StopCursor,
 topic.range.FixedKeysRangeGenerator}.
@@ -14,14 +14,19 @@ from flinkpy.connectors.pulsar.message_id import PulsarMessageId
 if TYPE_CHECKING:
     from flinkpy.connectors.pulsar.client import PulsarMessage
 
-#: What a key's hash is at most, and one.
+#: The number of key hashes in Pulsar.
 RANGE_SIZE = 65_536
 _NO_KEY = b"NONE_KEY"
 
 
 @dataclass(frozen=True)
 class StartPosition:
-    """`kind`: earliest, latest, message_id or publish_time (ms)."""
+    """The position of a StartCursor.
+
+    Attributes:
+        kind: earliest, latest, message_id or publish_time.
+        timestamp: milliseconds since the epoch, for publish_time.
+    """
 
     kind: str
     message_id: PulsarMessageId | None = None
@@ -31,7 +36,13 @@ class StartPosition:
 
 @dataclass(frozen=True)
 class StopPosition:
-    """`kind`: never, latest, message_id, event_time or publish_time (ms). What lies there is read where inclusive."""
+    """The position of a StopCursor.
+
+    Attributes:
+        kind: never, latest, message_id, event_time or publish_time.
+        timestamp: milliseconds since the epoch, for event_time and publish_time.
+        is_inclusive: True if messages at the position are read.
+    """
 
     kind: str
     message_id: PulsarMessageId | None = None
@@ -39,7 +50,7 @@ class StopPosition:
     is_inclusive: bool = False
 
     def is_behind(self, message: PulsarMessage) -> bool:
-        """Whether reading ends before this message."""
+        """True if reading ends before this message."""
         if self.kind == "message_id":
             assert self.message_id is not None
             return self._is_over(_place(message.message_id), _place(self.message_id))
@@ -50,7 +61,7 @@ class StopPosition:
         return False
 
     def ends_with(self, message_id: PulsarMessageId | None) -> bool:
-        """Whether nothing can follow that message: it is the last one, or behind it."""
+        """True if no message after `message_id` is read."""
         if self.kind != "message_id" or self.message_id is None:
             return False
         if self.message_id.is_earliest or self.message_id.entry_id < 0:
@@ -62,12 +73,12 @@ class StopPosition:
 
 
 def _place(message_id: PulsarMessageId) -> tuple[int, int, int]:
-    """Without the partition, which ids of elsewhere may lack."""
+    """Returns the id without the partition, which ids from other clients may lack."""
     return message_id[:3]
 
 
 class StartCursor:
-    """Where a subscription begins that there has not been before; a job that is restored goes on where it was."""
+    """The position at which a new subscription begins. A restored job continues at its checkpoint instead."""
 
     def __init__(self, _j_start_cursor: StartPosition) -> None:
         self.position = _j_start_cursor
@@ -86,8 +97,11 @@ class StartCursor:
 
     @staticmethod
     def from_message_id(message_id: bytes, inclusive: bool = True) -> StartCursor:
-        """Args:
-        message_id: as `serialize` of Pulsar's clients gives it.
+        """Begins at a message.
+
+        Args:
+            message_id: the result of `serialize` of a MessageId of Pulsar's clients.
+            inclusive: True to read the message itself.
         """
         parsed = PulsarMessageId.from_bytes(message_id)
         if parsed.is_earliest:
@@ -98,12 +112,16 @@ class StartCursor:
 
     @staticmethod
     def from_publish_time(timestamp: int) -> StartCursor:
-        """Ms since 1970."""
+        """Begins at messages published at `timestamp` or later, in milliseconds since the epoch."""
         return StartCursor(StartPosition("publish_time", timestamp=timestamp))
 
 
 class StopCursor:
-    """Where each partition ends. Times in ms since 1970: `at` ends before a message of that time, `after` behind it."""
+    """The position at which reading a partition ends.
+
+    Times are in milliseconds since the epoch. An `at_...` cursor ends before the position, an `after_...` cursor after
+    it.
+    """
 
     def __init__(self, _j_stop_cursor: StopPosition) -> None:
         self.position = _j_stop_cursor
@@ -118,7 +136,7 @@ class StopCursor:
 
     @staticmethod
     def latest() -> StopCursor:
-        """The last message that is there when the partition is found."""
+        """Ends with the last message that a partition has when it is discovered."""
         return StopCursor(StopPosition("latest"))
 
     @staticmethod
@@ -154,14 +172,15 @@ def _stop_at(serialized: bytes, is_inclusive: bool) -> StopCursor:
 
 
 class RangeGenerator:
-    """Which keys a source reads."""
+    """Selects the message keys that a source reads."""
 
     def __init__(self, j_range_generator: tuple[tuple[int, int], ...]) -> None:
-        #: Of hashes of keys, both ends included; none: all messages, in an exclusive subscription.
+        #: Ranges of key hashes, both ends included. If empty, all messages are read in an exclusive subscription.
         self.ranges = j_range_generator
 
     @staticmethod
     def full() -> RangeGenerator:
+        """Reads all messages."""
         return RangeGenerator(())
 
     @staticmethod
@@ -171,10 +190,16 @@ class RangeGenerator:
         key_bytes: bytes | None = None,
         ordering_key_bytes: bytes | None = None,
     ) -> RangeGenerator:
-        """Messages with these keys, and with others of the same hash: filter them.
+        """Reads messages with certain keys. Other keys with the same hash are read too, so filter the records.
 
         Args:
-            support_null_key: also messages without a key.
+            support_null_key: True to read messages without a key too.
+            keys: one key or several.
+            key_bytes: a further key, as bytes.
+            ordering_key_bytes: a further ordering key, as bytes.
+
+        Raises:
+            ValueError: no key is given.
         """
         wanted = [key.encode() for key in ([keys] if isinstance(keys, str) else keys or [])]
         wanted += [key for key in (key_bytes, ordering_key_bytes) if key is not None]
@@ -182,12 +207,12 @@ class RangeGenerator:
             wanted.append(_NO_KEY)
         hashes = sorted({murmur3_32(key) % RANGE_SIZE for key in wanted})
         if not hashes:
-            raise ValueError("fixed_key: no key is given")
+            raise ValueError("fixed_key needs at least one key")
         return RangeGenerator(tuple((key_hash, key_hash) for key_hash in hashes))
 
 
 def murmur3_32(data: bytes) -> int:
-    """As Pulsar has it: without the sign."""
+    """Returns the hash that Pulsar uses for keys: MurmurHash3 without the sign bit."""
     mask = 0xFFFFFFFF
     value = 0
     for at in range(0, len(data), 4):

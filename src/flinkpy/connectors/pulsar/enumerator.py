@@ -1,7 +1,8 @@
-"""PulsarEnumerator: finds the partitions, makes their subscriptions, and gives each partition to a reader.
+"""PulsarEnumerator: discovers partitions, creates their subscriptions, and assigns each partition to a reader.
 
-Source: org.apache.flink.connector.pulsar.source.enumerator.PulsarSourceEnumerator. Differs: a partition that is found
-later begins at its beginning, where Flink's begins at the start cursor and may miss what came before it was found.
+Source: org.apache.flink.connector.pulsar.source.enumerator.PulsarSourceEnumerator. Differs: a
+partition that is discovered later is read from its beginning. Flink begins at the start cursor, and may miss messages
+that came before the discovery.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ EARLIEST = StartPosition("earliest")
 
 @dataclass(frozen=True, slots=True)
 class PulsarSplit:
-    """A partition. `read_to`: the last message that was emitted; None: none, and `start` says what to leave out."""
+    """A partition to read.
+
+    Attributes:
+        read_to: the last message that was emitted. If None, `start` says which messages to skip.
+    """
 
     partition: str
     start: StartPosition
@@ -39,17 +44,19 @@ class PulsarSplit:
 
 @dataclass(frozen=True, slots=True)
 class PulsarEnumeratorState:
+    """The state of a PulsarEnumerator in a checkpoint."""
+
     known: frozenset[str] = frozenset()
-    #: Whether the partitions have been looked for that are there from the beginning.
+    #: True once the first discovery has found the partitions that exist at the start.
     is_begun: bool = False
 
 
 class PartitionDiscovery:
-    """Thread: an I/O thread, one call at a time.
+    """Finds partitions and creates their subscriptions. Thread: an I/O thread, one call at a time.
 
     Args:
-        topics: names; or a pattern of whole names, with or without `persistent://`.
-        resets: whether a subscription that is there already begins anew.
+        topics: names, or a pattern that matches whole names with or without `persistent://`.
+        resets: True to move an existing subscription to the start position.
     """
 
     def __init__(
@@ -70,7 +77,7 @@ class PartitionDiscovery:
         self._connection: PulsarConnection | None = None
 
     def find(self, known: frozenset[str], *, is_first: bool) -> list[PulsarSplit]:
-        """Splits of the partitions that are not known, whose subscriptions are there. Raises: PulsarError."""
+        """Returns a split for each partition that is not in `known`. Raises: PulsarError."""
         if self._connection is None:
             self._connection = self._make_connection(self._properties)
         connection = self._connection
@@ -104,11 +111,11 @@ class PartitionDiscovery:
 
 
 class PulsarEnumerator(SplitEnumerator):
-    """Thread: JobMaster main thread.
+    """Assigns partitions to readers. Thread: JobMaster main thread.
 
     Args:
-        discovery_interval_ms: look for new partitions so often; 0 or less: only at the start, and readers end when
-            their partitions have.
+        discovery_interval_ms: the interval of partition discovery. With 0 or less, partitions are discovered at the
+            start only, and readers end when their partitions do.
     """
 
     def __init__(
@@ -129,7 +136,7 @@ class PulsarEnumerator(SplitEnumerator):
         self._discover()
 
     def handle_split_request(self, subtask_index: int) -> None:
-        """Partitions are given out without being asked for."""
+        """Does nothing: partitions are assigned without requests."""
 
     def add_reader(self, subtask_index: int) -> None:
         if self._has_discovered and self._interval_ms <= 0:
@@ -152,7 +159,7 @@ class PulsarEnumerator(SplitEnumerator):
         if error is not None:
             if not self._has_discovered or not isinstance(error, PulsarError):
                 raise error
-            _LOG.warning("looking for new partitions failed; trying again in %d ms: %s", self._interval_ms, error)
+            _LOG.warning("partition discovery failed; trying again in %d ms: %s", self._interval_ms, error)
         else:
             self._is_begun = True
             self._assign([split for split in splits or () if split.partition not in self._known])
@@ -170,5 +177,5 @@ class PulsarEnumerator(SplitEnumerator):
             owner = zlib.crc32(split.partition.encode()) % self._context.parallelism
             assignment.setdefault(owner, []).append(split)
         if assignment:
-            _LOG.info("Pulsar: partitions go to readers: %s", assignment)
+            _LOG.info("assigned Pulsar partitions to readers: %s", assignment)
             self._context.assign_splits(assignment)

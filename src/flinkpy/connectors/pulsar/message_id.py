@@ -1,4 +1,4 @@
-"""PulsarMessageId: the place of a message in its partition, in an order, and as the bytes that Pulsar's clients make.
+"""PulsarMessageId: the ordered position of a message, and its serialized form in Pulsar's clients.
 
 Source: org.apache.pulsar.client.api.MessageId; PulsarApi.proto, MessageIdData.
 """
@@ -14,11 +14,11 @@ _LEDGER, _ENTRY, _PARTITION, _BATCH_INDEX = 1, 2, 3, 4
 
 
 class PulsarMessageId(NamedTuple):
-    """Those of one partition are ordered as its messages are."""
+    """The id of a message. Ids of one partition have the order of its messages."""
 
     ledger_id: int
     entry_id: int
-    #: Within an entry that has several messages; -1: it is alone.
+    #: The index within an entry that has several messages; -1 if the entry has one message.
     batch_index: int = -1
     partition: int = -1
 
@@ -32,7 +32,7 @@ class PulsarMessageId(NamedTuple):
 
     @staticmethod
     def from_bytes(serialized: bytes) -> PulsarMessageId:
-        """Raises: ConfigurationError."""
+        """Parses what `serialize` of Pulsar's clients returns. Raises: ConfigurationError."""
         values = {_PARTITION: -1, _BATCH_INDEX: -1}
         at = 0
         try:
@@ -55,7 +55,7 @@ class PulsarMessageId(NamedTuple):
 
 
 def _read(data: bytes, at: int) -> tuple[int, int]:
-    """A varint, of a signed number of 64 bits, and where it ends."""
+    """Reads a varint. Returns the number, as a signed 64-bit int, and the position after it."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -1,7 +1,7 @@
-"""PulsarSink: messages into topics, at least once or without a guarantee.
+"""PulsarSink: writes messages to topics, at least once or without a guarantee.
 
-Source: org.apache.flink.connector.pulsar.sink.{PulsarSink,writer.PulsarWriter}. Differs: no transactions, which the
-Python client does not have.
+Source: org.apache.flink.connector.pulsar.sink.{PulsarSink,writer.PulsarWriter}. Differs: there is no
+exactly-once delivery, because Pulsar's Python client has no transactions.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from typing import Any
 from flinkpy.common.errors import PulsarError, TypeMismatchError
 from flinkpy.common.time import Duration
 from flinkpy.connector_api.sink import SinkBase, SinkWriter, WriterContext
-from flinkpy.connectors.pulsar.client import PulsarConnection, TopicProducer
-from flinkpy.connectors.pulsar.driver import new_connection
+from flinkpy.connectors.pulsar.client import PulsarConnection, TopicProducer, new_connection
 from flinkpy.formats.schema import encode_batch
 from flinkpy.records.batch import Batch
 
 MAX_PENDING_MESSAGES = "pulsar.sink.maxPendingMessages"
 
 _DEFAULT_MAX_PENDING = 1000
-#: Messages in a row that go to one partition, so that they can be sent together.
+#: The number of consecutive messages that go to one partition, so that the client can send them together.
 BATCHING_MAX_MESSAGES = "pulsar.producer.batchingMaxMessages"
 
-#: `(record, partitions) -> partition`.
+#: A function `(record, partitions) -> partition`.
 TopicRouter = Callable[[Any, list[str]], str]
 
 
 class TopicRoutingMode(Enum):
-    """Which partition a message goes to. ROUND_ROBIN: all in turn, many messages each. MESSAGE_KEY_HASH: by the key;
-    messages have none here, so each writer has one partition, drawn at random. CUSTOM: a router says.
+    """How the partition of a message is chosen.
+
+    ROUND_ROBIN uses all partitions in turn, with many consecutive messages each. MESSAGE_KEY_HASH uses the key, but
+    messages have none here, so each writer chooses one partition at random. CUSTOM calls a topic router.
     """
 
     ROUND_ROBIN = 0
@@ -41,10 +42,10 @@ class TopicRoutingMode(Enum):
 
 
 class MessageDelayer:
-    """How long Pulsar keeps messages from consumers of shared subscriptions."""
+    """The time for which Pulsar withholds messages from consumers of shared subscriptions."""
 
     def __init__(self, _j_message_delayer: int | None) -> None:
-        #: None: not at all.
+        #: In milliseconds; None for no delay.
         self.delay_ms = _j_message_delayer
 
     @staticmethod
@@ -57,7 +58,7 @@ class MessageDelayer:
 
 
 class PulsarSink(SinkBase):
-    """Built with `PulsarSink.builder()`."""
+    """Writes messages to Pulsar topics. Create it with `PulsarSink.builder()`."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class PulsarSink(SinkBase):
 
 
 class PulsarWriter(SinkWriter):
-    """Thread: task thread, but for `_on_done`."""
+    """Sends messages asynchronously. Thread: task thread, except for `_on_done`."""
 
     def __init__(self, context: WriterContext, sink: PulsarSink) -> None:
         self._context = context
@@ -140,7 +141,7 @@ class PulsarWriter(SinkWriter):
             chosen = [sink.router(record, self._partitions) for record in rows_of(batch, self._context.input_type)]
             for topic in chosen:
                 if not isinstance(topic, str):
-                    raise TypeMismatchError(f"the topic router gave {topic!r}, which is not the name of a topic")
+                    raise TypeMismatchError(f"the topic router must return the name of a topic, not {topic!r}")
             return chosen
         if sink.routing is TopicRoutingMode.MESSAGE_KEY_HASH:
             assert self._own is not None
@@ -167,7 +168,7 @@ class PulsarWriter(SinkWriter):
             self._lock.notify_all()
 
     def _wait(self, most: int) -> None:
-        """Until no more than so many messages are on their way. Raises: PulsarError."""
+        """Waits until at most `most` messages are unconfirmed. Raises: PulsarError if sending failed."""
         with self._lock:
             self._lock.wait_for(lambda: self._num_pending <= most or self._errors)
             if self._errors:

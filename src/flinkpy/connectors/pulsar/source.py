@@ -1,4 +1,4 @@
-"""PulsarSource: reads topics of Apache Pulsar, each message once.
+"""PulsarSource: reads topics of Apache Pulsar with exactly-once state.
 
 Source: org.apache.flink.connector.pulsar.source.{PulsarSource,PulsarSourceOptions}.
 """
@@ -17,11 +17,9 @@ from flinkpy.connector_api.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkpy.connectors.pulsar.client import PulsarConnection
+from flinkpy.connectors.pulsar.client import PulsarConnection, load_pulsar, new_connection
 from flinkpy.connectors.pulsar.cursors import RangeGenerator, StartCursor, StopCursor
-from flinkpy.connectors.pulsar.driver import load_pulsar, new_connection
 from flinkpy.connectors.pulsar.enumerator import PartitionDiscovery, PulsarEnumerator, PulsarEnumeratorState
-from flinkpy.connectors.pulsar.fetcher import PartitionFetcher
 from flinkpy.formats.schema import produced_type_of
 
 DISCOVERY_INTERVAL = "pulsar.source.partitionDiscoveryIntervalMs"
@@ -31,7 +29,7 @@ _DEFAULT_DISCOVERY_INTERVAL_MS = 300_000
 
 
 class PulsarSource(SourceBase):
-    """Built with `PulsarSource.builder()`."""
+    """Reads topics of Apache Pulsar. Create it with `PulsarSource.builder()`."""
 
     def __init__(
         self,
@@ -55,6 +53,7 @@ class PulsarSource(SourceBase):
 
     @staticmethod
     def builder() -> Any:
+        """Returns a PulsarSourceBuilder."""
         from flinkpy.datastream.connectors.pulsar import PulsarSourceBuilder
 
         return PulsarSourceBuilder()
@@ -69,7 +68,7 @@ class PulsarSource(SourceBase):
 
     @property
     def discovery_interval_ms(self) -> int:
-        """0: no partitions are looked for after the start, as the source ends where these do."""
+        """The interval of partition discovery; 0 if the source ends when the partitions found at its start end."""
         if self._boundedness is Boundedness.BOUNDED or self.stop_cursor.position.kind != "never":
             return 0
         return int(self.properties.get(DISCOVERY_INTERVAL, _DEFAULT_DISCOVERY_INTERVAL_MS))
@@ -91,7 +90,7 @@ class PulsarSource(SourceBase):
         return PulsarEnumerator(context, discovery, self.discovery_interval_ms, state)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        from flinkpy.connectors.pulsar.reader import PulsarReader
+        from flinkpy.connectors.pulsar.reader import PartitionFetcher, PulsarReader
 
         ranges = self.range_generator.ranges
         fetcher = PartitionFetcher(self.make_connection, self.properties, ranges, context.notify_available)

@@ -1,1 +1,1 @@
-"""RabbitMQ: a queue as a source, and as a sink. On the client `pika`."""
+"""The RabbitMQ connector: reads and writes queues, with the client `pika`."""

@@ -1,4 +1,4 @@
-"""RMQConnectionConfig: how to reach a RabbitMQ server.
+"""RMQConnectionConfig: the connection to a RabbitMQ server.
 
 Source: org.apache.flink.streaming.connectors.rabbitmq.common.RMQConnectionConfig.
 """
@@ -13,9 +13,17 @@ from flinkpy.common.errors import UnsupportedOperationError
 
 @dataclass(frozen=True, repr=False)
 class RMQConnectionConfig:
-    """Attributes:
-    network_recovery_interval: ms between tries to connect anew. connection_timeout: ms; both None: the client's own.
-    prefetch_count: messages that the server sends before some are acknowledged; None: any number.
+    """How to connect to a RabbitMQ server. Create it with `RMQConnectionConfig.Builder`.
+
+    Attributes:
+        network_recovery_interval: the time between tries to reconnect, in milliseconds; None for the default.
+        connection_timeout: in milliseconds; None for the client's default.
+        requested_heartbeat: in seconds; None for the client's default.
+        prefetch_count: the number of unacknowledged messages that the server sends at most; None for no limit.
+
+    Example:
+        >>> builder = RMQConnectionConfig.Builder().set_host("rabbit").set_port(5672).set_virtual_host("/")
+        >>> config = builder.set_user_name("guest").set_password("guest").build()
     """
 
     host: str | None = None
@@ -77,7 +85,7 @@ class RMQConnectionConfig:
 
     @property
     def server(self) -> str:
-        """Without the password, for messages."""
+        """The address without user name and password, for errors and log lines."""
         if self.uri is not None:
             scheme, _, rest = self.uri.partition("://")
             return f"{scheme}://{rest.rpartition('@')[2]}"
@@ -85,7 +93,7 @@ class RMQConnectionConfig:
 
     @property
     def recovers(self) -> bool:
-        """Whether to connect anew when the connection breaks: unless it was set otherwise."""
+        """True if a broken connection is to be opened again, which is the default."""
         return self.automatic_recovery is not False
 
     @property
@@ -93,9 +101,9 @@ class RMQConnectionConfig:
         return 5.0 if self.network_recovery_interval is None else self.network_recovery_interval / 1000
 
     def connect(self) -> Any:
-        """A connection of pika, for one thread.
+        """Opens a connection of pika, for use by one thread.
 
-        Raises: UnsupportedOperationError where pika is not installed; what pika raises.
+        Raises: UnsupportedOperationError if pika is not installed; any error of pika.
         """
         pika = load_pika()
         if self.uri is not None:
@@ -118,7 +126,7 @@ class RMQConnectionConfig:
         return pika.BlockingConnection(parameters)
 
     class Builder:
-        """Either a URI, or host, port, virtual host, user name and password."""
+        """Builds an RMQConnectionConfig from a URI, or from host, port, virtual host, user name and password."""
 
         def __init__(self) -> None:
             self._config = RMQConnectionConfig()
@@ -139,15 +147,15 @@ class RMQConnectionConfig:
             return self._set(password=password)
 
         def set_uri(self, uri: str) -> RMQConnectionConfig.Builder:
-            """`amqp://user:password@host:port/vhost`, or `amqps://` for TLS."""
+            """Sets everything at once: `amqp://user:password@host:port/vhost`, or `amqps://` for TLS."""
             return self._set(uri=uri)
 
         def set_topology_recovery_enabled(self, topology_recovery_enabled: bool) -> RMQConnectionConfig.Builder:
-            """Accepted: a source declares its queue whenever it connects."""
+            """Has no effect: a source always declares its queue when it connects."""
             return self._set(topology_recovery=topology_recovery_enabled)
 
         def set_requested_heartbeat(self, requested_heartbeat: int) -> RMQConnectionConfig.Builder:
-            """Seconds; 0: none."""
+            """Sets the heartbeat interval in seconds; 0 means no heartbeats."""
             return self._set(requested_heartbeat=requested_heartbeat)
 
         def set_requested_frame_max(self, requested_frame_max: int) -> RMQConnectionConfig.Builder:
@@ -157,24 +165,27 @@ class RMQConnectionConfig:
             return self._set(requested_channel_max=requested_channel_max)
 
         def set_network_recovery_interval(self, network_recovery_interval: int) -> RMQConnectionConfig.Builder:
-            """Ms before connecting anew."""
+            """Sets the time in milliseconds between tries to reconnect."""
             return self._set(network_recovery_interval=network_recovery_interval)
 
         def set_connection_timeout(self, connection_timeout: int) -> RMQConnectionConfig.Builder:
-            """Ms; 0: none."""
+            """Sets the connection timeout in milliseconds; 0 means no timeout."""
             return self._set(connection_timeout=connection_timeout)
 
         def set_automatic_recovery(self, automatic_recovery: bool) -> RMQConnectionConfig.Builder:
-            """False: a broken connection fails the job, which recovers from its last checkpoint."""
+            """With False a broken connection fails the job, which recovers from its last checkpoint."""
             return self._set(automatic_recovery=automatic_recovery)
 
         def set_prefetch_count(self, prefetch_count: int) -> RMQConnectionConfig.Builder:
-            """Messages that are on their way and not acknowledged. With checkpoints they are acknowledged by these, so
-            this is also the most that a source reads between two.
+            """Sets how many unacknowledged messages the server sends at most.
+
+            With checkpoints, messages are acknowledged only by a checkpoint. This is then also the number of messages
+            that a source reads between two checkpoints at most.
             """
             return self._set(prefetch_count=prefetch_count)
 
         def build(self) -> RMQConnectionConfig:
+            """Returns the configuration. Raises: ValueError if a part of the address is missing."""
             config = self._config
             if config.uri is None:
                 for name in ("host", "port", "virtual_host", "user_name", "password"):

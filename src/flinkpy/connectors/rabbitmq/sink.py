@@ -1,6 +1,6 @@
-"""RabbitMQ's queue as a sink: at least once, by AMQP transactions of many messages each.
+"""QueueSink: writes messages to a RabbitMQ queue at least once, in AMQP transactions of many messages.
 
-Source: org.apache.flink.streaming.connectors.rabbitmq.RMQSink. Differs: Flink's does not wait for the server.
+Source: org.apache.flink.streaming.connectors.rabbitmq.RMQSink. Differs: Flink's sink does not wait for the server.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from flinkpy.connectors.rabbitmq.connection_config import RMQConnectionConfig, l
 from flinkpy.formats.schema import encode_batch
 from flinkpy.records.batch import Batch
 
-#: Messages of one transaction at most: a commit is a round trip to the server, and to its disk.
+#: The number of messages in a transaction. A commit costs a round trip to the server and to its disk.
 _MAX_UNCOMMITTED = 1_000
-#: So often an idle connection answers the server's heartbeats.
+#: How often an idle connection answers the server's heartbeats.
 _HEARTBEAT_MS = 5_000
 
 
 class QueueSink(SinkBase):
+    """Writes messages to a queue."""
+
     def __init__(self, config: RMQConnectionConfig, queue: str, serialization_schema: Any) -> None:
         self.config = config
         self.queue = queue
@@ -30,7 +32,10 @@ class QueueSink(SinkBase):
 
 
 class QueueWriter(SinkWriter):
-    """Thread: task thread. An error fails the task, and what came since the last checkpoint comes again."""
+    """Publishes messages. An error fails the task, which then repeats the messages since the last checkpoint.
+
+    Thread: task thread.
+    """
 
     def __init__(self, context: WriterContext, sink: QueueSink) -> None:
         pika = load_pika()
@@ -87,7 +92,7 @@ class QueueWriter(SinkWriter):
         return RabbitMQError(f"{self._sink.config.server}, queue {self._sink.queue!r}: {type(error).__name__}: {text}")
 
     def close(self) -> None:
-        """A transaction that is not committed is rolled back by the server."""
+        """Closes the connection. The server rolls back an uncommitted transaction."""
         connection, self._connection = self._connection, None
         if connection is not None and connection.is_open:
             connection.close()

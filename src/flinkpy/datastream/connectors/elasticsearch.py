@@ -8,8 +8,12 @@ from typing import Any, TypeVar
 
 from flinkpy.common.errors import ConfigurationError, UnsupportedOperationError
 from flinkpy.connectors.elasticsearch.bulk_client import ConnectionSettings
-from flinkpy.connectors.elasticsearch.emitter import ElasticsearchEmitter
-from flinkpy.connectors.elasticsearch.sink import BulkSettings, ElasticsearchSink, FlushBackoffType
+from flinkpy.connectors.elasticsearch.sink import (
+    BulkSettings,
+    ElasticsearchEmitter,
+    ElasticsearchSink,
+    FlushBackoffType,
+)
 from flinkpy.datastream.connectors.base import DeliveryGuarantee
 
 __all__ = [

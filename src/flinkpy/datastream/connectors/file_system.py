@@ -1,7 +1,7 @@
 """PyFlink's `pyflink.datastream.connectors.file_system`."""
 
 from flinkpy.connectors.file_compaction import FileCompactor, FileCompactStrategy
-from flinkpy.connectors.file_sink import FileSink
+from flinkpy.connectors.file_sink import FileSink, StreamingFileSink
 from flinkpy.connectors.file_sink_config import (
     BucketAssigner,
     BucketAssignerContext,
@@ -16,7 +16,6 @@ from flinkpy.connectors.file_source import (
     FileSourceBuilder,
     FileSplitAssignerProvider,
 )
-from flinkpy.connectors.streaming_file_sink import StreamingFileSink
 from flinkpy.formats.file_format import BulkFormat, StreamFormat
 
 __all__ = [

@@ -13,11 +13,15 @@ from flinkpy.common.errors import ConfigurationError
 from flinkpy.common.serialization import DeserializationSchema, SerializationSchema
 from flinkpy.common.time import Duration
 from flinkpy.common.watermark_strategy import WatermarkStrategy
-from flinkpy.connectors.kinesis.async_writer import BufferSettings
 from flinkpy.connectors.kinesis.client import check_properties
 from flinkpy.connectors.kinesis.deserialization import KinesisDeserializationSchema
 from flinkpy.connectors.kinesis.shards import KinesisShardAssigner
-from flinkpy.connectors.kinesis.sinks import KinesisFirehoseSink, KinesisStreamsSink, PartitionKeyGenerator
+from flinkpy.connectors.kinesis.sinks import (
+    BufferSettings,
+    KinesisFirehoseSink,
+    KinesisStreamsSink,
+    PartitionKeyGenerator,
+)
 from flinkpy.connectors.kinesis.source import (
     SHARD_IDLE_INTERVAL,
     WATERMARK_LOOKAHEAD,

@@ -14,8 +14,7 @@ from flinkpy.common.config_options import ConfigOption
 from flinkpy.common.errors import ConfigurationError, UnsupportedOperationError
 from flinkpy.common.serialization import DeserializationSchema, SerializationSchema
 from flinkpy.connector_api.source import Boundedness
-from flinkpy.connectors.pulsar.cursors import RangeGenerator, StartCursor, StopCursor
-from flinkpy.connectors.pulsar.driver import (
+from flinkpy.connectors.pulsar.client import (
     ADMIN_URL,
     AUTH_PARAMS,
     AUTH_PLUGIN,
@@ -24,6 +23,7 @@ from flinkpy.connectors.pulsar.driver import (
     SERVICE_URL,
     SUBSCRIPTION_NAME,
 )
+from flinkpy.connectors.pulsar.cursors import RangeGenerator, StartCursor, StopCursor
 from flinkpy.connectors.pulsar.sink import MessageDelayer, PulsarSink, TopicRouter, TopicRoutingMode
 from flinkpy.connectors.pulsar.source import PulsarSource
 from flinkpy.datastream.connectors.base import DeliveryGuarantee
