@@ -16,8 +16,7 @@ from ports import own_port
 
 from flinkpy.common import Row, SimpleStringSchema, Types
 from flinkpy.common.errors import CommittablesLostError, ConfigurationError, KafkaError, ProducerFencedError
-from flinkpy.connectors.kafka.committable import KafkaCommittable
-from flinkpy.connectors.kafka.transaction_client import TransactionClient
+from flinkpy.connectors.kafka.transaction_client import KafkaCommittable, TransactionClient
 from flinkpy.datastream.connectors.base import DeliveryGuarantee
 from flinkpy.datastream.connectors.kafka import (
     FlinkFixedPartitioner,
@@ -413,7 +412,7 @@ def test_a_transaction_timeout_that_the_brokers_refuse_is_explained(kafka: Kafka
         writer_of(sink) as writer,
         pytest.raises(
             ConfigurationError,
-            match=r"transaction.timeout.ms is 3600000, more than brokers .* allow: set it to their transaction.max.",
+            match=r"transaction.timeout.ms is 3600000, more than brokers .* allow: set it with set_property to at most",
         ),
     ):
         write(writer, "x")
@@ -437,7 +436,7 @@ def test_a_transaction_that_timed_out_fails_the_commit_unless_told_otherwise(
         assert said.signals == ["failed with known reason" if ignores else "failed with unknown reason"]
         [error] = said.errors
         assert isinstance(error, CommittablesLostError)
-        assert "the brokers have rolled it back" in str(error) and "transaction.timeout.ms (1000)" in str(error)
+        assert "the brokers have aborted it" in str(error) and "transaction.timeout.ms (1000)" in str(error)
 
 
 def wait_for_rollback(transactions: TransactionClient, transactional_id: str) -> None:
@@ -455,9 +454,7 @@ def test_the_error_of_a_transaction_that_timed_out_before_its_checkpoint_says_so
         write(writer, "lost")
         writer.flush(False)
         wait_for_rollback(transactions, "slow-0-1")
-        with pytest.raises(
-            ProducerFencedError, match=r"slow-0-1 was rolled back by the brokers: transaction.timeout.ms"
-        ):
+        with pytest.raises(ProducerFencedError, match=r"slow-0-1 was aborted by the brokers: transaction.timeout.ms"):
             writer.prepare_commit()
 
 
@@ -507,7 +504,7 @@ def test_a_transaction_that_another_job_has_taken_over_is_lost(
     assert said.signals == ["failed with unknown reason"]
     [error] = said.errors
     assert isinstance(error, CommittablesLostError)
-    assert "has taken its transactional id over, so its records are lost" in str(error)
+    assert "has taken over its transactional id, so its records are lost" in str(error)
     assert "has the same transactional id prefix" in str(error)
     assert "lost" not in kafka.read_values(topic)
 
@@ -529,7 +526,7 @@ def test_a_transaction_whose_records_the_topic_has_deleted_counts_as_committed_a
         for deleted in admin.delete_records([TopicPartition(topic, 0, 2)]).values():
             deleted.result(30)
         assert commit(committables).signals == ["already committed"]
-    assert f"cannot be known: its first record, at {topic}-0 offset 0, is not in the topic any more" in caplog.text
+    assert f"cannot be known: its first record, at {topic}-0 offset 0, is no longer in the topic" in caplog.text
 
 
 def test_a_transaction_of_unknown_offsets_whose_id_was_used_again_fails_the_job(
@@ -546,7 +543,7 @@ def test_a_transaction_of_unknown_offsets_whose_id_was_used_again_fails_the_job(
         use_id_again(sink, transactions, "committed")
         said = commit([placeless])
         assert said.signals == ["failed with unknown reason"]
-        assert "cannot be known: its checkpoint does not say where its records are" in str(said.errors[0])
+        assert "was committed before: its checkpoint does not say where its records are" in str(said.errors[0])
         assert commit([KafkaCommittable("never-seen", 7, 0)]).signals == ["already committed"]
     assert "the brokers have forgotten its id" in caplog.text
 
@@ -609,7 +606,7 @@ def test_exactly_once_writing_works_with_tls_and_a_password(kafka: KafkaBroker, 
 def test_the_error_says_that_the_password_is_wrong(kafka: KafkaBroker, mechanism: str) -> None:
     properties = {**kafka.secure_properties(mechanism), "sasl.password": "wrong"}
     sink = secure_sink(properties, kafka.create_topic(), "locked-out")
-    with pytest.raises(KafkaError, match=r"refuses us: SASL_AUTHENTICATION_FAILED"):
+    with pytest.raises(KafkaError, match=r"refuses the login: SASL_AUTHENTICATION_FAILED"):
         sink.create_writer(WriterContext())
 
 

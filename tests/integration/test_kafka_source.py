@@ -16,7 +16,7 @@ from ports import own_port
 
 from flinkpy.common import Duration, SimpleStringSchema, Types, WatermarkStrategy
 from flinkpy.common.errors import ConfigurationError, InputFormatError, JobExecutionError, KafkaError
-from flinkpy.connectors.kafka.partitions import split_owner
+from flinkpy.connectors.kafka.partitions import KafkaPartitionSplit, split_owner
 from flinkpy.datastream import KeyedProcessFunction, ProcessFunction
 from flinkpy.datastream.connectors.base import DeliveryGuarantee
 from flinkpy.datastream.connectors.dynamic_kafka import DynamicKafkaSource, SingleClusterTopicMetadataService
@@ -204,7 +204,7 @@ def test_a_new_partition_is_read_from_its_beginning(kafka: KafkaBroker) -> None:
         run.run_timers()
         assert run.read(1) == ["first of the new partition"]
         [owner] = [index for index, records in enumerate(run.records) if records]
-        assert owner == split_owner(KafkaTopicPartition(topic, 1), 2)
+        assert owner == split_owner(KafkaPartitionSplit(KafkaTopicPartition(topic, 1), 0), 2)
         run.run_timers()
         assert len(run.read(1)) == 1, "it is found once"
         checkpoint = run.checkpoint()

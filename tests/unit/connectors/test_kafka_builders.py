@@ -173,7 +173,7 @@ def test_an_unbounded_source_may_stop():
         ),
         (
             lambda: topic_source().set_property("ssl.truststore.location", "/x.jks").build(),
-            r"ssl.truststore.location: a Java key store cannot be read; give PEM files",
+            r"ssl.truststore.location: a Java key store cannot be read; set PEM files",
         ),
     ],
 )
@@ -527,7 +527,7 @@ def test_deserializers_of_a_stream_source():
             lambda: DynamicKafkaSource.builder().set_stream_ids({"a"}).set_kafka_metadata_service(SERVICE).build(),
             "Deserialization schema is required",
         ),
-        (lambda: streams().set_stream_ids({"a"}).set_stream_pattern("b"), "already subscribed to"),
+        (lambda: streams().set_stream_ids({"a"}).set_stream_pattern("b"), "already selected"),
     ],
 )
 def test_a_stream_source_that_cannot_work_is_refused(build, message):
@@ -573,5 +573,5 @@ def test_a_client_that_cannot_reach_its_brokers_says_so_once_in_a_while() -> Non
     assert lets_through(1, 0, "b:2") is not None
     now[0] = 31.0
     later = lets_through(1, 5)
-    assert later is not None and later.endswith("CONNECT) (and 2 times since it was last said)")
+    assert later is not None and later.endswith("CONNECT) (repeated 2 times since it was last logged)")
     assert lets_through(1, 5) is None

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from connector_fakes import TestingReaderContext
 
-from flinkpy.connectors.kafka.fetcher import KafkaFetcher
+from flinkpy.connectors.kafka.fetcher import KafkaFetcher, KafkaReaderMetrics
 from flinkpy.connectors.kafka.partitions import KafkaTopicPartition
-from flinkpy.connectors.kafka.reader_metrics import KafkaReaderMetrics
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 

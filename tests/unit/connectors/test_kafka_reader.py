@@ -11,8 +11,7 @@ from connector_fakes import TestingReaderContext
 from flinkpy.common import SimpleStringSchema
 from flinkpy.common.errors import KafkaError
 from flinkpy.connector_api.source import ReaderStatus
-from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
-from flinkpy.connectors.kafka.fetcher import LAST_COMMIT_S, Fetched
+from flinkpy.connectors.kafka.fetcher import LAST_COMMIT_S, Fetched, KafkaReaderMetrics
 from flinkpy.connectors.kafka.partitions import (
     KafkaPartitionSplit,
     KafkaPartitionSplitSerializer,
@@ -21,7 +20,7 @@ from flinkpy.connectors.kafka.partitions import (
     split_owner,
 )
 from flinkpy.connectors.kafka.reader import KafkaSourceReader
-from flinkpy.connectors.kafka.reader_metrics import KafkaReaderMetrics
+from flinkpy.connectors.kafka.serialization import KafkaRecordDeserializationSchema
 
 A, B = KafkaTopicPartition("t", 0), KafkaTopicPartition("t", 1)
 
@@ -262,7 +261,7 @@ def test_splits_are_stored_and_dealt_out_as_flink_does():
     # "hello".hashCode() and "topic".hashCode() of Java
     assert (java_hash("hello"), java_hash("topic"), java_hash("")) == (99162322, 110546223, 0)
     assert java_hash("orders-of-the-year") == java_reference("orders-of-the-year")
-    owners = [split_owner(KafkaTopicPartition("topic", number), 3) for number in range(6)]
+    owners = [split_owner(KafkaPartitionSplit(KafkaTopicPartition("topic", number), 0), 3) for number in range(6)]
     start = (110546223 * 31 & 0x7FFFFFFF) % 3
     assert owners == [(start + number) % 3 for number in range(6)]
 

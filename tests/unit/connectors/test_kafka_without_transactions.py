@@ -12,7 +12,7 @@ import pytest
 from kafka_running import WriterContext, running
 
 from flinkpy.common import SimpleStringSchema
-from flinkpy.connectors.kafka.stream_metadata import ClusterMetadata, KafkaStream
+from flinkpy.connectors.kafka.subscriber import ClusterMetadata, KafkaStream
 from flinkpy.datastream.connectors.base import DeliveryGuarantee
 from flinkpy.datastream.connectors.dynamic_kafka import DynamicKafkaSource, KafkaMetadataService
 from flinkpy.datastream.connectors.kafka import (

@@ -1,4 +1,4 @@
-"""Apache Kafka: a source of partitions and a sink with transactions, on confluent-kafka.
+"""Sources and a sink for Apache Kafka, on confluent-kafka.
 
-`docs/kafka.md` is the user's page; decision 0016 says how a sink delivers exactly once.
+`docs/kafka.md` is the user's page. Decisions 0016 and 0032 explain how the sink delivers exactly once.
 """

@@ -1,7 +1,7 @@
-"""What all Kafka clients here share: confluent-kafka when it is needed, its settings, its errors as typed ones.
+"""The use of confluent-kafka: loading it, its settings, its clients and its errors.
 
-Properties are given as Flink's users write them, for the Java client. confluent-kafka takes librdkafka's names: most
-are the same; the others are translated here, and those that say something about Java objects are left out.
+Users give the properties of the Java client, as with Flink. confluent-kafka takes librdkafka's names. Most names are
+the same. This module translates the others and leaves out properties that name Java objects.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ from flinkpy.common.errors import ConfigurationError, KafkaError, ProducerFenced
 _LOG = logging.getLogger(__name__)
 _CLIENT_LOG = logging.getLogger("flinkpy.connectors.kafka.client.librdkafka")
 
-#: A client that cannot reach its brokers says so several times a second; one line of a kind in this time is enough.
+#: A client that cannot reach its brokers logs it several times a second. One line of a kind per interval is enough.
 _REPEAT_INTERVAL_S = 30.0
-#: How long it took is another one each time.
+#: Parts that differ between messages of one kind.
 _VARYING = re.compile(r"\(after \d+ms.*|#\w+-\d+|\d+ms|\d+/\d+")
 _MAX_KINDS = 256
 
 
 class _Repeats(logging.Filter):
-    """Lets one message of a kind through in a while. Thread: any; a race costs a line too many."""
+    """Lets one message of a kind through per interval.
+
+    Thread: any. A race may let one message too many through.
+    """
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._now_s = now_s
-        #: When the last one of a kind was let through, and how many have not been since.
+        #: By kind: the time of the last message that was let through, and the number of messages held back since.
         self._kinds: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -45,24 +48,25 @@ class _Repeats(logging.Filter):
             self._kinds.clear()
         self._kinds[kind] = (now_s, 0)
         if held_back:
-            record.msg, record.args = f"{message} (and {held_back} times since it was last said)", ()
+            record.msg = f"{message} (repeated {held_back} times since it was last logged)"
+            record.args = ()
         return True
 
 
 _CLIENT_LOG.addFilter(_Repeats())
 
-#: How long a call waits for the brokers, as the Java client's `default.api.timeout.ms`.
+#: The longest wait for the brokers in one call, as in the Java client.
 API_TIMEOUT = "default.api.timeout.ms"
 DEFAULT_API_TIMEOUT_MS = 60_000
 
-#: Options of the source, not of the client.
+#: Options of the source and the sink, not of the client.
 PARTITION_DISCOVERY_INTERVAL = "partition.discovery.interval.ms"
 COMMIT_OFFSETS_ON_CHECKPOINT = "commit.offsets.on.checkpoint"
 CLIENT_ID_PREFIX = "client.id.prefix"
 REGISTER_METRICS = "register.consumer.metrics"
 REGISTER_PRODUCER_METRICS = "register.producer.metrics"
 
-#: Properties of the Java client that have nothing to act on here.
+#: Properties without an effect on librdkafka: options of flinkpy, and properties that name Java objects or buffers.
 _WITHOUT_EFFECT = {
     "key.deserializer",
     "value.deserializer",
@@ -93,23 +97,20 @@ _WITHOUT_EFFECT = {
     REGISTER_PRODUCER_METRICS,
 }
 
-#: The same thing under librdkafka's name.
+#: librdkafka's names of Java properties.
 _RENAMED = {
-    "sasl.mechanism": "sasl.mechanism",
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.keystore.key": "ssl.key.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "max.request.size": "message.max.bytes",
     "fetch.max.wait.ms": "fetch.wait.max.ms",
-    "connections.max.idle.ms": "connections.max.idle.ms",
-    "buffer.memory": "",  # in bytes, there in KiB: see below
 }
 _JAVA_FILES = ("ssl.truststore.location", "ssl.keystore.location")
 _JAAS_FIELD = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
 def load_confluent_kafka() -> Any:
-    """The module `confluent_kafka`.
+    """Returns the module `confluent_kafka`.
 
     Raises:
         UnsupportedOperationError: it is not installed.
@@ -125,13 +126,13 @@ def load_confluent_kafka() -> Any:
 
 
 def client_settings(properties: dict[str, str]) -> dict[str, Any]:
-    """librdkafka's settings for properties of the Java client (its own names are kept).
+    """Returns the librdkafka settings for properties of the Java client. Names of librdkafka are kept.
 
     Raises:
-        ConfigurationError: a property asks for what only Java has; names all of them.
+        ConfigurationError: properties need Java; the message names all of them.
     """
     wrong = [
-        f"{key}: a Java key store cannot be read; give PEM files: ssl.ca.location, ssl.certificate.location, "
+        f"{key}: a Java key store cannot be read; set PEM files instead: ssl.ca.location, ssl.certificate.location, "
         "ssl.key.location"
         for key in _JAVA_FILES
         if key in properties
@@ -140,12 +141,12 @@ def client_settings(properties: dict[str, str]) -> dict[str, Any]:
     for key, value in properties.items():
         if key in _WITHOUT_EFFECT or key in _JAVA_FILES:
             continue
-        if key == "buffer.memory":
+        if key == "buffer.memory":  # in bytes; librdkafka counts in KiB
             settings["queue.buffering.max.kbytes"] = max(1, int(value) // 1024)
         elif key == "sasl.jaas.config":
             fields = dict(_JAAS_FIELD.findall(value))
             if "username" not in fields or "password" not in fields:
-                wrong.append(f"{key}: no username and password in it; give sasl.username and sasl.password")
+                wrong.append(f"{key} has no username and password; set sasl.username and sasl.password instead")
             settings.setdefault("sasl.username", fields.get("username", ""))
             settings.setdefault("sasl.password", fields.get("password", ""))
         else:
@@ -179,22 +180,26 @@ def boolean_property(properties: dict[str, str], key: str, default: bool) -> boo
 
 
 def new_client(kind: str, settings: dict[str, Any]) -> Any:
-    """A Consumer, Producer or AdminClient of confluent-kafka.
+    """Creates a client of confluent-kafka.
+
+    Args:
+        kind: "Consumer", "Producer" or "AdminClient".
 
     Raises:
-        ConfigurationError: it does not know a setting, or refuses its value.
+        ConfigurationError: the client does not know a setting, or refuses its value.
     """
     module = load_confluent_kafka()
-    made_by = module.admin.AdminClient if kind == "AdminClient" else getattr(module, kind)
+    client_class = module.admin.AdminClient if kind == "AdminClient" else getattr(module, kind)
     try:
-        return made_by(settings)
+        return client_class(settings)
     except (module.KafkaException, TypeError, ValueError) as error:
-        told = kafka_error_of(error)
-        raise ConfigurationError(f"Kafka {kind}: {told.str() if told is not None else error}") from error
+        inner = kafka_error_of(error)
+        reason = error if inner is None else inner.str()
+        raise ConfigurationError(f"Kafka {kind}: {reason}") from error
 
 
 def kafka_error_of(error: BaseException) -> Any:
-    """The confluent_kafka.KafkaError inside a KafkaException, or None."""
+    """Returns the confluent_kafka.KafkaError inside a KafkaException, or None."""
     module = load_confluent_kafka()
     if isinstance(error, module.KafkaException) and error.args and isinstance(error.args[0], module.KafkaError):
         return error.args[0]
@@ -202,7 +207,11 @@ def kafka_error_of(error: BaseException) -> Any:
 
 
 def typed_error(error: Any, what: str) -> KafkaError:
-    """`error` (a KafkaError or KafkaException of confluent-kafka) as ours; `what` says what was being done."""
+    """Converts a KafkaError or KafkaException of confluent-kafka to a FlinkError.
+
+    Args:
+        what: the operation and its brokers, topic or transaction; the message begins with it.
+    """
     inner = error if hasattr(error, "code") else kafka_error_of(error)
     if inner is None:
         return KafkaError(f"{what}: {type(error).__name__}: {error}")

@@ -1,4 +1,7 @@
-"""DynamicKafkaSource: reads streams, which may be on several clusters, and may move between them while a job runs.
+"""DynamicKafkaSource: reads streams, which may be on several clusters and may move between them while a job runs.
+
+The source builds a KafkaSource for the part of its streams that is on a cluster. That KafkaSource discovers the
+partitions there and creates the readers.
 
 Source: org.apache.flink.connector.kafka.dynamic.source.DynamicKafkaSource(Builder),
 pyflink.datastream.connectors.dynamic_kafka.
@@ -8,27 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.common.errors import ConfigurationError, InternalError
-from flinkpy.common.serialization import DeserializationSchema
-from flinkpy.connector_api.serializer import SimpleVersionedSerializer
+from flinkpy.common.errors import ConfigurationError
 from flinkpy.connector_api.source import (
     Boundedness,
-    SourceBase,
     SourceReader,
     SourceReaderContext,
     SplitEnumerator,
     SplitEnumeratorContext,
 )
 from flinkpy.connectors.kafka.client import CLIENT_ID_PREFIX, PARTITION_DISCOVERY_INTERVAL, int_property
-from flinkpy.connectors.kafka.dynamic_enumerator import (
-    DynamicKafkaSourceEnumerator,
-    DynamicKafkaSourceEnumStateSerializer,
-    DynamicKafkaSourceSplitSerializer,
-    StreamDiscovery,
-)
-from flinkpy.connectors.kafka.offsets import KafkaOffsetsInitializer, NoStoppingOffsets
-from flinkpy.connectors.kafka.source import KafkaSource, KafkaSourceBuilder
-from flinkpy.connectors.kafka.stream_metadata import (
+from flinkpy.connectors.kafka.offsets import KafkaOffsetsInitializer
+from flinkpy.connectors.kafka.partitions import KafkaSourceEnumState
+from flinkpy.connectors.kafka.source import KafkaSource, KafkaSourceBase, KafkaSourceBuilder, KafkaSourceBuilderBase
+from flinkpy.connectors.kafka.subscriber import (
     ClusterMetadata,
     KafkaMetadataService,
     KafkaStreamSetSubscriber,
@@ -37,15 +32,27 @@ from flinkpy.connectors.kafka.stream_metadata import (
 )
 
 if TYPE_CHECKING:
-    from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
+    from flinkpy.connectors.kafka.serialization import KafkaRecordDeserializationSchema
 
-#: Ask the metadata service so often; 0 or less: only at the start.
+#: The interval at which the metadata service is asked again; 0 or less: only at the start.
 METADATA_DISCOVERY_INTERVAL = "stream-metadata-discovery-interval-ms"
 METADATA_DISCOVERY_FAILURE_THRESHOLD = "stream-metadata-discovery-failure-threshold"
 
 
-class DynamicKafkaSource(SourceBase):
-    """Built with `DynamicKafkaSource.builder()`."""
+class DynamicKafkaSource(KafkaSourceBase[KafkaStreamSubscriber]):
+    """Reads streams that a metadata service resolves to topics on clusters.
+
+    Example:
+        service = SingleClusterTopicMetadataService("east", {"bootstrap.servers": "broker:9092"})
+        source = (
+            DynamicKafkaSource.builder()
+            .set_stream_ids({"orders"})
+            .set_kafka_metadata_service(service)
+            .set_property("stream-metadata-discovery-interval-ms", "60000")
+            .set_value_only_deserializer(SimpleStringSchema())
+            .build()
+        )
+    """
 
     def __init__(
         self,
@@ -57,194 +64,133 @@ class DynamicKafkaSource(SourceBase):
         boundedness: Boundedness,
         deserializer: KafkaRecordDeserializationSchema | None,
     ) -> None:
-        self._properties = properties
+        super().__init__(properties, subscriber, starting_offsets, stopping_offsets, boundedness, deserializer)
         self._service = service
-        self._subscriber = subscriber
-        self._starting_offsets = starting_offsets
-        self._stopping_offsets = stopping_offsets
-        self._boundedness = boundedness
-        self._deserializer = deserializer
 
     @staticmethod
     def builder() -> DynamicKafkaSourceBuilder:
+        """Returns a builder of a DynamicKafkaSource."""
         return DynamicKafkaSourceBuilder()
-
-    @property
-    def boundedness(self) -> Boundedness:
-        return self._boundedness
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """Of the consumers of all clusters."""
-        return dict(self._properties)
 
     @property
     def metadata_service(self) -> KafkaMetadataService:
         return self._service
 
-    @property
-    def subscriber(self) -> KafkaStreamSubscriber:
-        return self._subscriber
-
-    @property
-    def starting_offsets(self) -> KafkaOffsetsInitializer:
-        return self._starting_offsets
-
-    @property
-    def stopping_offsets(self) -> KafkaOffsetsInitializer:
-        return self._stopping_offsets
-
-    @property
-    def deserializer(self) -> KafkaRecordDeserializationSchema:
-        if self._deserializer is None:
-            raise InternalError("the JobMaster's half of a Kafka source reads no records")
-        return self._deserializer
-
-    @property
-    def produced_type(self) -> Any:
-        return self.deserializer.get_produced_type()
-
-    @property
-    def split_serializer(self) -> SimpleVersionedSerializer:
-        return DynamicKafkaSourceSplitSerializer()
-
-    @property
-    def enumerator_state_serializer(self) -> SimpleVersionedSerializer:
-        return DynamicKafkaSourceEnumStateSerializer()
-
-    def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
-        return self.restore_enumerator(context, None)
-
     def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
+        from flinkpy.connectors.kafka.enumerator import KafkaSourceEnumerator, StreamDiscovery
+
         discovery = StreamDiscovery(
             self._service,
             self._subscriber,
-            lambda cluster_id, metadata: self.source_on(cluster_id, metadata).partition_discovery().find,
+            lambda cluster_id, metadata: self.source_on(cluster_id, metadata).partition_discovery(cluster_id),
         )
-        keys = (METADATA_DISCOVERY_INTERVAL, PARTITION_DISCOVERY_INTERVAL)
-        intervals = [interval for key in keys if (interval := int_property(self._properties, key, -1)) > 0]
-        interval_ms = -1 if self._boundedness is Boundedness.BOUNDED else min(intervals, default=-1)
-        max_failures = int_property(self._properties, METADATA_DISCOVERY_FAILURE_THRESHOLD, 1)
-        ends = not isinstance(self._stopping_offsets, NoStoppingOffsets)
-        return DynamicKafkaSourceEnumerator(context, discovery.find, interval_ms, max_failures, ends, state)
+        return KafkaSourceEnumerator(
+            context,
+            discovery,
+            self._discovery_interval_ms,
+            self._has_end,
+            state or KafkaSourceEnumState({}, False),
+            max_failures=int_property(self._properties, METADATA_DISCOVERY_FAILURE_THRESHOLD, 1),
+            # A metadata service is user code, which may raise anything.
+            tolerates=Exception,
+        )
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        from flinkpy.connectors.kafka.dynamic_reader import DynamicKafkaSourceReader
+        from flinkpy.connectors.kafka.reader import DynamicKafkaSourceReader
 
         return DynamicKafkaSourceReader(
-            context, lambda cluster_id, metadata, own: self.source_on(cluster_id, metadata).create_reader(own)
+            context,
+            lambda cluster_id, metadata, on_cluster: self.source_on(cluster_id, metadata).create_reader(on_cluster),
         )
 
     def source_on(self, cluster_id: str, metadata: ClusterMetadata) -> KafkaSource:
-        """The source of what is on one cluster. A cluster's own properties count before those of the source."""
+        """Returns the source of the topics on one cluster. The properties of the cluster override those of this source.
+
+        Without a deserializer, as in the JobMaster, it only discovers partitions.
+        """
+        prefix = self._properties.get(CLIENT_ID_PREFIX) or self._properties.get("group.id") or "DynamicKafkaSource"
         builder = (
             KafkaSourceBuilder()
             .set_properties({**self._properties, **metadata.properties})
             .set_topics(*sorted(metadata.topics))
             .set_starting_offsets(self._starting_offsets)
+            .set_client_id_prefix(f"{prefix}-{cluster_id}")
         )
-        prefix = self._properties.get(CLIENT_ID_PREFIX) or self._properties.get("group.id") or "DynamicKafkaSource"
-        builder.set_client_id_prefix(f"{prefix}-{cluster_id}")
         if self._boundedness is Boundedness.BOUNDED:
             builder.set_bounded(self._stopping_offsets)
         return builder.build_with(self._deserializer)
 
-    def for_coordinator(self) -> DynamicKafkaSource:
-        return DynamicKafkaSource(
-            self._properties,
-            self._service,
-            self._subscriber,
-            self._starting_offsets,
-            self._stopping_offsets,
-            self._boundedness,
-            None,
-        )
+    @property
+    def _discovery_interval_ms(self) -> int:
+        if self._boundedness is Boundedness.BOUNDED:
+            return -1
+        keys = (METADATA_DISCOVERY_INTERVAL, PARTITION_DISCOVERY_INTERVAL)
+        intervals_ms = [int_property(self._properties, key, -1) for key in keys]
+        return min((interval_ms for interval_ms in intervals_ms if interval_ms > 0), default=-1)
 
 
-class DynamicKafkaSourceBuilder:
-    """Builds a DynamicKafkaSource: streams, a metadata service and a deserializer are needed."""
+class DynamicKafkaSourceBuilder(KafkaSourceBuilderBase):
+    """Builds a DynamicKafkaSource.
+
+    Streams, a metadata service and a deserializer are required. By default the source begins at the earliest offsets
+    and never ends.
+    """
 
     def __init__(self) -> None:
-        self._properties: dict[str, str] = {}
+        super().__init__()
         self._service: KafkaMetadataService | None = None
         self._subscriber: KafkaStreamSubscriber | None = None
-        self._starting_offsets = KafkaOffsetsInitializer.earliest()
-        self._stopping_offsets: KafkaOffsetsInitializer = NoStoppingOffsets()
-        self._boundedness = Boundedness.CONTINUOUS_UNBOUNDED
-        self._deserializer: KafkaRecordDeserializationSchema | None = None
 
     def set_stream_ids(self, stream_ids: set[str]) -> DynamicKafkaSourceBuilder:
-        """Streams that the metadata service must know when the job starts."""
+        """Selects streams. The metadata service must know them when the job starts.
+
+        Raises:
+            ValueError: `stream_ids` is empty, or a single string.
+            ConfigurationError: streams are already selected.
+        """
         return self.set_kafka_stream_subscriber(KafkaStreamSetSubscriber(stream_ids))
 
     def set_stream_pattern(self, stream_pattern: str) -> DynamicKafkaSourceBuilder:
-        """All streams whose whole id matches, also those that appear later."""
+        """Selects all streams whose whole id matches, including streams that appear later.
+
+        Args:
+            stream_pattern: a regular expression in Python's syntax.
+
+        Raises:
+            ConfigurationError: streams are already selected.
+        """
         return self.set_kafka_stream_subscriber(StreamPatternSubscriber(stream_pattern))
 
     def set_kafka_stream_subscriber(self, kafka_stream_subscriber: KafkaStreamSubscriber) -> DynamicKafkaSourceBuilder:
+        """Sets the subscriber that selects the streams.
+
+        Raises:
+            TypeError: the argument is not a KafkaStreamSubscriber.
+            ConfigurationError: streams are already selected.
+        """
         if not isinstance(kafka_stream_subscriber, KafkaStreamSubscriber):
             raise TypeError(f"{kafka_stream_subscriber!r} is not a KafkaStreamSubscriber")
         if self._subscriber is not None:
             raise ConfigurationError(
-                "Kafka streams are already subscribed to: only one of set_stream_ids, "
-                "set_stream_pattern and set_kafka_stream_subscriber may be called"
+                "Kafka streams are already selected: call only one of set_stream_ids, set_stream_pattern and "
+                "set_kafka_stream_subscriber"
             )
         self._subscriber = kafka_stream_subscriber
         return self
 
     def set_kafka_metadata_service(self, kafka_metadata_service: KafkaMetadataService) -> DynamicKafkaSourceBuilder:
+        """Sets the service that resolves streams to topics on clusters."""
         if not isinstance(kafka_metadata_service, KafkaMetadataService):
             raise TypeError(f"{kafka_metadata_service!r} is not a KafkaMetadataService")
         self._service = kafka_metadata_service
         return self
 
-    def set_deserializer(self, deserializer: KafkaRecordDeserializationSchema) -> DynamicKafkaSourceBuilder:
-        from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
-
-        if not isinstance(deserializer, KafkaRecordDeserializationSchema):
-            raise TypeError(f"{deserializer!r} is not a KafkaRecordDeserializationSchema")
-        self._deserializer = deserializer
-        return self
-
-    def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> DynamicKafkaSourceBuilder:
-        from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
-
-        return self.set_deserializer(KafkaRecordDeserializationSchema.value_only(deserialization_schema))
-
-    def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> DynamicKafkaSourceBuilder:
-        if not isinstance(starting_offsets_initializer, KafkaOffsetsInitializer):
-            raise TypeError(f"{starting_offsets_initializer!r} is not a KafkaOffsetsInitializer")
-        self._starting_offsets = starting_offsets_initializer
-        return self
-
-    def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> DynamicKafkaSourceBuilder:
-        """End at these offsets; new streams and partitions are not looked for."""
-        if not isinstance(stopping_offsets_initializer, KafkaOffsetsInitializer):
-            raise TypeError(f"{stopping_offsets_initializer!r} is not a KafkaOffsetsInitializer")
-        self._boundedness = Boundedness.BOUNDED
-        self._stopping_offsets = stopping_offsets_initializer
-        return self
-
-    def set_properties(self, props: dict[str, str]) -> DynamicKafkaSourceBuilder:
-        """Of the consumers of all clusters."""
-        for key, value in props.items():
-            self.set_property(key, value)
-        return self
-
-    def set_property(self, key: str, value: str) -> DynamicKafkaSourceBuilder:
-        if not isinstance(key, str):
-            raise TypeError(f"set_property: {key!r} is not the name of a property")
-        self._properties[key] = str(value)
-        return self
-
-    def set_group_id(self, group_id: str) -> DynamicKafkaSourceBuilder:
-        return self.set_property("group.id", group_id)
-
-    def set_client_id_prefix(self, prefix: str) -> DynamicKafkaSourceBuilder:
-        return self.set_property(CLIENT_ID_PREFIX, prefix)
-
     def build(self) -> DynamicKafkaSource:
-        """Raises: ConfigurationError: something is missing."""
+        """Returns the source.
+
+        Raises:
+            ConfigurationError: a required setting is missing, or a number is malformed.
+        """
         if self._subscriber is None:
             raise ConfigurationError("Kafka stream subscriber is required but not provided: set_stream_ids(...)")
         if self._service is None:

@@ -1,9 +1,10 @@
 """KafkaFetcher: a thread that takes messages from librdkafka, a bounded number ahead of the task.
 
-librdkafka has fetched them before, on threads of its own; what this thread saves the task is waiting. It ends with the
-first error that will not go away by itself, which the task then raises.
+librdkafka fetches messages on threads of its own. This thread waits for them, so that the task does not have to. The
+thread ends with the first permanent error, which the task then raises.
 
-Source: org.apache.flink.connector.kafka.source.reader.KafkaPartitionSplitReader, with its SplitFetcher.
+Source: org.apache.flink.connector.kafka.source.reader.KafkaPartitionSplitReader, with its SplitFetcher;
+org.apache.flink.connector.kafka.source.metrics.KafkaSourceReaderMetrics.
 """
 
 from __future__ import annotations
@@ -20,47 +21,93 @@ from typing import Any, NamedTuple
 from flinkpy.common.errors import FlinkError, InternalError
 from flinkpy.connectors.kafka.client import load_confluent_kafka, new_client, typed_error
 from flinkpy.connectors.kafka.partitions import KafkaTopicPartition
-from flinkpy.connectors.kafka.reader_metrics import KafkaReaderMetrics
 
 _LOG = logging.getLogger(__name__)
 
-#: Taken from librdkafka at a time: enough that the calls around it cost nothing per record.
+#: The most messages that are taken from librdkafka at once: enough to make the cost of a call negligible.
 FETCH_MESSAGES = 5_000
-#: Chunks that may wait for the task, as `source.reader.element.queue.capacity` of Flink's readers.
+#: The most chunks that wait for the task, as `source.reader.element.queue.capacity` of Flink's readers.
 QUEUE_CAPACITY = 2
-#: How long a new split may wait until the thread looks for it.
+#: The longest wait for a message. A new split waits for as long before the thread notices it.
 POLL_S = 0.1
 #: librdkafka's threads end within a few milliseconds, unless a broker hangs.
 CLOSE_S = 10.0
-#: How long a reader that has read everything waits until its offsets are committed. Java's KafkaConsumer.close allows
-#: itself the same.
+#: The longest time a reader that has read everything waits until its offsets are committed. Java's KafkaConsumer.close
+#: waits as long.
 LAST_COMMIT_S = 30.0
-#: How long to wait for the answer at first, and how long at most until a refused commit is sent again. Coordinators
-#: move and load within seconds.
-COMMIT_POLL_S, COMMIT_RETRY_S = 0.005, 0.2
+#: The first and the longest pause before a refused commit is sent again. Coordinators move and load within seconds.
+COMMIT_POLL_S = 0.005
+COMMIT_RETRY_S = 0.2
+
+
+#: The value of a metric of a partition without a committed offset.
+NO_OFFSET = -1
+
+
+class KafkaReaderMetrics:
+    """The metrics of a Kafka reader, under Flink's names.
+
+        KafkaSourceReader.topic.<topic>.partition.<number>.{currentOffset,committedOffset}
+        KafkaSourceReader.{commitsSucceeded,commitsFailed}
+        pendingRecords                    records behind the positions of all partitions, as of the last fetch
+
+    Thread: the task thread writes positions, the fetcher's thread commits. Any thread reads.
+    """
+
+    def __init__(self, metric_group: Any) -> None:
+        self._group = metric_group.add_group("KafkaSourceReader")
+        self._positions: dict[KafkaTopicPartition, int] = {}
+        self._end_offsets: dict[KafkaTopicPartition, int] = {}
+        self._committed: dict[KafkaTopicPartition, int] = {}
+        self._succeeded = self._group.counter("commitsSucceeded")
+        self._failed = self._group.counter("commitsFailed")
+        metric_group.gauge("pendingRecords", self._pending_records)
+
+    def on_position(self, partition: KafkaTopicPartition, offset: int) -> None:
+        """Records a position: the next emitted record has this offset or a greater one."""
+        if partition not in self._positions:
+            group = self._group.add_group("topic", partition.topic).add_group("partition", str(partition.partition))
+            # As in Flink: the offset of the last emitted record.
+            group.gauge("currentOffset", lambda: self._positions[partition] - 1)
+            group.gauge("committedOffset", lambda: self._committed.get(partition, NO_OFFSET))
+        self._positions[partition] = offset
+
+    def on_end_offset(self, partition: KafkaTopicPartition, offset: int) -> None:
+        self._end_offsets[partition] = offset
+
+    def on_commit(self, offsets: dict[KafkaTopicPartition, int]) -> None:
+        self._succeeded.inc()
+        self._committed.update(offsets)
+
+    def on_failed_commit(self) -> None:
+        self._failed.inc()
+
+    def _pending_records(self) -> int:
+        ends = list(self._end_offsets.items())
+        return sum(max(0, end - self._positions.get(partition, end)) for partition, end in ends)
 
 
 class Fetched(NamedTuple):
-    """Messages of a partition in the order of their offsets, or none and the end of the partition."""
+    """Messages of a partition in the order of their offsets, or the end of the partition without messages."""
 
     partition: KafkaTopicPartition
     messages: list[Any]
-    #: Where the partition ends as far as is known; -1: it is not.
+    #: The last known end of the partition; -1 if it is not known.
     high_watermark: int = -1
-    #: Where the partition ended when it was reached: the offset that its next message will have at least.
+    #: Set when the end was reached: the next message of the partition has this offset or a greater one.
     end_offset: int | None = None
 
 
 @dataclass(slots=True)
 class _Requests:
-    """What the task has asked the thread for since it last looked."""
+    """The requests of the task since the thread last took them."""
 
     assign: dict[KafkaTopicPartition, int] = field(default_factory=dict)
     unassign: set[KafkaTopicPartition] = field(default_factory=set)
     pause: set[KafkaTopicPartition] = field(default_factory=set)
     resume: set[KafkaTopicPartition] = field(default_factory=set)
     commit: dict[KafkaTopicPartition, int] = field(default_factory=dict)
-    #: Whether what is fetched next can be queued.
+    #: True if the queue can take another chunk.
     has_room: bool = False
 
     @property
@@ -69,13 +116,15 @@ class _Requests:
 
 
 class KafkaFetcher:
-    """Thread: the methods are called by the task thread. The consumer is used by the thread that `start` begins, and by
-    no other: a call of one thread may wait for ever while another polls again and again (seen with `commit`).
+    """Fetches messages of the assigned partitions and commits offsets.
+
+    Thread: the task thread calls the methods. Only the thread that `start` creates uses the consumer: a call of one
+    thread may block for ever while another thread keeps polling (observed with `commit`).
 
     Args:
-        settings: librdkafka's, for a Consumer.
-        notify: called when `take` has something, or an error, to give.
-        make_consumer: makes a confluent_kafka.Consumer of settings.
+        settings: the librdkafka settings of the consumer.
+        notify: called when `take` has a result or an error.
+        make_consumer: creates a confluent_kafka.Consumer from settings.
     """
 
     def __init__(
@@ -93,10 +142,10 @@ class KafkaFetcher:
         self._queue: deque[list[Fetched]] = deque()
         self._taken: deque[Fetched] = deque()
         self._requests = _Requests()
-        #: Used by the thread alone.
+        # The fields up to `_is_last_commit_refused` are only used by the thread.
         self._assigned: set[KafkaTopicPartition] = set()
         self._known_topics: set[str] = set()
-        #: Offsets that were sent to the group's coordinator, and that it has not confirmed.
+        #: Offsets that were sent to the coordinator of the group and are not confirmed.
         self._unconfirmed: dict[KafkaTopicPartition, int] = {}
         self._num_commits_in_flight = 0
         self._is_last_commit_refused = False
@@ -108,25 +157,29 @@ class KafkaFetcher:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Raises: ConfigurationError: the settings are not a consumer's."""
+        """Creates the consumer and starts the thread.
+
+        Raises:
+            ConfigurationError: the consumer refuses the settings.
+        """
         callbacks = {"error_cb": self._on_client_error, "on_commit": self._on_commit}
         self._consumer = self._make_consumer({**self._settings, **callbacks})
         self._thread.start()
 
     def assign(self, offsets: dict[KafkaTopicPartition, int]) -> None:
-        """Begin to read these partitions at these offsets."""
+        """Starts reading partitions at the given offsets."""
         with self._lock:
             self._requests.assign.update(offsets)
             self._lock.notify_all()
 
     def unassign(self, partition: KafkaTopicPartition) -> None:
-        """Stop reading it; what is on its way of it is still given."""
+        """Stops reading a partition. `take` still returns messages of it that were fetched before."""
         with self._lock:
             self._requests.unassign.add(partition)
             self._lock.notify_all()
 
     def pause_or_resume(self, to_pause: list[KafkaTopicPartition], to_resume: list[KafkaTopicPartition]) -> None:
-        """Fetch nothing of the former until they are among the latter; what is on its way of them is still given."""
+        """Pauses and resumes partitions. `take` still returns fetched messages of paused partitions."""
         with self._lock:
             requests = self._requests
             requests.pause.difference_update(to_resume)
@@ -136,10 +189,10 @@ class KafkaFetcher:
             self._lock.notify_all()
 
     def take(self) -> Fetched | None:
-        """What was fetched next; None: nothing yet.
+        """Returns the next fetched messages; None if there are none yet.
 
         Raises:
-            FlinkError: fetching has ended with it.
+            FlinkError: the fetcher has ended with this error.
         """
         if not self._taken:
             with self._lock:
@@ -151,7 +204,7 @@ class KafkaFetcher:
         return self._taken.popleft() if self._taken else None
 
     def commit(self, offsets: dict[KafkaTopicPartition, int]) -> None:
-        """Tell the group's coordinator, sometime soon. Nothing depends on its success: the next commit repeats them."""
+        """Commits offsets to the consumer group in the background. A failed commit is made up for by the next one."""
         with self._lock:
             self._requests.commit.update(offsets)
             self._lock.notify_all()
@@ -160,8 +213,8 @@ class KafkaFetcher:
         """Ends the thread.
 
         Args:
-            last_commit_s: how long to wait until the coordinator has confirmed all offsets. No commit follows that
-                would repeat them.
+            last_commit_s: the longest wait, in seconds, until the coordinator has confirmed all offsets. It matters
+                at the end of the input, because no later commit makes up for a failed one.
         """
         with self._lock:
             self._is_closed = True
@@ -171,7 +224,7 @@ class KafkaFetcher:
             return
         self._thread.join(last_commit_s + CLOSE_S)
         if self._thread.is_alive():
-            _LOG.warning("Kafka: thread %s does not end", self._thread.name)
+            _LOG.warning("Kafka: thread %s did not end in time", self._thread.name)
 
     # -- the thread ----------------------------------------------------------------------------------------------
 
@@ -183,7 +236,7 @@ class KafkaFetcher:
                     self._fetch()
         except FlinkError as error:
             self._fail(error)
-        except Exception as error:  # noqa: BLE001 - the task raises it; a thread that ends silently would hang the job
+        except Exception as error:  # noqa: BLE001 - the task raises it; a silent end of the thread would hang the job
             self._fail(InternalError(f"the Kafka fetcher failed: {type(error).__name__}: {error}"))
         finally:
             self._end()
@@ -193,7 +246,7 @@ class KafkaFetcher:
             to_commit, last_commit_s = self._requests.commit, self._last_commit_s
         try:
             if to_commit:
-                # The last checkpoint of a bounded job is complete just before its tasks end.
+                # The last checkpoint of a bounded job completes just before its tasks end.
                 self._send_commit(to_commit)
             if last_commit_s:
                 self._wait_for_commits(last_commit_s)
@@ -201,7 +254,7 @@ class KafkaFetcher:
             self._consumer.close()
 
     def _wait_for_commits(self, timeout_s: float) -> None:
-        """Sends what is not confirmed again, while the coordinator answers that it is not ready."""
+        """Waits until all offsets are confirmed. Resends them while the coordinator is not ready."""
         if self._assigned:
             self._consumer.incremental_unassign(_client_partitions(self._assigned))
             self._assigned.clear()
@@ -213,12 +266,12 @@ class KafkaFetcher:
                 return
             if not self._num_commits_in_flight:
                 self._send_commit(dict(self._unconfirmed))
-            # It calls `_on_commit`; without a partition it gives no message, so it always takes as long as it may.
+            # This calls `_on_commit`. No partition is assigned, so it returns no message and takes all its time.
             self._consumer.poll(poll_s)
             poll_s = min(2 * poll_s, COMMIT_RETRY_S)
 
     def _wait_for_work(self) -> _Requests | None:
-        """What the task has asked for; or nothing, when there is a partition to read and room for what it gives.
+        """Waits until there are requests, or a partition to read and room for its messages.
 
         Returns None when the fetcher is closed.
         """
@@ -243,7 +296,7 @@ class KafkaFetcher:
         if unassign:
             self._consumer.incremental_unassign(_client_partitions(unassign))
             self._assigned -= unassign
-        # Of partitions that are read: one may have ended since it was to be paused.
+        # Only assigned partitions: one may have ended since the task asked to pause it.
         if pause := self._assigned.intersection(requests.pause):
             self._consumer.pause(_client_partitions(pause))
         if resume := self._assigned.intersection(requests.resume):
@@ -252,7 +305,7 @@ class KafkaFetcher:
             self._send_commit(requests.commit)
 
     def _ask_for_leaders(self, topics: set[str]) -> None:
-        """librdkafka asks for the leaders of new partitions once in a second; a job should begin at once."""
+        """Makes librdkafka look up leaders now. By itself it does so once a second, which would delay the start."""
         for topic in topics - self._known_topics:
             try:
                 self._consumer.list_topics(topic, timeout=POLL_S * 10)
@@ -261,7 +314,7 @@ class KafkaFetcher:
         self._known_topics |= topics
 
     def _fetch(self) -> None:
-        # Waits for the first message only: `consume` with a time-out waits for all it is asked for.
+        # Wait for the first message only: `consume` with a timeout waits for all the messages it is asked for.
         first = self._consumer.poll(POLL_S)
         if first is None:
             return
@@ -299,24 +352,25 @@ class KafkaFetcher:
         raise typed_error(error, where)
 
     def _high_watermark(self, partition: KafkaTopicPartition) -> int:
-        """As of the newest answer of a broker; asks nobody."""
+        """Returns the end of the partition as of the last answer of a broker; sends no request."""
         [asked] = _client_partitions([partition])
         known = self._consumer.get_watermark_offsets(asked, cached=True)
         return -1 if known is None else int(known[1])
 
     def _on_client_error(self, error: Any) -> None:
-        """Called by `poll`. Lost connections are made again by librdkafka itself; topics that are not there it reports
-        when it has seen so for `topic.metadata.propagation.max.ms`.
+        """Fails the fetcher on permanent errors. `poll` of the consumer calls this.
+
+        librdkafka reconnects by itself. It reports a missing topic after `topic.metadata.propagation.max.ms`.
         """
         known = load_confluent_kafka().KafkaError
-        ends = {
+        permanent = {
             known._AUTHENTICATION,
             known._UNKNOWN_PARTITION,
             known._UNKNOWN_TOPIC,
             known.UNKNOWN_TOPIC_OR_PART,
             known.TOPIC_AUTHORIZATION_FAILED,
         }
-        if error.fatal() or error.code() in ends:
+        if error.fatal() or error.code() in permanent:
             self._fail(typed_error(error, f"Kafka brokers {self._settings['bootstrap.servers']}"))
         else:
             _LOG.warning("Kafka brokers %s: %s", self._settings["bootstrap.servers"], error)
@@ -333,12 +387,12 @@ class KafkaFetcher:
             self._on_commit(error.args[0], [])
 
     def _on_commit(self, error: Any, partitions: list[Any]) -> None:
-        """The coordinator has answered a commit. Called by `poll` and `close` of the consumer."""
+        """Handles the answer to a commit. `poll` and `close` of the consumer call this."""
         self._num_commits_in_flight -= 1
         error = error or next((partition.error for partition in partitions if partition.error is not None), None)
         if error is not None:
             self._metrics.on_failed_commit()
-            self._is_last_commit_refused = not _goes_away(error)
+            self._is_last_commit_refused = not _is_transient(error)
             _LOG.warning("Kafka: offsets were not committed: %s", error)
             return
         committed = {KafkaTopicPartition(at.topic, at.partition): at.offset for at in partitions}
@@ -354,8 +408,8 @@ class KafkaFetcher:
         self._notify()
 
 
-def _goes_away(error: Any) -> bool:
-    """True if a commit failed because the coordinator is not known, moves or loads, or the connection broke."""
+def _is_transient(error: Any) -> bool:
+    """Returns True if a commit failed because the coordinator is unknown, moving or loading, or not connected."""
     known = load_confluent_kafka().KafkaError
     return error.retriable() or error.code() in {
         known.COORDINATOR_LOAD_IN_PROGRESS,

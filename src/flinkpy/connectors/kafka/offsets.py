@@ -1,7 +1,7 @@
-"""Where reading begins and ends: KafkaOffsetsInitializer.
+"""KafkaOffsetsInitializer: the offsets at which reading begins and ends.
 
-Source: org.apache.flink.connector.kafka.source.enumerator.initializer. Differs: all offsets are asked for by the
-enumerator, in one place; Flink's readers ask for the earliest, latest and committed ones.
+Source: org.apache.flink.connector.kafka.source.enumerator.initializer. Differs: the enumerator resolves all offsets.
+In Flink, the readers resolve the earliest, latest and committed ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Offsets = dict[KafkaTopicPartition, int]
 
 
 class KafkaOffsetResetStrategy(Enum):
-    """Where to go on when an offset does not exist (any more).
+    """Where reading continues if an offset does not exist (any more): at the end, at the beginning, or not at all.
 
     Source: pyflink.datastream.connectors.kafka.KafkaOffsetResetStrategy.
     """
@@ -33,10 +33,12 @@ class KafkaOffsetResetStrategy(Enum):
 
 
 class PartitionOffsets:
-    """Asks the brokers for offsets. Thread: an I/O thread; every call blocks, `timeout_s` at most.
+    """Asks the brokers for offsets.
+
+    Thread: an I/O thread. Every call blocks, for at most `timeout_s` seconds.
 
     Raises (all calls):
-        KafkaError: no answer in time, or an error; names the partition or the brokers.
+        KafkaError: the answer is late or an error; the message names the partition or the consumer group.
     """
 
     def __init__(self, admin: Any, group_id: str | None, is_read_committed: bool, timeout_s: float) -> None:
@@ -46,21 +48,30 @@ class PartitionOffsets:
         self._timeout_s = timeout_s
 
     def beginning(self, partitions: Iterable[KafkaTopicPartition]) -> Offsets:
+        """Returns the offset of the first record that still exists in each partition."""
         spec = load_confluent_kafka().admin.OffsetSpec.earliest()
         return self._list(dict.fromkeys(partitions, spec))
 
     def end(self, partitions: Iterable[KafkaTopicPartition]) -> Offsets:
-        """For a reader of committed records: behind the last one that is decided."""
+        """Returns the end of each partition. With `read_committed`, an open transaction lies behind the end."""
         spec = load_confluent_kafka().admin.OffsetSpec.latest()
         return self._list(dict.fromkeys(partitions, spec))
 
     def for_timestamp(self, partitions: Iterable[KafkaTopicPartition], timestamp: int) -> Offsets:
-        """Of the first record that is not older; a partition without one is not in the answer."""
+        """Returns the offset of the first record at or after a time in each partition. Partitions without are left out.
+
+        Args:
+            timestamp: milliseconds since 1970.
+        """
         spec = load_confluent_kafka().admin.OffsetSpec.for_timestamp(timestamp)
         return {key: offset for key, offset in self._list(dict.fromkeys(partitions, spec)).items() if offset >= 0}
 
     def committed(self, partitions: Iterable[KafkaTopicPartition]) -> Offsets:
-        """Those that the group has committed; a partition without one is not in the answer."""
+        """Returns the offsets that the consumer group has committed. Partitions without are left out.
+
+        Raises:
+            ConfigurationError: the source has no consumer group.
+        """
         if self._group_id is None:
             raise ConfigurationError("Kafka: committed offsets need a consumer group: set_group_id(...)")
         module = load_confluent_kafka()
@@ -83,11 +94,10 @@ class PartitionOffsets:
         if not specs:
             return {}
         module = load_confluent_kafka()
-        level = module.IsolationLevel.READ_COMMITTED if self._is_read_committed else None
         asked = {module.TopicPartition(key.topic, key.partition): spec for key, spec in specs.items()}
         options: dict[str, Any] = {"request_timeout": self._timeout_s}
-        if level is not None:
-            options["isolation_level"] = level
+        if self._is_read_committed:
+            options["isolation_level"] = module.IsolationLevel.READ_COMMITTED
         answers = self._admin.list_offsets(asked, **options)
         return {
             KafkaTopicPartition(key.topic, key.partition): self._result(
@@ -100,54 +110,70 @@ class PartitionOffsets:
         try:
             return future.result(self._timeout_s + 5)
         except TimeoutError as error:
-            raise KafkaError(f"{what}: no answer in {self._timeout_s:g} s") from error
+            raise KafkaError(f"{what}: no answer within {self._timeout_s:g} s") from error
         except load_confluent_kafka().KafkaException as error:
             raise typed_error(error, what) from error
 
 
 class KafkaOffsetsInitializer(ABC):
-    """Tells at which offset each partition begins, or ends. Beyond PyFlink: subclass it.
+    """Determines the offsets at which reading begins or ends. Beyond PyFlink: subclass it.
 
     Source: pyflink.datastream.connectors.kafka.KafkaOffsetsInitializer.
     """
 
     @abstractmethod
     def get_partition_offsets(self, partitions: Iterable[KafkaTopicPartition], offsets: PartitionOffsets) -> Offsets:
-        """For all `partitions`, as a beginning; for those that have one, as an end. Thread: an I/O thread."""
+        """Returns an offset per partition. Starting offsets need all partitions; stopping offsets may leave some out.
+
+        Thread: an I/O thread.
+
+        Args:
+            partitions: the partitions to find offsets of.
+            offsets: asks the brokers for offsets.
+        """
 
     def get_auto_offset_reset_strategy(self) -> KafkaOffsetResetStrategy:
-        """Where to go on when an offset to begin at is out of range: deleted meanwhile, or not there yet."""
+        """Returns where reading continues if a starting offset is out of range: deleted, or not written yet."""
         return KafkaOffsetResetStrategy.EARLIEST
 
     @property
     def needs_group(self) -> bool:
-        """Whether it asks for committed offsets."""
+        """True if it asks for committed offsets."""
         return False
 
     @staticmethod
     def committed_offsets(
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
-        """What the consumer group has committed; for a partition without, what `offset_reset_strategy` says: NONE is an
-        error when the job runs.
+        """Returns an initializer with the offsets that the consumer group has committed.
+
+        Args:
+            offset_reset_strategy: used for partitions without a committed offset. With NONE, the job fails.
         """
         return _CommittedOffsets(_strategy(offset_reset_strategy))
 
     @staticmethod
     def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
-        """The first record at or after `timestamp` (milliseconds since 1970); the end, where there is none."""
+        """Returns an initializer with the first record at or after a time, or the end of a partition without one.
+
+        Args:
+            timestamp: milliseconds since 1970.
+
+        Raises:
+            ValueError: `timestamp` is not a number from 0.
+        """
         if isinstance(timestamp, bool) or not isinstance(timestamp, int) or timestamp < 0:
-            raise ValueError(f"KafkaOffsetsInitializer.timestamp: milliseconds from 0 on, not {timestamp!r}")
+            raise ValueError(f"KafkaOffsetsInitializer.timestamp needs milliseconds since 1970, not {timestamp!r}")
         return _TimestampOffsets(timestamp)
 
     @staticmethod
     def earliest() -> KafkaOffsetsInitializer:
-        """The first record that is still there."""
+        """Returns an initializer with the first record that still exists."""
         return _EarliestOffsets()
 
     @staticmethod
     def latest() -> KafkaOffsetsInitializer:
-        """The end, as it is when the job starts."""
+        """Returns an initializer with the end of each partition when the job starts."""
         return _LatestOffsets()
 
     @staticmethod
@@ -155,7 +181,16 @@ class KafkaOffsetsInitializer(ABC):
         offsets: dict[KafkaTopicPartition, int],
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.EARLIEST,
     ) -> KafkaOffsetsInitializer:
-        """These; `offset_reset_strategy` for a partition that is not among them, or an offset that is out of range."""
+        """Returns an initializer with given offsets.
+
+        Args:
+            offsets: an offset per partition.
+            offset_reset_strategy: used for other partitions, and for offsets that are out of range.
+
+        Raises:
+            TypeError: a key is not a KafkaTopicPartition, or the strategy is not a KafkaOffsetResetStrategy.
+            ValueError: a value is not an offset.
+        """
         for key, offset in offsets.items():
             if not isinstance(key, KafkaTopicPartition):
                 raise TypeError(f"KafkaOffsetsInitializer.offsets: {key!r} is not a KafkaTopicPartition")
@@ -165,7 +200,7 @@ class KafkaOffsetsInitializer(ABC):
 
 
 class NoStoppingOffsets(KafkaOffsetsInitializer):
-    """As an end: none."""
+    """Stopping offsets of a source without an end."""
 
     def get_partition_offsets(self, partitions: Iterable[KafkaTopicPartition], offsets: PartitionOffsets) -> Offsets:
         return {}

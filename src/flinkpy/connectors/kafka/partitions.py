@@ -1,14 +1,13 @@
-"""Partitions of topics, and the splits of a Kafka source: a partition each."""
+"""Partitions of Kafka topics, and the splits of a Kafka source: one split per partition."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from flinkpy.connector_api.serializer import SimpleVersionedSerializer
 
-#: A split that never ends.
+#: The stopping offset of a split without an end.
 NO_STOPPING_OFFSET = -(1 << 63)
 
 
@@ -16,6 +15,14 @@ class KafkaTopicPartition:
     """A partition of a topic.
 
     Source: pyflink.datastream.connectors.kafka.KafkaTopicPartition.
+
+    Args:
+        topic: the name of the topic.
+        partition: the number of the partition, from 0.
+
+    Raises:
+        TypeError: `topic` is not a string, or is empty.
+        ValueError: `partition` is not a number from 0.
     """
 
     __slots__ = ("_partition", "_topic")
@@ -24,7 +31,7 @@ class KafkaTopicPartition:
         if not isinstance(topic, str) or not topic:
             raise TypeError(f"KafkaTopicPartition: the topic must be a name, not {topic!r}")
         if isinstance(partition, bool) or not isinstance(partition, int) or partition < 0:
-            raise ValueError(f"KafkaTopicPartition: the partition must be a number from 0 on, not {partition!r}")
+            raise ValueError(f"KafkaTopicPartition: the partition must be a number from 0, not {partition!r}")
         self._topic = topic
         self._partition = partition
 
@@ -55,19 +62,23 @@ class KafkaTopicPartition:
 
 @dataclass(frozen=True, slots=True)
 class KafkaPartitionSplit:
-    """The records of a partition from `starting_offset` on, up to but without `stopping_offset`.
+    """The records of a partition from `starting_offset` (inclusive) to `stopping_offset` (exclusive).
 
-    Source: org.apache.flink.connector.kafka.source.split.KafkaPartitionSplit. Differs: offsets are always numbers: the
-    enumerator asks for the earliest, latest and committed ones, so a split that comes back after a failure is the same.
+    Source: org.apache.flink.connector.kafka.source.split.KafkaPartitionSplit and
+    org.apache.flink.connector.kafka.dynamic.source.split.DynamicKafkaSourceSplit. Differs: offsets are always numbers.
+    The enumerator resolves the earliest, latest and committed offsets, so a split that comes back after a failure still
+    begins at the same record.
     """
 
     partition: KafkaTopicPartition
     starting_offset: int
     stopping_offset: int = NO_STOPPING_OFFSET
+    #: The cluster of the partition, in a DynamicKafkaSource. None in a KafkaSource, which reads one cluster.
+    kafka_cluster_id: str | None = None
 
     @property
     def split_id(self) -> str:
-        return repr(self.partition)
+        return f"{self.partition}" if self.kafka_cluster_id is None else f"{self.kafka_cluster_id}-{self.partition}"
 
     @property
     def has_end(self) -> bool:
@@ -75,75 +86,89 @@ class KafkaPartitionSplit:
 
 
 class KafkaPartitionSplitSerializer(SimpleVersionedSerializer):
-    """JSON, because a savepoint may be read by a later release."""
+    """Writes JSON, because a later release may read the savepoint. The cluster comes first, if there is one."""
 
     @property
     def version(self) -> int:
         return 1
 
     def serialize(self, value: KafkaPartitionSplit) -> bytes:
-        return json.dumps(_split_fields(value)).encode()
+        cluster = [] if value.kafka_cluster_id is None else [value.kafka_cluster_id]
+        at = value.partition
+        return json.dumps([*cluster, at.topic, at.partition, value.starting_offset, value.stopping_offset]).encode()
 
     def deserialize(self, version: int, data: bytes) -> KafkaPartitionSplit:
-        topic, partition, starting, stopping = json.loads(data)
-        return KafkaPartitionSplit(KafkaTopicPartition(topic, partition), starting, stopping)
+        *cluster, topic, partition, starting, stopping = json.loads(data)
+        cluster_id = cluster[0] if cluster else None
+        return KafkaPartitionSplit(KafkaTopicPartition(topic, partition), starting, stopping, cluster_id)
+
+
+#: The assigned partitions by cluster id. The key is None in a KafkaSource.
+AssignedPartitions = dict[str | None, frozenset[KafkaTopicPartition]]
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaSourceEnumState:
-    """What a checkpoint has of the enumerator.
+    """The state of the enumerator in a checkpoint.
 
-    Source: org.apache.flink.connector.kafka.source.enumerator.KafkaSourceEnumState. Differs: the splits that nobody has
-    yet are kept with their offsets, so that a restored job does not ask for them anew.
+    Source: org.apache.flink.connector.kafka.source.enumerator.KafkaSourceEnumState.
     """
 
-    #: Partitions that some reader has, or has read to the end.
-    assigned: frozenset[KafkaTopicPartition] = frozenset()
-    #: Splits that no reader has been given.
-    unassigned: tuple[KafkaPartitionSplit, ...] = ()
-    #: Whether the partitions that were there at the start are known: later ones are read from their beginning.
-    is_initial_discovery_finished: bool = False
+    #: The partitions that were assigned to a reader, including those that the reader has finished.
+    assigned: AssignedPartitions
+    #: True if the partitions that existed at the start are known. Later partitions are read from their beginning.
+    is_initial_discovery_finished: bool
 
 
 class KafkaSourceEnumStateSerializer(SimpleVersionedSerializer):
+    """Writes JSON in one of two forms.
+
+    KafkaSource: `[assigned partitions, [], flag]`; the empty list is kept for Flink's unassigned splits.
+    DynamicKafkaSource: `[{cluster id: assigned partitions}, flag]`.
+    """
+
     @property
     def version(self) -> int:
         return 1
 
     def serialize(self, value: KafkaSourceEnumState) -> bytes:
-        assigned = [(found.topic, found.partition) for found in sorted(value.assigned)]
-        unassigned = [_split_fields(split) for split in value.unassigned]
-        return json.dumps([assigned, unassigned, value.is_initial_discovery_finished]).encode()
+        assigned = {
+            cluster_id: [(key.topic, key.partition) for key in sorted(partitions)]
+            for cluster_id, partitions in value.assigned.items()
+        }
+        if None in assigned:
+            return json.dumps([assigned[None], [], value.is_initial_discovery_finished]).encode()
+        return json.dumps([assigned, value.is_initial_discovery_finished]).encode()
 
     def deserialize(self, version: int, data: bytes) -> KafkaSourceEnumState:
-        assigned, unassigned, is_finished = json.loads(data)
+        assigned, *_, is_finished = json.loads(data)
+        by_cluster = assigned if isinstance(assigned, dict) else {None: assigned}
         return KafkaSourceEnumState(
-            frozenset(KafkaTopicPartition(topic, partition) for topic, partition in assigned),
-            tuple(
-                KafkaPartitionSplit(KafkaTopicPartition(topic, partition), starting, stopping)
-                for topic, partition, starting, stopping in unassigned
-            ),
+            {
+                cluster_id: frozenset(KafkaTopicPartition(topic, partition) for topic, partition in partitions)
+                for cluster_id, partitions in by_cluster.items()
+            },
             is_finished,
         )
 
 
-def split_owner(partition: KafkaTopicPartition, num_readers: int) -> int:
-    """The subtask that reads it: the partitions of a topic go round, from a subtask that its name tells.
+def split_owner(split: KafkaPartitionSplit, num_readers: int) -> int:
+    """Returns the subtask that reads the split.
+
+    The partitions of a topic are dealt out in turn. The hash of the topic's name selects the first subtask. The cluster
+    id is part of the hashed name, so topics of the same name on several clusters begin at different subtasks.
 
     Source: KafkaSourceEnumerator.getSplitOwner.
     """
-    start = ((java_hash(partition.topic) * 31) & 0x7FFFFFFF) % num_readers
-    return (start + partition.partition) % num_readers
+    name = (split.kafka_cluster_id or "") + split.partition.topic
+    start = ((java_hash(name) * 31) & 0x7FFFFFFF) % num_readers
+    return (start + split.partition.partition) % num_readers
 
 
 def java_hash(text: str) -> int:
-    """java.lang.String.hashCode, as an unsigned number of 32 bits."""
+    """Returns java.lang.String.hashCode of the text, as an unsigned 32-bit number."""
     encoded = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for high, low in zip(encoded[::2], encoded[1::2]):
         value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
     return value
-
-
-def _split_fields(split: KafkaPartitionSplit) -> list[Any]:
-    return [split.partition.topic, split.partition.partition, split.starting_offset, split.stopping_offset]

@@ -1,25 +1,30 @@
-"""KafkaSourceReader: emits the records of its partitions, and knows how far it has come in each.
+"""KafkaSourceReader: emits the records of its partitions and tracks its position in each.
 
-A batch has records of one partition. What has been emitted of a partition is everything before its position, so a
-checkpoint is the positions; offsets that the consumer group is told of are only for others to see.
+Every batch holds records of a single partition. All records before the position of a partition have been emitted, so a
+checkpoint consists of the positions. The offsets that are committed to the consumer group only inform others.
 
-Source: org.apache.flink.connector.kafka.source.reader.KafkaSourceReader.
+DynamicKafkaSourceReader runs one KafkaSourceReader per cluster.
+
+Source: org.apache.flink.connector.kafka.source.reader.KafkaSourceReader,
+org.apache.flink.connector.kafka.dynamic.source.reader.DynamicKafkaSourceReader.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flinkpy.connector_api.source import ReaderStatus, SourceReader, SourceReaderContext
-from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
-from flinkpy.connectors.kafka.fetcher import LAST_COMMIT_S, Fetched, KafkaFetcher
+from flinkpy.connectors.kafka.enumerator import MetadataUpdate
+from flinkpy.connectors.kafka.fetcher import LAST_COMMIT_S, Fetched, KafkaFetcher, KafkaReaderMetrics
 from flinkpy.connectors.kafka.partitions import KafkaPartitionSplit, KafkaTopicPartition
-from flinkpy.connectors.kafka.reader_metrics import KafkaReaderMetrics
+from flinkpy.connectors.kafka.serialization import KafkaRecordDeserializationSchema
+from flinkpy.connectors.kafka.subscriber import ClusterMetadata
 from flinkpy.formats.bad_records import BadRecordReporter
 
 if TYPE_CHECKING:
@@ -27,10 +32,12 @@ if TYPE_CHECKING:
 
 
 class KafkaSourceReader(SourceReader):
-    """Thread: task thread.
+    """Reads partitions of one cluster.
+
+    Thread: task thread.
 
     Args:
-        commits_offsets: tell the consumer group of each completed checkpoint.
+        commits_offsets: commit the positions of each completed checkpoint to the consumer group.
     """
 
     names_splits = True
@@ -49,16 +56,16 @@ class KafkaSourceReader(SourceReader):
         self._commits_offsets = commits_offsets
         self._metrics = metrics
         self._bad_records = BadRecordReporter(context, deserializer.on_error)
-        #: Those not finished; `starting_offset` is the position.
+        #: The unfinished splits. `starting_offset` is the position.
         self._splits: dict[KafkaTopicPartition, KafkaPartitionSplit] = {}
-        #: What is being emitted, and how many of its messages have been.
+        #: The messages that are being emitted, and the number of them that have been emitted.
         self._fetched: Fetched | None = None
         self._num_emitted = 0
-        #: Of paused splits, until they are resumed; then it comes before anything newer.
+        #: Messages of paused splits. When a split resumes, they move to `_resumed`, which is emitted first.
         self._held_back: dict[KafkaTopicPartition, deque[Fetched]] = {}
         self._resumed: deque[Fetched] = deque()
         self._no_more_splits = False
-        #: Checkpoint id to the positions in it, finished splits included, until it is complete.
+        #: The positions in each checkpoint that is not complete, by checkpoint id, including finished splits.
         self._to_commit: dict[int, dict[KafkaTopicPartition, int]] = {}
         self._finished: dict[KafkaTopicPartition, int] = {}
 
@@ -114,31 +121,31 @@ class KafkaSourceReader(SourceReader):
                 return batch
 
     def _next_batch(self, fetched: Fetched) -> Batch | None:
-        """Of what was fetched; None: it gave no record, or it is used up."""
+        """Returns the next batch of the fetched messages; None if they gave no record or are used up."""
         split = self._splits.get(fetched.partition)
         if split is None:
-            # Of a split that has ended: it was on its way.
+            # The split ended while these messages were on their way.
             self._fetched = None
             return None
         self._metrics.on_end_offset(fetched.partition, fetched.high_watermark)
         if fetched.end_offset is not None:
-            # Transaction markers and aborted records are not given, so an end may lie behind the last record.
+            # Transaction markers and aborted records are not delivered, so the end may lie behind the last record.
             self._advance(split, fetched.end_offset)
             self._fetched = None
             return None
         messages = fetched.messages
         begin = self._num_emitted
         end = min(begin + self._context.max_batch_rows, len(messages))
-        behind = messages[end - 1].offset() + 1
-        if split.has_end and behind > split.stopping_offset:
+        position = messages[end - 1].offset() + 1
+        if split.has_end and position > split.stopping_offset:
             end = bisect_left(messages, split.stopping_offset, begin, end, key=_offset)
-            behind = split.stopping_offset
+            position = split.stopping_offset
         self._num_emitted = end
         if end == len(messages):
             self._fetched = None
         batch = self._decode(messages[begin:end])
         self.current_split_id = split.split_id
-        self._advance(split, behind)
+        self._advance(split, position)
         return batch
 
     def _decode(self, messages: list[Any]) -> Batch | None:
@@ -153,7 +160,7 @@ class KafkaSourceReader(SourceReader):
         return batch
 
     def _advance(self, split: KafkaPartitionSplit, position: int) -> None:
-        """All before `position` has been emitted, or is in the batch that is about to be."""
+        """Sets the position: all records before it have been emitted, or are in the batch that is returned next."""
         position = max(position, split.starting_offset)
         self._metrics.on_position(split.partition, position)
         if split.has_end and position >= split.stopping_offset:
@@ -179,7 +186,7 @@ class KafkaSourceReader(SourceReader):
 
     def close(self) -> None:
         self._fetched = None
-        # A reader that ends before has failed or was cancelled. It ends at once.
+        # A reader that is closed before its end has failed or was cancelled. It does not wait for commits.
         self._fetcher.close(LAST_COMMIT_S if self._has_ended else 0.0)
 
     @property
@@ -190,3 +197,125 @@ class KafkaSourceReader(SourceReader):
 def _offset(message: Any) -> int:
     offset: int = message.offset()
     return offset
+
+
+class _ClusterContext:
+    """The context of a reader of one cluster: the metrics carry the cluster id."""
+
+    def __init__(self, context: SourceReaderContext, cluster_id: str) -> None:
+        self._context = context
+        self._cluster_id = cluster_id
+
+    @property
+    def metric_group(self) -> Any:
+        return self._context.metric_group.add_group("kafkaCluster", self._cluster_id)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+
+class DynamicKafkaSourceReader(SourceReader):
+    """Runs a KafkaSourceReader for each cluster that it has splits of.
+
+    Thread: task thread.
+
+    Args:
+        reader_on: (cluster id, the part of the streams on that cluster, context) -> a KafkaSourceReader.
+    """
+
+    names_splits = True
+
+    def __init__(
+        self, context: SourceReaderContext, reader_on: Callable[[str, ClusterMetadata, Any], SourceReader]
+    ) -> None:
+        self._context = context
+        self._reader_on = reader_on
+        #: The clusters to read; None until the enumerator has announced them. Splits wait until then.
+        self._clusters: dict[str, ClusterMetadata] | None = None
+        self._readers: dict[str, SourceReader] = {}
+        self._waiting: list[KafkaPartitionSplit] = []
+        self._no_more_splits = False
+
+    def start(self) -> None:
+        return
+
+    def add_splits(self, splits: list[KafkaPartitionSplit]) -> None:
+        self._waiting += splits
+        self._start_waiting()
+
+    def notify_no_more_splits(self) -> None:
+        self._no_more_splits = True
+        for reader in self._readers.values():
+            reader.notify_no_more_splits()
+        self._context.notify_available()
+
+    def handle_source_event(self, event: MetadataUpdate) -> None:
+        before = self._clusters or {}
+        self._clusters = event.clusters
+        for cluster_id, reader in list(self._readers.items()):
+            if event.clusters.get(cluster_id) != before.get(cluster_id):
+                # A new reader takes over the splits that are still to be read.
+                self._waiting += reader.snapshot_state(0)
+                del self._readers[cluster_id]
+                reader.close()
+        self._start_waiting()
+
+    def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
+        # Each reader ignores the splits of the other clusters.
+        for reader in self._readers.values():
+            reader.pause_or_resume_splits(splits_to_pause, splits_to_resume)
+
+    def poll_batch(self) -> Batch | ReaderStatus:
+        num_ended = 0
+        for cluster_id, reader in list(self._readers.items()):
+            polled = reader.poll_batch()
+            if not isinstance(polled, ReaderStatus):
+                self.current_split_id = reader.current_split_id
+                # The next poll begins with the other clusters.
+                self._readers[cluster_id] = self._readers.pop(cluster_id)
+                return polled
+            if polled is ReaderStatus.END_OF_INPUT:
+                num_ended += 1
+        if self._no_more_splits and not self._waiting and num_ended == len(self._readers):
+            return ReaderStatus.END_OF_INPUT
+        return ReaderStatus.NOTHING_AVAILABLE
+
+    def snapshot_state(self, checkpoint_id: int) -> list[KafkaPartitionSplit]:
+        reading = [split for reader in self._readers.values() for split in reader.snapshot_state(checkpoint_id)]
+        return reading + self._waiting
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        for reader in self._readers.values():
+            reader.notify_checkpoint_complete(checkpoint_id)
+
+    def close(self) -> None:
+        readers, self._readers = self._readers, {}
+        for reader in readers.values():
+            reader.close()
+
+    def _start_waiting(self) -> None:
+        """Gives the waiting splits to the readers of their clusters. Splits that are no longer to be read end."""
+        if self._clusters is None:
+            return
+        waiting, self._waiting = self._waiting, []
+        by_cluster: dict[str, list[KafkaPartitionSplit]] = {}
+        for split in waiting:
+            assert split.kafka_cluster_id is not None
+            metadata = self._clusters.get(split.kafka_cluster_id)
+            if metadata is None or split.partition.topic not in metadata.topics:
+                self._context.split_finished(split.split_id)
+            else:
+                by_cluster.setdefault(split.kafka_cluster_id, []).append(split)
+        for cluster_id, splits in by_cluster.items():
+            reader = self._readers.get(cluster_id)
+            if reader is not None:
+                reader.add_splits(splits)
+                continue
+            context = _ClusterContext(self._context, cluster_id)
+            reader = self._reader_on(cluster_id, self._clusters[cluster_id], context)
+            self._readers[cluster_id] = reader
+            reader.add_splits(splits)
+            if self._no_more_splits:
+                reader.notify_no_more_splits()
+            reader.start()
+        self._context.notify_available()

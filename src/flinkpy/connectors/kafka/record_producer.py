@@ -1,4 +1,4 @@
-"""RecordProducer: a producer of confluent-kafka that takes batches, and says what became of them."""
+"""RecordProducer: sends batches with a producer of confluent-kafka and reports records that were not stored."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from flinkpy.connectors.kafka.serialization import EncodedRecords
 
 _LOG = logging.getLogger(__name__)
 
-#: How long one wait for room in, or for the end of, the producer's queue lasts, until errors are looked at.
+#: The longest wait for the producer's queue before errors are checked again.
 _WAIT_S = 0.5
-#: As Java's producer; librdkafka waits for five minutes.
+#: The default of Java's producer. librdkafka's is five minutes.
 DEFAULT_DELIVERY_TIMEOUT_MS = 120_000
 
 
 class RecordProducer:
-    """Thread: task thread; librdkafka sends on threads of its own.
+    """Sends records and waits until they are stored.
 
-    Every record is stored or has failed after `delivery.timeout.ms`, so no call here waits for longer.
+    After `delivery.timeout.ms` every record is stored or has failed, so no call waits longer than that.
+
+    Thread: task thread. librdkafka sends on threads of its own.
 
     Raises (all calls):
-        KafkaError: records that were sent before could not be stored.
+        KafkaError: records of an earlier call could not be stored.
     """
 
     def __init__(self, settings: dict[str, Any], logs_failures: bool = False) -> None:
         self._logs_failures = logs_failures
         self._brokers = settings["bootstrap.servers"]
         self._error: KafkaError | None = None
-        #: Records that were queued so far.
+        #: The number of records queued so far.
         self.num_sent = 0
         self._partitions: dict[str, list[int]] = {}
         self._producer = new_client(
@@ -50,7 +52,7 @@ class RecordProducer:
         return self._producer
 
     def send(self, records: EncodedRecords) -> None:
-        """Queue them in their order; waits while the queue is full."""
+        """Queues the records in their order. Waits while the queue is full."""
         self._serving(self._producer.poll, 0)
         self.check()
         produce = self._producer.produce
@@ -70,16 +72,16 @@ class RecordProducer:
                     self.check()
                 except load_confluent_kafka().KafkaException as error:
                     raise typed_error(error, f"Kafka topic {topic}") from error
-
         self.num_sent += len(records.values)
 
     def flush(self) -> None:
-        """Returns when all that was sent is stored."""
+        """Waits until all records are stored."""
         while self._serving(self._producer.flush, _WAIT_S):
             self.check()
         self.check()
 
     def partitions_of(self, topic: str) -> list[int]:
+        """Returns the partitions of a topic. The first call for a topic asks the brokers."""
         known = self._partitions.get(topic)
         if known is None:
             module = load_confluent_kafka()
@@ -93,9 +95,7 @@ class RecordProducer:
         return known
 
     def close(self) -> None:
-        """Without waiting for what has not been stored, and without ending a transaction (`Producer.close` does both):
-        the last reference to the client goes.
-        """
+        """Drops the client. Unlike `Producer.close`, it neither waits for queued records nor ends a transaction."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge(blocking=False)
@@ -105,8 +105,9 @@ class RecordProducer:
             raise self._error
 
     def _serving(self, call: Callable[[float], int], timeout_s: float) -> int:
-        """A call that also calls our callbacks. confluent-kafka has it raise fatal errors, which after a callback has
-        run come as a SystemError that has the real one as its cause.
+        """Makes a call that runs our callbacks, and converts its errors.
+
+        confluent-kafka raises fatal errors here. After a callback has run, the error is the cause of a SystemError.
         """
         try:
             return call(timeout_s)

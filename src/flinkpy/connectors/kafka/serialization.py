@@ -1,6 +1,10 @@
-"""KafkaRecordSerializationSchema: what a sink makes of a record: topic, partition, key, value, timestamp, headers.
+"""The schemas of Kafka sources and sinks.
 
-Source: org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema(Builder), FlinkFixedPartitioner;
+KafkaRecordDeserializationSchema turns a Kafka record into a record of the stream. KafkaRecordSerializationSchema turns
+a record of the stream into a Kafka record: topic, partition, key, value, timestamp and headers.
+
+Source: org.apache.flink.connector.kafka.source.reader.deserializer.KafkaRecordDeserializationSchema,
+org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema(Builder), FlinkFixedPartitioner;
 pyflink.datastream.connectors.kafka.
 """
 
@@ -8,70 +12,152 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from flinkpy.common.errors import ConfigurationError
-from flinkpy.common.serialization import SerializationSchema
-from flinkpy.formats.schema import encode_batch
+from flinkpy.common.serialization import DeserializationSchema, SerializationSchema
+from flinkpy.common.typeinfo import TypeInformation
+from flinkpy.formats.schema import DecodedMessages, decode_messages, encode_batch, on_error_of, produced_type_of
 from flinkpy.records.batch import Batch
+
+# -- deserialization ---------------------------------------------------------------------------------------------------
+
+
+class ConsumerRecord(NamedTuple):
+    """A Kafka record, as a KafkaRecordDeserializationSchema receives it."""
+
+    topic: str
+    partition: int
+    offset: int
+    #: Milliseconds since 1970, or -1 without a timestamp. By the settings of the topic, this is the time of creation or
+    #: of arrival at the broker.
+    timestamp: int
+    key: bytes | None
+    #: None in a tombstone.
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class KafkaRecordDeserializationSchema(DeserializationSchema):
+    """Turns a Kafka record into a record of the stream. Beyond PyFlink: subclass it.
+
+    Define `deserialize`, and `get_produced_type` if the records have a type.
+
+    Example:
+        class KeyAndValue(KafkaRecordDeserializationSchema):
+            def deserialize(self, record):
+                return record.key, record.value
+    """
+
+    def deserialize(self, message: Any) -> Any:
+        """Returns the record of the stream for a ConsumerRecord; None leaves the Kafka record out."""
+        raise NotImplementedError(f"{type(self).__name__} does not deserialize")
+
+    @staticmethod
+    def value_only(deserialization_schema: DeserializationSchema) -> KafkaRecordDeserializationSchema:
+        """Returns a schema that reads only the values. Kafka records without a value are left out."""
+        if not callable(getattr(deserialization_schema, "deserialize", None)):
+            raise TypeError(f"{deserialization_schema!r} is not a DeserializationSchema")
+        if isinstance(deserialization_schema, KafkaRecordDeserializationSchema):
+            return deserialization_schema
+        return _ValueOnly(deserialization_schema)
+
+    def decode(self, messages: list[Any]) -> DecodedMessages:
+        """Decodes messages of confluent-kafka, in their order."""
+        values: list[Any] = []
+        positions: list[int] = []
+        for position, message in enumerate(messages):
+            record = self.deserialize(_consumer_record(message))
+            if record is not None:
+                values.append(record)
+                positions.append(position)
+        return DecodedMessages(Batch(values), np.array(positions, np.int64), [])
+
+
+class _ValueOnly(KafkaRecordDeserializationSchema):
+    def __init__(self, schema: DeserializationSchema) -> None:
+        super().__init__()
+        self._schema = schema
+        self.on_error = on_error_of(schema)
+
+    def decode(self, messages: list[Any]) -> DecodedMessages:
+        def origin(index: int) -> str:
+            message = messages[index]
+            return f"Kafka topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"
+
+        return decode_messages(self._schema, [message.value() for message in messages], origin)
+
+    def get_produced_type(self) -> TypeInformation | None:
+        return produced_type_of(self._schema)
+
+
+def _consumer_record(message: Any) -> ConsumerRecord:
+    return ConsumerRecord(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        tuple(message.headers() or ()),
+    )
+
+
+# -- serialization -----------------------------------------------------------------------------------------------------
 
 
 class ProducerRecord(NamedTuple):
-    """What a KafkaRecordSerializationSchema of a user makes of a record."""
+    """A Kafka record, as a user's KafkaRecordSerializationSchema returns it."""
 
     topic: str
-    #: None: a tombstone.
+    #: None for a tombstone.
     value: bytes | None
     key: bytes | None = None
-    #: None: chosen by the key, or at random.
+    #: None: Kafka chooses by the key, or at random without a key.
     partition: int | None = None
-    #: Milliseconds since 1970; None: that of the stream's record, or the time of writing.
+    #: Milliseconds since 1970. None: the timestamp of the stream's record, or the time of writing.
     timestamp: int | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-#: The producer chooses: by the key, or at random.
+#: Lets the producer choose: by the key, or at random without a key.
 NO_PARTITION = -1
-#: The producer takes the time of writing.
+#: Lets the producer take the time of writing.
 NOW = 0
 
 
 class EncodedRecords(NamedTuple):
-    """Kafka records in columns; those that all records have alike may be endless. `values` says how many there are."""
+    """Kafka records in columns. `values` has one element per record. The other columns may be endless."""
 
     topics: Iterable[str]
     values: Sequence[bytes | None]
     keys: Iterable[bytes | None]
     partitions: Iterable[int]
     timestamps: Iterable[int]
-    #: None: no record has any.
+    #: None if no record has headers.
     headers: Sequence[list[tuple[str, bytes | None]]] | None = None
 
 
-class KafkaSinkContext(ABC):
-    """What a schema or a partitioner may ask the writer. Thread: task thread."""
+@dataclass(frozen=True, slots=True)
+class KafkaSinkContext:
+    """The information that a writer provides to its schema. Thread: task thread."""
 
-    @property
-    @abstractmethod
-    def subtask_index(self) -> int: ...
-
-    @property
-    @abstractmethod
-    def parallelism(self) -> int: ...
-
-    @abstractmethod
-    def partitions_of(self, topic: str) -> list[int]:
-        """Asks the brokers the first time."""
+    subtask_index: int
+    parallelism: int
+    #: Returns the partitions of a topic. The first call for a topic asks the brokers.
+    partitions_of: Callable[[str], list[int]]
 
 
 class KafkaTopicSelector(ABC):
     """Chooses the topic of each record."""
 
     @abstractmethod
-    def apply(self, data: Any) -> str: ...
+    def apply(self, data: Any) -> str:
+        """Returns the name of the topic for a record."""
 
 
 class KafkaPartitioner(ABC):
@@ -79,14 +165,15 @@ class KafkaPartitioner(ABC):
 
     @abstractmethod
     def partition(self, record: Any, key: bytes | None, value: bytes | None, topic: str, partitions: list[int]) -> int:
-        """One of `partitions`."""
+        """Returns the partition for a record: one of `partitions`."""
 
     def open(self, subtask_index: int, parallelism: int) -> None:
+        """Called once, before the first record."""
         return
 
 
 class FlinkFixedPartitioner(KafkaPartitioner):
-    """All records of a subtask go to one partition: the subtask's number, modulo the number of partitions."""
+    """Sends all records of a subtask to one partition: the subtask's index modulo the number of partitions."""
 
     def __init__(self) -> None:
         self._subtask_index = 0
@@ -99,12 +186,22 @@ class FlinkFixedPartitioner(KafkaPartitioner):
 
 
 class KafkaRecordSerializationSchema(SerializationSchema):
-    """Built with `builder()`. Beyond PyFlink: subclass it and define `serialize(record) -> ProducerRecord`, or None for
-    a record that is not to be written.
+    """Turns a record of the stream into a Kafka record.
+
+    `builder()` builds one of a topic and other schemas. Beyond PyFlink: subclass it and define `serialize`.
+
+    Example:
+        schema = (
+            KafkaRecordSerializationSchema.builder()
+            .set_topic("invoices")
+            .set_value_serialization_schema(SimpleStringSchema())
+            .build()
+        )
     """
 
     @staticmethod
     def builder() -> KafkaRecordSerializationSchemaBuilder:
+        """Returns a builder of a KafkaRecordSerializationSchema."""
         return KafkaRecordSerializationSchemaBuilder()
 
     def open(self, context: KafkaSinkContext) -> None:
@@ -112,10 +209,11 @@ class KafkaRecordSerializationSchema(SerializationSchema):
         return
 
     def serialize(self, element: Any) -> Any:
+        """Returns the ProducerRecord for a record; None leaves the record out."""
         raise NotImplementedError(f"{type(self).__name__} does not serialize")
 
     def encode(self, batch: Batch, input_type: Any) -> EncodedRecords:
-        """The Kafka records of a batch, in its order."""
+        """Returns the Kafka records of a batch, in its order."""
         from flinkpy.records.lanes import rows_of
 
         rows = rows_of(batch, input_type)
@@ -132,7 +230,7 @@ class KafkaRecordSerializationSchema(SerializationSchema):
 
 
 class BuiltSchema(KafkaRecordSerializationSchema):
-    """A topic or a selector, schemas for key and value, and a partitioner."""
+    """A schema of the parts that KafkaRecordSerializationSchemaBuilder collects."""
 
     def __init__(
         self,
@@ -183,7 +281,7 @@ class BuiltSchema(KafkaRecordSerializationSchema):
 
 
 class KafkaRecordSerializationSchemaBuilder:
-    """Builds a KafkaRecordSerializationSchema: a topic, or a topic selector, and a schema for the value are needed."""
+    """Builds a KafkaRecordSerializationSchema. A topic or a topic selector and a schema for the value are required."""
 
     def __init__(self) -> None:
         self._topic: str | None = None
@@ -193,7 +291,12 @@ class KafkaRecordSerializationSchemaBuilder:
         self._partitioner: KafkaPartitioner | None = None
 
     def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
-        """All records go to this topic."""
+        """Sets the topic of all records.
+
+        Raises:
+            TypeError: the argument is not the name of a topic.
+            ConfigurationError: a topic or a topic selector is already set.
+        """
         self._check_no_topic()
         self._topic = _checked_topic(topic)
         return self
@@ -201,7 +304,12 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_topic_selector(
         self, topic_selector: Callable[[Any], str] | KafkaTopicSelector
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Each record goes to the topic that the selector, or the function, gives for it."""
+        """Sets a selector or a function that returns the topic of each record.
+
+        Raises:
+            TypeError: the argument is neither a KafkaTopicSelector nor callable.
+            ConfigurationError: a topic or a topic selector is already set.
+        """
         if not isinstance(topic_selector, KafkaTopicSelector) and not callable(topic_selector):
             raise TypeError("topic_selector must be KafkaTopicSelector or a callable")
         self._check_no_topic()
@@ -213,7 +321,12 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_key_serialization_schema(
         self, key_serialization_schema: SerializationSchema
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Makes the key of the Kafka record from the record; without, it has none."""
+        """Sets the schema that makes the key from a record. Without one, Kafka records have no key.
+
+        Raises:
+            TypeError: the argument is not a SerializationSchema.
+            ConfigurationError: a key schema is already set.
+        """
         if self._key_schema is not None:
             raise ConfigurationError("Key serializer already set.")
         self._key_schema = _schema(key_serialization_schema)
@@ -222,21 +335,34 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_value_serialization_schema(
         self, value_serialization_schema: SerializationSchema
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Makes the value of the Kafka record from the record."""
+        """Sets the schema that makes the value from a record.
+
+        Raises:
+            TypeError: the argument is not a SerializationSchema.
+            ConfigurationError: a value schema is already set.
+        """
         if self._value_schema is not None:
             raise ConfigurationError("Value serializer already set.")
         self._value_schema = _schema(value_serialization_schema)
         return self
 
     def set_partitioner(self, partitioner: KafkaPartitioner) -> KafkaRecordSerializationSchemaBuilder:
-        """Beyond PyFlink. Without, records with a key go where Java's producer puts that key, the others at random."""
+        """Sets the partitioner. Beyond PyFlink.
+
+        Without one, a record with a key goes to the partition where Java's producer puts the key. Other records go to
+        random partitions.
+        """
         if not isinstance(partitioner, KafkaPartitioner):
             raise TypeError(f"{partitioner!r} is not a KafkaPartitioner")
         self._partitioner = partitioner
         return self
 
     def build(self) -> KafkaRecordSerializationSchema:
-        """Raises: ConfigurationError: topic or value schema is missing."""
+        """Returns the schema.
+
+        Raises:
+            ConfigurationError: the topic or the value schema is missing.
+        """
         if self._value_schema is None:
             raise ConfigurationError("No value serializer is configured.")
         if self._topic is None and self._topic_selector is None:
@@ -257,7 +383,7 @@ class _FunctionTopicSelector(KafkaTopicSelector):
 
 
 def _timestamps(batch: Batch) -> Iterable[int]:
-    """Of records without one, and before 1970, it is the time of writing, as Flink's sink has it."""
+    """Returns the timestamps of a batch. As in Flink, the time of writing replaces missing and negative ones."""
     return repeat(NOW) if batch.timestamps is None else np.maximum(batch.timestamps, NOW).tolist()
 
 

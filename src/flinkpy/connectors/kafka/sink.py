@@ -1,4 +1,4 @@
-"""KafkaSink: writes to topics of Apache Kafka: as records come, at least once, or exactly once.
+"""KafkaSink: writes to topics of Apache Kafka, without a guarantee, at least once or exactly once.
 
 Source: org.apache.flink.connector.kafka.sink.KafkaSink, pyflink.datastream.connectors.kafka.
 """
@@ -12,17 +12,16 @@ from flinkpy.common.errors import ConfigurationError
 from flinkpy.connector_api.serializer import SimpleVersionedSerializer
 from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, WriterContext
 from flinkpy.connectors.kafka.client import api_timeout_s, boolean_property, client_settings, int_property
-from flinkpy.connectors.kafka.committable import KafkaCommittableSerializer
 from flinkpy.connectors.kafka.record_producer import DEFAULT_DELIVERY_TIMEOUT_MS
 from flinkpy.connectors.kafka.serialization import KafkaRecordSerializationSchema
 from flinkpy.datastream.connectors.base import DeliveryGuarantee
 
 _LOG = logging.getLogger(__name__)
 
-#: Flink's default: more than brokers allow unless told to (`transaction.max.timeout.ms`, 15 minutes).
+#: Flink's default. Brokers allow 15 minutes by default (`transaction.max.timeout.ms`).
 DEFAULT_TRANSACTION_TIMEOUT_MS = 3_600_000
 TRANSACTION_TIMEOUT = "transaction.timeout.ms"
-#: A transactional id is a string of Kafka's protocol, which has a length of 16 bits.
+#: Kafka's protocol stores the length of a transactional id in 16 bits. The subtask and the number need the rest.
 MAX_PREFIX_BYTES = 64_000
 #: Options of the sink, not of the client.
 IGNORE_FAILURES = "ignore.failures.after.transaction.timeout"
@@ -30,13 +29,25 @@ LOG_FAILURES_ONLY = "log.failures.only"
 
 
 class KafkaSink(SinkBase):
-    """Built with `KafkaSink.builder()`.
+    """Writes to topics of a Kafka cluster.
 
-    | delivery guarantee | after a failure | what a checkpoint waits for |
+    | delivery guarantee | after a failure | a checkpoint waits |
     |---|---|---|
-    | NONE | records may be lost, or come twice | nothing |
-    | AT_LEAST_ONCE | records may come twice | all records are stored |
-    | EXACTLY_ONCE | a reader of committed records sees each once | all are stored, in a transaction not yet visible |
+    | NONE | records may be lost or duplicated | for nothing |
+    | AT_LEAST_ONCE | records may be duplicated | until all records are stored |
+    | EXACTLY_ONCE | a reader of committed records sees each once | until all are stored in an open transaction |
+
+    Example:
+        sink = (
+            KafkaSink.builder()
+            .set_bootstrap_servers("broker:9092")
+            .set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+            .set_transactional_id_prefix("billing")
+            .set_property("transaction.timeout.ms", "900000")
+            .set_record_serializer(schema)
+            .build()
+        )
+        stream.sink_to(sink)
     """
 
     def __init__(
@@ -53,6 +64,7 @@ class KafkaSink(SinkBase):
 
     @staticmethod
     def builder() -> KafkaSinkBuilder:
+        """Returns a builder of a KafkaSink."""
         return KafkaSinkBuilder()
 
     @property
@@ -61,7 +73,7 @@ class KafkaSink(SinkBase):
 
     @property
     def properties(self) -> dict[str, str]:
-        """Of the producer, as the builder completed them."""
+        """The properties of the producer, as the builder completed them."""
         return dict(self._properties)
 
     @property
@@ -73,7 +85,7 @@ class KafkaSink(SinkBase):
         return self._schema
 
     def get_transformer(self) -> None:
-        """There is nothing to do before the sink: topic selectors are called by its writer."""
+        """Returns None: the writer calls topic selectors, so the sink needs no transformation before it."""
         return
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
@@ -87,7 +99,7 @@ class KafkaSink(SinkBase):
             logs_failures = boolean_property(self._properties, LOG_FAILURES_ONLY, False)
             flushes = self._guarantee is DeliveryGuarantee.AT_LEAST_ONCE
             return KafkaWriter(context, settings, self._schema, flushes, logs_failures)
-        from flinkpy.connectors.kafka.exactly_once_writer import ExactlyOnceKafkaWriter
+        from flinkpy.connectors.kafka.writer import ExactlyOnceKafkaWriter
 
         assert self._prefix is not None
         timeout_s = api_timeout_s(self._properties)
@@ -107,6 +119,8 @@ class KafkaSink(SinkBase):
 
     @property
     def committable_serializer(self) -> SimpleVersionedSerializer:
+        from flinkpy.connectors.kafka.transaction_client import KafkaCommittableSerializer
+
         return KafkaCommittableSerializer()
 
     def __repr__(self) -> str:
@@ -114,8 +128,10 @@ class KafkaSink(SinkBase):
 
 
 class KafkaSinkBuilder:
-    """Builds a KafkaSink: bootstrap servers and a record serializer are needed, and for EXACTLY_ONCE a prefix for
-    transactional ids that no other job has. The delivery guarantee is NONE unless set.
+    """Builds a KafkaSink.
+
+    Bootstrap servers and a record serializer are required. EXACTLY_ONCE also requires a prefix for transactional ids
+    that no other job uses. The delivery guarantee is NONE by default.
     """
 
     def __init__(self) -> None:
@@ -125,18 +141,25 @@ class KafkaSinkBuilder:
         self._schema: KafkaRecordSerializationSchema | None = None
 
     def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
-        """`host:port`, several with commas between."""
+        """Sets the brokers to connect to first: `host:port`, separated by commas."""
         return self.set_property("bootstrap.servers", bootstrap_servers)
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
+        """Sets the delivery guarantee: NONE by default."""
         if not isinstance(delivery_guarantee, DeliveryGuarantee):
             raise TypeError(f"{delivery_guarantee!r} is not a DeliveryGuarantee")
         self._guarantee = delivery_guarantee
         return self
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
-        """The names of transactions begin with it. It must stay the same over restarts of a job, and no other job on
-        the same Kafka cluster may have it: they would roll back each other's transactions.
+        """Sets the prefix of the transactional ids, which EXACTLY_ONCE requires.
+
+        It must stay the same over restarts of a job. No other job on the Kafka cluster may use it: the jobs would abort
+        each other's transactions.
+
+        Raises:
+            TypeError: the argument is not a string, or is empty.
+            ConfigurationError: the prefix is longer than 64,000 bytes.
         """
         if not isinstance(transactional_id_prefix, str) or not transactional_id_prefix:
             raise TypeError(f"set_transactional_id_prefix: {transactional_id_prefix!r} is not a name")
@@ -149,26 +172,38 @@ class KafkaSinkBuilder:
         return self
 
     def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
+        """Sets the schema that turns a record into a Kafka record."""
         if not isinstance(record_serializer, KafkaRecordSerializationSchema):
             raise TypeError(f"{record_serializer!r} is not a KafkaRecordSerializationSchema")
         self._schema = record_serializer
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
-        """A property of the Kafka producer, under the name that it has in Java or in librdkafka."""
+        """Sets a property of the Kafka producer.
+
+        Args:
+            key: the name of the property in Java, or in librdkafka.
+            value: the value; it is converted to a string.
+        """
         if not isinstance(key, str):
             raise TypeError(f"set_property: {key!r} is not the name of a property")
         self._properties[key] = str(value)
         return self
 
     def ignore_failures_after_transaction_timeout(self) -> KafkaSinkBuilder:
-        """Beyond PyFlink: where Kafka has rolled back a transaction that a checkpoint has, go on without its records.
-        Otherwise the job fails, and stays so until it is started from an older checkpoint, or with this.
+        """Makes the job continue if Kafka has aborted a transaction of a checkpoint. Its records are lost.
+
+        Beyond PyFlink. Without this setting the job fails for good. It must then be started from an older checkpoint,
+        or with this setting.
         """
         return self.set_property(IGNORE_FAILURES, "true")
 
     def build(self) -> KafkaSink:
-        """Raises: ConfigurationError: something is missing, or does not go together."""
+        """Returns the sink.
+
+        Raises:
+            ConfigurationError: a required setting is missing, or settings contradict each other.
+        """
         properties = dict(self._properties)
         if "bootstrap.servers" not in properties:
             raise ConfigurationError("bootstrapServers: Property bootstrap.servers is required but not provided")
@@ -186,13 +221,13 @@ class KafkaSinkBuilder:
 
 
 def producer_settings(properties: dict[str, str]) -> dict[str, Any]:
-    """librdkafka's, with the defaults of Java's producer where they matter."""
+    """Returns the librdkafka settings of a producer, with the defaults of Java's producer where they matter."""
     own = (IGNORE_FAILURES, LOG_FAILURES_ONLY)
     settings = client_settings({key: value for key, value in properties.items() if key not in own})
-    # Java's way to choose a partition: other programs must find a key where they look for it.
+    # Java's partitioner: other programs expect a key in the partition where Java puts it.
     settings.setdefault("partitioner", "murmur2_random")
     if not {"delivery.timeout.ms", "message.timeout.ms"} & settings.keys():
-        # A record that is not stored when its transaction times out has failed anyway.
+        # A record that is not stored before its transaction times out is lost anyway.
         timeout_ms = int_property(properties, TRANSACTION_TIMEOUT, DEFAULT_TRANSACTION_TIMEOUT_MS)
         settings["delivery.timeout.ms"] = min(DEFAULT_DELIVERY_TIMEOUT_MS, timeout_ms)
     if "enable.idempotence" not in settings and str(settings.get("acks", "all")) in ("all", "-1"):

@@ -5,9 +5,10 @@ Source: org.apache.flink.connector.kafka.source.KafkaSource, pyflink.datastream.
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from flinkpy.common.errors import ConfigurationError, InternalError
 from flinkpy.common.serialization import DeserializationSchema
@@ -31,6 +32,7 @@ from flinkpy.connectors.kafka.client import (
 from flinkpy.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, NoStoppingOffsets
 from flinkpy.connectors.kafka.partitions import (
     KafkaPartitionSplitSerializer,
+    KafkaSourceEnumState,
     KafkaSourceEnumStateSerializer,
     KafkaTopicPartition,
 )
@@ -42,8 +44,8 @@ from flinkpy.connectors.kafka.subscriber import (
 )
 
 if TYPE_CHECKING:
-    from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
     from flinkpy.connectors.kafka.enumerator import PartitionDiscovery
+    from flinkpy.connectors.kafka.serialization import KafkaRecordDeserializationSchema
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,14 +57,20 @@ _RESET = {
     KafkaOffsetResetStrategy.NONE: "error",
 }
 
+SUBSCRIBER = TypeVar("SUBSCRIBER")
 
-class KafkaSource(SourceBase):
-    """Built with `KafkaSource.builder()`. The records' timestamps are those of Kafka."""
+
+class KafkaSourceBase(SourceBase, Generic[SUBSCRIBER]):
+    """The common part of KafkaSource and DynamicKafkaSource.
+
+    Args:
+        deserializer: None in the JobMaster, which reads no records.
+    """
 
     def __init__(
         self,
         properties: dict[str, str],
-        subscriber: KafkaSubscriber,
+        subscriber: SUBSCRIBER,
         starting_offsets: KafkaOffsetsInitializer,
         stopping_offsets: KafkaOffsetsInitializer,
         boundedness: Boundedness,
@@ -75,21 +83,17 @@ class KafkaSource(SourceBase):
         self._boundedness = boundedness
         self._deserializer = deserializer
 
-    @staticmethod
-    def builder() -> KafkaSourceBuilder:
-        return KafkaSourceBuilder()
-
     @property
     def boundedness(self) -> Boundedness:
         return self._boundedness
 
     @property
     def properties(self) -> dict[str, str]:
-        """Of the consumer, as the builder completed them."""
+        """The properties of the Kafka consumers, as the builder completed them."""
         return dict(self._properties)
 
     @property
-    def subscriber(self) -> KafkaSubscriber:
+    def subscriber(self) -> SUBSCRIBER:
         return self._subscriber
 
     @property
@@ -121,15 +125,47 @@ class KafkaSource(SourceBase):
     def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
         return self.restore_enumerator(context, None)
 
+    def for_coordinator(self) -> Self:
+        # The schema is left out: it may be big, or need libraries that only the tasks have.
+        half = copy.copy(self)
+        half._deserializer = None
+        return half
+
+    @property
+    def _has_end(self) -> bool:
+        return not isinstance(self._stopping_offsets, NoStoppingOffsets)
+
+
+class KafkaSource(KafkaSourceBase[KafkaSubscriber]):
+    """Reads topics of one Kafka cluster. The timestamps of the records are Kafka's.
+
+    Example:
+        source = (
+            KafkaSource.builder()
+            .set_bootstrap_servers("broker:9092")
+            .set_topics("orders")
+            .set_group_id("billing")
+            .set_starting_offsets(KafkaOffsetsInitializer.earliest())
+            .set_value_only_deserializer(SimpleStringSchema())
+            .build()
+        )
+        env.from_source(source, WatermarkStrategy.for_monotonous_timestamps(), "orders")
+    """
+
+    @staticmethod
+    def builder() -> KafkaSourceBuilder:
+        """Returns a builder of a KafkaSource."""
+        return KafkaSourceBuilder()
+
     def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
         from flinkpy.connectors.kafka.enumerator import KafkaSourceEnumerator
 
         interval_ms = int_property(self._properties, PARTITION_DISCOVERY_INTERVAL, DEFAULT_DISCOVERY_INTERVAL_MS)
-        ends = not isinstance(self._stopping_offsets, NoStoppingOffsets)
-        return KafkaSourceEnumerator(context, self.partition_discovery().find, interval_ms, ends, state)
+        state = state or KafkaSourceEnumState({None: frozenset()}, False)
+        return KafkaSourceEnumerator(context, self.partition_discovery(), interval_ms, self._has_end, state)
 
-    def partition_discovery(self) -> PartitionDiscovery:
-        """Finds the partitions, and where they begin and end."""
+    def partition_discovery(self, kafka_cluster_id: str | None = None) -> PartitionDiscovery:
+        """Returns a discovery of the partitions of this source. The cluster id is part of the splits it finds."""
         from flinkpy.connectors.kafka.enumerator import PartitionDiscovery
 
         return PartitionDiscovery(
@@ -138,19 +174,19 @@ class KafkaSource(SourceBase):
             self._starting_offsets,
             self._stopping_offsets,
             f"{self._properties[CLIENT_ID_PREFIX]}-enumerator-admin-client",
+            kafka_cluster_id,
         )
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        from flinkpy.connectors.kafka.fetcher import KafkaFetcher
+        from flinkpy.connectors.kafka.fetcher import KafkaFetcher, KafkaReaderMetrics
         from flinkpy.connectors.kafka.reader import KafkaSourceReader
-        from flinkpy.connectors.kafka.reader_metrics import KafkaReaderMetrics
 
         properties = self._properties
         client_id = f"{properties[CLIENT_ID_PREFIX]}-{context.subtask_index}"
         settings = client_settings(properties)
         settings |= {
             "client.id": client_id,
-            # librdkafka wants a name for it in any case; nothing is committed under this one.
+            # librdkafka requires a group. Nothing is committed to this one if the user has set none.
             "group.id": properties.get("group.id", client_id),
             "auto.offset.reset": _RESET[self._starting_offsets.get_auto_offset_reset_strategy()],
             "enable.partition.eof": True,
@@ -161,46 +197,103 @@ class KafkaSource(SourceBase):
         commits = boolean_property(properties, COMMIT_OFFSETS_ON_CHECKPOINT, True)
         return KafkaSourceReader(context, fetcher, self.deserializer, commits, metrics)
 
-    def for_coordinator(self) -> KafkaSource:
-        # The JobMaster reads no records: a schema may be big, or need libraries that only tasks have.
-        return KafkaSource(
-            self._properties,
-            self._subscriber,
-            self._starting_offsets,
-            self._stopping_offsets,
-            self._boundedness,
-            None,
-        )
-
     def __repr__(self) -> str:
         return f"KafkaSource({self._properties['bootstrap.servers']}, {self._subscriber!r})"
 
 
-class KafkaSourceBuilder:
-    """Builds a KafkaSource: bootstrap servers, what to subscribe to and a deserializer are needed.
-
-    Without `set_starting_offsets` reading begins at the earliest offsets; without `set_bounded` or `set_unbounded` it
-    never ends.
-    """
+class KafkaSourceBuilderBase:
+    """The common part of the builders of KafkaSource and DynamicKafkaSource."""
 
     def __init__(self) -> None:
         self._properties: dict[str, str] = {}
-        self._subscriber: KafkaSubscriber | None = None
         self._starting_offsets = KafkaOffsetsInitializer.earliest()
         self._stopping_offsets: KafkaOffsetsInitializer = NoStoppingOffsets()
         self._boundedness = Boundedness.CONTINUOUS_UNBOUNDED
         self._deserializer: KafkaRecordDeserializationSchema | None = None
 
-    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
-        """`host:port`, several with commas between."""
-        return self.set_property("bootstrap.servers", bootstrap_servers)
-
-    def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
-        """The consumer group that is told of the offsets of completed checkpoints."""
+    def set_group_id(self, group_id: str) -> Self:
+        """Sets the consumer group. The offsets of completed checkpoints are committed to it."""
         return self.set_property("group.id", group_id)
 
+    def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> Self:
+        """Sets where reading begins: `KafkaOffsetsInitializer.earliest()` unless set.
+
+        It applies to the partitions that exist when the job starts. A restored job resumes at its checkpoint.
+        """
+        self._starting_offsets = _initializer(starting_offsets_initializer)
+        return self
+
+    def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> Self:
+        """Makes the source bounded. It ends at the given offsets and discovers no further streams or partitions."""
+        self._boundedness = Boundedness.BOUNDED
+        self._stopping_offsets = _initializer(stopping_offsets_initializer)
+        return self
+
+    def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> Self:
+        """Sets the schema that reads the values of the Kafka records. Records without a value are skipped.
+
+        Args:
+            deserialization_schema: for example `SimpleStringSchema()` or a JSON or Avro schema.
+        """
+        from flinkpy.connectors.kafka.serialization import KafkaRecordDeserializationSchema
+
+        return self.set_deserializer(KafkaRecordDeserializationSchema.value_only(deserialization_schema))
+
+    def set_deserializer(self, deserializer: KafkaRecordDeserializationSchema) -> Self:
+        """Sets a schema that also reads key, headers, timestamp, partition and offset. Beyond PyFlink."""
+        from flinkpy.connectors.kafka.serialization import KafkaRecordDeserializationSchema
+
+        if not isinstance(deserializer, KafkaRecordDeserializationSchema):
+            raise TypeError(f"{deserializer!r} is not a KafkaRecordDeserializationSchema")
+        self._deserializer = deserializer
+        return self
+
+    def set_client_id_prefix(self, prefix: str) -> Self:
+        """Sets the prefix of the client ids. Each client appends its subtask index."""
+        return self.set_property(CLIENT_ID_PREFIX, prefix)
+
+    def set_property(self, key: str, value: str) -> Self:
+        """Sets a property of the source or of its Kafka consumers.
+
+        Args:
+            key: the name of the property in Java, or in librdkafka.
+            value: the value; it is converted to a string.
+        """
+        if not isinstance(key, str):
+            raise TypeError(f"set_property: {key!r} is not the name of a property")
+        self._properties[key] = str(value)
+        return self
+
+    def set_properties(self, props: dict[str, str]) -> Self:
+        """Sets several properties, see `set_property`."""
+        for key, value in props.items():
+            self.set_property(key, value)
+        return self
+
+
+class KafkaSourceBuilder(KafkaSourceBuilderBase):
+    """Builds a KafkaSource.
+
+    Bootstrap servers, one way to select partitions and a deserializer are required. By default the source begins at the
+    earliest offsets and never ends.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._subscriber: KafkaSubscriber | None = None
+
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
+        """Sets the brokers to connect to first: `host:port`, separated by commas."""
+        return self.set_property("bootstrap.servers", bootstrap_servers)
+
     def set_topics(self, *topics: str) -> KafkaSourceBuilder:
-        """Topics that must exist when the job starts."""
+        """Selects all partitions of topics. The topics must exist when the job starts.
+
+        Raises:
+            TypeError: a topic is not a string, or is empty.
+            ValueError: no topic is given.
+            ConfigurationError: partitions are already selected.
+        """
         for topic in topics:
             if not isinstance(topic, str) or not topic:
                 raise TypeError(f"set_topics: {topic!r} is not the name of a topic")
@@ -209,10 +302,26 @@ class KafkaSourceBuilder:
         return self._subscribe(TopicListSubscriber(list(topics)))
 
     def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
-        """All topics whose whole name matches, also those that appear later (`partition.discovery.interval.ms`)."""
+        """Selects all topics whose whole name matches.
+
+        Topics that appear later are discovered every `partition.discovery.interval.ms` milliseconds.
+
+        Args:
+            topic_pattern: a regular expression in Python's syntax.
+
+        Raises:
+            ConfigurationError: partitions are already selected.
+        """
         return self._subscribe(TopicPatternSubscriber(topic_pattern))
 
     def set_partitions(self, partitions: set[KafkaTopicPartition]) -> KafkaSourceBuilder:
+        """Selects single partitions. They must exist when the job starts.
+
+        Raises:
+            TypeError: an element is not a KafkaTopicPartition.
+            ValueError: the set is empty.
+            ConfigurationError: partitions are already selected.
+        """
         for partition in partitions:
             if not isinstance(partition, KafkaTopicPartition):
                 raise TypeError(f"set_partitions: {partition!r} is not a KafkaTopicPartition")
@@ -220,64 +329,29 @@ class KafkaSourceBuilder:
             raise ValueError("set_partitions: no partition is given")
         return self._subscribe(PartitionSetSubscriber(partitions))
 
-    def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
-        """Where the partitions begin that are there when the job starts. A restored job goes on where it was."""
-        self._starting_offsets = _initializer(starting_offsets_initializer)
-        return self
-
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
-        """End at these offsets, in a job that counts as a streaming one. Without `partition.discovery.interval.ms`
-        there is no discovery then: a source that looks for new partitions never ends.
+        """Sets offsets at which the source ends, but keeps the job a streaming job.
+
+        Partitions are then not discovered repeatedly, unless `partition.discovery.interval.ms` is set: a source that
+        looks for new partitions never ends.
         """
         self._boundedness = Boundedness.CONTINUOUS_UNBOUNDED
         self._stopping_offsets = _initializer(stopping_offsets_initializer)
         return self
 
-    def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
-        """End at these offsets; new partitions are not looked for."""
-        self._boundedness = Boundedness.BOUNDED
-        self._stopping_offsets = _initializer(stopping_offsets_initializer)
-        return self
-
-    def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> KafkaSourceBuilder:
-        """Records are the values of the Kafka records, read with this; those without a value are passed over."""
-        from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
-
-        return self.set_deserializer(KafkaRecordDeserializationSchema.value_only(deserialization_schema))
-
-    def set_deserializer(self, record_deserializer: KafkaRecordDeserializationSchema) -> KafkaSourceBuilder:
-        """Beyond PyFlink: sees key, headers, timestamp, partition and offset, too."""
-        from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
-
-        if not isinstance(record_deserializer, KafkaRecordDeserializationSchema):
-            raise TypeError(f"{record_deserializer!r} is not a KafkaRecordDeserializationSchema")
-        self._deserializer = record_deserializer
-        return self
-
-    def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
-        """How the clients call themselves, with their subtask behind."""
-        return self.set_property(CLIENT_ID_PREFIX, prefix)
-
-    def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
-        """A property of the source, or of the Kafka consumer, under the name that it has in Java or in librdkafka."""
-        if not isinstance(key, str):
-            raise TypeError(f"set_property: {key!r} is not the name of a property")
-        self._properties[key] = str(value)
-        return self
-
-    def set_properties(self, props: dict[str, str]) -> KafkaSourceBuilder:
-        for key, value in props.items():
-            self.set_property(key, value)
-        return self
-
     def build(self) -> KafkaSource:
-        """Raises: ConfigurationError: something is missing, or does not go together."""
-        return self.build_with(self._deserializer, needs_deserializer=True)
+        """Returns the source.
 
-    def build_with(
-        self, deserializer: KafkaRecordDeserializationSchema | None, *, needs_deserializer: bool = False
-    ) -> KafkaSource:
-        """With this deserializer; without any it is only good for the JobMaster."""
+        Raises:
+            ConfigurationError: a required setting is missing, or settings contradict each other.
+        """
+        source = self.build_with(self._deserializer)
+        if self._deserializer is None:
+            raise ConfigurationError("Deserialization schema is required but not provided.")
+        return source
+
+    def build_with(self, deserializer: KafkaRecordDeserializationSchema | None) -> KafkaSource:
+        """Returns a source with the given deserializer. Without one, the source only serves the JobMaster."""
         properties = dict(self._properties)
         has_group = "group.id" in properties
         if "bootstrap.servers" not in properties:
@@ -286,8 +360,6 @@ class KafkaSourceBuilder:
             raise ConfigurationError(
                 "No subscribe mode is specified, should be one of topics, topic pattern and partition set."
             )
-        if deserializer is None and needs_deserializer:
-            raise ConfigurationError("Deserialization schema is required but not provided.")
         commits = boolean_property(properties, COMMIT_OFFSETS_ON_CHECKPOINT, False)
         if not has_group and (commits or boolean_property(properties, "enable.auto.commit", False)):
             raise ConfigurationError("Property group.id is required when offset commit is enabled")
@@ -307,14 +379,14 @@ class KafkaSourceBuilder:
 
     def _complete(self, properties: dict[str, str], has_group: bool) -> None:
         if not has_group:
-            _LOG.warning("Kafka: without group.id no offsets are committed on checkpoints")
+            _LOG.warning("Kafka: group.id is not set, so completed checkpoints commit no offsets")
             properties[COMMIT_OFFSETS_ON_CHECKPOINT] = "false"
         properties.setdefault("enable.auto.commit", "false")
-        # What the Java client does unless told otherwise; librdkafka would leave out what is not committed.
+        # The default of the Java client. librdkafka's default would leave out uncommitted records.
         properties.setdefault("isolation.level", "read_uncommitted")
         reset = self._starting_offsets.get_auto_offset_reset_strategy().name.lower()
         if properties.get("auto.offset.reset", reset) != reset:
-            _LOG.warning("Kafka: auto.offset.reset is %s, as the starting offsets say", reset)
+            _LOG.warning("Kafka: auto.offset.reset is overridden by the starting offsets with %s", reset)
         properties["auto.offset.reset"] = reset
         if self._boundedness is Boundedness.BOUNDED:
             properties[PARTITION_DISCOVERY_INTERVAL] = "-1"
@@ -322,8 +394,8 @@ class KafkaSourceBuilder:
             properties.setdefault(PARTITION_DISCOVERY_INTERVAL, "-1")
         prefix = properties["group.id"] if has_group else f"KafkaSource-{random.getrandbits(63)}"
         properties.setdefault(CLIENT_ID_PREFIX, prefix)
-        for key in (PARTITION_DISCOVERY_INTERVAL,):
-            int_property(properties, key, 0)
+        # Both raise an error that names a wrong property.
+        int_property(properties, PARTITION_DISCOVERY_INTERVAL, 0)
         client_settings(properties)
 
     def _subscribe(self, subscriber: KafkaSubscriber) -> KafkaSourceBuilder:

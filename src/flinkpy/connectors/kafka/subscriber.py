@@ -1,21 +1,37 @@
-"""Which partitions a source reads: topics by name, topics by a pattern, or single partitions.
+"""The partitions and streams that a Kafka source reads.
 
-Source: org.apache.flink.connector.kafka.source.enumerator.subscriber.
+A KafkaSource reads partitions: those of named topics, those of topics that match a pattern, or a given set. A
+DynamicKafkaSource reads streams. A stream is a name that a metadata service resolves to topics on clusters.
+
+Source: org.apache.flink.connector.kafka.source.enumerator.subscriber,
+org.apache.flink.connector.kafka.dynamic.metadata and .source.enumerator.subscriber,
+pyflink.datastream.connectors.dynamic_kafka. Differs: a metadata service can be written in Python.
 """
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
-from flinkpy.common.errors import KafkaError
-from flinkpy.connectors.kafka.client import load_confluent_kafka, typed_error
+from flinkpy.common.errors import KafkaError, UnsupportedOperationError
+from flinkpy.connectors.kafka.client import (
+    api_timeout_s,
+    client_settings,
+    load_confluent_kafka,
+    new_client,
+    typed_error,
+)
 from flinkpy.connectors.kafka.partitions import KafkaTopicPartition
 
 
-class ClusterMetadata:
-    """The topics of a cluster, as its brokers tell. Thread: an I/O thread; calls block, `timeout_s` at most."""
+class ClusterTopics:
+    """Asks the brokers of a cluster for its topics.
+
+    Thread: an I/O thread. Calls block, for at most `timeout_s` seconds.
+    """
 
     def __init__(self, admin: Any, bootstrap_servers: str, timeout_s: float) -> None:
         self._admin = admin
@@ -23,10 +39,10 @@ class ClusterMetadata:
         self._timeout_s = timeout_s
 
     def partitions_of(self, topics: list[str] | None) -> dict[str, list[int]]:
-        """Topic to its partitions; None: of all topics but Kafka's own.
+        """Returns the partition numbers of each topic. None: of all topics, except Kafka's internal ones.
 
         Raises:
-            KafkaError: the brokers do not answer; one of the named topics is not there, or may not be seen.
+            KafkaError: the brokers do not answer, or a named topic does not exist or may not be described.
         """
         module = load_confluent_kafka()
         found: dict[str, list[int]] = {}
@@ -45,41 +61,43 @@ class ClusterMetadata:
 
 
 class KafkaSubscriber(ABC):
-    """Pickled into the job."""
+    """Selects the partitions that a KafkaSource reads. Pickled into the job."""
 
     @abstractmethod
-    def get_subscribed_partitions(self, metadata: ClusterMetadata) -> set[KafkaTopicPartition]:
-        """Thread: an I/O thread.
+    def get_subscribed_partitions(self, topics: ClusterTopics) -> set[KafkaTopicPartition]:
+        """Returns the selected partitions that exist now.
+
+        Thread: an I/O thread.
 
         Raises:
-            KafkaError: what is asked for by name is not there, or the brokers do not answer.
+            KafkaError: a topic or partition that is selected by name does not exist, or the brokers do not answer.
         """
 
 
 class TopicListSubscriber(KafkaSubscriber):
-    """All partitions of these topics, which must all be there."""
+    """Selects all partitions of the named topics. All the topics must exist."""
 
     def __init__(self, topics: list[str]) -> None:
         self.topics = topics
 
-    def get_subscribed_partitions(self, metadata: ClusterMetadata) -> set[KafkaTopicPartition]:
-        return _all_of(metadata.partitions_of(self.topics))
+    def get_subscribed_partitions(self, topics: ClusterTopics) -> set[KafkaTopicPartition]:
+        return _all_of(topics.partitions_of(self.topics))
 
     def __repr__(self) -> str:
         return f"topics {', '.join(self.topics)}"
 
 
 class TopicPatternSubscriber(KafkaSubscriber):
-    """All partitions of the topics whose whole name matches; there may be none yet.
+    """Selects all partitions of the topics whose whole name matches a pattern. There may be none yet.
 
-    The grammar is Python's, which has all that topic names need of Java's.
+    The pattern has Python's syntax, which covers what Java patterns of topic names use.
     """
 
     def __init__(self, pattern: str) -> None:
         self.pattern = re.compile(pattern)
 
-    def get_subscribed_partitions(self, metadata: ClusterMetadata) -> set[KafkaTopicPartition]:
-        found = metadata.partitions_of(None)
+    def get_subscribed_partitions(self, topics: ClusterTopics) -> set[KafkaTopicPartition]:
+        found = topics.partitions_of(None)
         return _all_of({topic: found[topic] for topic in found if self.pattern.fullmatch(topic)})
 
     def __repr__(self) -> str:
@@ -87,13 +105,13 @@ class TopicPatternSubscriber(KafkaSubscriber):
 
 
 class PartitionSetSubscriber(KafkaSubscriber):
-    """These partitions, which must all be there."""
+    """Selects the given partitions. All of them must exist."""
 
     def __init__(self, partitions: set[KafkaTopicPartition]) -> None:
         self.partitions = frozenset(partitions)
 
-    def get_subscribed_partitions(self, metadata: ClusterMetadata) -> set[KafkaTopicPartition]:
-        found = _all_of(metadata.partitions_of(sorted({wanted.topic for wanted in self.partitions})))
+    def get_subscribed_partitions(self, topics: ClusterTopics) -> set[KafkaTopicPartition]:
+        found = _all_of(topics.partitions_of(sorted({wanted.topic for wanted in self.partitions})))
         missing = sorted(self.partitions - found)
         if missing:
             raise KafkaError(f"Kafka partitions {', '.join(map(repr, missing))} do not exist")
@@ -105,3 +123,160 @@ class PartitionSetSubscriber(KafkaSubscriber):
 
 def _all_of(topics: dict[str, list[int]]) -> set[KafkaTopicPartition]:
     return {KafkaTopicPartition(topic, partition) for topic, numbers in topics.items() for partition in numbers}
+
+
+# -- streams -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ClusterMetadata:
+    """The part of a stream that is on one cluster.
+
+    Attributes:
+        topics: the names of its topics.
+        properties: the properties of a consumer of that cluster, such as `bootstrap.servers`.
+    """
+
+    topics: frozenset[str]
+    properties: dict[str, str]
+
+
+@dataclass(frozen=True)
+class KafkaStream:
+    """A stream and its present place.
+
+    Attributes:
+        stream_id: the name of the stream.
+        clusters: the part of the stream on each cluster, by cluster id.
+    """
+
+    stream_id: str
+    clusters: dict[str, ClusterMetadata] = field(default_factory=dict, hash=False)
+
+
+class KafkaMetadataService(ABC):
+    """Resolves streams to topics on clusters. Beyond PyFlink: subclass it.
+
+    The service is pickled into the job and called on an I/O thread of the JobMaster. An exception in the first
+    discovery fails the job. Later exceptions are logged, and the next discovery tries again, up to
+    `stream-metadata-discovery-failure-threshold` times in a row.
+
+    Raises:
+        UnsupportedOperationError: a Java object was passed.
+    """
+
+    def __init__(self, j_metadata_service: Any = None) -> None:
+        if j_metadata_service is not None:
+            raise UnsupportedOperationError(
+                "a Java metadata service cannot be used: flinkpy has no JVM; subclass KafkaMetadataService in Python"
+            )
+
+    @abstractmethod
+    def get_all_streams(self) -> set[KafkaStream]:
+        """Returns all streams that exist now."""
+
+    @abstractmethod
+    def describe_streams(self, stream_ids: Iterable[str]) -> dict[str, KafkaStream]:
+        """Returns the named streams by id. Streams that do not exist (any more) are left out."""
+
+    def is_cluster_active(self, kafka_cluster_id: str) -> bool:
+        """Returns True if the cluster is to be read. When a cluster becomes active again, its topics count as new."""
+        return True
+
+    def close(self) -> None:
+        return
+
+
+class SingleClusterTopicMetadataService(KafkaMetadataService):
+    """Provides a stream for every topic of one cluster.
+
+    Args:
+        kafka_cluster_id: the id of the cluster.
+        properties: the properties of a consumer of that cluster: `bootstrap.servers` and the security settings.
+
+    Raises:
+        ValueError: `properties` has no `bootstrap.servers`.
+    """
+
+    def __init__(self, kafka_cluster_id: str, properties: dict[str, str]) -> None:
+        super().__init__()
+        self.kafka_cluster_id = kafka_cluster_id
+        self.properties = {key: str(value) for key, value in properties.items()}
+        if "bootstrap.servers" not in self.properties:
+            raise ValueError(f"SingleClusterTopicMetadataService {kafka_cluster_id!r} needs bootstrap.servers")
+
+    def get_all_streams(self) -> set[KafkaStream]:
+        return set(map(self._stream, self._topics()))
+
+    def describe_streams(self, stream_ids: Iterable[str]) -> dict[str, KafkaStream]:
+        topics = self._topics()
+        return {stream_id: self._stream(stream_id) for stream_id in stream_ids if stream_id in topics}
+
+    def is_cluster_active(self, kafka_cluster_id: str) -> bool:
+        return kafka_cluster_id == self.kafka_cluster_id
+
+    def _topics(self) -> dict[str, list[int]]:
+        admin = new_client("AdminClient", client_settings(self.properties))
+        servers = self.properties["bootstrap.servers"]
+        return ClusterTopics(admin, servers, api_timeout_s(self.properties)).partitions_of(None)
+
+    def _stream(self, topic: str) -> KafkaStream:
+        metadata = ClusterMetadata(frozenset({topic}), self.properties)
+        return KafkaStream(topic, {self.kafka_cluster_id: metadata})
+
+
+class KafkaStreamSubscriber(ABC):
+    """Selects the streams that a DynamicKafkaSource reads. Beyond PyFlink: subclass it. Pickled into the job.
+
+    Raises:
+        UnsupportedOperationError: a Java object was passed.
+    """
+
+    def __init__(self, j_kafka_stream_subscriber: Any = None) -> None:
+        if j_kafka_stream_subscriber is not None:
+            raise UnsupportedOperationError("a Java stream subscriber cannot be used: flinkpy has no JVM")
+
+    @abstractmethod
+    def get_subscribed_streams(self, kafka_metadata_service: KafkaMetadataService) -> list[KafkaStream]:
+        """Returns the selected streams as the service describes them now."""
+
+
+class KafkaStreamSetSubscriber(KafkaStreamSubscriber):
+    """Selects the given streams. The metadata service must know all of them.
+
+    Args:
+        stream_ids: the ids of the streams.
+
+    Raises:
+        ValueError: `stream_ids` is empty, or a single string.
+    """
+
+    def __init__(self, stream_ids: set[str]) -> None:
+        super().__init__()
+        if isinstance(stream_ids, str) or not stream_ids:
+            raise ValueError(f"KafkaStreamSetSubscriber needs a set of stream ids, not {stream_ids!r}")
+        self.stream_ids = frozenset(stream_ids)
+
+    def get_subscribed_streams(self, kafka_metadata_service: KafkaMetadataService) -> list[KafkaStream]:
+        found = kafka_metadata_service.describe_streams(sorted(self.stream_ids))
+        missing = sorted(self.stream_ids - found.keys())
+        if missing:
+            raise KafkaError(f"the metadata service does not know the Kafka streams {', '.join(missing)}")
+        return [found[stream_id] for stream_id in sorted(found)]
+
+
+class StreamPatternSubscriber(KafkaStreamSubscriber):
+    """Selects all streams whose whole id matches a pattern, including streams that appear later.
+
+    Args:
+        stream_pattern: a regular expression in Python's syntax.
+    """
+
+    def __init__(self, stream_pattern: str) -> None:
+        super().__init__()
+        self.pattern = re.compile(stream_pattern)
+
+    def get_subscribed_streams(self, kafka_metadata_service: KafkaMetadataService) -> list[KafkaStream]:
+        streams = kafka_metadata_service.get_all_streams()
+        selected = [stream for stream in streams if self.pattern.fullmatch(stream.stream_id)]
+        return sorted(selected, key=lambda stream: stream.stream_id)

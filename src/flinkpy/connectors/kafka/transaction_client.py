@@ -1,19 +1,24 @@
-"""TransactionClient: what a transaction coordinator knows, and ending transactions that another producer has begun.
+"""TransactionClient: asks transaction coordinators, and ends transactions that another producer has begun.
 
-A Kafka transaction is ended by anybody who names its transactional id, producer id and producer epoch: that is what
-makes a transaction of a process that has died complete. Flink's Java sink does the same by setting these fields of a
-KafkaProducer through reflection (FlinkKafkaInternalProducer.resumeTransaction).
+Any client can end a Kafka transaction if it names the transactional id, the producer id and the producer epoch. A
+KafkaCommittable holds these three, so any process can commit the transaction of a process that has died. Flink's Java
+sink does the same by setting these fields of a KafkaProducer through reflection
+(FlinkKafkaInternalProducer.resumeTransaction).
+
+Source: org.apache.flink.connector.kafka.sink.KafkaCommittable.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from flinkpy.common.errors import KafkaError
+from flinkpy.connector_api.serializer import SimpleVersionedSerializer
 from flinkpy.connectors.kafka.broker_connection import BrokerConnection
 from flinkpy.connectors.kafka.wire import (
     DESCRIBE_TRANSACTIONS,
@@ -28,7 +33,7 @@ from flinkpy.connectors.kafka.wire import (
     error_name,
 )
 
-#: The coordinator or the leader moves or loads, or the transaction before is still being finished: ask again.
+#: Transient errors: the coordinator or leader moves or loads, or the previous transaction is still being completed.
 RETRIABLE = {
     "UNKNOWN_TOPIC_OR_PARTITION",
     "LEADER_NOT_AVAILABLE",
@@ -41,31 +46,73 @@ RETRIABLE = {
     "CONCURRENT_TRANSACTIONS",
 }
 _TRANSACTION_COORDINATOR = 1
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 0.5
+#: The pauses between attempts: short at first, because most transient errors end within milliseconds.
+_FIRST_PAUSE_S = 0.01
+_LONGEST_PAUSE_S = 0.5
+
+
+class RecordPosition(NamedTuple):
+    """The place of a record in Kafka."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaCommittable:
+    """The identity of a transaction whose records are all stored: all that is needed to commit it from any process."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    #: The first record of the transaction in one of its partitions. The log there tells how the transaction ended.
+    #: None if the brokers did not tell it, or if the checkpoint is of a release that did not ask.
+    first_record: RecordPosition | None = None
+
+
+class KafkaCommittableSerializer(SimpleVersionedSerializer):
+    """Writes JSON, because a later release may read the savepoint. Version 1 had no first record."""
+
+    @property
+    def version(self) -> int:
+        return 2
+
+    def serialize(self, value: KafkaCommittable) -> bytes:
+        return json.dumps(
+            [value.transactional_id, value.producer_id, value.producer_epoch, value.first_record]
+        ).encode()
+
+    def deserialize(self, version: int, data: bytes) -> KafkaCommittable:
+        transactional_id, producer_id, producer_epoch, *more = json.loads(data)
+        first_record = RecordPosition(*more[0]) if more and more[0] is not None else None
+        return KafkaCommittable(transactional_id, producer_id, producer_epoch, first_record)
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """A transactional id, as its coordinator knows it."""
+    """The last transaction of a transactional id, as its coordinator describes it."""
 
     transactional_id: str
     #: Ongoing, PrepareCommit, CompleteCommit, PrepareAbort, CompleteAbort, PrepareEpochFence, Empty, Dead.
     state: str
     producer_id: int
     producer_epoch: int
-    #: The partitions, as (topic, number), that an open transaction has written to.
+    #: The partitions that an open transaction has written to, as (topic, number).
     partitions: tuple[tuple[str, int], ...] = ()
 
 
 class TransactionClient:
-    """Thread: one at a time. Connects when it is first asked, and again when a connection has broken.
+    """Sends requests to coordinators and partition leaders. Connects on demand, and retries transient errors.
+
+    Thread: one at a time.
 
     Args:
-        settings: librdkafka's properties.
-        timeout_s: what one call takes at most, all its attempts together.
+        settings: the librdkafka settings of the connections.
+        timeout_s: the longest time of one call, including all its attempts.
 
     Raises (all calls):
-        KafkaError: no answer in that time, or one that is an error; `details["code"]` is its name.
+        KafkaError: no answer came in time, or the answer is an error. `details["code"]` is Kafka's name of the error.
     """
 
     def __init__(self, settings: dict[str, Any], timeout_s: float) -> None:
@@ -74,20 +121,28 @@ class TransactionClient:
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
         self._coordinators: dict[str, tuple[str, int]] = {}
         self._leaders: dict[tuple[str, int], tuple[str, int]] = {}
-        #: Never set: there is nothing to be told, the brokers only need time.
+        #: Never set; only used to wait between attempts.
         self._pause = threading.Event()
 
     def describe(self, transactional_id: str) -> TransactionDescription:
+        """Returns the last transaction of a transactional id.
+
+        Raises:
+            KafkaError: TRANSACTIONAL_ID_NOT_FOUND: the coordinator does not know the id (any more).
+        """
         body = Writer().varint(2).compact_string(transactional_id).no_tags().data
 
         def read(answer: Reader) -> tuple[int, TransactionDescription | None]:
-            answer.int32()
+            answer.int32()  # throttle time
             if not answer.compact_length():
                 return -1, None
-            code, found, state = answer.int16(), answer.compact_string(), answer.compact_string()
-            answer.int32()
-            answer.int64()
-            producer_id, producer_epoch = answer.int64(), answer.int16()
+            code = answer.int16()
+            found = answer.compact_string()
+            state = answer.compact_string()
+            answer.int32()  # timeout
+            answer.int64()  # start time
+            producer_id = answer.int64()
+            producer_epoch = answer.int16()
             partitions = []
             for _ in range(answer.compact_length()):
                 topic = answer.compact_string()
@@ -98,32 +153,33 @@ class TransactionClient:
         return self._ask_coordinator(transactional_id, DESCRIBE_TRANSACTIONS, body, read)
 
     def end(self, transactional_id: str, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
-        """Commit or abort. The same call again changes nothing and succeeds, as long as nobody has taken the id over.
+        """Commits or aborts a transaction. A repeated call succeeds until another producer takes over the id.
 
         Raises:
-            KafkaError: PRODUCER_FENCED or INVALID_PRODUCER_EPOCH: somebody has, or the broker has rolled it back;
-                INVALID_TXN_STATE: it was ended the other way; INVALID_PRODUCER_ID_MAPPING: the id is not known.
+            KafkaError: PRODUCER_FENCED or INVALID_PRODUCER_EPOCH: another producer has taken over the id, or the broker
+                has aborted the transaction; INVALID_TXN_STATE: it has ended in the other way;
+                INVALID_PRODUCER_ID_MAPPING: the coordinator does not know the id.
         """
         body = Writer().string(transactional_id).int64(producer_id).int16(producer_epoch).boolean(commit).data
         self._ask_coordinator(transactional_id, END_TXN, body, _code_after_throttle)
 
     def fence(self, transactional_id: str, transaction_timeout_ms: int) -> None:
-        """Abort its transaction, if it has one, and let no producer of before go on."""
+        """Takes over a transactional id: aborts its open transaction, if any, and fences its former producers."""
         body = Writer().string(transactional_id).int32(transaction_timeout_ms).data
         self._ask_coordinator(transactional_id, INIT_PRODUCER_ID, body, _code_after_throttle)
 
     def list_open(self, prefix: str) -> list[str]:
-        """The transactional ids that begin with `prefix` and have a transaction that was begun and not ended."""
+        """Returns the transactional ids with the prefix that have an open transaction."""
         body = Writer().varint(2).compact_string("Ongoing").varint(1).no_tags().data
         found = []
         for host, port in self._brokers():
             answer = self._retry(lambda at=(host, port): _checked(self._connection(at).ask(LIST_TRANSACTIONS, body)))
             for _ in range(answer.compact_length()):
-                answer.compact_string()  # a state that the broker does not know: there is none
+                answer.compact_string()  # states in our request that the broker does not know
             for _ in range(answer.compact_length()):
                 transactional_id = answer.compact_string()
-                answer.int64()
-                answer.compact_string()
+                answer.int64()  # producer id
+                answer.compact_string()  # state
                 answer.skip_tags()
                 if transactional_id.startswith(prefix):
                     found.append(transactional_id)
@@ -132,7 +188,12 @@ class TransactionClient:
     def ask_leader(
         self, topic: str, partition: int, api: Api, body: bytes, read: Callable[[Reader], tuple[int, Any]]
     ) -> Any:
-        """Asks the broker that leads the partition. `read` returns the error code in its answer, and the result."""
+        """Sends a request to the leader of a partition.
+
+        Args:
+            body: the request without its header.
+            read: returns the error code and the result of an answer.
+        """
         about = f" of Kafka partition {topic}-{partition}"
 
         def ask() -> Any:
@@ -143,7 +204,7 @@ class TransactionClient:
                 code, result = read(self._connection(address).ask(api, body))
                 _check(code, api, about)
             except KafkaError:
-                # Another broker may lead it the next time.
+                # The next attempt looks the leader up again: it may have changed.
                 self._leaders.pop(at, None)
                 raise
             return result
@@ -151,7 +212,7 @@ class TransactionClient:
         return self._retry(ask)
 
     def set_timeout(self, timeout_s: float) -> None:
-        """Of calls from now on."""
+        """Sets the timeout of all following calls."""
         self._timeout_s = timeout_s
 
     def close(self) -> None:
@@ -159,7 +220,7 @@ class TransactionClient:
         for connection in connections.values():
             connection.close()
 
-    # -- inside --------------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------
 
     def _brokers(self) -> list[tuple[str, int]]:
         def ask() -> list[tuple[str, int]]:
@@ -171,16 +232,18 @@ class TransactionClient:
     def _find_leader(self, topic: str, partition: int) -> tuple[str, int]:
         answer = self._bootstrap().ask(METADATA, Writer().int32(1).string(topic).boolean(False).data)
         brokers = _read_brokers(answer)
-        answer.nullable_string()
-        answer.int32()
+        answer.nullable_string()  # cluster id
+        answer.int32()  # controller
         for _ in range(answer.int32()):
             about = f" of Kafka topic {topic}"
             _check(answer.int16(), METADATA, about)
             answer.string()
-            answer.int8()
+            answer.int8()  # is it internal
             for _ in range(answer.int32()):
-                code, number, leader = answer.int16(), answer.int32(), answer.int32()
-                for _ in range(2):  # its replicas, and those that are in sync
+                code = answer.int16()
+                number = answer.int32()
+                leader = answer.int32()
+                for _ in range(2):  # all replicas, then those in sync
                     for _ in range(answer.int32()):
                         answer.int32()
                 if number == partition:
@@ -196,7 +259,7 @@ class TransactionClient:
                 code, result = read(self._connection(address).ask(api, body))
                 _check(code, api, f" of transactional id {transactional_id}")
             except KafkaError:
-                # It may be another broker the next time.
+                # The next attempt looks the coordinator up again: it may have moved.
                 self._coordinators.pop(transactional_id, None)
                 raise
             return result
@@ -206,11 +269,11 @@ class TransactionClient:
     def _find_coordinator(self, transactional_id: str) -> tuple[str, int]:
         body = Writer().string(transactional_id).int8(_TRANSACTION_COORDINATOR).data
         answer = self._bootstrap().ask(FIND_COORDINATOR, body)
-        answer.int32()
+        answer.int32()  # throttle time
         code = answer.int16()
-        answer.nullable_string()
+        answer.nullable_string()  # error message
         _check(code, FIND_COORDINATOR, f" of transactional id {transactional_id}")
-        answer.int32()
+        answer.int32()  # number of the broker
         return answer.string(), answer.int32()
 
     def _retry(self, call: Any) -> Any:
@@ -227,7 +290,7 @@ class TransactionClient:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _bootstrap(self) -> BrokerConnection:
-        """A connection to any broker."""
+        """Returns a connection to any broker."""
         for address in self._connections:
             return self._connection(address)
         errors = []
@@ -250,24 +313,24 @@ class TransactionClient:
 
 
 def _read_brokers(answer: Reader) -> dict[int, tuple[str, int]]:
-    """Returns the address of each broker by its number; the beginning of an answer to Metadata."""
-    answer.int32()
+    """Reads the beginning of an answer to Metadata. Returns the address of each broker by its number."""
+    answer.int32()  # throttle time
     found = {}
     for _ in range(answer.int32()):
         number = answer.int32()
         found[number] = (answer.string(), answer.int32())
-        answer.nullable_string()
+        answer.nullable_string()  # rack
     return found
 
 
 def _code_after_throttle(answer: Reader) -> tuple[int, None]:
-    answer.int32()
+    answer.int32()  # throttle time
     return answer.int16(), None
 
 
 def _checked(answer: Reader) -> Reader:
-    """An answer that begins with its throttle time and an error code."""
-    answer.int32()
+    """Checks the beginning of an answer to ListTransactions and returns the answer."""
+    answer.int32()  # throttle time
     _check(answer.int16(), LIST_TRANSACTIONS, "")
     return answer
 

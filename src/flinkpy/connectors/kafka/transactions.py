@@ -1,14 +1,14 @@
-"""Names of transactions, and a producer that has one of them open.
+"""The names of transactions, the abort of leftover transactions, and the producer of one transaction.
 
-A transactional id is `<prefix>-<subtask>-<number>`. The number is that of the first checkpoint that may have the
-transaction: it was begun after the checkpoint before. So of a job restored from checkpoint R, every transaction with a
-number up to R is in the checkpoint (or was committed before it), and every one with a greater number is in no
-checkpoint that counts and can be rolled back - by any subtask, without knowing what the others have restored.
+A transactional id is `<prefix>-<subtask>-<number>`. The number is the id of the first checkpoint that may contain the
+transaction: the transaction begins after the checkpoint before that. Consider a job restored from checkpoint R. Every
+transaction with a number up to R is in R, or was committed earlier. Every transaction with a greater number is in no
+checkpoint of the restored job and can be aborted, by any subtask, without knowing what the other subtasks restored.
 
-Numbers go round after `IDS_PER_SUBTASK`, because a broker keeps each id it has seen for a week (FLINK-34554). So where
-the job had gone on for many checkpoints after R, a newer transaction may look like an older one. It is rolled back when
-the restored job has completed a checkpoint: by then every subtask has committed what it had restored, and nothing up to
-R is open any more that anybody needs.
+Numbers wrap around after `IDS_PER_SUBTASK`, because a broker remembers each id for a week (FLINK-34554). If the former
+job completed many checkpoints after R, a newer transaction may therefore look like an older one. Such a transaction is
+aborted once the restored job has completed a checkpoint. By then every subtask has committed what it restored, so no
+open transaction up to R is still needed.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ from typing import Any, NamedTuple
 
 from flinkpy.common.errors import ConfigurationError, FlinkError, InternalError, KafkaError, ProducerFencedError
 from flinkpy.connectors.kafka.client import load_confluent_kafka, typed_error
-from flinkpy.connectors.kafka.committable import KafkaCommittable
 from flinkpy.connectors.kafka.record_producer import RecordProducer
-from flinkpy.connectors.kafka.transaction_client import TransactionClient
+from flinkpy.connectors.kafka.transaction_client import KafkaCommittable, TransactionClient
 from flinkpy.connectors.kafka.transaction_log import TransactionLog
 
 _LOG = logging.getLogger(__name__)
 
-#: Ids of a subtask. Half of them tell older transactions from newer ones, so that many checkpoints may be under way.
+#: The number of ids of a subtask. Half of them count as older than a checkpoint, and half as newer, so up to 500
+#: checkpoints may be incomplete at once.
 IDS_PER_SUBTASK = 1000
-#: Of a transaction that is never begun: any that brokers allow.
+#: The timeout of a transaction that never begins: any value that brokers allow.
 FENCING_TIMEOUT_MS = 60_000
-#: States of a transactional id whose last transaction was rolled back.
+#: The states of a transactional id whose last transaction was aborted.
 ABORTED = ("PrepareAbort", "CompleteAbort", "PrepareEpochFence")
 
 
 class TransactionName(NamedTuple):
+    """The parts of a transactional id."""
+
     prefix: str
     subtask_index: int
-    #: Of the first checkpoint that may have it; of a name that was read: modulo IDS_PER_SUBTASK.
+    #: The id of the first checkpoint that may contain the transaction. A parsed name has it modulo IDS_PER_SUBTASK.
     number: int
 
     @property
@@ -47,12 +49,12 @@ class TransactionName(NamedTuple):
         return f"{self.prefix}-{self.subtask_index}-{self.number % IDS_PER_SUBTASK}"
 
     def is_newer_than(self, checkpoint_id: int) -> bool:
-        """Whether it was begun after that checkpoint, judged by the half of the circle before and after it."""
+        """Returns True if the number is in the half of all ids that follows the checkpoint."""
         return 0 < (self.number - checkpoint_id) % IDS_PER_SUBTASK <= IDS_PER_SUBTASK // 2
 
 
 def parse_transactional_id(prefix: str, transactional_id: str) -> TransactionName | None:
-    """None: of somebody else, whose prefix begins with ours."""
+    """Returns None if the id belongs to another sink, whose prefix begins with ours."""
     if not transactional_id.startswith(f"{prefix}-"):
         return None
     subtask, _, number = transactional_id[len(prefix) + 1 :].partition("-")
@@ -62,14 +64,14 @@ def parse_transactional_id(prefix: str, transactional_id: str) -> TransactionNam
 
 
 class LingeringTransactions:
-    """The transactions that earlier attempts have left open and no checkpoint has.
+    """Aborts transactions that earlier attempts have left open and that are in no checkpoint.
 
-    Readers of committed records would have to wait for the brokers to roll them back, when they time out. Each subtask
-    does it for its own ids, and for those of subtasks that are no more.
+    Without this, readers of committed records would wait until the transactions time out. Each subtask aborts those of
+    its own ids, and of ids of subtasks that no longer exist.
 
     Args:
-        prefixes: of this sink, and of the restored writers, which may have been other ones.
-        restored_checkpoint_id: None where the job begins anew.
+        prefixes: the prefix of this sink, and those of the restored writers.
+        restored_checkpoint_id: None if the job was not restored.
     """
 
     def __init__(
@@ -87,17 +89,17 @@ class LingeringTransactions:
         self._restored_checkpoint_id = restored_checkpoint_id
 
     def abort_newer(self) -> list[str]:
-        """Roll back what was begun after the restored checkpoint, as the numbers tell; returns the ids.
+        """Aborts the transactions whose numbers follow the restored checkpoint. Returns their ids.
 
-        Call it before the writer begins a transaction of its own.
+        The writer calls this before it begins a transaction of its own.
         """
         restored = self._restored_checkpoint_id
         return self._abort(lambda name: restored is None or name.is_newer_than(restored))
 
     def abort_rest(self) -> list[str]:
-        """Roll back what the numbers made look older; returns the ids.
+        """Aborts the transactions that only look older, because their numbers have wrapped around. Returns their ids.
 
-        Call it when a checkpoint was completed after the restore. The writer's own transactions are not among them.
+        The writer calls this when a checkpoint after the restore has completed. Its own transactions are not affected.
         """
         restored = self._restored_checkpoint_id
         return [] if restored is None else self._abort(lambda name: not name.is_newer_than(restored))
@@ -113,15 +115,17 @@ class LingeringTransactions:
                     self._client.fence(transactional_id, FENCING_TIMEOUT_MS)
                     aborted.append(transactional_id)
         if aborted:
-            _LOG.info("Kafka: rolled back transactions of earlier attempts: %s", ", ".join(aborted))
+            _LOG.info("Kafka: aborted transactions of earlier attempts: %s", ", ".join(aborted))
         return aborted
 
 
 class TransactionalProducer:
-    """A producer for one transaction. It is made, and its id taken over from whoever had it, on a thread of its own:
-    that takes some round trips to the brokers.
+    """A producer for one transaction.
 
-    Thread: task thread, but for what `__init__` starts.
+    Creating it takes over the transactional id from any earlier producer, which needs several round trips to the
+    brokers. A thread of its own does this.
+
+    Thread: task thread, except for the thread that `__init__` starts.
     """
 
     def __init__(
@@ -146,48 +150,51 @@ class TransactionalProducer:
         self._thread.start()
 
     def begin(self) -> RecordProducer:
-        """The producer, with its transaction open.
+        """Begins the transaction and returns the producer.
 
         Raises:
-            KafkaError, ConfigurationError: it could not be made; names the brokers or the setting.
+            KafkaError: the producer could not be created; the message names the brokers.
+            ConfigurationError: the brokers or the client refuse a setting; the message names it.
         """
         producer = self._wait()
         try:
             producer.client.begin_transaction()
         except load_confluent_kafka().KafkaException as error:
-            raise typed_error(error, f"Kafka transaction {self.name.transactional_id} cannot be begun") from error
-        # Asked for now, so that a producer that is fenced later can not take its successor's transaction for its own.
+            raise typed_error(error, f"Kafka transaction {self.name.transactional_id} cannot begin") from error
+        # Ask now: a producer that is fenced later must not take the transaction of its successor for its own.
         described = self._client.describe(self.name.transactional_id)
         self._identity = KafkaCommittable(self.name.transactional_id, described.producer_id, described.producer_epoch)
         return producer
 
     def prepare(self) -> KafkaCommittable:
-        """What commits it; after a flush. The producer is not needed, and not usable, any more.
+        """Returns the committable of the transaction and closes the producer. Call it after a flush.
 
         Raises:
-            ProducerFencedError: it has been rolled back meanwhile, or somebody else has its id.
+            ProducerFencedError: the brokers have aborted the transaction, or another producer has taken over its id.
         """
-        identity, transactional_id = self._identity, self.name.transactional_id
+        identity = self._identity
+        transactional_id = self.name.transactional_id
         if identity is None:
             raise InternalError(f"Kafka transaction {transactional_id} has not been begun")
         found = self._client.describe(transactional_id)
         if (found.producer_id, found.producer_epoch) != (identity.producer_id, identity.producer_epoch):
-            reason = (
-                "was rolled back by the brokers: transaction.timeout.ms must be longer than the time between two "
-                "checkpoints"
-                if found.state in ABORTED
-                else "was taken over by another producer: is there another job, or sink, with the same prefix?"
-            )
+            if found.state in ABORTED:
+                reason = (
+                    "was aborted by the brokers: transaction.timeout.ms must be longer than the time between two "
+                    "checkpoints"
+                )
+            else:
+                reason = "was taken over by another producer: is there another job, or sink, with the same prefix?"
             raise ProducerFencedError(f"Kafka transaction {transactional_id} {reason}")
         if found.state != "Ongoing":
-            raise KafkaError(f"Kafka transaction {transactional_id} is not open but {found.state}")
+            raise KafkaError(f"Kafka transaction {transactional_id} is in state {found.state}, not Ongoing")
         self._close_producer()
         return replace(identity, first_record=self._log.first_record(found))
 
     def abort(self) -> None:
-        """Roll it back, if it was begun, and close the producer. Does not fail: brokers roll back what is left."""
+        """Aborts the transaction if it has begun, and closes the producer. Does not fail: brokers abort the rest."""
         with self._lock:
-            # One that is still being made, perhaps without a broker to answer, is closed by its thread.
+            # If the producer is still being created, perhaps because no broker answers, its thread closes it.
             self._is_aborted = True
         self._close_producer()
         identity = self._identity
@@ -195,7 +202,9 @@ class TransactionalProducer:
             try:
                 self._client.end(identity.transactional_id, identity.producer_id, identity.producer_epoch, commit=False)
             except KafkaError as error:
-                _LOG.warning("Kafka transaction %s is left to time out: %s", identity.transactional_id, error)
+                _LOG.warning(
+                    "Kafka transaction %s was not aborted and will time out: %s", identity.transactional_id, error
+                )
 
     def _wait(self) -> RecordProducer:
         self._thread.join()
@@ -223,8 +232,8 @@ class TransactionalProducer:
         if typed.details.get("code") == "INVALID_TRANSACTION_TIMEOUT":
             return ConfigurationError(
                 f"the Kafka sink's transaction.timeout.ms is {self._settings.get('transaction.timeout.ms')}, more than "
-                f"brokers {brokers} allow: set it to their transaction.max.timeout.ms (15 minutes unless changed) or "
-                "less, with set_property, or raise that of the brokers"
+                f"brokers {brokers} allow: set it with set_property to at most their transaction.max.timeout.ms (15 "
+                "minutes by default), or raise the limit of the brokers"
             )
         return typed
 

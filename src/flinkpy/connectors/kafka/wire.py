@@ -1,7 +1,14 @@
-"""The few requests of Kafka's protocol that a client library does not offer, as bytes.
+"""The bytes of the few requests of Kafka's protocol that confluent-kafka does not offer.
 
-Kafka's requests have a header and a body of fixed fields. Newer versions of a request are "flexible": lengths are
-varints plus one (0: null), and each structure ends with a list of tagged fields, none of which is needed here.
+A Kafka request has a header and a body of fixed fields. Newer versions of a request are "flexible": a length is a
+varint plus one (0: null), and each structure ends with a list of tagged fields. We need none of the tagged fields.
+
+No library replaces this module and `broker_connection`. confluent-kafka cannot end a transaction of another producer.
+aiokafka 0.14 (Apache-2.0, Python 3.10 to 3.14, one or two releases a year) has EndTxn and InitProducerId, both only in
+version 0. It lacks the three requests that find and judge transactions: DescribeTransactions, ListTransactions and
+DescribeProducers. We would still define these, as subclasses of protocol classes that are not part of its documented
+API. Its connections need an event loop, while the committer makes blocking calls on the task thread. It would add a
+second Kafka client (3.7 MB with C extensions) to save some of 450 lines.
 
 Source: the message definitions of Apache Kafka (clients/src/main/resources/common/message).
 """
@@ -13,13 +20,13 @@ from dataclasses import dataclass
 
 from flinkpy.common.errors import KafkaError
 
-#: Longer ones are not answers to what is asked here: the other side is no Kafka broker.
+#: None of our requests has a longer answer, so the peer is not a Kafka broker.
 MAX_RESPONSE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A request: its number in the protocol, and the version of it that is spoken here."""
+    """A kind of request: its number in the protocol, and the version that we send."""
 
     name: str
     key: int
@@ -33,14 +40,14 @@ FIND_COORDINATOR = Api("FindCoordinator", 10, 2)
 SASL_HANDSHAKE = Api("SaslHandshake", 17, 1)
 API_VERSIONS = Api("ApiVersions", 18, 0)
 INIT_PRODUCER_ID = Api("InitProducerId", 22, 1)
-#: Up to version 4 the answer leaves the producer's epoch as it is, so the same request can be sent again.
+#: Up to version 4 the broker does not raise the epoch of the producer, so the same request can be repeated.
 END_TXN = Api("EndTxn", 26, 2)
 SASL_AUTHENTICATE = Api("SaslAuthenticate", 36, 0)
 DESCRIBE_PRODUCERS = Api("DescribeProducers", 61, 0, is_flexible=True)
 DESCRIBE_TRANSACTIONS = Api("DescribeTransactions", 65, 0, is_flexible=True)
 LIST_TRANSACTIONS = Api("ListTransactions", 66, 0, is_flexible=True)
 
-#: Kafka's names of the error codes that these requests answer with.
+#: Kafka's names of the error codes in the answers to these requests.
 ERROR_NAMES = {
     -1: "UNKNOWN_SERVER_ERROR",
     0: "NONE",
@@ -109,7 +116,7 @@ class Writer:
         return self.int32(len(value)).raw(value)
 
     def varint(self, value: int) -> Writer:
-        """Unsigned, seven bits a byte, the lowest first."""
+        """Appends an unsigned varint: seven bits per byte, the lowest first."""
         encoded = bytearray()
         while value > 0x7F:
             encoded.append(value & 0x7F | 0x80)
@@ -134,10 +141,10 @@ class Writer:
 
 
 class Reader:
-    """Reads the fields of a response in their order.
+    """Reads the fields of an answer in their order.
 
     Raises:
-        KafkaError: it ends too early: the other side is no Kafka broker, or one of another protocol.
+        KafkaError: the answer is too short: the peer is not a Kafka broker, or speaks another version.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -181,7 +188,7 @@ class Reader:
         return "" if length < 0 else self.raw(length).decode()
 
     def compact_length(self) -> int:
-        """Of an array: how many elements follow; a null one has none."""
+        """Reads the length of an array. A null array has none."""
         return max(0, self.varint() - 1)
 
     def skip_tags(self) -> None:
@@ -192,7 +199,7 @@ class Reader:
     def raw(self, length: int) -> bytes:
         end = self._position + length
         if end > len(self._data):
-            raise KafkaError(f"a Kafka broker's answer ends after {len(self._data)} bytes, {end} were expected")
+            raise KafkaError(f"the answer of a Kafka broker ends after {len(self._data)} bytes, but needs {end}")
         found = self._data[self._position : end]
         self._position = end
         return found
@@ -203,7 +210,7 @@ class Reader:
 
 
 def request_bytes(api: Api, correlation_id: int, client_id: str, body: bytes) -> bytes:
-    """A whole request, with its length before it."""
+    """Returns a whole request, including its length."""
     header = Writer().int16(api.key).int16(api.version).int32(correlation_id).string(client_id)
     if api.is_flexible:
         header.no_tags()
@@ -212,11 +219,11 @@ def request_bytes(api: Api, correlation_id: int, client_id: str, body: bytes) ->
 
 
 def response_body(api: Api, correlation_id: int, message: bytes) -> Reader:
-    """What comes after the header of a response (without its length)."""
+    """Returns a reader of the body of an answer. `message` is the answer without its length."""
     reader = Reader(message)
     found = reader.int32()
     if found != correlation_id:
-        raise KafkaError(f"a Kafka broker answered request {found}, asked was {correlation_id} ({api.name})")
+        raise KafkaError(f"a Kafka broker answered request {found} instead of request {correlation_id} ({api.name})")
     if api.is_flexible:
         reader.skip_tags()
     return reader

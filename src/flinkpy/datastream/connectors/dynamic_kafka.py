@@ -1,8 +1,8 @@
 """PyFlink's `pyflink.datastream.connectors.dynamic_kafka`. Needs confluent-kafka: `pip install 'flinkpy[kafka]'`."""
 
-from flinkpy.connectors.kafka.deserialization import KafkaRecordDeserializationSchema
 from flinkpy.connectors.kafka.dynamic_source import DynamicKafkaSource, DynamicKafkaSourceBuilder
-from flinkpy.connectors.kafka.stream_metadata import (
+from flinkpy.connectors.kafka.serialization import KafkaRecordDeserializationSchema
+from flinkpy.connectors.kafka.subscriber import (
     ClusterMetadata,
     KafkaMetadataService,
     KafkaStream,

@@ -1,11 +1,12 @@
 """PyFlink's `pyflink.datastream.connectors.kafka`. Needs confluent-kafka: `pip install 'flinkpy[kafka]'`."""
 
-from flinkpy.connectors.kafka.deserialization import ConsumerRecord, KafkaRecordDeserializationSchema
 from flinkpy.connectors.kafka.offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer
 from flinkpy.connectors.kafka.partitions import KafkaTopicPartition
 from flinkpy.connectors.kafka.serialization import (
+    ConsumerRecord,
     FlinkFixedPartitioner,
     KafkaPartitioner,
+    KafkaRecordDeserializationSchema,
     KafkaRecordSerializationSchema,
     KafkaRecordSerializationSchemaBuilder,
     KafkaTopicSelector,
