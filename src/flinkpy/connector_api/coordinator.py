@@ -1,6 +1,7 @@
-"""OperatorCoordinator: the half of an operator that lives in the JobMaster.
+"""OperatorCoordinator: the part of an operator that runs in the JobMaster.
 
-Events between the halves are pickled dataclasses; only the job's own processes (JobMaster, tasks) load them.
+The coordinator and its tasks exchange events. An event is a pickled dataclass. Only the JobMaster and the tasks of the
+job load it.
 
 Source: org.apache.flink.runtime.operators.coordination.OperatorCoordinator.
 """
@@ -11,100 +12,109 @@ from typing import Any, Protocol, runtime_checkable
 
 
 class CoordinatorContext(Protocol):
-    """What a coordinator may ask of the JobMaster. Thread: everything runs on the JobMaster's main thread."""
+    """The services of the JobMaster for a coordinator. Thread: JobMaster main thread."""
 
     @property
     def operator_id(self) -> str: ...
 
     @property
     def parallelism(self) -> int:
-        """Number of subtasks of the operator."""
+        """The number of subtasks of the operator."""
         ...
 
     @property
     def coordinator_store(self) -> dict[str, Any]:
-        """Shared by all coordinators of the job; gone with the JobMaster."""
+        """A dictionary that all coordinators of the job share. It is lost with the JobMaster."""
         ...
 
     def send_event(self, subtask_index: int, event: Any) -> None:
-        """Deliver `event` to the running attempt of that subtask; dropped where it has none (it will be reset)."""
+        """Sends an event to the running attempt of a subtask. Without one the event is dropped; a reset will follow."""
         ...
 
     def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
-        """Of this operator; see `SplitEnumeratorContext`."""
+        """Sets if this operator processes a backlog, see `SplitEnumeratorContext`."""
         ...
 
     def fail_job(self, error: BaseException) -> None:
-        """Trigger a global failover."""
+        """Triggers a global failover."""
         ...
 
     def schedule(self, delay_ms: int, action: Any) -> None:
-        """Run `action()` on the main thread after `delay_ms`, unless the coordinator has been closed or reset."""
+        """Runs `action()` on the main thread after `delay_ms`, unless the coordinator is closed or reset before."""
         ...
 
     def run_blocking(self, call: Any, on_done: Any) -> None:
-        """Run `call()` on an I/O thread, then `on_done(result, error)` on the main thread (one of the two is None)."""
+        """Runs `call()` on an I/O thread, then `on_done(result, error)` on the main thread. One of the two is None."""
         ...
 
 
 class OperatorCoordinator(Protocol):
-    """Thread: JobMaster main thread; must not block."""
+    """The JobMaster's part of an operator. Thread: JobMaster main thread. No method may block."""
 
     def start(self) -> None: ...
 
     def close(self) -> None: ...
 
     def handle_event(self, subtask_index: int, attempt_number: int, event: Any) -> None:
-        """An event that the task half sent with `OperatorEventGateway.send_event`."""
+        """Handles an event that the task sent with `OperatorEventGateway.send_event`."""
         ...
 
     def handle_request(self, payload: bytes) -> bytes:
-        """A question of a client (`Dispatcher.SendCoordinationRequest`)."""
+        """Answers a request of a client (`Dispatcher.SendCoordinationRequest`)."""
         ...
 
     def subtask_reset(self, subtask_index: int, checkpoint_id: int | None) -> None:
-        """The subtask failed and will be attempted anew from that checkpoint (None: from the beginning): what it had
-        been given since then comes back."""
+        """Takes back what a failed subtask was given since the checkpoint that its next attempt restores.
+
+        Args:
+            checkpoint_id: None if the next attempt starts from the beginning.
+        """
         ...
 
     def subtask_ready(self, subtask_index: int) -> None:
-        """The new attempt is running and can receive events."""
+        """Called when a new attempt is running and can receive events."""
         ...
 
     def checkpoint(self, checkpoint_id: int) -> bytes | None:
-        """The state as of now; None: there is none. Must not block. Every event sent before has arrived at its task,
-        and none sent afterwards arrives there before the barrier."""
+        """Returns the present state, or None if there is none.
+
+        Every event sent before this call reaches its task before the barrier. Every later event reaches it after the
+        barrier.
+        """
         ...
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """May be left out: the next one says the same of all before it."""
+        """Called when a checkpoint completes. A call may be missing: the next one covers all earlier checkpoints."""
         ...
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None: ...
 
     def reset_to_checkpoint(self, checkpoint_id: int | None, state: bytes | None) -> None:
-        """A full restart from that checkpoint, or from the beginning of the job (None). May come before `start`, when
-        the job begins from a savepoint or an earlier JobMaster's checkpoint."""
+        """Resets the coordinator to a checkpoint for a full restart of the job. None: to the beginning of the job.
+
+        It is called before `start` if the job starts from a savepoint, or from a checkpoint of an earlier JobMaster.
+        """
         ...
 
 
 @runtime_checkable
 class RecoverableCoordinator(Protocol):
-    """A coordinator of a batch job, which has no checkpoints, that can go on in the job's next JobMaster."""
+    """A coordinator that the next JobMaster of a batch job can continue. Batch jobs have no checkpoints."""
 
     def snapshot_for_recovery(self) -> bytes:
-        """All it knows as of now, what it has given to which subtask included. Must not block.
+        """Returns the whole present state, including what each subtask was given. Must not block.
 
-        Raises: UnsupportedOperationError where it cannot.
+        Raises:
+            UnsupportedOperationError: this coordinator cannot be continued.
         """
         ...
 
     def restore_for_recovery(self, state: bytes) -> None:
-        """Before `start`: begin with that. Subtasks that run again are reset after `start`."""
+        """Restores the state. Called before `start`; subtasks that run again are reset after it."""
         ...
 
 
 class OperatorCoordinatorProvider(Protocol):
-    """Pickled into the JobGraph; made into a coordinator by the JobMaster."""
+    """Creates a coordinator in the JobMaster. Pickled into the JobGraph."""
 
     def create(self, context: CoordinatorContext) -> OperatorCoordinator: ...

@@ -1,7 +1,7 @@
-"""SimpleVersionedSerializer: how a connector's own objects are stored in checkpoints.
+"""SimpleVersionedSerializer: stores objects of a connector in checkpoints.
 
-Without one they are pickled. Write one where a class may change between the program that takes a savepoint and the one
-that is started from it.
+Objects without a serializer are pickled. Write a serializer if a class may change between the program that takes a
+savepoint and the program that starts from it.
 
 Source: org.apache.flink.core.io.SimpleVersionedSerializer.
 """
@@ -18,23 +18,24 @@ _HEADER = struct.Struct("<i")
 
 
 class SimpleVersionedSerializer(ABC):
-    """Thread: any; keeps no state between calls."""
+    """Converts objects of one kind to bytes and back. Thread: any. A serializer keeps no state between calls."""
 
     @property
     @abstractmethod
     def version(self) -> int:
-        """Of what `serialize` writes; stored beside it."""
+        """The version of the bytes that `serialize` writes. It is stored with them."""
 
     @abstractmethod
-    def serialize(self, value: Any) -> bytes: ...
+    def serialize(self, value: Any) -> bytes:
+        """Returns the bytes of an object."""
 
     @abstractmethod
     def deserialize(self, version: int, data: bytes) -> Any:
-        """What this or an older version wrote."""
+        """Returns the object that `serialize` of the given version wrote: the present version or an older one."""
 
 
 class PickleSerializer(SimpleVersionedSerializer):
-    """Any Python object; one of a class of the main module becomes an object of the class that the job has now."""
+    """Pickles any object. An object of a class of the main module becomes one of the class that the job now has."""
 
     @property
     def version(self) -> int:
@@ -52,20 +53,23 @@ class PickleSerializer(SimpleVersionedSerializer):
 
 
 def write_versioned(serializer: SimpleVersionedSerializer | None, value: Any) -> bytes:
-    """`value` with the version of its serializer; None: pickled."""
+    """Returns the bytes of a value after the version of its serializer. Without a serializer, the value is pickled."""
     chosen = serializer or PickleSerializer()
     return _HEADER.pack(chosen.version) + chosen.serialize(value)
 
 
 def read_versioned(serializer: SimpleVersionedSerializer | None, data: bytes, what: str) -> Any:
-    """What `write_versioned` wrote. `what` names it in errors.
+    """Returns the value that `write_versioned` wrote.
+
+    Args:
+        what: the name of the value in errors.
 
     Raises:
-        CorruptStateError: too short to be that.
-        StateRestoreError: the serializer does not understand it.
+        CorruptStateError: the data is too short.
+        StateRestoreError: the serializer cannot read the data.
     """
     if len(data) < _HEADER.size:
-        raise CorruptStateError(f"{what}: {len(data)} bytes are too few")
+        raise CorruptStateError(f"{what} is truncated: it has only {len(data)} bytes")
     [version] = _HEADER.unpack_from(data)
     chosen = serializer or PickleSerializer()
     try:

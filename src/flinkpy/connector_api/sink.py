@@ -1,12 +1,14 @@
-"""The unified Sink: a writer per subtask, and a committer where what is written must appear exactly once.
+"""The unified sink: a writer per subtask, and a committer for exactly-once delivery.
 
-A sink without a committer delivers at least once: after a failure it writes again what came after the last checkpoint.
-A sink with one works in two phases. Before the barrier of a checkpoint its writer flushes and hands over committables
-(`prepare_commit`): names of things that are safely stored and that nobody sees yet. They become part of the checkpoint.
-When the checkpoint is complete, the committer makes them visible. After a failure the committables of the restored
-checkpoint are committed again, because nobody knows whether they were: **committing twice must be the same as once**.
+A sink without a committer delivers at least once: after a failure it repeats the records since the last checkpoint.
 
-The runtime calls, on the task thread:
+A sink with a committer works in two phases. Before the barrier of a checkpoint the writer flushes and hands over
+committables (`prepare_commit`). A committable names data that is durable and not yet visible. Committables are part of
+the checkpoint. When the checkpoint completes, the committer makes their data visible. After a failure the committables
+of the restored checkpoint are committed again, because it is unknown if they were committed. So **committing twice must
+have the same effect as committing once**.
+
+The runtime makes these calls on the task thread:
 
     create_writer / restore_writer -> write ... -> flush(False), prepare_commit, snapshot_state (checkpoint 7) -> write
       ... -> [checkpoint 7 is complete] committer.commit -> ... -> flush(True), prepare_commit (final checkpoint, or at
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class WriterContext(Protocol):
-    """Thread: task thread."""
+    """The services of a task for a SinkWriter. Thread: task thread, unless a method says otherwise."""
 
     @property
     def subtask_index(self) -> int: ...
@@ -46,200 +48,226 @@ class WriterContext(Protocol):
 
     @property
     def input_type(self) -> Any:
-        """TypeInformation of the records, or None."""
+        """The TypeInformation of the records, or None."""
         ...
 
     @property
     def restored_checkpoint_id(self) -> int | None:
-        """The checkpoint that this attempt begins from; None: the beginning of the job."""
+        """The checkpoint that this attempt restores; None: it starts from the beginning of the job."""
         ...
 
     @property
     def is_checkpointing_enabled(self) -> bool:
-        """Whether the job takes checkpoints periodically. Without, there may still be some that somebody asks for."""
+        """True if the job takes periodic checkpoints. Otherwise users may still trigger checkpoints."""
         ...
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether it does, and a restored job repeats nothing."""
+        """True if the job takes periodic checkpoints with exactly-once semantics."""
         ...
 
     @property
     def waits_for_final_checkpoint(self) -> bool:
-        """Whether a checkpoint follows the end of the input before the task ends."""
+        """True if the task takes a checkpoint between the end of its input and its own end."""
         ...
 
     def current_processing_time(self) -> int:
-        """Milliseconds since the epoch."""
+        """The current time in milliseconds since 1970."""
         ...
 
     def schedule_after(self, delay_ms: int, action: Callable[[int], None]) -> None:
-        """Call `action(time in ms)` on the task thread, between two batches, once `delay_ms` have passed. Not after the
-        end of the input, nor after a failure.
+        """Calls `action(time in ms)` on the task thread between two batches, after `delay_ms`.
+
+        The call is dropped after the end of the input or a failure.
         """
         ...
 
-    def send_event_to_coordinator(self, event: Any) -> None: ...
+    def send_event_to_coordinator(self, event: Any) -> None:
+        """Sends an event to the coordinator of the sink."""
+        ...
 
     def notify_writable(self) -> None:
-        """May be called from any thread: `is_writable` may have become true."""
+        """Tells the task to check `is_writable` and `has_finished` again. May be called from any thread."""
         ...
 
 
 class SinkWriter(ABC):
-    """Thread: task thread."""
+    """Writes the records of a subtask. Thread: task thread."""
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
-        """Take the batch; may block on I/O. Timestamps are in the batch."""
+        """Writes a batch, including its timestamps. May block on I/O."""
 
     def flush(self, end_of_input: bool) -> None:
-        """Write out what is held back, before each checkpoint and at the end of the input."""
+        """Writes out buffered records. Called before each checkpoint and at the end of the input."""
         return
 
     def prepare_commit(self) -> list[Any]:
-        """Of a sink with a committer, after `flush`: the committables of what was written since the last call. What
-        they name is durable when this returns, and is no longer the writer's.
+        """Returns committables for all records written since the last call. Called after `flush`.
+
+        Their data must be durable when this returns, and no longer belongs to the writer.
         """
         return []
 
     def write_watermark(self, timestamp: int) -> None:
+        """Handles a watermark, in milliseconds."""
         return
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """May be left out: the next one says the same of all before it. After the committer's commit."""
+        """Called after the commit of a checkpoint. A call may be missing: the next one covers all before."""
         return
 
     def handle_event(self, event: Any) -> None:
-        """An event of this sink's coordinator."""
+        """Handles an event from the coordinator of the sink."""
         return
 
     @property
     def is_writable(self) -> bool:
-        """False suspends the task (back-pressure) until `context.notify_writable()`."""
+        """False suspends the task until `context.notify_writable()`, which causes back-pressure."""
         return True
 
     @property
     def has_finished(self) -> bool:
-        """False after `flush(end_of_input=True)` keeps the task until `notify_writable()` (results not fetched)."""
+        """False after `flush(end_of_input=True)` keeps the task alive until `context.notify_writable()`.
+
+        For example, a client has not fetched all results yet.
+        """
         return True
 
     def close(self) -> None:
-        """Release everything; called once, also after a failure. What was handed over by `prepare_commit`, or is named
-        in a snapshot, must stay: a checkpoint may have it.
+        """Releases all resources. Called once, also after a failure.
+
+        Data of committables and of snapshots must stay, because a checkpoint may refer to it.
         """
         return
 
 
 class StatefulSinkWriter(SinkWriter):
-    """A writer that goes on after a failure where it was at the checkpoint."""
+    """A writer with state in checkpoints."""
 
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
-        """What `SinkBase.restore_writer` needs, in pieces that may go to different subtasks when the parallelism
-        changes. Called after `prepare_commit`. Must not change afterwards (copy what does).
+        """Returns the state that `SinkBase.restore_writer` needs. Called after `prepare_commit`.
+
+        The list is split between subtasks when the parallelism changes. Its elements must not change later: copy what
+        does.
         """
 
 
 class CommitRequest(Protocol):
-    """A committable to commit. Without any signal it counts as committed when `Committer.commit` returns."""
+    """A committable to commit. Without a call of a signal method it counts as committed."""
 
-    def get_committable(self) -> Any: ...
+    def get_committable(self) -> Any:
+        """Returns the committable."""
+        ...
 
     def get_number_of_retries(self) -> int:
-        """How often `retry_later` was called for it in this task."""
+        """Returns how often `retry_later` was called for this committable in this task."""
         ...
 
     def signal_failed_with_known_reason(self, error: BaseException) -> None:
-        """It can never be committed and this is known to be harmless (it timed out and was rolled back by rule): it is
-        logged and dropped.
-        """
+        """Signals that the committable can never be committed, and that this is accepted. It is logged and dropped."""
         ...
 
     def signal_failed_with_unknown_reason(self, error: BaseException) -> None:
-        """It can never be committed: the job fails, and recovers from its last checkpoint."""
+        """Signals that the committable can never be committed. The job fails and recovers from its last checkpoint."""
         ...
 
     def retry_later(self) -> None:
-        """It could not be committed now. It is tried again, `sink.committer.retries` times; then the job fails."""
+        """Retries the commit later. The job fails after `sink.committer.retries` retries."""
         ...
 
     def update_and_retry_later(self, committable: Any) -> None:
-        """Like `retry_later`, with another committable in its place (a part of it is committed)."""
+        """Retries later with another committable, for example if a part of this one is committed."""
         ...
 
     def signal_already_committed(self) -> None:
-        """It had been committed before, as may be after a failure."""
+        """Signals that the committable was committed before, which is possible after a failure."""
         ...
 
 
 class Committer(ABC):
-    """Thread: task thread."""
+    """Makes written data visible. Thread: task thread."""
 
     @abstractmethod
     def commit(self, requests: list[CommitRequest]) -> None:
-        """Make these committables visible, in this order; those that have been committed already stay as they are.
+        """Commits the committables in this order. Committing a committed one again must have no effect.
 
-        An exception counts as `retry_later` for every request that has no signal yet, unless it is a FlinkError that
-        says it is not worth trying again.
+        An exception counts as `retry_later` for every request without a signal, unless it is a FlinkError that forbids
+        retries.
         """
 
     def close(self) -> None:
-        """Release everything; called once, also after a failure."""
+        """Releases all resources. Called once, also after a failure."""
         return
 
 
 class SinkBase(ABC):
-    """What a sink must offer. Pickled into the JobGraph."""
+    """The interface of a sink. Pickled into the JobGraph.
+
+    Example:
+        class LineSink(SinkBase):
+            def create_writer(self, context):
+                return LineWriter(f"part-{context.subtask_index}")
+
+        stream.sink_to(LineSink())
+    """
 
     @abstractmethod
-    def create_writer(self, context: WriterContext) -> SinkWriter: ...
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        """Returns the writer of a subtask that starts without state."""
 
     def restore_writer(self, context: WriterContext, states: list[Any]) -> SinkWriter:
-        """A writer that goes on from what `StatefulSinkWriter.snapshot_state` gave in earlier subtasks: as many pieces
-        as have come to this one, perhaps none.
+        """Returns a writer that continues from the state of earlier writers.
+
+        Args:
+            states: the elements of `StatefulSinkWriter.snapshot_state` that this subtask got, possibly none.
+
+        Raises:
+            UnsupportedOperationError: there is state, and the sink has no `restore_writer`.
         """
         if states:
             raise UnsupportedOperationError(f"{type(self).__name__} cannot be restored: it has no restore_writer")
         return self.create_writer(context)
 
     def create_committer(self) -> Committer | None:
-        """None: the sink has no second phase, and `prepare_commit` is not called."""
+        """Returns the committer. None: the sink has no second phase, and `prepare_commit` is not called."""
         return None
 
     @property
     def commits_at_checkpoints(self) -> bool:
-        """True if nothing that it writes is visible before a checkpoint, or the end of the input, has committed it."""
+        """True if written data only becomes visible at a checkpoint or at the end of the input."""
         return type(self).create_committer is not SinkBase.create_committer
 
     @property
     def writer_state_serializer(self) -> SimpleVersionedSerializer | None:
-        """How a piece of a writer's state is stored in checkpoints; None: pickled."""
+        """Stores elements of the writers' state in checkpoints. None: they are pickled."""
         return None
 
     @property
     def committable_serializer(self) -> SimpleVersionedSerializer | None:
-        """How a committable is stored in checkpoints; None: pickled."""
+        """Stores committables in checkpoints. None: they are pickled."""
         return None
 
     @property
     def sink_function(self) -> Any:
-        """A SinkFunction that the operator opens and whose state it keeps; None for every other sink."""
+        """The SinkFunction that the operator opens and whose state it keeps; None for every other sink."""
         return None
 
     @property
     def coordinator_provider(self) -> Any:
-        """An OperatorCoordinatorProvider where the sink has a half in the JobMaster, else None."""
+        """The OperatorCoordinatorProvider of a sink with a part in the JobMaster, or None."""
         return None
 
     @property
     def supports_concurrent_attempts(self) -> bool:
-        """Whether two attempts at one subtask may write at once, of which only one finishes: nothing that the other one
-        has written may be seen, but by committables of it, which are not committed.
+        """True if two attempts of one subtask may write at the same time.
+
+        Only one of them finishes. The data of the other must stay invisible: its committables are not committed.
         """
         return False
 
     @property
     def is_local_to_task(self) -> bool:
-        """Whether what it writes belongs to the process that its task runs in, such as its output."""
+        """True if the written data belongs to the process of the task, such as its standard output."""
         return False

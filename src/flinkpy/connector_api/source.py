@@ -1,25 +1,25 @@
-"""The unified Source: an enumerator in the JobMaster hands splits to readers in the tasks.
+"""The unified source: an enumerator in the JobMaster assigns splits to readers in the tasks.
 
-A checkpoint holds, of a source: what its enumerator has not handed out (`SplitEnumerator.snapshot_state`), and the
-splits that its readers have not finished, each with the position behind the last record that was emitted
-(`SourceReader.snapshot_state`). Every split is in exactly one of the two, or is finished.
+A checkpoint of a source has two parts. The enumerator stores the splits that it has not assigned
+(`SplitEnumerator.snapshot_state`). The readers store their unfinished splits, each with the position after the last
+emitted record (`SourceReader.snapshot_state`). Every unfinished split is in exactly one of the two parts.
 
-Watermarks per split. A reader that reads several splits side by side (partitions of a topic) says which split each of
-its batches is from. Then every split has a watermark generator and idleness of its own, and the watermark of the source
-is the lowest of its splits: one that is behind is not late because another is ahead. Such a reader
+Watermarks per split. A reader may read several splits side by side, for example partitions of a topic, and name the
+split of each batch. Then every split has its own watermark generator and idleness, and the watermark of the source is
+the lowest of its splits. So records of a slow split are not late because another split is ahead. Such a reader
 
-* has `names_splits = True`, and its splits have a `split_id: str`, which is unique in the source (those without one
-  count as one split together);
-* sets `current_split_id` before `poll_batch` returns a batch; all records of a batch are of that one split;
-* calls `context.split_finished(split_id)` when a split has no more records, at the latest before it asks for the next
-  one. What it returned before counts, and what the current `poll_batch` is about to return does too;
-* may have `pause_or_resume_splits`, which watermark alignment uses to hold splits back that are ahead of others.
+* has `names_splits = True`. Its splits have a `split_id: str` that is unique in the source. Splits without an id count
+  together as one split;
+* sets `current_split_id` before `poll_batch` returns a batch. All records of the batch are from that split;
+* calls `context.split_finished(split_id)` when a split has no more records, at the latest before it requests the next
+  split. The batches that were returned before, and the batch of the current `poll_batch`, still count for the split;
+* may implement `pause_or_resume_splits`, with which watermark alignment pauses splits that are ahead of others.
 
-A split holds the watermark of the source back from `add_splits` on, also when it is restored, until it has records, is
-idle, or is finished. A reader without `names_splits` counts as one split.
+A split holds back the watermark of the source from `add_splits` (also after a restore) until it has records, is idle or
+is finished. A reader without `names_splits` counts as one split.
 
-Source: org.apache.flink.api.connector.source (FLIP-27). Differs: readers emit batches, not records, and name the split
-of a batch where Flink's have an output for each split.
+Source: org.apache.flink.api.connector.source (FLIP-27). Differs: readers emit batches, not records. They name the split
+of a batch, while Flink's readers have an output per split.
 """
 
 from __future__ import annotations
@@ -37,91 +37,107 @@ if TYPE_CHECKING:
 
 
 class Boundedness(enum.Enum):
+    """Tells if a source ends."""
+
     BOUNDED = "BOUNDED"
     CONTINUOUS_UNBOUNDED = "CONTINUOUS_UNBOUNDED"
 
 
 class ReaderStatus(enum.Enum):
-    """What `SourceReader.poll_batch` answers when it has no batch to give."""
+    """The result of `SourceReader.poll_batch` if there is no batch."""
 
     NOTHING_AVAILABLE = "nothing now: poll again when the availability callback has been called"
     END_OF_INPUT = "all splits are finished and no more will come"
 
 
 class SplitEnumeratorContext(Protocol):
-    """Thread: JobMaster main thread."""
+    """The services of the JobMaster for a SplitEnumerator. Thread: JobMaster main thread."""
 
     @property
-    def parallelism(self) -> int: ...
+    def parallelism(self) -> int:
+        """The number of readers."""
+        ...
 
     @property
     def registered_readers(self) -> set[int]:
-        """Subtasks whose reader is running now."""
+        """The subtasks whose readers are running now."""
         ...
 
     def assign_splits(self, assignment: dict[int, list[Any]]) -> None:
-        """Hand splits out. They belong to the reader from now on, also where it has not registered yet."""
+        """Assigns splits to subtasks. From now on they belong to the readers, even if these have not registered yet."""
         ...
 
-    def signal_no_more_splits(self, subtask_index: int) -> None: ...
+    def signal_no_more_splits(self, subtask_index: int) -> None:
+        """Tells a reader that it will get no more splits."""
+        ...
 
     def send_event_to_reader(self, subtask_index: int, event: Any) -> None:
-        """Deliver `event` to the connector's reader as `handle_source_event(event)`."""
+        """Sends an event to a reader, which gets it as `handle_source_event(event)`."""
         ...
 
     def call_async(self, call: Any, on_done: Any) -> None:
-        """Run `call()` on an I/O thread, then `on_done(result, error)` on the main thread."""
+        """Runs `call()` on an I/O thread, then `on_done(result, error)` on the main thread. One of the two is None."""
         ...
 
-    def schedule(self, delay_ms: int, action: Any) -> None: ...
+    def schedule(self, delay_ms: int, action: Any) -> None:
+        """Runs `action()` on the main thread after a delay."""
+        ...
 
     def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
-        """Whether what readers read now is old, so that how fast it is done counts and not how soon: checkpoints are
-        then taken at execution.checkpointing.interval-during-backlog. False at first, and after every reset.
+        """Sets if the readers process a backlog of old records, for which throughput matters more than latency.
+
+        Checkpoints are then taken every `execution.checkpointing.interval-during-backlog`. The value is False at first
+        and after every reset.
         """
         ...
 
 
 class SplitEnumerator(ABC):
-    """Thread: JobMaster main thread; `start` may do blocking work only through `context.call_async`.
+    """Discovers splits and assigns them to readers.
 
-    Any method may be called between `start` and `close`, in any order.
+    Between `start` and `close` the methods may be called in any order. Blocking work needs `context.call_async`.
+
+    Thread: JobMaster main thread.
     """
 
     @abstractmethod
-    def start(self) -> None: ...
+    def start(self) -> None:
+        """Called once, before every other method."""
 
     @abstractmethod
     def handle_split_request(self, subtask_index: int) -> None:
-        """A reader has nothing left: assign it a split or signal that there are no more."""
+        """Called when a reader has no splits left. Assign it a split, or signal that there are no more."""
 
     def add_reader(self, subtask_index: int) -> None:
-        """A reader has registered, for the first time or anew after a failure. It may have splits from a checkpoint;
-        what it was signalled before the failure it no longer knows.
+        """Called when a reader registers, for the first time or again after a failure.
+
+        It may have splits from a checkpoint. It has forgotten the signals from before the failure.
         """
         return
 
     @abstractmethod
     def add_splits_back(self, splits: list[Any], subtask_index: int) -> None:
-        """Splits that a failed reader was assigned after the checkpoint that it is restored from. To be read again, by
-        whichever reader.
+        """Takes back splits that a failed reader was assigned after the checkpoint that it restores.
+
+        Assign them again, to any reader.
         """
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
-        """What `SourceBase.restore_enumerator` needs to go on from here, as of now: no split that has been assigned.
-        Must not change afterwards (copy what does).
+        """Returns the state that `SourceBase.restore_enumerator` needs, without the assigned splits.
+
+        The returned object must not change later: copy what does.
         """
         raise UnsupportedOperationError(f"{type(self).__name__} cannot be checkpointed: it has no snapshot_state")
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """May be left out: the next one says the same of all before it."""
+        """Called when a checkpoint completes. A call may be missing: the next one covers all earlier checkpoints."""
         return
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         return
 
     def handle_source_event(self, subtask_index: int, event: Any) -> None:
-        """An event of this connector's reader."""
+        """Handles an event that a reader of this connector sent with `send_source_event`."""
         return
 
     def close(self) -> None:
@@ -129,7 +145,7 @@ class SplitEnumerator(ABC):
 
 
 class SourceReaderContext(Protocol):
-    """Thread: task thread."""
+    """The services of a task for a SourceReader. Thread: task thread, unless a method says otherwise."""
 
     @property
     def subtask_index(self) -> int: ...
@@ -139,200 +155,241 @@ class SourceReaderContext(Protocol):
 
     @property
     def is_checkpointing_enabled(self) -> bool:
-        """Whether the job takes checkpoints periodically. Without, there may still be some that somebody asks for."""
+        """True if the job takes periodic checkpoints. Otherwise users may still trigger checkpoints."""
         ...
 
     @property
     def max_batch_rows(self) -> int:
-        """Emit no more rows than this in one batch. Changes: ask before each batch.
+        """The most rows of a batch. The value changes, so read it before each batch.
 
-        What a longer batch has too much waits in the task. It is not lost in a checkpoint, but it is stored there as
-        data, together with all splits of the reader, which then stay together when the parallelism changes.
+        The excess rows of a longer batch wait in the task. A checkpoint stores them as data together with all splits of
+        the reader, and these splits then stay together when the parallelism changes.
         """
         ...
 
-    def send_split_request(self) -> None: ...
+    def send_split_request(self) -> None:
+        """Asks the enumerator for a split."""
+        ...
 
-    def send_source_event(self, event: Any) -> None: ...
+    def send_source_event(self, event: Any) -> None:
+        """Sends an event to the enumerator of the connector."""
+        ...
 
     def emit_watermark(self, timestamp: int) -> None:
-        """Emit a watermark of the reader's own, behind all records polled so far and before the batch that the current
-        `poll_batch` returns. Task thread, and only from there. Those that would go back are dropped.
+        """Emits a watermark after all polled records and before the batch that the current `poll_batch` returns.
+
+        Call it only within `poll_batch`. Watermarks that are not higher than the last one are dropped.
         """
         ...
 
     def mark_idle(self) -> None:
-        """Nobody waits for the watermarks of this reader until `mark_active` or its next watermark. As above."""
+        """Excludes this reader from the watermark until `mark_active` or its next watermark. Only in `poll_batch`."""
         ...
 
     def mark_active(self) -> None: ...
 
     def split_finished(self, split_id: str) -> None:
-        """Nothing more comes of that split behind the batch that is returned next or was returned last: it does not
-        hold watermarks back any more. Task thread. Only where the reader `names_splits`.
+        """Marks the end of a split, so that it no longer holds back watermarks.
+
+        No records of the split follow the batch that was returned last, or that the current `poll_batch` returns. Only
+        readers with `names_splits` call this.
         """
         ...
 
     @property
     def metric_group(self) -> Any:
-        """The metrics of the operator."""
+        """The metric group of the operator."""
         ...
 
     def emit_to_side_output(self, tag_id: str, batch: Batch) -> None:
-        """Records that do not go to the stream itself; dropped where nobody reads that side output. Task thread, within
-        `poll_batch`: they count with the batch that it returns.
+        """Emits records to a side output. They are dropped if nothing reads the side output.
+
+        Call it only within `poll_batch`: the records belong to the batch that it returns.
         """
         ...
 
     def monotonic_ns(self) -> int:
-        """A clock that never goes back."""
+        """The time of a clock that never goes back, in nanoseconds."""
         ...
 
     def schedule(self, delay_ms: int, action: Any) -> None:
-        """Call `action(time)` on the task thread after `delay_ms`, and poll the reader then; `time` is in ms."""
+        """Calls `action(time in ms)` on the task thread after `delay_ms`, then polls the reader."""
         ...
 
     def notify_available(self) -> None:
-        """May be called from any thread: `poll_batch` is worth calling again."""
+        """Tells the task to call `poll_batch` again. May be called from any thread."""
         ...
 
 
 class SourceReader(ABC):
-    """Thread: task thread. A reader with threads of its own calls `context.notify_available()`.
+    """Reads splits.
 
-    The first call is `add_splits` with what a checkpoint held, where there is any, then `start`. A reader without
-    splits asks for one with `context.send_split_request()` and answers `NOTHING_AVAILABLE` until `add_splits` or
+    The runtime first calls `add_splits` with the splits of the restored checkpoint, if any, and then `start`. A reader
+    without splits requests one with `context.send_split_request()` and returns NOTHING_AVAILABLE until `add_splits` or
     `notify_no_more_splits` is called.
 
+    Thread: task thread. A reader with its own threads calls `context.notify_available()` from them.
+
     Attributes:
-        names_splits: whether it says which split a batch is from; see the top of this module.
-        current_split_id: of the batch that `poll_batch` last returned; None: of no split in particular.
+        names_splits: True if the reader names the split of each batch, see the module docstring.
+        current_split_id: the split of the batch that `poll_batch` returned last; None: no particular split.
     """
 
     names_splits: bool = False
     current_split_id: str | None = None
 
     @abstractmethod
-    def start(self) -> None: ...
+    def start(self) -> None:
+        """Called once, before the first `poll_batch`."""
 
     @abstractmethod
-    def poll_batch(self) -> Batch | ReaderStatus: ...
+    def poll_batch(self) -> Batch | ReaderStatus:
+        """Returns the next batch, or why there is none. Must not block."""
 
     @abstractmethod
-    def add_splits(self, splits: list[Any]) -> None: ...
+    def add_splits(self, splits: list[Any]) -> None:
+        """Adds splits to read."""
 
     @abstractmethod
-    def notify_no_more_splits(self) -> None: ...
+    def notify_no_more_splits(self) -> None:
+        """Called when no more splits will be added."""
 
     def handle_source_event(self, event: Any) -> None:
+        """Handles an event that the enumerator sent with `send_event_to_reader`."""
         return
 
     def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
-        """Return no records of the former until they are among the latter; the other splits go on. Ids of splits that
-        have been added. Called only where the reader `names_splits` and the program aligns watermarks.
+        """Pauses and resumes splits. A paused split returns no records; the other splits continue.
 
-        A reader that cannot do this fails the job as soon as a split is too far ahead, unless
+        It is only called if the reader has `names_splits` and the program aligns watermarks. Without an implementation,
+        the job fails as soon as a split is too far ahead, unless
         `pipeline.watermark-alignment.allow-unaligned-source-splits` is set.
+
+        Args:
+            splits_to_pause: ids of added splits.
+            splits_to_resume: ids of added splits.
         """
         raise UnsupportedOperationError(
-            f"{type(self).__name__} cannot pause splits, and watermark alignment asks it to; set "
+            f"{type(self).__name__} cannot pause splits, which watermark alignment needs; set "
             "pipeline.watermark-alignment.allow-unaligned-source-splits to let splits of one reader drift apart"
         )
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
-        """The splits not finished, each with its position: reading it gives exactly the records that no batch polled so
-        far had. In the order in which they are to be read. Must not change afterwards (copy what does).
+        """Returns the unfinished splits in reading order, each with its position.
+
+        Reading them gives exactly the records that no polled batch had. The returned objects must not change later:
+        copy what does.
         """
         raise UnsupportedOperationError(f"{type(self).__name__} cannot be checkpointed: it has no snapshot_state")
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """All up to that checkpoint will not be read again. May be left out: the next one says the same."""
+        """Called when a checkpoint completes. Records before it will not be read again. A call may be missing."""
         return
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         return
 
     def close(self) -> None:
+        """Releases all resources. Called once, also after a failure."""
         return
 
 
 class SourceBase(ABC):
-    """What a source must offer. Pickled into the JobGraph."""
+    """The interface of a source. Pickled into the JobGraph.
+
+    Example:
+        class Numbers(SourceBase):
+            boundedness = Boundedness.BOUNDED
+
+            def create_enumerator(self, context):
+                return NumbersEnumerator(context)
+
+            def create_reader(self, context):
+                return NumbersReader(context)
+
+        env.from_source(Numbers(), WatermarkStrategy.no_watermarks(), "numbers")
+    """
 
     @property
     @abstractmethod
-    def boundedness(self) -> Boundedness: ...
+    def boundedness(self) -> Boundedness:
+        """Tells if the source ends."""
 
     @abstractmethod
-    def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator: ...
+    def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
+        """Returns the enumerator of a job that starts from the beginning. Called in the JobMaster."""
 
     def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
-        """An enumerator that goes on from what `snapshot_state` of an earlier one gave. `start` is called on it too."""
+        """Returns an enumerator that continues from a state of `SplitEnumerator.snapshot_state`."""
         raise UnsupportedOperationError(f"{type(self).__name__} cannot be restored: it has no restore_enumerator")
 
     @abstractmethod
-    def create_reader(self, context: SourceReaderContext) -> SourceReader: ...
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        """Returns a reader. Called in each task."""
 
     @property
     def split_serializer(self) -> SimpleVersionedSerializer | None:
-        """How splits are stored in checkpoints; None: pickled, so that their class must stay what it is."""
+        """Stores splits in checkpoints. None: splits are pickled, so their class must not change."""
         return None
 
     @property
     def enumerator_state_serializer(self) -> SimpleVersionedSerializer | None:
-        """How the enumerator's state is stored in checkpoints; None: pickled."""
+        """Stores the state of the enumerator in checkpoints. None: it is pickled."""
         return None
 
     @property
     def produced_type(self) -> Any:
-        """TypeInformation of the records, or None: pickled Python objects."""
+        """The TypeInformation of the records. None: pickled Python objects."""
         return None
 
     def projected_to(self, columns: list[str]) -> SourceBase | None:
-        """A source of the same records with only these columns, in this order; None: it gives all of them always.
+        """Returns a source with only the given columns, in this order; None if the source cannot leave out columns.
 
         Source: org.apache.flink.table.connector.source.abilities.SupportsProjectionPushDown.
         """
         return None
 
     def filtered_by(self, predicate: Any) -> SourceBase | None:
-        """A source that may leave out records for which `predicate` (a `flinkpy.expressions` tree over its columns) is
-        not true; None: it makes no use of it.
+        """Returns a source that may leave out records for which a predicate is not true; None if it ignores predicates.
 
         Source: org.apache.flink.table.connector.source.abilities.SupportsFilterPushDown.
+
+        Args:
+            predicate: a `flinkpy.expressions` tree over the columns of the source.
         """
         return None
 
     @property
     def source_function(self) -> Any:
-        """A SourceFunction that the operator opens and whose state it keeps; None for every other source."""
+        """The SourceFunction that the operator opens and whose state it keeps; None for every other source."""
         return None
 
     @property
     def is_local_to_task(self) -> bool:
-        """Whether what it reads is only there for the processes of this cluster, and not for Spark's."""
+        """True if only processes of this cluster can read the data, and not those of Spark."""
         return False
 
     def estimated_size_bytes(self) -> int | None:
-        """How much there is to read, at the time of the call; None where that is not known. Blocks."""
+        """Returns the present size of the data, or None if it is not known. May block."""
         return None
 
     def infer_parallelism(self, upper_bound: int) -> int | None:
-        """How many subtasks could have something to do: of a batch job's source whose parallelism nobody has set. None:
-        it cannot know, and gets `upper_bound`. Called in the JobMaster on what `for_coordinator` gave, before the job
-        starts; may block (it looks at files). What it raises fails the job.
+        """Returns how many subtasks have something to read, or None if it is not known.
+
+        It is called for sources of batch jobs without a set parallelism, in the JobMaster before the job starts, on the
+        result of `for_coordinator`. None means `upper_bound`. It may block. An exception fails the job.
         """
         return None
 
     def for_coordinator(self) -> SourceBase:
-        """What of this source the JobMaster needs (`create_enumerator` is called on it): may leave the data out."""
+        """Returns the part of the source that the JobMaster needs. It may leave out the data."""
         return self
 
 
 # Events between SourceOperator (task) and SourceCoordinator (JobMaster).
 @dataclass(frozen=True, slots=True)
 class ReaderRegistered:
-    #: What the reader's attempt is restored from; None: it begins at the beginning.
+    #: The checkpoint that the attempt of the reader restores; None: it starts from the beginning.
     restored_checkpoint_id: int | None = None
 
 
@@ -353,6 +410,6 @@ class NoMoreSplits:
 
 @dataclass(frozen=True, slots=True)
 class SourceEvent:
-    """An event of the connector's own, in either direction."""
+    """An event of a connector, in either direction."""
 
     payload: Any

@@ -1,25 +1,25 @@
-"""SourceCoordinator: runs a source's SplitEnumerator in the JobMaster and remembers who has which split.
+"""SourceCoordinator: runs the SplitEnumerator of a source in the JobMaster and tracks which reader has which split.
 
-Per subtask it keeps one record: the attempt it listens to, whether that attempt's reader has registered, whether it can
-receive events, and what still has to be sent to it; a SplitAssignmentTracker knows what has been sent. The rules:
+For each subtask the coordinator knows the current attempt, if its reader has registered, if the attempt is ready to
+receive events, and the events that wait for it. A SplitAssignmentTracker knows the splits that were sent. The rules:
 
-* An event of an attempt that is not the newest known one is dropped. An event of a newer attempt than the one listened
-  to, with no reset in between (the reset was lost), counts as the reset too: the older attempt's splits go back first.
-* Splits and "no more splits" leave only when the reader has registered AND the attempt is ready; until then they wait
-  in the record, in order. What was sent to an attempt that died on the way is tracked all the same, so the reset
-  gives it back: no split is lost, and none is given to two living attempts.
-* A checkpoint holds the enumerator's state and the splits that are assigned but still wait here: these are in no
-  reader's part of it. All that has left is in a reader's part, because the runtime takes the checkpoint of this
-  coordinator at a moment when everything sent before arrives at its task before the barrier, and nothing after does.
-* A subtask that is reset to a checkpoint gives back what it was sent after that, and what waits for it. Splits sent
-  before are in the reader's part of the checkpoint, or were finished, and do not come back.
-* With watermark alignment, the watermarks that readers report are combined, and what is allowed is announced at every
-  interval to those that can receive it; neither is part of a checkpoint, and an announcement is never kept for later.
-* A reset of the whole job makes a new enumerator, from the checkpoint's state where there is any; whatever the old one
-  still has in flight (asynchronous listings, timers) is dropped when it comes back, by its epoch.
+* Events of former attempts are dropped. An event of a newer attempt without a reset in between means that the reset was
+  lost. It counts as the reset too: the splits of the former attempt go back to the enumerator first.
+* Splits and "no more splits" are sent only when the reader has registered AND the attempt is ready. Until then they
+  wait, in order. Splits sent to an attempt that has died are tracked all the same, so the reset gives them back. No
+  split is lost, and none goes to two living attempts.
+* A checkpoint holds the state of the enumerator and the assigned splits that still wait here. Splits that were sent are
+  in a reader's part of the checkpoint: the runtime takes the checkpoint of this coordinator at a moment when every
+  event sent before reaches its task before the barrier, and every event sent later reaches it after the barrier.
+* A subtask that is reset to a checkpoint gives back the splits that wait for it and those that it was sent after the
+  checkpoint. Earlier splits are in the reader's part of the checkpoint, or were finished.
+* With watermark alignment, the coordinator combines the watermarks of the readers and announces the limit at a fixed
+  interval to the subtasks that can receive it. Neither is part of a checkpoint, and announcements never wait.
+* A reset of the whole job creates a new enumerator, from the state of the checkpoint if there is one. Results of
+  asynchronous calls and timers of the former enumerator are dropped, because their epoch is old.
 
 Source: org.apache.flink.runtime.source.coordinator.SourceCoordinator, with its context and SplitAssignmentTracker.
-Differs: an assignment to a reader that is just being reset is kept for its next attempt's reset, not an error.
+Differs: an assignment to a reader that is being reset waits for the reset of its next attempt. In Flink it is an error.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ from flinkpy.connector_api.source import (
     SourceEvent,
     SplitEnumerator,
 )
-from flinkpy.connector_api.split_assignment_tracker import SplitAssignmentTracker
 from flinkpy.connector_api.watermark_alignment import (
     AlignmentCoordinator,
     ReportedWatermark,
@@ -58,23 +57,23 @@ if TYPE_CHECKING:
     from flinkpy.connector_api.coordinator import CoordinatorContext
 
 
-#: First bytes of a checkpointed state, with the number of its form.
+#: The first bytes of a checkpointed state, with the version of its format.
 _STATE_MAGIC = b"FLKPSRC1"
-#: The same of a state for the recovery of a batch job.
+#: The first bytes of a state for the recovery of a batch job.
 _RECOVERY_MAGIC = b"FLKPREC1"
 
 
 @dataclass(slots=True)
 class _Subtask:
-    """What the coordinator knows of one subtask."""
+    """The state of one subtask."""
 
-    #: Newest attempt heard of; -1 before the first event. Events of lower attempts are late and dropped.
+    #: The newest known attempt; -1 before the first event. Events of lower attempts are late and dropped.
     attempt: int = -1
-    #: Attempts up to this one have been reset: their events are late, even where nothing was heard of them before.
+    #: Attempts up to this one have been reset. Their events are late, even their first ones.
     reset_up_to: int = -1
     is_registered: bool = False
     is_ready: bool = False
-    #: Events that wait for the attempt to be registered and ready, in order.
+    #: The events that wait until the reader has registered and the attempt is ready, in order.
     pending: list[Any] = field(default_factory=list)
 
     @property
@@ -83,12 +82,12 @@ class _Subtask:
 
     @property
     def waiting_splits(self) -> list[Any]:
-        """Those assigned that have not been sent."""
+        """The assigned splits that have not been sent."""
         return [split for event in self.pending if isinstance(event, AddSplits) for split in event.splits]
 
 
 class SourceCoordinator:
-    """The JobMaster's half of a source operator. Thread: JobMaster main thread; never blocks."""
+    """The JobMaster's part of a source operator. Thread: JobMaster main thread. It never blocks."""
 
     def __init__(
         self, source: SourceBase, context: CoordinatorContext, alignment: WatermarkAlignmentParams | None = None
@@ -102,10 +101,10 @@ class SourceCoordinator:
             )
         self._subtasks: dict[int, _Subtask] = {}
         self._tracker = SplitAssignmentTracker()
-        #: What the next enumerator is made from; None: it begins at the beginning.
+        #: The state of the next enumerator; None: it starts from the beginning.
         self._restored_state: bytes | None = None
         self._enumerator: SplitEnumerator | None = None
-        #: Counts enumerators: a callback made for an older one is dropped.
+        #: Changes with each enumerator. Callbacks with a former epoch are dropped.
         self._epoch = 0
         self._is_started = False
         self._is_closed = False
@@ -115,7 +114,7 @@ class SourceCoordinator:
     # -- OperatorCoordinator ------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Create and start the enumerator; a second call does nothing."""
+        """Creates and starts the enumerator. A second call does nothing."""
         if self._is_started or self._is_closed:
             return
         self._is_started = True
@@ -127,7 +126,7 @@ class SourceCoordinator:
         self._subtasks.clear()
 
     def handle_event(self, subtask_index: int, attempt_number: int, event: Any) -> None:
-        """An event of a reader. The caller has dropped those of executions that are no longer current."""
+        """Handles an event of a reader. The caller has dropped events of former executions."""
         if self._enumerator is None:
             return
         subtask = self._subtask(subtask_index)
@@ -151,7 +150,7 @@ class SourceCoordinator:
                 self._fail(InternalError(f"a source reader sent an unknown event: {event!r}"))
 
     def handle_request(self, payload: bytes) -> bytes:
-        raise UnsupportedOperationError("a source has no answers to client requests")
+        raise UnsupportedOperationError("a source does not answer requests of clients")
 
     def subtask_reset(self, subtask_index: int, checkpoint_id: int | None) -> None:
         subtask = self._subtask(subtask_index)
@@ -185,9 +184,9 @@ class SourceCoordinator:
         return _RECOVERY_MAGIC + pickle.dumps((state, assigned), protocol=pickle.HIGHEST_PROTOCOL)
 
     def restore_for_recovery(self, state: bytes) -> None:
-        what = f"what operator {self._context.operator_id} had read"
+        what = f"the recovery state of source operator {self._context.operator_id}"
         if not state.startswith(_RECOVERY_MAGIC):
-            raise CorruptStateError(f"{what} does not begin as such")
+            raise CorruptStateError(f"{what} has a wrong header")
         self._restored_state, assigned = pickle.loads(state[len(_RECOVERY_MAGIC) :])
         for index, splits in assigned.items():
             serializer = self._source.split_serializer
@@ -220,7 +219,7 @@ class SourceCoordinator:
         if self._is_started:
             self._start_enumerator()
 
-    # -- what the enumerator's context needs --------------------------------------------------------------------------
+    # -- calls of the enumerator's context ---------------------------------------------------------------------------
 
     @property
     def parallelism(self) -> int:
@@ -231,7 +230,7 @@ class SourceCoordinator:
         return {index for index, subtask in self._subtasks.items() if subtask.is_registered}
 
     def assigned_splits(self, subtask_index: int) -> tuple[Any, ...]:
-        """The splits that the subtask has been given, sent or not, since the last completed checkpoint."""
+        """Returns the splits assigned to the subtask since the last completed checkpoint, sent or not."""
         return (*self._tracker.assigned(subtask_index), *self._subtask(subtask_index).waiting_splits)
 
     def _assign(self, assignment: dict[int, list[Any]]) -> None:
@@ -257,12 +256,13 @@ class SourceCoordinator:
                 self._tracker.record(subtask_index, event.splits)
             self._context.send_event(subtask_index, event)
 
-    # -- inside -------------------------------------------------------------------------------------------------------
+    # -- subtasks -----------------------------------------------------------------------------------------------------
 
     def _subtask(self, subtask_index: int) -> _Subtask:
         if not 0 <= subtask_index < self._context.parallelism:
             raise InternalError(
-                f"operator {self._context.operator_id} has no subtask {subtask_index}, only {self._context.parallelism}"
+                f"operator {self._context.operator_id} has no subtask {subtask_index}: its parallelism is "
+                f"{self._context.parallelism}"
             )
         return self._subtasks.setdefault(subtask_index, _Subtask())
 
@@ -274,7 +274,7 @@ class SourceCoordinator:
         self._send_pending(subtask_index, subtask)
 
     def _restored_id_of(self, event: Any) -> int:
-        """What an attempt whose reset was lost is restored from."""
+        """Returns the checkpoint that an attempt restores whose reset was lost; 0: the beginning of the job."""
         if isinstance(event, ReaderRegistered):
             return event.restored_checkpoint_id or 0
         return self._tracker.completed_checkpoint_id
@@ -286,12 +286,14 @@ class SourceCoordinator:
         try:
             splits = self._tracker.take_back(subtask_index, checkpoint_id)
         except InternalError as error:
-            # Records would be lost. A global failover restores the enumerator as well.
+            # To continue would lose records. A global failover also restores the enumerator.
             self._fail(error)
             return
         splits.extend(waiting)
         if splits:
             self._call_enumerator("add_splits_back", splits, subtask_index)
+
+    # -- the enumerator -----------------------------------------------------------------------------------------------
 
     def _encode_state(self, enumerator_state: Any) -> bytes:
         enumerator = write_versioned(self._source.enumerator_state_serializer, enumerator_state)
@@ -306,7 +308,7 @@ class SourceCoordinator:
     def _decode_state(self, data: bytes) -> tuple[Any, dict[int, list[Any]]]:
         what = f"the state of the split enumerator of operator {self._context.operator_id}"
         if not data.startswith(_STATE_MAGIC):
-            raise CorruptStateError(f"{what} does not begin as one")
+            raise CorruptStateError(f"{what} has a wrong header")
         try:
             enumerator, waiting = pickle.loads(data[len(_STATE_MAGIC) :])
         except USER_ERRORS as error:
@@ -331,7 +333,7 @@ class SourceCoordinator:
             else:
                 state, waiting = self._decode_state(self._restored_state)
                 self._enumerator = self._source.restore_enumerator(context, state)
-        except USER_ERRORS as error:  # the connector's code is not ours; its failure is the job's
+        except USER_ERRORS as error:  # a failure in a connector's code fails the job
             self._fail(error)
             return
         self._call_enumerator("start")
@@ -370,7 +372,7 @@ class SourceCoordinator:
     def _guard(self, call: Callable[..., None], *arguments: Any) -> None:
         try:
             call(*arguments)
-        except USER_ERRORS as error:  # the connector's code is not ours; its failure is the job's
+        except USER_ERRORS as error:  # a failure in a connector's code fails the job
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
@@ -387,8 +389,65 @@ class SourceCoordinator:
         return wrapped
 
 
+class SplitAssignmentTracker:
+    """Remembers which splits each subtask was sent since which checkpoint. Pure.
+
+    Splits sent before checkpoint N are in the reader's part of N, or were finished before it. So a reader that is
+    restored from N gives back exactly the splits that it was sent later. Splits sent before a completed checkpoint are
+    forgotten, because no restore goes further back.
+
+    Source: org.apache.flink.runtime.source.coordinator.SplitAssignmentTracker.
+
+    Args:
+        restored_checkpoint_id: the checkpoint that the job starts from; 0: the beginning of the job.
+    """
+
+    def __init__(self, restored_checkpoint_id: int = 0) -> None:
+        #: No restore goes back further than this checkpoint.
+        self.completed_checkpoint_id = restored_checkpoint_id
+        self._since_last: dict[int, list[Any]] = {}
+        #: By checkpoint id, ascending: the splits sent between the checkpoint before and this one.
+        self._before: dict[int, dict[int, list[Any]]] = {}
+
+    def record(self, subtask_index: int, splits: list[Any] | tuple[Any, ...]) -> None:
+        self._since_last.setdefault(subtask_index, []).extend(splits)
+
+    def checkpoint(self, checkpoint_id: int) -> None:
+        """Marks that a checkpoint is taken now."""
+        if self._before and checkpoint_id <= max(self._before):
+            raise InternalError(f"checkpoint {checkpoint_id} was taken after checkpoint {max(self._before)}")
+        self._before[checkpoint_id] = self._since_last
+        self._since_last = {}
+
+    def complete(self, checkpoint_id: int) -> None:
+        """Marks that a checkpoint is complete. Late and repeated calls have no effect."""
+        self.completed_checkpoint_id = max(self.completed_checkpoint_id, checkpoint_id)
+        for known in [known for known in self._before if known <= checkpoint_id]:
+            del self._before[known]
+
+    def take_back(self, subtask_index: int, checkpoint_id: int) -> list[Any]:
+        """Returns and forgets the splits that the subtask was sent after a checkpoint (0: the beginning of the job).
+
+        Raises:
+            InternalError: a later checkpoint is complete, so some of the splits are forgotten.
+        """
+        if checkpoint_id < self.completed_checkpoint_id:
+            raise InternalError(
+                f"subtask {subtask_index} is restored from checkpoint {checkpoint_id}, but its splits are only known "
+                f"since the completed checkpoint {self.completed_checkpoint_id}"
+            )
+        later = [splits for known, splits in self._before.items() if known > checkpoint_id]
+        return [split for splits in (*later, self._since_last) for split in splits.pop(subtask_index, ())]
+
+    def assigned(self, subtask_index: int) -> list[Any]:
+        """Returns all remembered splits of the subtask."""
+        return [
+            split for splits in (*self._before.values(), self._since_last) for split in splits.get(subtask_index, ())
+        ]
+
+
 class _EnumeratorContext:
-    """SplitEnumeratorContext of one enumerator; goes silent when that enumerator has been replaced."""
+    """The SplitEnumeratorContext of one enumerator. It ignores all calls once the enumerator has been replaced."""
 
     def __init__(self, coordinator: SourceCoordinator, epoch: int) -> None:
         self._coordinator = coordinator
@@ -439,16 +498,17 @@ class _EnumeratorContext:
 
 @dataclass(frozen=True)
 class SourceCoordinatorProvider:
-    """Pickled into the JobGraph: makes the coordinator of `source`.
+    """Creates the coordinator of a source. Pickled into the JobGraph.
 
-    `alignment`: that of its WatermarkStrategy, where it has one: (group, maximum drift in ms, update interval in ms).
+    Attributes:
+        alignment: the watermark alignment of the source, if any: (group, maximum drift in ms, update interval in ms).
     """
 
     source: SourceBase
     alignment: tuple[str, int, int] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A source may carry its data (a collection); the JobMaster needs only what enumerates the splits.
+        # A source may carry its data, such as a collection. The JobMaster only needs the part that enumerates splits.
         return (SourceCoordinatorProvider, (self.source.for_coordinator(), self.alignment))
 
     def create(self, context: CoordinatorContext) -> SourceCoordinator:

@@ -1,11 +1,11 @@
-"""The JobMaster's half of watermark alignment: the lowest watermark of all sources of a group, and what it allows.
+"""The JobMaster's part of watermark alignment: the lowest watermark of a group of sources limits all its readers.
 
-A group is shared by the coordinators of a job; each puts in the lowest watermark of its subtasks. A subtask that failed
-keeps its last watermark until its next attempt reports one; a source that is reset as a whole leaves the group until
-one of its subtasks reports.
+The coordinators of a job share the group. Each contributes the lowest watermark of its subtasks. A failed subtask keeps
+its last watermark until its next attempt reports one. A source that is reset as a whole leaves the group until one of
+its subtasks reports.
 
 Source: org.apache.flink.runtime.source.coordinator.SourceCoordinator, its WatermarkAggregator and its use of the
-CoordinatorStore. Differs: a source that is reset does not keep the watermark it had before.
+CoordinatorStore. Differs: a source that is reset does not keep its former watermark.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEY = TypeVar("KEY", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class WatermarkAlignmentParams:
-    """As given to `WatermarkStrategy.with_watermark_alignment`."""
+    """The arguments of `WatermarkStrategy.with_watermark_alignment`."""
 
     group: str
     max_drift_ms: int
@@ -31,20 +31,20 @@ class WatermarkAlignmentParams:
 # Events between SourceOperator (task) and SourceCoordinator (JobMaster).
 @dataclass(frozen=True, slots=True)
 class ReportedWatermark:
-    """How far a reader is; the highest there is where it is idle or has finished."""
+    """An event to the coordinator: the watermark of a reader, or the maximum if it is idle or has finished."""
 
     timestamp: int
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkAlignment:
-    """A reader that is further than this waits."""
+    """An event to a reader: it waits while its watermark exceeds the maximum."""
 
     max_watermark: int
 
 
 class WatermarkAggregator(Generic[KEY]):
-    """The lowest of several watermarks, of which any may change. Pure."""
+    """Tracks the lowest of several watermarks. Pure."""
 
     def __init__(self) -> None:
         self._watermarks: dict[KEY, int] = {}
@@ -55,7 +55,7 @@ class WatermarkAggregator(Generic[KEY]):
 
     @property
     def lowest(self) -> int | None:
-        """None: there is none."""
+        """The lowest watermark, or None if there is none."""
         return min(self._watermarks.values(), default=None)
 
     def put(self, key: KEY, timestamp: int) -> None:
@@ -66,11 +66,14 @@ class WatermarkAggregator(Generic[KEY]):
 
 
 class AlignmentCoordinator:
-    """Of one source. Thread: JobMaster main thread.
+    """The watermark alignment of one source.
+
+    Thread: JobMaster main thread.
 
     Args:
-        store: shared by the coordinators of the job; holds the groups.
-        send: to a subtask, dropped where it cannot be reached: the next announcement says the same.
+        store: holds the groups. All coordinators of the job share it.
+        send: sends an event to a subtask. If the subtask cannot be reached, the event is dropped; the next announcement
+            replaces it.
     """
 
     def __init__(
@@ -99,7 +102,7 @@ class AlignmentCoordinator:
         self._group.put(self._operator_id, lowest)
 
     def announce(self) -> None:
-        """Tell every subtask that has reported how far it may go."""
+        """Sends the present limit to every subtask that has reported a watermark."""
         lowest = self._group.lowest
         if lowest is None:
             return
@@ -108,6 +111,6 @@ class AlignmentCoordinator:
             self._send(subtask_index, allowed)
 
     def reset(self) -> None:
-        """All subtasks begin anew."""
+        """Forgets all watermarks of the source, because all its subtasks restart."""
         self._subtasks = WatermarkAggregator()
         self._group.remove(self._operator_id)

@@ -587,5 +587,5 @@ def test_splits_that_wait_for_their_reader_are_not_lost_in_a_recovery(context):
 
 
 def test_what_is_no_state_of_a_source_is_refused_in_a_recovery(context):
-    with pytest.raises(CorruptStateError, match="does not begin"):
+    with pytest.raises(CorruptStateError, match="has a wrong header"):
         SourceCoordinator(ListedSource(), context).restore_for_recovery(b"something else")
