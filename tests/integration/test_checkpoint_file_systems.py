@@ -13,7 +13,6 @@ from moto_server import moto_server
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.completed_checkpoint import CheckpointRetention, CompletedCheckpoint
 from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
-from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointPointerStore
 from flinkpy.checkpoint.metadata import load_metadata
 from flinkpy.checkpoint.savepoint_loader import SavepointRestoreSettings, dispose_savepoint, load_savepoint
 from flinkpy.checkpoint.storage import CheckpointStreamFactory, StateFileReader
@@ -21,6 +20,7 @@ from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorage
 from flinkpy.common import failpoints
 from flinkpy.common.errors import CheckpointNotFoundError, CheckpointStorageError, CorruptStateError
 from flinkpy.common.job_status import JobStatus
+from flinkpy.highavailability.file_checkpoint_stores import FileCheckpointPointerStore
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 
 JOB_ID = "a" * 32

@@ -145,7 +145,7 @@ def test_a_savepoint_of_a_running_job_is_taken_and_disposed_of(
 
     disposed = cluster.flinkpy("savepoint", "-d", str(path))
 
-    assert (disposed.returncode, disposed.stdout) == (0, f"Savepoint {path} disposed.\n"), disposed.stderr
+    assert (disposed.returncode, disposed.stdout) == (0, f"Savepoint {path} deleted.\n"), disposed.stderr
     assert not path.exists()
     wait_for_end(cluster, job_id)
     assert_exactly_once(tmp_path)

@@ -221,6 +221,8 @@ class SimulatedDeployer:
 
 
 class _NoUserCode:
+    is_ready = False
+
     async def prepare(self) -> None:
         return
 

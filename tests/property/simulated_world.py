@@ -43,7 +43,7 @@ _MODULES = (
     "flinkpy.taskexecutor.task_executor",
     "flinkpy.highavailability.services",
     "flinkpy.highavailability.zookeeper.services",
-    "flinkpy.checkpoint.file_checkpoint_recovery",
+    "flinkpy.highavailability.file_checkpoint_stores",
 )
 #: Where blocking calls wait for something.
 _BLOCKING = ("flinkpy.highavailability.", "flinkpy.checkpoint.", "flinkpy.jobmaster.", "flinkpy.dispatcher.")

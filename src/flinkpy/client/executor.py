@@ -232,7 +232,7 @@ def _upload_artifacts(client: ClusterClient, job_graph: job_pb2.JobGraph) -> Non
     """Uploads the files of the program to the BlobServer and records their keys."""
     if not job_graph.artifacts:
         return
-    from flinkpy.datastream.user_artifacts import LOCAL_PATH, read_artifact
+    from flinkpy.client.user_artifacts import LOCAL_PATH, read_artifact
 
     for artifact in job_graph.artifacts:
         if LOCAL_PATH in artifact.attributes:

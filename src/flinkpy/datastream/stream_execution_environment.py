@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.client.user_artifacts import UserArtifacts, check_python_executable
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import JobExecutionError, UnsupportedOperationError, UserError
 from flinkpy.common.execution_config import ExecutionConfig
@@ -32,7 +33,6 @@ from flinkpy.datastream.program_checks import (
 )
 from flinkpy.datastream.slot_sharing_group import SlotSharingGroup, warn_of_resources
 from flinkpy.datastream.unexecuted_programs import forget_sinks, note_sink
-from flinkpy.datastream.user_artifacts import UserArtifacts, check_python_executable
 from flinkpy.graph.operator_specs import SourceSpec
 from flinkpy.graph.stream_graph import StreamGraph, StreamGraphOptions, build_stream_graph
 from flinkpy.graph.transformation import OperatorTransformation

@@ -69,12 +69,12 @@ class StandaloneHaServices:
         return FileJobResultStore(self._subdirectory("results"))
 
     def checkpoint_pointer_store(self, job_id: JobID, leadership: Leadership) -> CheckpointPointerStore:
-        from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointPointerStore
+        from flinkpy.highavailability.file_checkpoint_stores import FileCheckpointPointerStore
 
         return FileCheckpointPointerStore(self._checkpoint_directory(job_id))
 
     def checkpoint_id_counter(self, job_id: JobID, leadership: Leadership, at_least: int = 1) -> CheckpointIDCounter:
-        from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointIDCounter
+        from flinkpy.highavailability.file_checkpoint_stores import FileCheckpointIDCounter
 
         return FileCheckpointIDCounter(self._checkpoint_directory(job_id), at_least)
 

@@ -16,7 +16,6 @@ from flinkpy.checkpoint.completed_checkpoint import CheckpointRetention, Complet
 from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
 from flinkpy.checkpoint.coordinator.checkpoint_properties import CheckpointProperties
 from flinkpy.checkpoint.coordinator.effects import FinalizeCheckpoint, MakeLocation
-from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointRecovery
 from flinkpy.checkpoint.savepoint_loader import SavepointRestoreSettings, load_savepoint
 from flinkpy.checkpoint.state_handles import shared_paths_of_snapshot
 from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorage, CheckpointStorageLocation
@@ -27,6 +26,7 @@ from flinkpy.configuration import checkpointing_options as options
 from flinkpy.configuration import read_option
 from flinkpy.configuration.options import AnyConfiguration
 from flinkpy.highavailability.checkpoint_recovery import CheckpointIDCounter, CheckpointRecovery
+from flinkpy.highavailability.file_checkpoint_stores import FileCheckpointRecovery
 
 logger = logging.getLogger(__name__)
 

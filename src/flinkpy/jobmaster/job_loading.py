@@ -32,7 +32,7 @@ from flinkpy.common.user_files import FetchBlob, fetch_file, import_entry, unpac
 from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
 from flinkpy.connector_api.source_coordinator import SourceCoordinatorProvider
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo, StartingPoint
-from flinkpy.jobmaster.job_event_store.job_recovery import JobRecovery
+from flinkpy.jobmaster.job_event_store.batch_job_recovery_handler import BatchJobRecoveryHandler
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.operator_coordinators import load_providers
 
@@ -55,7 +55,7 @@ async def load_job(
     environment: JobMasterEnvironment,
     checkpoint_io: CheckpointIo,
     clock: Clock,
-    recovery: JobRecovery,
+    recovery: BatchJobRecoveryHandler,
     source_bounds: Mapping[JobVertexID, int],
 ) -> LoadedJob:
     """Loads the job.

@@ -40,8 +40,8 @@ from flinkpy.jobmaster.checkpoint_runner import LEADERSHIP_ERRORS, CheckpointRun
 from flinkpy.jobmaster.coordinator_services import CoordinatorServices
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
 from flinkpy.jobmaster.job_details import job_details, job_result
+from flinkpy.jobmaster.job_event_store.batch_job_recovery_handler import BatchJobRecoveryHandler
 from flinkpy.jobmaster.job_event_store.job_events import RecordedJob
-from flinkpy.jobmaster.job_event_store.job_recovery import JobRecovery
 from flinkpy.jobmaster.job_loading import load_job
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators
@@ -126,7 +126,7 @@ class JobMaster(RpcEndpoint):
             **slot_wishes(job_graph),
         )
         self._resource_managers = environment.resource_manager or StandaloneLeaderRetrieval(resource_manager_address)
-        self._recovery = JobRecovery(
+        self._recovery = BatchJobRecoveryHandler(
             self, self.scheduler, self._coordinators, self._options.recovery, job_graph, recovery_directory
         )
         self._job_information = conversions.job_information(job_graph, environment.dispatcher_address)

@@ -27,7 +27,7 @@ from flinkpy.jobmaster.failover.restart_strategy import (
     NoRestartStrategy,
     RestartBackoffTimeStrategy,
 )
-from flinkpy.jobmaster.job_event_store.job_recovery import JobRecoveryOptions
+from flinkpy.jobmaster.job_event_store.batch_job_recovery_handler import JobRecoveryOptions
 from flinkpy.jobmaster.scheduler.adaptive_parallelism import AdaptiveParallelismOptions
 from flinkpy.jobmaster.scheduler.default_scheduler import SchedulerOptions
 from flinkpy.jobmaster.scheduler.job_checkpoints import StateAssigner

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flinkpy.taskexecutor.python_path import PythonPath
+from flinkpy.common.python_path import PythonPath
 
 #: Begins what is not a path on every host, but the name of a file that Spark has brought there.
 SPARK_FILE = "spark-file:"

@@ -107,7 +107,13 @@ class DeployedTask(Protocol):
 
 
 class JobUserCode(Protocol):
-    """The user code of one job. Implemented by `flinkpy.taskexecutor.user_code.UserCode`."""
+    """The user code of one job. Implemented by `flinkpy.taskexecutor.user_code.UserCode`.
+
+    Attributes:
+        is_ready: True if `prepare` has succeeded. The TaskExecutor sets it.
+    """
+
+    is_ready: bool
 
     def prepare(self) -> Awaitable[None]: ...
 
@@ -146,13 +152,3 @@ class TaskDeployer(Protocol):
     def partition_is_released(self, result_partition_id: str) -> bool: ...
 
     def release_partition(self, result_partition_id: str, cause: FlinkError | None) -> None: ...
-
-
-class JobUserCodeSlot:
-    """The user code of a job, with the flag whether it is ready."""
-
-    __slots__ = ("is_ready", "user_code")
-
-    def __init__(self, user_code: JobUserCode) -> None:
-        self.user_code = user_code
-        self.is_ready = False

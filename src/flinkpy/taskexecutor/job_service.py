@@ -28,7 +28,7 @@ from flinkpy.common.states import ExecutionState
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.error_codec import error_to_proto
 from flinkpy.rpc.peer_connection import Peers
-from flinkpy.taskexecutor.contracts import JobUserCodeSlot, TaskDeployer
+from flinkpy.taskexecutor.contracts import JobUserCode, TaskDeployer
 from flinkpy.taskexecutor.diagnostics import JobLogs
 from flinkpy.taskexecutor.job_master_connection import JobMasterConnection, as_flink_error
 from flinkpy.taskexecutor.job_table import Job, JobTable
@@ -46,7 +46,7 @@ HOUSEKEEPING_INTERVAL_MS = 1_000
 #: A slot that was accepted more recently may be missing in a list that the JobMaster made before.
 RECONCILE_GRACE_MS = 1_000
 
-JobEntry = Job[Task, JobMasterConnection, JobUserCodeSlot]
+JobEntry = Job[Task, JobMasterConnection, JobUserCode]
 
 
 class JobService:
@@ -63,7 +63,7 @@ class JobService:
         make_thread: Callable[..., TaskThread] = TaskThread,
     ) -> None:
         self.slots = TaskSlotTable(options.num_slots, options.slot_timeout_ms)
-        self.jobs: JobTable[Task, JobMasterConnection, JobUserCodeSlot] = JobTable()
+        self.jobs: JobTable[Task, JobMasterConnection, JobUserCode] = JobTable()
         self.partitions = PartitionTable(deployer, lambda: self.now_ms)
         self._endpoint = endpoint
         self._rpc_client = rpc_client
@@ -161,7 +161,7 @@ class JobService:
             task_executor_address=self._address,
             data_address=self._data_address,
         )
-        job = Job[Task, JobMasterConnection, JobUserCodeSlot](job_id, job_master_address, job_master_id, connection)
+        job = Job[Task, JobMasterConnection, JobUserCode](job_id, job_master_address, job_master_id, connection)
         job.result_partition_ids.update(self.partitions.tracker.adopt(job_id))
         self.jobs.add(job)
         self.logs.begin(job_id)
@@ -277,7 +277,7 @@ class JobService:
         vertices = {vertex.id: vertex for vertex in request.vertices}
         job.orphan_timeout_ms = orphan_timeout_ms(request.job.configuration)
         if job.user_code is None:
-            job.user_code = JobUserCodeSlot(self._deployer.user_code(request.job))
+            job.user_code = self._deployer.user_code(request.job)
             self._prepare_user_code(job, job.user_code)
         for deployment in request.tasks:
             if job.execution_attempt_is_known(deployment.execution_attempt_id):
@@ -318,7 +318,7 @@ class JobService:
                 information,
                 vertex,
                 deployment,
-                job.user_code.user_code,
+                job.user_code,
                 lambda error: self._endpoint.run_in_main_thread(self._on_input_failure, attempt, error),
             )
         except Exception:
@@ -471,22 +471,22 @@ class JobService:
 
     # ---- user code
 
-    def _prepare_user_code(self, job: JobEntry, slot: JobUserCodeSlot) -> None:
+    def _prepare_user_code(self, job: JobEntry, user_code: JobUserCode) -> None:
         def done(_: None, error: BaseException | None) -> None:
-            if job.user_code is not slot:
+            if job.user_code is not user_code:
                 return
             if error is None:
-                slot.is_ready = True
+                user_code.is_ready = True
                 self._start_tasks(job)
                 return
-            slot.user_code.close()
+            user_code.close()
             job.user_code = None  # the next deployment tries again
             for task in list(job.tasks.values()):
                 if task.state is ExecutionState.DEPLOYING:
                     task.fail(as_flink_error(error))
 
         async def prepare() -> None:
-            await slot.user_code.prepare()
+            await user_code.prepare()
 
         self._endpoint.run_async(prepare(), done, f"user code of job {job.job_id}")
 
@@ -534,7 +534,7 @@ class JobService:
             if self._is_done(job):
                 self.close_job(job, FlinkError("no slots, tasks or results left"), says_goodbye=True)
         elif not job.tasks and job.user_code is not None:
-            job.user_code.user_code.close()
+            job.user_code.close()
             job.user_code = None
 
     def _is_done(self, job: JobEntry) -> bool:

@@ -35,6 +35,7 @@ from flinkpy.common.errors import (
     UnsupportedOperationError,
 )
 from flinkpy.common.python_environment import environments_root
+from flinkpy.common.python_path import PythonPath
 from flinkpy.common.safe_paths import safe_join
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import checkpointing_options, cluster_options, pipeline_options, read_option
@@ -53,7 +54,6 @@ from flinkpy.streaming.tasks.environment import ShippedFiles, TaskStateManager
 from flinkpy.taskexecutor.contracts import Invokable, TaskCallbacks
 from flinkpy.taskexecutor.local_state_store import LocalStateDirectories, LocalStateStore, remove_in_background
 from flinkpy.taskexecutor.options import TaskExecutorOptions
-from flinkpy.taskexecutor.python_path import PythonPath
 from flinkpy.taskexecutor.task_state_manager import SubtaskStateManager
 from flinkpy.taskexecutor.user_code import ProcessEnvironment, UserCode
 
@@ -149,21 +149,6 @@ class RuntimeEnvironment:
     def notify_end_of_data(self) -> None:
         assert self.callbacks is not None
         self.callbacks.notify_end_of_data()
-
-
-class JobResources:
-    """The code and the local state copies of one job. Implements `JobUserCode`."""
-
-    def __init__(self, user_code: UserCode, local_state: LocalStateStore) -> None:
-        self.user_code = user_code
-        self.local_state = local_state
-
-    async def prepare(self) -> None:
-        await self.user_code.prepare()
-
-    def close(self) -> None:
-        self.user_code.close()
-        self.local_state.close()
 
 
 class DeployedStreamTask:
@@ -277,19 +262,19 @@ class NetworkTaskDeployer:
     def dedicate(self, profile: str) -> None:
         self.process_environment.dedicate(profile)
 
-    def user_code(self, job: taskexecutor_pb2.JobInformation) -> JobResources:
+    def user_code(self, job: taskexecutor_pb2.JobInformation) -> UserCode:
         name = f"{job.job_id}-{next(self._numbers)}"
         directory = safe_join(self._working_directory.path, name)
         fetch_blob = self._fetcher(job.blob_server_address)
-        user_code = UserCode(job, directory, self._python_path, self.process_environment, fetch_blob)
-        return JobResources(user_code, LocalStateStore(self._local_state_directories.of_job(name), self._io_executor))
+        local_state = LocalStateStore(self._local_state_directories.of_job(name), self._io_executor)
+        return UserCode(job, directory, self._python_path, self.process_environment, fetch_blob, local_state)
 
     def deploy(
         self,
         job: taskexecutor_pb2.JobInformation,
         vertex: job_pb2.JobVertex,
         deployment: taskexecutor_pb2.TaskDeployment,
-        user_code: JobResources,
+        user_code: UserCode,
         on_input_failure: Callable[[FlinkError], None],
     ) -> DeployedStreamTask:
         """Creates partitions and gates. Raises: FlinkError; everything created is released then."""
@@ -328,11 +313,11 @@ class NetworkTaskDeployer:
             state=state,
             metric_group=self._metric_group(job, vertex, deployment, configuration),
             accumulators=AccumulatorRegistry(self._clock),
-            cached_files=user_code.user_code.cached_files,
+            cached_files=user_code.cached_files,
             on_restored=state.log_restore,
-            shipped_files=user_code.user_code.shipped_files,
+            shipped_files=user_code.shipped_files,
         )
-        return DeployedStreamTask(environment, deployment, user_code.user_code, state)
+        return DeployedStreamTask(environment, deployment, user_code, state)
 
     def partition_is_released(self, result_partition_id: str) -> bool:
         return self._network.partition_manager.find(result_partition_id) is None

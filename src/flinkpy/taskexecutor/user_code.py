@@ -35,10 +35,11 @@ from flinkpy.common.python_environment import (
     environment_profile,
     install,
 )
+from flinkpy.common.python_path import PythonPath
 from flinkpy.common.safe_paths import safe_join, safe_join_below
 from flinkpy.common.user_files import FetchBlob, fetch_file, import_entry, unpack
 from flinkpy.streaming.tasks.environment import ShippedFiles
-from flinkpy.taskexecutor.python_path import PythonPath
+from flinkpy.taskexecutor.local_state_store import LocalStateStore
 
 logger = logging.getLogger(__name__)
 
@@ -77,9 +78,11 @@ class ProcessEnvironment:
     async def prepare(self, artifacts: Iterable[job_pb2.UserArtifact], fetch_blob: FetchBlob) -> None:
         """Installs the packages and unpacks the archives into the working directory, once per process.
 
-        Raises: PythonEnvironmentError if pip failed, UserError if an archive is broken, ExternalError if a blob cannot
-        be
-            fetched, SlotAllocationError as `dedicate`.
+        Raises:
+            PythonEnvironmentError: pip failed.
+            UserError: an archive is broken.
+            ExternalError: a blob cannot be fetched.
+            SlotAllocationError: as `dedicate` does.
         """
         wanted = list(artifacts)
         profile = environment_profile(wanted)
@@ -140,7 +143,12 @@ class ProcessEnvironment:
 
 
 class UserCode:
-    """The files and the import path of one job. Thread: main thread, except for `check_modules`."""
+    """The files, the import path and the local state copies of one job. Implements `JobUserCode`.
+
+    Thread: main thread, except for `check_modules`.
+    """
+
+    is_ready = False
 
     def __init__(
         self,
@@ -149,6 +157,7 @@ class UserCode:
         python_path: PythonPath,
         environment: ProcessEnvironment,
         fetch_blob: FetchBlob,
+        local_state: LocalStateStore,
     ) -> None:
         self._job = job
         self._directory = directory
@@ -160,13 +169,17 @@ class UserCode:
         #: The paths of the job's cached files, by name.
         self.cached_files: dict[str, str] = {}
         self.shipped_files = ShippedFiles()
+        #: Copies of the job's state on the disks of this host.
+        self.local_state = local_state
 
     async def prepare(self) -> None:
         """Fetches and unpacks the files of the job and puts them on the import path.
 
-        Raises: ExternalError if a blob cannot be fetched, UserError if an archive is broken, UnsupportedOperationError
-        as
-            `PythonPath.acquire`, and the errors of `ProcessEnvironment.prepare`.
+        Raises:
+            ExternalError: a blob cannot be fetched.
+            UserError: an archive is broken.
+            UnsupportedOperationError: as `PythonPath.acquire` does.
+            FlinkError: as `ProcessEnvironment.prepare` does.
         """
         await self._environment.prepare(self._job.artifacts, self._fetch_blob)
         entries = []
@@ -190,13 +203,14 @@ class UserCode:
         self._python_path.check_modules(self._acquired)
 
     def close(self) -> None:
-        """Removes the files and the job's entries on the import path. Idempotent."""
+        """Removes the files, the state copies and the job's entries on the import path. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True
         self._python_path.release(self._acquired)
         self._acquired = ()
         self._remove_files()
+        self.local_state.close()
 
     def _remove_files(self) -> None:
         if self._directory.exists():

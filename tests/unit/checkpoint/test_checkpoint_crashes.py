@@ -10,8 +10,8 @@ import pytest
 from checkpoint_states import content_of, files_below, make_storage, read_all
 
 from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
-from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointIDCounter, FileCheckpointPointerStore
 from flinkpy.common.failpoints import FAILPOINTS
+from flinkpy.highavailability.file_checkpoint_stores import FileCheckpointIDCounter, FileCheckpointPointerStore
 
 #: What the process that is killed does: draws an id, writes, completes and cleans up, the first time without faults.
 PROGRAM = """
@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from checkpoint_states import make_storage, write_checkpoint, write_state, content_of
 from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
-from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointIDCounter, FileCheckpointPointerStore
+from flinkpy.highavailability.file_checkpoint_stores import FileCheckpointIDCounter, FileCheckpointPointerStore
 from flinkpy.common import failpoints
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 

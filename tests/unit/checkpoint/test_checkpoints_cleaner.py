@@ -12,8 +12,8 @@ from checkpoint_states import content_of, files_below, make_storage, read_all, w
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.checkpoints_cleaner import CLOCK_SKEW_MS
 from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
-from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointPointerStore
 from flinkpy.common import failpoints
+from flinkpy.highavailability.file_checkpoint_stores import FileCheckpointPointerStore
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 
 LONG_AFTER_MS = 4_102_444_800_000  # 2100

@@ -19,7 +19,6 @@ from checkpoint_states import (
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.completed_checkpoint import CheckpointRetention, CompletedCheckpoint
 from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
-from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointIDCounter, FileCheckpointPointerStore
 from flinkpy.common import failpoints
 from flinkpy.common.errors import (
     CheckpointStorageError,
@@ -29,6 +28,7 @@ from flinkpy.common.errors import (
     StateRestoreError,
 )
 from flinkpy.common.job_status import JobStatus
+from flinkpy.highavailability.file_checkpoint_stores import FileCheckpointIDCounter, FileCheckpointPointerStore
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 
 

@@ -22,7 +22,6 @@ from checkpoint_states import (
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.checkpoints_cleaner import delete_files
 from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
-from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointPointerStore
 from flinkpy.checkpoint.metadata import encode_metadata
 from flinkpy.checkpoint.savepoint_loader import (
     RecoveryClaimMode,
@@ -33,6 +32,7 @@ from flinkpy.checkpoint.savepoint_loader import (
 from flinkpy.checkpoint.storage import FileSystems
 from flinkpy.checkpoint.storage.local_file_system import open_regular
 from flinkpy.common.errors import CheckpointNotFoundError, CheckpointStorageError, CorruptStateError
+from flinkpy.highavailability.file_checkpoint_stores import FileCheckpointPointerStore
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 
 FILES = FileSystems()

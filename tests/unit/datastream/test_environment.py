@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from flinkpy.client.user_artifacts import LOCAL_PATH, read_artifact
 from flinkpy.common import Configuration, Types
 from flinkpy.common.errors import (
     InputNotFoundError,
@@ -18,7 +19,6 @@ from flinkpy.common.errors import (
     UserError,
 )
 from flinkpy.datastream import CheckpointingMode, StreamExecutionEnvironment
-from flinkpy.datastream.user_artifacts import LOCAL_PATH, read_artifact
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from flinkpy.client.user_artifacts import UserArtifacts
 from flinkpy.common import Configuration, Types
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import key_notices
 from flinkpy.configuration.pipeline_options import CACHED_FILES
 from flinkpy.datastream import StreamExecutionEnvironment
-from flinkpy.datastream.user_artifacts import UserArtifacts
 
 
 @pytest.fixture(autouse=True)

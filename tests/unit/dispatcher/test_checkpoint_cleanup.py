@@ -10,9 +10,9 @@ from checkpoint_states import JOB_ID, files_below, make_storage, write_checkpoin
 from flinkpy._proto import common_pb2, job_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointStore
-from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointPointerStore
 from flinkpy.common.ids import JobID
 from flinkpy.dispatcher.job_clean_up import clean_up_checkpoints
+from flinkpy.highavailability.file_checkpoint_stores import FileCheckpointPointerStore
 from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.highavailability.leader_election import Leadership
 from flinkpy.highavailability.standalone_services import StandaloneHaServices

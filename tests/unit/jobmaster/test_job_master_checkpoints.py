@@ -17,7 +17,6 @@ from testing_gateways import CONTEXT, Process
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy._proto import common_pb2, dispatcher_pb2
 from flinkpy.checkpoint.coordinator.pending_checkpoint import inline_handle
-from flinkpy.checkpoint.file_checkpoint_recovery import FileCheckpointPointerStore, FileCheckpointRecovery
 from flinkpy.checkpoint.metadata import decode_metadata
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
 from flinkpy.common.errors import (
@@ -29,6 +28,7 @@ from flinkpy.common.errors import (
     RpcTimeoutError,
 )
 from flinkpy.common.states import JobState
+from flinkpy.highavailability.file_checkpoint_stores import FileCheckpointPointerStore, FileCheckpointRecovery
 from flinkpy.jobmaster.scheduler.events import CheckDeadlines
 from flinkpy.rpc.error_codec import error_to_proto
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import shutil
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,6 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from taskexecutor_fakes import AtOnce
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import CheckpointStorageError, CorruptStateError
@@ -27,15 +26,6 @@ from flinkpy.taskexecutor.local_state_store import (
 from flinkpy.taskexecutor.task_state_manager import SubtaskStateManager
 
 OWNER = ("v", 0)
-
-
-class AtOnce(Executor):
-    """Runs what it is given before it returns."""
-
-    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(call(*args, **kwargs))
-        return future
 
 
 class DirectoryStorage:

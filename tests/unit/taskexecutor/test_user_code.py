@@ -11,10 +11,12 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from taskexecutor_fakes import AtOnce
 
 from flinkpy._proto import job_pb2, taskexecutor_pb2
 from flinkpy.common.errors import ExternalError, FlinkError, RpcUnavailableError, UnsupportedOperationError, UserError
-from flinkpy.taskexecutor.python_path import PythonPath
+from flinkpy.common.python_path import PythonPath
+from flinkpy.taskexecutor.local_state_store import LocalStateStore
 from flinkpy.taskexecutor.user_code import ProcessEnvironment, UserCode
 
 
@@ -50,7 +52,8 @@ def user_code(
 ) -> UserCode:
     information = taskexecutor_pb2.JobInformation(job_id="j", artifacts=artifacts, **job)  # type: ignore[arg-type]
     environment = ProcessEnvironment(tmp_path / "environment", tmp_path / "environments")
-    return UserCode(information, tmp_path / "job", path, environment, blobs.fetch)
+    local_state = LocalStateStore([tmp_path / "local_state"], AtOnce())
+    return UserCode(information, tmp_path / "job", path, environment, blobs.fetch, local_state)
 
 
 def test_a_module_is_importable_while_its_job_runs_and_removed_afterwards(

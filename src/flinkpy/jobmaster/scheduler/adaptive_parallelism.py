@@ -39,8 +39,8 @@ from flinkpy.jobmaster.executiongraph.edge_manager import (
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResult, IntermediateResultPartition
-from flinkpy.jobmaster.job_event_store.batch_job_recovery import check_decisions
 from flinkpy.jobmaster.job_event_store.job_events import Decision
+from flinkpy.jobmaster.job_event_store.restored_tasks import check_decisions
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,8 +59,8 @@ from flinkpy.jobmaster.failover.execution_failure_handler import (
 from flinkpy.jobmaster.failover.failover_strategy import failover_strategy
 from flinkpy.jobmaster.failover.restart_strategy import RestartBackoffTimeStrategy
 from flinkpy.jobmaster.job_event_store import job_events
-from flinkpy.jobmaster.job_event_store.batch_job_recovery import recover
 from flinkpy.jobmaster.job_event_store.job_events import RecordedJob
+from flinkpy.jobmaster.job_event_store.restored_tasks import restore_finished_tasks
 from flinkpy.jobmaster.partition_tracker import JobMasterPartitionTracker
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler import events as ev
@@ -303,7 +303,7 @@ class DefaultScheduler:
         Args:
             held: the ids of the result partitions that TaskExecutors still have.
         """
-        recovered = recover(self.graph, self._regions, self.partitions, recorded, held, self._now_ms)
+        recovered = restore_finished_tasks(self.graph, self._regions, self.partitions, recorded, held, self._now_ms)
         self._recovered_coordinators = recovered.coordinator_states
         if recovered.dropped:
             self._record(job_events.reset(recovered.dropped))

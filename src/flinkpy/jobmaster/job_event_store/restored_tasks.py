@@ -26,8 +26,8 @@ from flinkpy.jobmaster.scheduler.pipelined_region import PipelinedRegions
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
-    """The result of a recovery."""
+class RestoredTasks:
+    """The result of `restore_finished_tasks`."""
 
     #: Finished executions that are not used.
     dropped: tuple[ExecutionAttemptID, ...]
@@ -46,14 +46,14 @@ def check_decisions(graph: ExecutionGraph, decisions: Iterable[Decision]) -> Non
             raise CorruptStateError(f"the recorded inputs of vertex {vertex.name!r} belong to another job")
 
 
-def recover(
+def restore_finished_tasks(
     graph: ExecutionGraph,
     regions: PipelinedRegions,
     partitions: JobMasterPartitionTracker,
     recorded: RecordedJob,
     held: frozenset[str],
     now_ms: int,
-) -> Recovered:
+) -> RestoredTasks:
     """Restores the graph. Call it before anything is scheduled.
 
     Args:
@@ -82,7 +82,7 @@ def recover(
     dropped += _run_again(finished, partitions, now_ms)
     kept = {vertex.id.job_vertex_id for vertex in vertices.values() if _has_finished(vertex)}
     states = {vertex_id: states for vertex_id, states in recorded.snapshots.items() if vertex_id in kept}
-    return Recovered(tuple(dropped), states)
+    return RestoredTasks(tuple(dropped), states)
 
 
 def _unfinished(vertices: Iterable[ExecutionVertex]) -> set[ExecutionVertexID]:

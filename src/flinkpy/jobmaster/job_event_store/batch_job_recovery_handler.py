@@ -1,4 +1,4 @@
-"""JobRecovery: records the events of a batch job, and collects the results of earlier JobMasters for its recovery.
+"""BatchJobRecoveryHandler: records the events of a batch job, and asks for the results of earlier JobMasters.
 
 A TaskExecutor that has lost the JobMaster of a job keeps the finished results of the job for a while. The events tell
 the next JobMaster which TaskExecutors have results. It asks each of them to register, and the answer lists the results.
@@ -95,7 +95,7 @@ class JobEventRecorder:
         return all(task.current.state is ExecutionState.FINISHED for task in vertex.task_vertices)
 
 
-class JobRecovery:
+class BatchJobRecoveryHandler:
     """The recovery of one job. Does nothing if the recovery is disabled."""
 
     def __init__(
