@@ -109,7 +109,7 @@ def test_a_tls_mismatch_is_explained_in_one_sentence(secure_zookeeper: SecureZoo
     )
 
     by_host = {**configuration, "high-availability.zookeeper.client.ssl.server-name": ""}
-    assert "has not the name 127.0.0.1: it was made for something else" in refusal(by_host)
+    assert "does not have the name 127.0.0.1: it was made for another server" in refusal(by_host)
 
     plaintext_port = {**configuration, "high-availability.zookeeper.quorum": secure_zookeeper.server.address}
     assert f"{secure_zookeeper.server.address} and this process do not agree on TLS" in refusal(plaintext_port)

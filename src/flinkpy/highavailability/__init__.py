@@ -1,1 +1,1 @@
-"""Who leads, where leaders are found, and what survives them; `standalone` has one of each."""
+"""Leader election, leader retrieval, and the stores that outlive a leader."""

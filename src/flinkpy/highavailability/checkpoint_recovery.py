@@ -1,4 +1,4 @@
-"""What a JobMaster finds its job's checkpoints by after the death of the one before it.
+"""Stores by which a JobMaster finds the checkpoints of its job after the death of an earlier JobMaster.
 
 Source: org.apache.flink.runtime.checkpoint.{CheckpointRecoveryFactory,CheckpointIDCounter,CompletedCheckpointStore}.
 """
@@ -13,47 +13,47 @@ from flinkpy._proto import checkpoint_pb2
 
 
 class CheckpointPointerStore(Protocol):
-    """The completed checkpoints of one job. Blocking; what `save` stored survives a crash of process and host."""
+    """Stores pointers to the completed checkpoints of one job. Durable when `save` returns. Blocking."""
 
     def load(self) -> checkpoint_pb2.CompletedCheckpointPointers:
-        """What was saved last; an empty message where nothing was. Raises: CorruptFileError."""
+        """Returns the pointers saved last; an empty message if there are none. Raises: CorruptFileError."""
         ...
 
     def save(self, pointers: checkpoint_pb2.CompletedCheckpointPointers) -> None:
-        """Replace all. After an error it is open whether the old or the new ones are there."""
+        """Replaces all pointers. After an error, either the old or the new ones are stored."""
         ...
 
     def remove(self) -> None:
-        """The job has ended; idempotent."""
+        """Removes everything, because the job has ended. Idempotent."""
         ...
 
 
 class CheckpointIDCounter(Protocol):
-    """Draws checkpoint ids: none twice in the life of a job, whatever crashes. Blocking."""
+    """Draws checkpoint ids. No id is drawn twice for a job, even after crashes. Blocking."""
 
     @property
     def next_id(self) -> int:
-        """What would be drawn next. Does not block."""
+        """The id that is drawn next. Does not block."""
         ...
 
     def get_and_increment(self) -> int:
-        """The next id, noted durably before this returns."""
+        """Returns the next id, after storing durably that it is used."""
         ...
 
     def advance_to(self, next_id: int) -> None:
-        """The next id is at least `next_id`."""
+        """Makes sure that no id below `next_id` is drawn."""
         ...
 
     def remove(self) -> None:
-        """The job has ended; idempotent."""
+        """Removes everything, because the job has ended. Idempotent."""
         ...
 
 
 class StoredCheckpointIDCounter(ABC):
-    """A CheckpointIDCounter over a number that is stored before it is given out. Thread: any.
+    """A CheckpointIDCounter that stores a number before it returns it. Thread: any.
 
     Args:
-        at_least: the lowest id there may be, from what else is known.
+        at_least: the lowest id that may be drawn.
     """
 
     def __init__(self, at_least: int) -> None:
@@ -81,15 +81,15 @@ class StoredCheckpointIDCounter(ABC):
 
     @abstractmethod
     def _load(self) -> int:
-        """What was stored last, or the first id. Called once, by the constructor."""
+        """Returns the number stored last, or the first id. Called once, by the constructor."""
 
     @abstractmethod
     def _store(self, next_id: int) -> None:
-        """Durable when this returns."""
+        """Stores the number durably."""
 
 
 class CheckpointRecovery(Protocol):
-    """Of one job, for the JobMaster that leads it. Blocking."""
+    """The checkpoint stores of one job, for the JobMaster that leads it. Blocking."""
 
     def pointers(self) -> CheckpointPointerStore: ...
 

@@ -1,11 +1,11 @@
 """JobResultStore on disk: one checksummed file per ended job. Blocking.
 
 ```
-   create_dirty: <job>_DIRTY.result      the result is safe; the job's graph may still be in the JobGraphStore
-   mark_clean:   <job>.result            nothing else is left of the job
+   create_dirty: <job>_DIRTY.result      the result is stored; other data of the job may still exist
+   mark_clean:   <job>.result            all other data of the job has been removed
 ```
 
-A job that has an entry, dirty or clean, is never run again.
+A job that has an entry, dirty or clean, is not run again.
 
 Source: org.apache.flink.runtime.highavailability.nonha.embedded.EmbeddedJobResultStore, FileSystemJobResultStore.
 Differs: an entry also holds the job's archived details (Flink: ExecutionGraphInfoStore), so that both are kept or lost
@@ -51,7 +51,7 @@ class FileJobResultStore:
             sync_directory(self._directory)
 
     def remove(self, job_id: JobID) -> None:
-        """Forget the entry. Idempotent."""
+        """Removes the entry. Idempotent."""
         for suffix in (_CLEAN, _DIRTY):
             remove_durably(safe_join(self._directory, f"{job_id}{suffix}"))
 
@@ -59,7 +59,7 @@ class FileJobResultStore:
         return any((safe_join(self._directory, f"{job_id}{suffix}")).exists() for suffix in (_CLEAN, _DIRTY))
 
     def load(self, job_id: JobID) -> dispatcher_pb2.JobTerminated | None:
-        """None where there is no entry. Raises: CorruptFileError."""
+        """Returns the result; None if there is no entry. Raises: CorruptFileError."""
         for suffix in (_CLEAN, _DIRTY):
             path = safe_join(self._directory, f"{job_id}{suffix}")
             try:
@@ -74,11 +74,11 @@ class FileJobResultStore:
         return sorted(JobID(path.name.removesuffix(_DIRTY)) for path in self._directory.glob(f"*{_DIRTY}"))
 
     def clean_job_ids(self) -> list[JobID]:
-        """The oldest first."""
+        """Returns the jobs with clean entries, oldest first."""
         return [JobID(path.name.removesuffix(_CLEAN)) for path in self._clean_paths()]
 
     def dirty_path(self, job_id: JobID) -> Path:
-        """Where the result of a job lies until nothing else is left of it."""
+        """Returns the path of the result while the entry is dirty."""
         return safe_join(self._directory, f"{job_id}{_DIRTY}")
 
     def _clean_paths(self) -> list[Path]:

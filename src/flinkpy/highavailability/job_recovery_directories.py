@@ -1,7 +1,7 @@
-"""JobRecoveryDirectories: for each job the directory in which its JobMasters leave what the next one must find.
+"""JobRecoveryDirectories: one directory per job with the files that the next JobMaster of the job needs.
 
-It lies in the Dispatcher's working directory or, with high availability, in the storage directory of all masters, and
-lives as long as the job. Blocking, except `path_of`.
+They are in the working directory of the Dispatcher or, with high availability, in the storage directory of all masters.
+A directory exists as long as its job. Blocking, except `path_of`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from flinkpy.common.safe_paths import safe_join
 
 
 class JobRecoveryDirectories:
-    """Args:
-    check_leadership: raises where this process does not lead any more; others may use the same directories then.
+    """Manages the recovery directories below `root`.
+
+    Args:
+        check_leadership: raises if this process does not lead any more. Another leader may use the directories then.
     """
 
     def __init__(self, root: Path, check_leadership: Callable[[], None] = lambda: None) -> None:
@@ -28,18 +30,19 @@ class JobRecoveryDirectories:
         return safe_join(self._root, str(job_id))
 
     def check_leadership(self) -> None:
-        """Raises: LeadershipLostError where this process does not lead any more; HighAvailabilityError where it cannot
-        be known.
+        """Checks that this process leads.
+
+        Raises: LeadershipLostError if it does not lead any more; HighAvailabilityError if that is unknown.
         """
         self._check_leadership()
 
     def create(self, job_id: JobID) -> None:
-        """Durable when this returns; may be repeated."""
+        """Creates the directory durably. Idempotent."""
         self.path_of(job_id).mkdir(exist_ok=True)
         sync_directory(self._root)
 
     def remove(self, job_id: JobID) -> None:
-        """With all that is in it, unless a checkpoint lies there that its job has left to be kept; idempotent.
+        """Removes the directory, unless it holds a retained checkpoint of the job. Idempotent.
 
         Raises: OSError.
         """
@@ -49,8 +52,8 @@ class JobRecoveryDirectories:
             sync_directory(self._root)
 
     def remove_others(self, job_ids: set[JobID]) -> None:
-        """Of jobs that nobody knows any more: a crash came between the removal of the job and that of its directory."""
-        # Listed before the check: what another leader makes after it is not among them, however long this takes.
+        """Removes the directories of unknown jobs, which are left if a crash interrupts the removal of a job."""
+        # Listed before the check, so that directories that a later leader creates are not among them.
         paths = list(self._root.iterdir())
         self._check_leadership()
         for path in paths:
@@ -59,5 +62,5 @@ class JobRecoveryDirectories:
 
 
 def _holds_checkpoints(path: Path) -> bool:
-    """Checkpoints of a job without execution.checkpointing.dir; those that are not to be kept have been removed."""
+    """True if the directory has checkpoints, which a job without execution.checkpointing.dir has retained there."""
     return any(path.glob("checkpoints/**/_metadata"))

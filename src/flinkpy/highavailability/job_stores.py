@@ -1,4 +1,4 @@
-"""What a Dispatcher must find again after its end: the jobs it accepted and the results of those that ended.
+"""Stores of the jobs that a Dispatcher has accepted, and of the results of ended jobs. They outlive a Dispatcher.
 
 Source: org.apache.flink.runtime.jobmanager.ExecutionPlanStore,
 org.apache.flink.runtime.highavailability.JobResultStore.
@@ -13,12 +13,12 @@ from flinkpy.common.ids import JobID
 
 
 class JobGraphStore(Protocol):
-    """Accepted jobs. Blocking; what `put` returned from survives a crash of process and host."""
+    """Stores accepted jobs. Durable when `put` returns. Blocking."""
 
     def put(self, job_graph: job_pb2.JobGraph) -> None: ...
 
     def remove(self, job_id: JobID) -> None:
-        """Idempotent."""
+        """Removes a job. Idempotent."""
         ...
 
     def job_ids(self) -> list[JobID]: ...
@@ -27,14 +27,14 @@ class JobGraphStore(Protocol):
 
 
 class JobResultStore(Protocol):
-    """Results of ended jobs: an entry is *dirty* until what else is kept of the job has been cleaned up. Blocking."""
+    """Stores the results of ended jobs. An entry is dirty until all other data of the job is removed. Blocking."""
 
     def create_dirty(self, terminated: dispatcher_pb2.JobTerminated) -> None: ...
 
     def mark_clean(self, job_id: JobID) -> None: ...
 
     def remove(self, job_id: JobID) -> None:
-        """Forget the entry; idempotent."""
+        """Removes the entry. Idempotent."""
         ...
 
     def contains(self, job_id: JobID) -> bool: ...

@@ -1,7 +1,7 @@
-"""Leader election and retrieval as the services see them.
+"""The interfaces of leader election and leader retrieval.
 
-A service never asks how a leader is found: it is *granted* leadership under a fencing token of its own, or has it
-revoked, and looks others up through a retrieval that calls back at every change.
+A service does not know how leaders are elected. It is granted leadership under a fencing token, or has it revoked. It
+finds other leaders through a retrieval, which calls back at every change.
 
 Source: org.apache.flink.runtime.leaderelection.{LeaderElection, LeaderContender},
 org.apache.flink.runtime.leaderretrieval.LeaderRetrievalService.
@@ -16,7 +16,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class LeaderInformation:
-    """Where a leader is, and the token its calls are fenced with (None: the leader tells it at registration)."""
+    """The address of a leader and the fencing token of calls to it. None: the leader tells it at registration."""
 
     address: str
     fencing_token: str | None = None
@@ -24,11 +24,11 @@ class LeaderInformation:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """One term of one leader: what its writes are fenced with.
+    """One term of a leader. Its writes are fenced with it.
 
     Attributes:
-        token: of the term, drawn anew at each grant.
-        latch_path: the node that lives exactly as long as the term; None without ZooKeeper, where no term ends.
+        token: the fencing token, which is new for each term.
+        latch_path: the ZooKeeper node that exists as long as the term; None without ZooKeeper, where no term ends.
     """
 
     token: str
@@ -36,7 +36,7 @@ class Leadership:
 
 
 class LeaderContender(Protocol):
-    """What stands for election. Thread: called on the contender's loop."""
+    """A candidate of an election. Thread: called on the contender's loop."""
 
     def grant_leadership(self, fencing_token: str) -> None: ...
 
@@ -47,30 +47,30 @@ class LeaderElection(Protocol):
     """The election of one component."""
 
     def start(self, contender: LeaderContender) -> None:
-        """Stand for election; the contender is called back, at once or later, any number of times."""
+        """Enters the election. The contender is called at once or later, any number of times."""
         ...
 
     def confirm_leadership(self, fencing_token: str, address: str) -> None:
-        """The contender acts as leader now and is reached at `address`; stale tokens are ignored."""
+        """Publishes that the contender acts as leader now and is reached at `address`. Ignores stale tokens."""
         ...
 
     def has_leadership(self, fencing_token: str) -> bool: ...
 
     @property
     def leadership(self) -> Leadership | None:
-        """The present term; None while another leads, or nobody. Set before `grant_leadership` is called."""
+        """The current term; None while the contender does not lead. Set before `grant_leadership` is called."""
         ...
 
     def close(self) -> None:
-        """Stand back: a leader is revoked without being called, and another may lead. Does not block; idempotent."""
+        """Leaves the election. A leader's term ends without a callback. Does not block. Idempotent."""
         ...
 
 
 class LeaderRetrieval(Protocol):
-    """Who leads one component."""
+    """Follows the leader of one component."""
 
     def start(self, on_leader_changed: Callable[[LeaderInformation | None], None]) -> None:
-        """Call back with the present leader if there is one, and at every change (None: there is none just now)."""
+        """Calls back with the current leader, if there is one, and at every change. None: there is no leader now."""
         ...
 
     def close(self) -> None: ...

@@ -1,9 +1,9 @@
-"""LeaderLatch: how one contender gets to lead, as a pure machine over a tree of nodes that only ZooKeeper can keep.
+"""LeaderLatch: the state machine of one contender in an election with ZooKeeper.
 
-Each contender makes an ephemeral node with a running number; the lowest number leads, and each of the others watches
-the one before it, so that the end of a leader wakes exactly one. A *term* is one node: whoever loses leadership, for
-whatever reason, removes its node and stands again with another, so that what was fenced with the former node stays
-refused, also where the same process leads again.
+Each contender creates an ephemeral sequential node. The contender with the lowest number leads. Each other contender
+watches the node before its own, so the end of a leader wakes exactly one contender. A term is one node: a contender
+that loses leadership removes its node and creates another one. Writes that are fenced with the former node stay
+refused, even if the same process leads again.
 
 ```
   IDLE -- Stand --> DISCONNECTED -- Connected --> [CLEARING] --> CREATING --> CHECKING --> WAITING
@@ -14,13 +14,13 @@ refused, also where the same process leads again.
 ```
 
 Rules:
-- One request at a time. It has a number; an answer to an older one changes nothing.
-- A request that failed may have been done. So a node that may exist is looked for by its token, and removed.
-- While the connection is suspended a leader leads on only where that is tolerated, and until `GraceOver`.
-- An own `token` is for one term: revoked, the contender does not stand again.
+- There is one request at a time. It has a number, and answers to older requests are ignored.
+- A failed request may have been executed. Therefore a node that may exist is searched by its token and removed.
+- While the connection is suspended, a leader keeps leading only if that is tolerated, and until `GraceOver`.
+- A `fixed_token` is for one term. When it is revoked, the contender does not enter the election again.
 
-Source: org.apache.curator.framework.recipes.leader.LeaderLatch, which Flink uses.
-Differs: Flink's processes have one latch for all their components; here each component has its own, and each term its
+Pure. Source: org.apache.curator.framework.recipes.leader.LeaderLatch, which Flink uses.
+Differs: a Flink process has one latch for all its components. Here each component has its own latch, and each term its
 own node.
 """
 
@@ -45,34 +45,34 @@ class LatchState(enum.Enum):
     CLOSED = enum.auto()
 
 
-# --- what happens ---------------------------------------------------------------------------------------------------
+# --- events ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """The contender wants to lead."""
+    """The contender enters the election."""
 
     is_connected: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """There is a connection, of a new session or again of the one before."""
+    """The connection exists, with a new session or with the former one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """The connection is lost; the session, and with it the nodes, may live on."""
+    """The connection is lost. The session and its nodes may still exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraceOver:
-    """A suspended connection has been tolerated as long as is safe."""
+    """The connection has been suspended for as long as it is safe to keep leading."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLost:
-    """The session has ended, and its nodes are gone or going."""
+    """The session has ended. ZooKeeper removes its nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,14 @@ class NodesListed:
 
 @dataclass(frozen=True, slots=True)
 class NodesRemoved:
-    """They are gone, whoever removed them."""
+    """The nodes do not exist any more."""
 
     request: int
 
 
 @dataclass(frozen=True, slots=True)
 class NodeWatched:
-    """The next change of the node will be told by `NodeChanged`, where it exists."""
+    """The answer to WatchNode. If the node exists, its next change is reported with `NodeChanged`."""
 
     request: int
     exists: bool
@@ -109,7 +109,7 @@ class NodeChanged:
 
 @dataclass(frozen=True, slots=True)
 class RequestFailed:
-    """It may have been done all the same."""
+    """A request failed. It may have been executed nevertheless."""
 
     request: int
 
@@ -121,7 +121,7 @@ class RetryDue:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The contender stands back; nothing is to be told to it any more."""
+    """The contender leaves the election and is not called any more."""
 
 
 LatchEvent = (
@@ -141,12 +141,12 @@ LatchEvent = (
 )
 
 
-# --- what is to be done ---------------------------------------------------------------------------------------------
+# --- effects ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class CreateNode:
-    """Ephemeral and sequential, its name beginning with `prefix`."""
+    """Create an ephemeral sequential node whose name begins with `prefix`."""
 
     request: int
     prefix: str
@@ -159,7 +159,7 @@ class ListNodes:
 
 @dataclass(frozen=True, slots=True)
 class RemoveNodes:
-    """Those that are there. `request` 0: nobody waits for the answer."""
+    """Remove these nodes if they exist. `request` 0: no answer is expected."""
 
     request: int
     names: tuple[str, ...]
@@ -184,7 +184,7 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class StartGrace:
-    """Send `GraceOver` when two thirds of the session's time-out have passed since the last sign of the server."""
+    """Send `GraceOver` when two thirds of the session time-out have passed since the server was last heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +203,14 @@ LatchEffect = CreateNode | ListNodes | RemoveNodes | WatchNode | Grant | Revoke 
 
 
 def sequence_of(name: str) -> int:
-    """The running number of a node; one that is foreign comes last, so that it never leads."""
+    """Returns the sequence number of a node. Foreign nodes come last, so that they never lead."""
     digits = name[-_SEQUENCE_DIGITS:]
     is_ours = _INFIX in name and len(digits) == _SEQUENCE_DIGITS and digits.isascii() and digits.isdigit()
     return int(digits) if is_ours else 1 << 62
 
 
 def token_of(name: str) -> str:
-    """The token of the contender that made the node."""
+    """Returns the token of the contender that created the node."""
     return name.rpartition(_INFIX)[0]
 
 
@@ -218,8 +218,8 @@ class LeaderLatch:
     """One contender.
 
     Args:
-        new_token: draws the token of a term.
-        fixed_token: the token of the only term there may be; then `new_token` is not asked.
+        new_token: generates the token of a term.
+        fixed_token: the token of the only term, if the contender may lead only once; `new_token` is not used then.
         tolerates_suspension: high-availability.zookeeper.client.tolerate-suspended-connections.
     """
 
@@ -230,15 +230,15 @@ class LeaderLatch:
         self._fixed_token = fixed_token
         self._tolerates_suspension = tolerates_suspension
         self.state = LatchState.IDLE
-        #: Of the present node, or of the one that is being made.
+        #: The token of the current node, or of the node that is being created.
         self._token = ""
-        #: The present node; empty where there is none.
+        #: The name of the current node; empty if there is none.
         self._name = ""
-        #: Of nodes that may exist and are not wanted.
+        #: The tokens of nodes that may exist and must be removed.
         self._leftover_tokens: set[str] = set()
         self._is_connected = False
         self._request = 0
-        #: The request whose answer counts; 0: none is awaited.
+        #: The request whose answer is expected; 0: none.
         self._awaited = 0
         self._is_spent = False
 
@@ -290,18 +290,20 @@ class LeaderLatch:
                 return self._watched(exists)
 
     def validate(self) -> None:
-        """Raises: AssertionError where an invariant is broken."""
+        """Asserts the invariants."""
         if self.state is LatchState.LEADING:
             assert self._name and token_of(self._name) == self._token, "a leader has a node of its token"
-            assert self._is_connected or self._tolerates_suspension, "a suspended leader leads on where that is allowed"
+            assert self._is_connected or self._tolerates_suspension, (
+                "a suspended leader leads only if that is tolerated"
+            )
             assert self._token not in self._leftover_tokens, "a term has one node"
         if self.state in (LatchState.IDLE, LatchState.CLOSED):
-            assert not self._awaited, "nothing is awaited before and after"
+            assert not self._awaited, "no answer is expected before the start and after the end"
 
-    # --- standing
+    # --- getting leadership
 
     def _stand(self) -> list[LatchEffect]:
-        """Make a node, once none of former terms can be there."""
+        """Creates a node, after removing the nodes of former terms."""
         if self._leftover_tokens:
             self.state = LatchState.CLEARING
             return [ListNodes(self._ask())]
@@ -327,7 +329,7 @@ class LeaderLatch:
     def _decide(self, names: Sequence[str]) -> list[LatchEffect]:
         own = sequence_of(self._name)
         if self._name not in names:
-            return self._stand()  # the session it was made in has ended, or somebody has removed it
+            return self._stand()  # its session has ended, or somebody has removed it
         before = [name for name in names if sequence_of(name) < own]
         self._watched_name = max(before, key=sequence_of) if before else self._name
         return [WatchNode(self._ask(), self._watched_name)]
@@ -350,10 +352,10 @@ class LeaderLatch:
             return self._check()
         return []
 
-    # --- losing
+    # --- losing leadership
 
     def _node_lost(self) -> list[LatchEffect]:
-        """Somebody has removed the leader's node: its term has ended, and another may lead."""
+        """Ends the term, because somebody has removed the leader's node and another contender may lead."""
         revoke = Revoke(self._token)
         self._name = ""
         self._is_spent = self._fixed_token is not None
@@ -367,7 +369,7 @@ class LeaderLatch:
         return self._give_up()
 
     def _give_up(self) -> list[LatchEffect]:
-        """The connection is gone: a leader does not lead any more, another contender keeps its place."""
+        """Ends the term of a leader that has lost its connection. Another contender keeps its place."""
         self._awaited = 0
         effects: list[LatchEffect] = []
         if self.state is LatchState.LEADING:
@@ -389,7 +391,8 @@ class LeaderLatch:
         return [CancelGrace(), *effects] if effects else effects
 
     def _connected(self) -> list[LatchEffect]:
-        was_connected, self._is_connected = self._is_connected, True
+        was_connected = self._is_connected
+        self._is_connected = True
         if was_connected or self.state is LatchState.IDLE:
             return []
         if self.state is LatchState.LEADING:
@@ -405,7 +408,7 @@ class LeaderLatch:
 
     def _failed(self) -> list[LatchEffect]:
         if not self._is_connected:
-            return []  # it begins again when there is a connection
+            return []  # it begins again when the connection is back
         if self.state is LatchState.CREATING:
             self._leftover_tokens.add(self._token)
         return [RetryLater(self._ask())]
@@ -420,11 +423,12 @@ class LeaderLatch:
         if self._name:
             effects.append(RemoveNodes(0, (self._name,)))
         self.state = LatchState.CLOSED
-        self._creating, self._awaited = self._awaited, 0
+        self._creating = self._awaited
+        self._awaited = 0
         return effects
 
     def _late(self, event: LatchEvent) -> list[LatchEffect]:
-        """A node that was being made when the contender stood back is not wanted any more."""
+        """Removes a node that was being created when the contender left the election."""
         if isinstance(event, NodeCreated) and event.request == self._creating:
             return [RemoveNodes(0, (event.name,))]
         return []

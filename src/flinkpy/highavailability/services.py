@@ -1,7 +1,7 @@
-"""HighAvailabilityServices: who leads, where leaders are found, and what a leader leaves for the one after it.
+"""HighAvailabilityServices: creates the elections, retrievals and stores of a process.
 
-Every process makes one of them at its start. Stores block, so they are used on I/O threads; elections and retrievals
-belong to the loop that the services were made with, and call back there.
+Every process creates one instance at its start. Stores block, so they are used on I/O threads. Elections and retrievals
+belong to one event loop and call back there.
 
 Source: org.apache.flink.runtime.highavailability.{HighAvailabilityServices,HighAvailabilityServicesUtils}.
 """
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 class HighAvailabilityServices(Protocol):
-    """Services of one process. Stores that take a `Leadership` write only while it lasts.
+    """The services of one process. Stores that take a `Leadership` write only while it lasts.
 
-    Raises, wherever it touches ZooKeeper or the storage directory: HighAvailabilityError, and LeadershipLostError for
-    a write after the leadership has ended.
+    All calls that use ZooKeeper or the storage directory raise HighAvailabilityError. Writes after the end of the
+    leadership raise LeadershipLostError.
     """
 
     @property
     def is_highly_available(self) -> bool:
-        """False: one Dispatcher, one ResourceManager, and no JobMaster outlives its Dispatcher."""
+        """False if there is one Dispatcher and one ResourceManager, and no JobMaster outlives its Dispatcher."""
         ...
 
     def dispatcher_election(self) -> LeaderElection: ...
@@ -46,15 +46,15 @@ class HighAvailabilityServices(Protocol):
     def resource_manager_retrieval(self) -> LeaderRetrieval: ...
 
     def job_master_election(self, job_id: JobID, job_master_id: str) -> LeaderElection:
-        """The contender is granted leadership at most once, and under `job_master_id`."""
+        """Returns the election of a job. The contender leads at most once, under `job_master_id`."""
         ...
 
     def job_master_retrieval(self, job_id: JobID) -> LeaderRetrieval:
-        """It also calls back at the start where nobody leads the job."""
+        """Returns the retrieval of a job. It also calls back at the start if nobody leads the job."""
         ...
 
     def find_dispatcher(self, timeout_s: float) -> LeaderInformation:
-        """Who leads now, for callers without a loop. Blocking. Raises: HighAvailabilityError where nobody does."""
+        """Returns the current leader, for callers without a loop. Blocking. Raises: HighAvailabilityError."""
         ...
 
     def job_graph_store(self, leadership: Leadership) -> JobGraphStore: ...
@@ -68,27 +68,30 @@ class HighAvailabilityServices(Protocol):
     ) -> CheckpointIDCounter: ...
 
     def recovery_directories(self, leadership: Leadership | None = None) -> JobRecoveryDirectories:
-        """With the `leadership` of a Dispatcher, those of jobs that it does not know are removed only while it leads.
+        """Returns the directories for files of JobMasters: event logs, and checkpoints of jobs without a directory.
 
-        What the JobMasters of a job leave in files: event logs, and checkpoints without a place of their own.
+        With the `leadership` of a Dispatcher, directories of unknown jobs are removed only while it leads.
         """
         ...
 
     def blob_directory(self) -> Path: ...
 
     def release_dead_leader(self, job_id: JobID, job_master_id: str) -> None:
-        """The JobMaster's process is known to have ended: another may lead at once. Blocking; idempotent."""
+        """Ends the leadership of a JobMaster whose process has ended, so that another leads at once.
+
+        Blocking. Idempotent.
+        """
         ...
 
     def clean_up_job(self, job_id: JobID) -> None:
-        """Remove the nodes of an ended job: its graph, checkpoints, counter and election. Its files are left.
+        """Removes the nodes of an ended job: its graph, checkpoints, counter and election. Keeps its files.
 
-        Blocking; idempotent: the caller repeats it after an error, until it succeeds.
+        Blocking. Idempotent: the caller repeats it after an error, until it succeeds.
         """
         ...
 
     def close(self) -> None:
-        """Give up what is led and end the session. Blocking."""
+        """Ends all leaderships and the session. Blocking."""
         ...
 
 
@@ -106,15 +109,15 @@ def create_high_availability_services(
     resource_manager_address: str | None = None,
     directory: Path | None = None,
 ) -> HighAvailabilityServices:
-    """The services that `high-availability.type` names. Blocking: with ZooKeeper it waits for the connection.
+    """Creates the services that `high-availability.type` names. Blocking: with ZooKeeper, waits for the connection.
 
     Args:
-        loop: elections and retrievals call back there; None where the process needs neither.
-        process: `dispatcher`, `jobmaster`, `resourcemanager`, `taskexecutor` or `client`; the first two use the storage
-            directory and refuse one that is not the same for all.
-        dispatcher_address, resource_manager_address: the configured ones, used without high availability.
-        directory: of this Dispatcher's own, used without high availability for what survives a restart: `jobgraphs`,
-            `results`, `recovery` and `blobs` lie in it.
+        loop: elections and retrievals call back there; None if the process uses neither.
+        process: `dispatcher`, `jobmaster`, `resourcemanager`, `taskexecutor` or `client`. The first two use the storage
+            directory, and check that all masters use the same.
+        dispatcher_address, resource_manager_address: the configured addresses, used without high availability.
+        directory: the Dispatcher's directory for data that survives a restart, used without high availability:
+            `jobgraphs`, `results`, `recovery` and `blobs` are in it.
 
     Raises: ConfigurationError, HighAvailabilityError.
     """

@@ -1,4 +1,4 @@
-"""High availability without any: the only candidate leads at once, and addresses are configured.
+"""Election and retrieval without high availability: the only candidate leads, and addresses are configured.
 
 Source: org.apache.flink.runtime.highavailability.nonha.standalone.StandaloneHaServices.
 """
@@ -12,10 +12,10 @@ from flinkpy.highavailability.leader_election import LeaderContender, LeaderInfo
 
 
 class StandaloneLeaderElection:
-    """Grants leadership once, under a token drawn anew for every process life.
+    """Grants leadership once, under a new token.
 
-    Differs: Flink's standalone cluster fences with a fixed id; a fresh one also refuses calls meant for a former life
-    of this process.
+    Differs: Flink's standalone cluster has a fixed fencing token. With a new one, calls that were meant for an earlier
+    process at this address are refused.
     """
 
     def __init__(self, new_token: Callable[[], str] = lambda: str(StringId.generate())) -> None:
@@ -42,7 +42,7 @@ class StandaloneLeaderElection:
 
     @property
     def leader(self) -> LeaderInformation | None:
-        """The contender, once it confirmed."""
+        """The contender after it has confirmed its leadership."""
         return self._leader
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ class StandaloneLeaderElection:
 
 
 class SingleLeadership:
-    """A contender that takes the one grant of a standalone election."""
+    """The contender of a standalone election, which is granted leadership once."""
 
     def __init__(self) -> None:
         self.token = ""
@@ -64,7 +64,7 @@ class SingleLeadership:
 
 
 class StandaloneLeaderRetrieval:
-    """The leader is at the configured address; it tells its token at registration."""
+    """Reports the configured address. The leader tells its token at registration."""
 
     def __init__(self, address: str) -> None:
         self._leader = LeaderInformation(address)
@@ -73,4 +73,4 @@ class StandaloneLeaderRetrieval:
         on_leader_changed(self._leader)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing."""

@@ -1,7 +1,7 @@
-"""StandaloneHaServices: configured addresses, and files of one Dispatcher's own directory.
+"""StandaloneHaServices: services without high availability, with configured addresses and files of one Dispatcher.
 
 Source: org.apache.flink.runtime.highavailability.nonha.standalone.StandaloneHaServices.
-Differs: what a Dispatcher accepted survives its process (Flink: high availability only).
+Differs: accepted jobs survive the process of the Dispatcher. In Flink they do so with high availability only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flinkpy.highavailability.standalone import StandaloneLeaderElection, Standa
 
 
 class StandaloneHaServices:
-    """Every contender leads at once. See `HighAvailabilityServices`."""
+    """Grants leadership to every contender at once. See `HighAvailabilityServices`."""
 
     is_highly_available = False
 
@@ -56,7 +56,7 @@ class StandaloneHaServices:
 
     def job_master_retrieval(self, job_id: JobID) -> LeaderRetrieval:
         raise HighAvailabilityError(
-            f"the JobMaster of job {job_id} is known to its Dispatcher only: high-availability.type is NONE"
+            f"only its Dispatcher knows the JobMaster of job {job_id}, because high-availability.type is NONE"
         )
 
     def find_dispatcher(self, timeout_s: float) -> LeaderInformation:
@@ -86,17 +86,19 @@ class StandaloneHaServices:
         return Path(configured) if configured else self._subdirectory("blobs")
 
     def release_dead_leader(self, job_id: JobID, job_master_id: str) -> None:
-        """A JobMaster that has ended leads nothing."""
+        """Does nothing: a JobMaster that has ended does not lead."""
 
     def clean_up_job(self, job_id: JobID) -> None:
-        """There are no nodes."""
+        """Does nothing: there are no nodes."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing."""
 
     def _subdirectory(self, name: str) -> Path:
         if self._directory is None:
-            raise HighAvailabilityError(f"this process keeps no {name} without high availability")
+            raise HighAvailabilityError(
+                f"this process has no directory for {name}, because high-availability.type is NONE"
+            )
         path = self._directory / name
         path.mkdir(parents=True, exist_ok=True)
         return path
@@ -109,5 +111,5 @@ class StandaloneHaServices:
 
 def _known(address: str | None, service: str) -> str:
     if address is None:
-        raise HighAvailabilityError(f"this process was not told where the {service} is")
+        raise HighAvailabilityError(f"this process does not know the address of the {service}")
     return address

@@ -1,7 +1,7 @@
-"""Who may call whom: the cluster secret and the tokens made of it, roles, TLS material, and what may be bound.
+"""Authentication and authorization: the cluster secret, tokens, roles and TLS material.
 
 Source: org.apache.flink.runtime.net.SSLUtils, org.apache.flink.configuration.SecurityOptions.
-Differs: Flink authenticates nobody unless TLS is set up; here every call shows a token (docs/decisions/0020).
+Differs: Flink authenticates callers only with TLS. Here every call carries a token (docs/decisions/0020).
 """
 
 from flinkpy.common.errors import AuthenticationError, AuthorizationError, SecretError, TlsError

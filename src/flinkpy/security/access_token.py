@@ -1,10 +1,10 @@
-"""Access tokens: text that shows which role its holder has, for which kind of service, and until when.
+"""Access tokens: texts that give their holder a role, for one kind of service and for a limited time.
 
-    fp1.ROLE.AUDIENCE.EXPIRES.PROOF             what is shown on a call
-    fp1.ROLE.AUDIENCE.EXPIRES.PROOF.AUTHORITY   what `flinkpy token` prints
+    fp1.ROLE.AUDIENCE.EXPIRES.PROOF             the token of a call
+    fp1.ROLE.AUDIENCE.EXPIRES.PROOF.AUTHORITY   the output of `flinkpy token`
 
-EXPIRES is in seconds since 1970, and PROOF is an HMAC-SHA-256 of what comes before it. AUTHORITY is the certificate
-(DER, base64url) by which the holder recognises the services of the cluster, before it shows them the token.
+EXPIRES is in seconds since 1970. PROOF is an HMAC-SHA-256 of the text before it. AUTHORITY is the certificate (DER,
+base64url) with which the holder verifies a service of the cluster before it sends the token.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from flinkpy.security.cluster_secret import ClusterSecret
 
 _FORMAT = "fp1"
-#: How far the clocks of two hosts may differ before tokens are refused: Kerberos' bound, which hosts with NTP keep.
+#: The largest difference between the clocks of two hosts at which tokens are accepted: the same as in Kerberos.
 CLOCK_SKEW_S = 300
-#: How long a token is good that a process makes for its own calls. It makes a new one when half of this is over. The
-#: rest is what the wall clocks of two hosts may differ by before they refuse each other: a clock that is days wrong
-#: must not end a cluster, and these tokens are shown to nobody but services that have proved themselves.
+#: The lifetime of a token that a process makes for its own calls. It makes a new one after half of it. The other half
+#: is the tolerated difference of two clocks: a clock that is days wrong must not stop a cluster, and these tokens are
+#: only sent to services that have proved their identity.
 OWN_TOKEN_LIFETIME_S = 7 * 86_400
 
 
 class Audience(enum.StrEnum):
-    """The kinds of process a token can be for. A token for one is refused by the others."""
+    """The kind of process that a token is for. Other processes refuse it."""
 
     DISPATCHER = "dispatcher"
     RESOURCE_MANAGER = "resourcemanager"
@@ -41,7 +41,7 @@ class Audience(enum.StrEnum):
 
     @classmethod
     def of_service(cls, service: str) -> Audience:
-        """The kind of process that serves `service`, e.g. "BlobServer"."""
+        """Returns the kind of process that serves `service`, e.g. "BlobServer"."""
         return cls.DISPATCHER if service == "BlobServer" else cls(service.lower())
 
 
@@ -53,19 +53,19 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """A token taken apart. Nothing in it is proved until `ClusterSecret.role_of` has looked at it."""
+    """The parts of a token. `check_token` verifies them."""
 
     claims: str
     role: Role
     audience: Audience
     expires_s: int
     proof: str
-    #: PEM; None where the token does not say.
+    #: PEM; None if the token has no authority.
     authority: bytes | None
 
     @classmethod
     def parse(cls, text: str) -> AccessToken | None:
-        """None where `text` is no token of this format."""
+        """Returns the parts of `text`; None if it is not a token."""
         match = _TOKEN.fullmatch(text)
         if match is None:
             return None
@@ -74,17 +74,17 @@ class AccessToken:
 
     @property
     def shown(self) -> str:
-        """Returns the part that a call shows: without the authority, which only the holder needs."""
+        """The token of a call, without the authority, which only the holder needs."""
         return f"{self.claims}.{self.proof}"
 
 
 def claims(role: Role, audience: Audience, expires_s: int) -> str:
-    """The part of a token that its proof is about."""
+    """Returns the part of a token that its proof signs."""
     return f"{_FORMAT}.{role.label}.{audience}.{expires_s}"
 
 
 def with_authority(token: str, certificate_pem: bytes) -> str:
-    """`token` with all that its holder needs to recognise the services of the cluster."""
+    """Returns the token with the certificate by which its holder verifies the services of the cluster."""
     der = base64.b64decode(b"".join(certificate_pem.splitlines()[1:-1]))
     return f"{token}.{base64.urlsafe_b64encode(der).decode().rstrip('=')}"
 
@@ -100,20 +100,20 @@ def _pem(encoded: str | None) -> bytes | None:
 
 
 class Tokens(Protocol):
-    """Where a process has the tokens from that it shows. Thread: any."""
+    """A source of tokens for the calls of a process. Thread: any."""
 
     def token(self, audience: Audience) -> str:
-        """A token to show to a process of that kind."""
+        """Returns a token for calls to a process of this kind."""
         ...
 
 
 class GivenToken:
-    """The one token that a client was given, whomever it calls."""
+    """The token that a client was given, which it uses for all calls."""
 
     def __init__(self, text: str) -> None:
         parsed = AccessToken.parse(text)
         self._shown = text if parsed is None else parsed.shown
-        #: PEM; None where the token does not say.
+        #: PEM; None if the token has no authority.
         self.authority = None if parsed is None else parsed.authority
 
     def token(self, audience: Audience) -> str:
@@ -124,19 +124,19 @@ class GivenToken:
 
 
 class OwnTokens:
-    """The tokens that a process makes for itself because it knows the secret. They are made anew in time."""
+    """Tokens that a process makes from the cluster secret. They are renewed before they expire."""
 
     def __init__(self, secret: ClusterSecret, role: Role, clock: Clock | None = None) -> None:
         self._secret = secret
         self._role = role
         self._clock = clock or SystemClock()
-        #: For each audience the token, and from when to when it is shown.
+        #: The token for each audience, and the times between which it is used.
         self._made: dict[Audience, tuple[str, int, int]] = {}
 
     def token(self, audience: Audience) -> str:
         now_s = self._clock.now_ms() // 1000
         made = self._made.get(audience)
-        if made is None or not made[1] <= now_s < made[2]:  # also where the clock was set back
+        if made is None or not made[1] <= now_s < made[2]:  # also if the clock was set back
             token = self._secret.token(self._role, audience, now_s + OWN_TOKEN_LIFETIME_S)
             made = self._made[audience] = (token, now_s, now_s + OWN_TOKEN_LIFETIME_S // 2)
         return made[0]
@@ -146,28 +146,27 @@ class OwnTokens:
 
 
 def check_token(secret: ClusterSecret, text: str, audiences: frozenset[Audience], now_s: float) -> Role:
-    """The role that `text` shows to a process of the kinds `audiences`.
+    """Returns the role of the token `text` for calls to a process of the kinds `audiences`.
 
-    Raises: AuthenticationError saying what is wrong with it. What a token says is told only to those who hold one of
-        this cluster.
+    Raises: AuthenticationError with the reason. Details are told only to callers with a token of this cluster.
     """
     token = AccessToken.parse(text)
     if token is None or not secret.has_made(token):
         raise AuthenticationError(
-            "the token shown is none of this cluster: caller and cluster have different secrets, or the token was made "
-            "before the secret was changed",
+            "the token is not of this cluster: caller and cluster have different secrets, or the token was made before "
+            "the secret was changed",
             details={"reason": "unknown"},
         )
     late_s = now_s - token.expires_s
     if late_s > CLOCK_SKEW_S:
         raise AuthenticationError(
-            f"the token shown expired {late_s:.0f} s ago by the clock of the called host: make another one with "
+            f"the token expired {late_s:.0f} s ago by the clock of the called host: make another one with "
             "`flinkpy token`. If it was made just now, the clocks of the two hosts differ",
             details={"reason": "expired"},
         )
     if token.audience not in audiences:
         raise AuthenticationError(
-            f"the token shown is for a {token.audience}, and this process is a {' and a '.join(sorted(audiences))}",
+            f"the token is for a {token.audience}, but this process is a {' and a '.join(sorted(audiences))}",
             details={"reason": "audience"},
         )
     return token.role

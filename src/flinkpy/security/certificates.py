@@ -1,8 +1,8 @@
-"""Makes an authority of one's own and certificates that it signs. Needs the package `cryptography`.
+"""Makes a certificate authority and certificates that it signs. Needs the package `cryptography`.
 
-An authority is of one cluster: whoever has a certificate of it is a member. Services have the name
-`flinkpy-internal`, which those that connect to them check; clients have another, so that the certificate of a client
-lets nobody pass as a service.
+Each cluster has its own authority, and the holders of its certificates are members of the cluster. Certificates of
+services have the name `flinkpy-internal`, which callers check. Those of clients have another name, so that a client
+cannot pretend to be a service.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 CLIENT_NAME = "flinkpy-client"
-#: The clocks of two hosts differ a little.
+#: The tolerated difference between the clocks of two hosts.
 _CLOCK_DIFFERENCE = timedelta(minutes=5)
-#: An authority outlives the certificates that are renewed.
+#: An authority outlives its certificates, which are renewed.
 _AUTHORITY_LIFETIME = timedelta(days=3650)
-#: A date before all clocks, and the one that stands for no end (RFC 5280, 4.1.2.5): these last as long as the secret.
+#: A date before that of any clock, and the date that means no end (RFC 5280, 4.1.2.5).
 _FOR_EVER = (datetime(2020, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
 #: The order of the curve P-256 (SP 800-186, 3.2.1.3).
 _P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
@@ -50,13 +50,13 @@ class Identity:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256, as `security.ssl.internal.cert.fingerprint` takes it."""
+        """The SHA-256 fingerprint, in the form of `security.ssl.internal.cert.fingerprint`."""
         from cryptography.hazmat.primitives import hashes
 
         return self.certificate.fingerprint(hashes.SHA256()).hex()
 
     def as_pkcs12(self, name: str, authority: Identity, password: bytes) -> bytes:
-        """A key store that Java reads too."""
+        """Returns a PKCS12 key store, which Java can also read."""
         serialization = _cryptography()
         from cryptography.hazmat.primitives.serialization import pkcs12
 
@@ -70,7 +70,7 @@ class Identity:
 
     @classmethod
     def of_pem(cls, key_pem: bytes, certificate_pem: bytes) -> Identity:
-        """Raises: ValueError."""
+        """Reads a key and its certificate. Raises: ValueError."""
         serialization = _cryptography()
         from cryptography import x509
 
@@ -95,9 +95,9 @@ def make_authority(now_ms: int, name: str = "flinkpy cluster authority") -> Iden
 
 
 def derive_authority(scalar: int) -> Identity:
-    """The authority whose private key follows from `scalar`. It does not expire.
+    """Returns the authority whose private key is derived from `scalar`. It does not expire.
 
-    Whoever derives it has the same key and name, so that one's certificates are trusted by all.
+    All processes derive the same key and name, so they trust each other's certificates.
     """
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -106,7 +106,7 @@ def derive_authority(scalar: int) -> Identity:
 
 
 def make_server_certificate(authority: Identity) -> Identity:
-    """A key and a certificate of a service that do not expire; also good for the loopback's addresses."""
+    """Makes a key and a certificate of a service, also for loopback addresses. They do not expire."""
     from cryptography import x509
 
     loopback = [x509.DNSName("localhost"), *(x509.IPAddress(ip_address(one)) for one in ("127.0.0.1", "::1"))]
@@ -124,7 +124,7 @@ def _authority(key: EllipticCurvePrivateKey, name: str, begin: datetime, end: da
 
 
 def make_certificate(authority: Identity, name: str, now_ms: int, lifetime: timedelta) -> Identity:
-    """A key and a certificate for `name`: PEER_NAME and ZOOKEEPER_NAME are connected to, all else are clients."""
+    """Makes a key and a certificate. Only PEER_NAME and ZOOKEEPER_NAME are names of servers."""
     return _certificate(authority, name, [], *_lifetime(now_ms, lifetime))
 
 
@@ -203,5 +203,5 @@ def _cryptography() -> Any:
     try:
         from cryptography.hazmat.primitives import serialization
     except ImportError:
-        raise UserError("certificates are made with another package: pip install 'flinkpy[tls]'") from None
+        raise UserError("making certificates needs another package: pip install 'flinkpy[tls]'") from None
     return serialization

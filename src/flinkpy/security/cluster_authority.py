@@ -1,11 +1,10 @@
-"""The authority of a cluster that nobody set up TLS for: its key follows from the cluster secret.
+"""The certificate authority of a cluster without configured TLS. Its key is derived from the cluster secret.
 
-Every service of the control plane shows a certificate of this authority, so that whoever knows the secret, or has a
-token that names the authority, can tell a service from something else that listens on its port, before it shows a
-token there.
+Every service of the control plane has a certificate of this authority. A caller that knows the secret, or has a token
+with the authority, verifies it before it sends a token. So no other process on the port of a service gets a token.
 
-To make the certificate takes the package `cryptography`, whose import costs a process about 45 ms. So the first process
-leaves it in a file beside the secret, and all others read that.
+Making the certificate needs the package `cryptography`, whose import takes about 45 ms. Therefore the first process
+writes the certificate to a file beside the secret, and the others read it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from flinkpy.security.tls_material import TlsMaterial
 
 logger = logging.getLogger(__name__)
 
-#: The private key of the service's certificate, that certificate, and that of the authority.
+#: The private key of the service's certificate, the certificate, and the authority's certificate.
 _FILE = re.compile(
     rb"# ([0-9a-f]{64})\n"
     rb"((-----BEGIN PRIVATE KEY-----\n.*?-----END PRIVATE KEY-----\n)"
@@ -37,15 +36,15 @@ _PURPOSE = "tls file"
 
 
 def authority_file(secret_file: Path) -> Path:
-    """Where the processes that use `secret_file` keep the certificate they share."""
+    """Returns the file of the certificate that the processes with this secret file share."""
     return secret_file.with_name(f"{secret_file.name}.pem")
 
 
 def derived_tls(secret: ClusterSecret, secret_file: Path | None = None) -> TlsMaterial:
-    """Returns the certificate that services show and the authority that clients check: from the file, else made anew.
+    """Returns the certificate of services and the authority that clients trust, from the file or new ones.
 
-    Where the file cannot be written each process makes its own, which is as good. A file that was not made with this
-    secret, or that others can read, is replaced.
+    If the file cannot be written, each process makes its own certificate, which is equally trusted. A file that was
+    not made with this secret, or that others can read, is replaced.
     """
     if secret_file is None:
         return _in_memory(secret)
@@ -58,7 +57,7 @@ def derived_tls(secret: ClusterSecret, secret_file: Path | None = None) -> TlsMa
 
 
 def authority_pem(secret: ClusterSecret, secret_file: Path) -> bytes:
-    """The certificate of the authority, for those who are to recognise the services of the cluster."""
+    """Returns the certificate of the authority, by which clients verify services."""
     return derived_tls(secret, secret_file).trusted_certificates
 
 
@@ -70,14 +69,14 @@ def of_authority(authority: bytes) -> TlsMaterial:
 def _make(secret: ClusterSecret) -> TlsMaterial:
     from flinkpy.security.certificates import derive_authority, make_server_certificate
 
-    # 64 bits more than the key has, so that no key is likelier than another (FIPS 186-5, A.2.1).
+    # 64 bits more than the key has, so that all keys are equally likely (FIPS 186-5, A.2.1).
     scalar = int.from_bytes(secret.derive_key("tls authority 1") + secret.derive_key("tls authority 2")[:8], "big")
     authority = derive_authority(scalar)
     service = make_server_certificate(authority)
     return _material(service.key_pem, service.certificate_pem, authority.certificate_pem)
 
 
-#: For secrets that are in no file.
+#: For secrets without a file.
 _in_memory = functools.lru_cache(maxsize=8)(_make)
 
 
@@ -115,7 +114,7 @@ def _write(secret: ClusterSecret, path: Path, made: TlsMaterial) -> None:
         finally:
             unfinished.unlink(missing_ok=True)
     except OSError as error:
-        logger.debug("%s cannot be written (%s): every process makes a certificate of its own", path, error.strerror)
+        logger.debug("%s cannot be written (%s): every process makes its own certificate", path, error.strerror)
 
 
 def _check(secret: ClusterSecret, content: bytes) -> bytes:

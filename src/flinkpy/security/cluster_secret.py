@@ -1,7 +1,7 @@
-"""ClusterSecret: the 256 bits that all services of a cluster share, and all that is derived from them.
+"""ClusterSecret: the 256-bit secret that all services of a cluster share, and keys derived from it.
 
-Whoever can read its file may do everything to the cluster. A file that others could have read or written is refused,
-and there is no way on without it: a cluster must not run with less protection than was asked for.
+A user who can read its file can do everything in the cluster. A file that others could have read or written is refused,
+and the process ends: a cluster must not run with less protection than configured.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from flinkpy.security.access_token import AccessToken, Audience, claims
 from flinkpy.security.role import Role
 
 _SECRET_BYTES = 32
-#: More than the hexadecimal digits and white space; a bigger file is no secret and need not be read.
+#: Enough for the hexadecimal digits and white space. A larger file is not a secret.
 _MAX_FILE_BYTES = 4096
 
 
 class ClusterSecret:
-    """A cluster's secret. It shows itself nowhere: not in `repr`, not in a pickle."""
+    """The secret of a cluster. It cannot be printed or pickled."""
 
     __slots__ = ("_secret",)
 
@@ -41,9 +41,9 @@ class ClusterSecret:
 
     @classmethod
     def load_or_create(cls, path: str | os.PathLike[str]) -> ClusterSecret:
-        """The secret in the file `path`; where there is none, a new one, which the file has when this returns.
+        """Returns the secret in the file `path`. Creates the file with a new secret if it does not exist.
 
-        Several processes may do this at once: all get the same. Raises: SecretError.
+        Several processes may do this at once; all get the same secret. Raises: SecretError.
         """
         file = Path(path)
         if not _exists(file):
@@ -52,7 +52,7 @@ class ClusterSecret:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ClusterSecret:
-        """The secret in the file `path`. Raises: SecretError naming file and remedy."""
+        """Returns the secret in the file `path`. Raises: SecretError naming the file and a remedy."""
         file = Path(path)
         try:
             descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -71,17 +71,17 @@ class ClusterSecret:
             _refuse(
                 file,
                 f"does not hold a secret of {2 * _SECRET_BYTES} hexadecimal digits",
-                "copy it again from another host of the cluster, or remove it where all services are to get a new one",
+                "copy it again from another host of the cluster, or remove it on all hosts to get a new one",
             )
         return cls(secret)
 
     def token(self, role: Role, audience: Audience, expires_s: int) -> str:
-        """A token that shows `role` to processes of the kind `audience` until `expires_s`, in seconds since 1970."""
+        """Returns a token of `role` for processes of the kind `audience`. `expires_s` is in seconds since 1970."""
         said = claims(role, audience, expires_s)
         return f"{said}.{self._proof(said)}"
 
     def has_made(self, token: AccessToken) -> bool:
-        """Whether the token was made of this secret. Takes the same time for every token."""
+        """True if the token was made with this secret. Takes the same time for every token."""
         return hmac.compare_digest(self._proof(token.claims), token.proof)
 
     def _proof(self, said: str) -> str:
@@ -89,11 +89,11 @@ class ClusterSecret:
         return base64.urlsafe_b64encode(digest).decode("ascii").rstrip("=")
 
     def derive(self, purpose: str) -> str:
-        """A secret for another use, e.g. "zookeeper": nothing follows from it for this one or for a third."""
+        """Returns a secret for another purpose, e.g. "zookeeper". It reveals nothing about this secret."""
         return self.derive_key(purpose).hex()
 
     def derive_key(self, purpose: str) -> bytes:
-        """As `derive`, as 32 bytes."""
+        """Returns the same as `derive`, as 32 bytes."""
         return self._digest(b"flinkpy key " + purpose.encode("utf-8"))
 
     def _digest(self, message: bytes) -> bytes:
@@ -109,7 +109,7 @@ class ClusterSecret:
         return "ClusterSecret(****)"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a ClusterSecret is not pickled: it stays in the processes that have read its file")
+        raise TypeError("a ClusterSecret cannot be pickled: it stays in the processes that have read its file")
 
 
 def _exists(file: Path) -> bool:
@@ -123,7 +123,7 @@ def _exists(file: Path) -> bool:
 
 
 def _create(file: Path) -> None:
-    """Whole or not at all, and never over one that is there: written aside, then linked to its name."""
+    """Creates the file atomically, and does not replace an existing one."""
     unfinished = unfinished_path(file)
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def _create(file: Path) -> None:
                 stream.write(secrets.token_bytes(_SECRET_BYTES).hex().encode("ascii") + b"\n")
                 stream.flush()
                 os.fsync(descriptor)
-            # Another process may have been faster, then its secret is the cluster's.
+            # If another process was faster, its secret is used.
             with contextlib.suppress(FileExistsError):
                 os.link(unfinished, file)
         finally:
@@ -142,7 +142,7 @@ def _create(file: Path) -> None:
     except OSError as error:
         _refuse(
             file,
-            f"does not exist and cannot be made ({error.strerror})",
+            f"does not exist and cannot be created ({error.strerror})",
             "make its directory writable, or name another file with `security.secret-file` or FLINKPY_SECRET_FILE",
         )
 
@@ -150,7 +150,7 @@ def _create(file: Path) -> None:
 def _check_protection(file: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         _refuse(file, "is not a file", "name a file with `security.secret-file` or FLINKPY_SECRET_FILE")
-    # Root could read and write it anyway, and is the owner of what a container engine mounts.
+    # Root can read and write it anyway, and owns the files that a container engine mounts.
     if status.st_uid not in (os.geteuid(), 0):
         _refuse(file, f"belongs to another user (uid {status.st_uid})", f"run `chown {os.geteuid()} {file}`")
     if status.st_mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP):
@@ -158,7 +158,7 @@ def _check_protection(file: Path, status: os.stat_result) -> None:
         _refuse(
             file,
             f"can be read or written by others (mode {mode:04o})",
-            f"run `chmod 600 {file}`; where others may have read it, remove it, and the next start makes a new one",
+            f"run `chmod 600 {file}`; if others may have read it, remove it, and the next start makes a new one",
         )
 
 

@@ -1,7 +1,7 @@
-"""Settings for a child process, those that nobody should see not on its command line.
+"""Passes settings to a child process without showing confidential ones to others.
 
-A command line is in every process list, an environment in /proc. What `is_sensitive` says of is written into memory
-that has no name and that only the child inherits.
+Other users can see command lines in process lists, and environments in /proc. Settings for which `is_sensitive` is true
+are written to anonymous memory, which only the child inherits.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from dataclasses import dataclass
 
 from flinkpy.configuration.redaction import is_sensitive
 
-#: The descriptor that a process has inherited.
+#: The environment variable with the number of the inherited descriptor.
 CONFIDENTIAL_VARIABLE = "FLINKPY_CONFIDENTIAL_FD"
 _NAME = "flinkpy-confidential"
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsForChild:
-    """What a child process needs to have all settings.
+    """The inputs of a child process that carry its settings.
 
     Attributes:
-        arguments: for its command line.
-        environment: beside what it gets anyway.
-        descriptors: to be inherited under the same numbers.
+        arguments: arguments of its command line.
+        environment: additional environment variables.
+        descriptors: descriptors that it must inherit under the same numbers.
     """
 
     arguments: tuple[str, ...]
@@ -36,7 +36,7 @@ class SettingsForChild:
 
 @contextmanager
 def settings_for_child(entries: Mapping[str, str]) -> Iterator[SettingsForChild]:
-    """The child must be started before the block ends."""
+    """Makes the settings available to a child, which must be started before the block ends."""
     confidential = {key: value for key, value in entries.items() if is_sensitive(key)}
     arguments = [word for key in sorted(entries.keys() - confidential) for word in ("-D", f"{key}={entries[key]}")]
     descriptor = os.memfd_create(_NAME)
@@ -49,14 +49,14 @@ def settings_for_child(entries: Mapping[str, str]) -> Iterator[SettingsForChild]
 
 
 def inherited_settings() -> dict[str, str]:
-    """What this process's parent gave it, if it is a child that was started so; may be asked again and again."""
+    """Returns the confidential settings from the parent process; empty if it passed none. Can be called repeatedly."""
     number = os.environ.get(CONFIDENTIAL_VARIABLE, "")
     if not number.isdecimal():
         return {}
     path = f"/proc/self/fd/{number}"
     try:
         if not os.readlink(path).startswith(f"/memfd:{_NAME}"):
-            return {}  # inherited the variable, not the descriptor: a program that such a child has started
+            return {}  # a program that such a child started: it inherited the variable, but not the descriptor
         with open(path, "rb") as memory:
             settings: dict[str, str] = json.loads(memory.read())
             return settings

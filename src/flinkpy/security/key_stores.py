@@ -1,4 +1,4 @@
-"""Key stores and trust stores, PEM and PKCS12, as PEM bytes."""
+"""Reads key stores and trust stores in the formats PEM and PKCS12."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INSTALL = "pip install 'flinkpy[tls]'"
 
 
 def load_tls_material(configuration: AnyConfiguration) -> TlsMaterial:
-    """What the options name. Raises: ConfigurationError naming option, file and what is wrong."""
+    """Reads the files that the options name. Raises: ConfigurationError naming the option, the file and the problem."""
     key_store = _store(configuration, security_options.INTERNAL_KEYSTORE)
     trust_store = _store(configuration, security_options.INTERNAL_TRUSTSTORE)
     store_password = read_option(configuration, security_options.INTERNAL_KEYSTORE_PASSWORD)
@@ -99,7 +99,7 @@ def _decrypted(path: Path, key: bytes, password: str | None) -> bytes:
 
 
 def _pkcs12(path: Path, content: bytes, password: str | None) -> tuple[bytes, bytes, bytes]:
-    """Private key, its certificates with the key's own first, and the others."""
+    """Returns the private key, its certificate chain beginning with its own certificate, and other certificates."""
     serialization, pkcs12 = _cryptography(path)
     try:
         store = pkcs12.load_pkcs12(content, None if password is None else password.encode())

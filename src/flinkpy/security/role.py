@@ -1,4 +1,4 @@
-"""What the holder of a token may do."""
+"""The roles of callers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import enum
 
 
 class Role(enum.IntEnum):
-    """Ordered: who may do more may do all that comes before. Which call needs which: `rpc/authorization.py`."""
+    """A role includes all lower roles. `rpc/authorization.py` lists the role that each call needs."""
 
-    #: Look: lists, details, statistics, health. Changes nothing and runs no code.
+    #: Reads lists, details, statistics and health. Changes nothing and runs no code.
     READ = 1
-    #: What a client does: submit jobs (which runs code), cancel, savepoints, shut the cluster down.
+    #: Calls of clients: submits jobs (which runs code), cancels them, takes savepoints, shuts the cluster down.
     SUBMIT = 2
-    #: What the services of a cluster say to each other.
+    #: Calls between the services of a cluster.
     CLUSTER = 3
 
     @property
     def label(self) -> str:
-        """Its name on the command line and in messages."""
+        """The name on the command line and in messages."""
         return self.name.lower()

@@ -1,4 +1,4 @@
-"""SecurityContext: what one process needs to be known to others and to know them."""
+"""SecurityContext: how a process authenticates itself and others."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ TOKEN_VARIABLE = "FLINKPY_TOKEN"
 
 @dataclass(frozen=True, slots=True)
 class SecurityContext:
-    """How this process shows who it is, and checks who others are.
+    """The credentials of one process.
 
     Attributes:
-        secret: the cluster's; None for a client that was given a token only, and where nothing is checked.
-        tokens: what this process shows on its calls; None for nothing.
-        tls: mutual TLS that a user has set up, for all connections; None where there is none.
-        is_insecure: whether addresses beyond the loopback may be bound without such TLS. Calls are encrypted, and
-            tokens checked, all the same, unless there is no secret either.
-        derived_tls: how services prove that they are of the cluster where no user has set up TLS; it follows from the
-            secret. None: a client that has neither secret nor token, and where nothing is checked.
+        secret: the cluster secret; None for a client that has only a token, and without security.
+        tokens: the tokens of this process's calls; None: calls carry no token.
+        tls: the mutual TLS that is configured for all connections; None: not configured.
+        is_insecure: True if addresses other than loopback may be bound without configured TLS. Calls are encrypted and
+            tokens are checked nevertheless, if there is a secret.
+        derived_tls: the TLS material derived from the secret, by which services prove their identity if TLS is not
+            configured. None for a client that has neither secret nor token, and without security.
     """
 
     secret: ClusterSecret | None = field(repr=False)
@@ -42,18 +42,18 @@ class SecurityContext:
 
     @property
     def control_tls(self) -> TlsMaterial | None:
-        """The TLS material of calls. None means plaintext, and then no token is shown."""
+        """The TLS material of calls; None: calls are in plaintext and carry no token."""
         return self.tls or self.derived_tls
 
     def token_for(self, audience: Audience) -> str:
-        """Returns the token to show to a process of that kind, "" if there is none."""
+        """Returns the token for calls to a process of this kind; empty if there is none."""
         return "" if self.tokens is None else self.tokens.token(audience)
 
     @classmethod
     def of_service(cls, configuration: AnyConfiguration) -> SecurityContext:
-        """Of a process of the cluster; the secret is made where there is none yet.
+        """Returns the context of a service. Creates the secret if there is none.
 
-        Raises: SecretError, ConfigurationError. The process cannot go on without.
+        Raises: SecretError, ConfigurationError. The process must end then.
         """
         file = secret_file(configuration)
         return cls.of_secret(
@@ -73,7 +73,7 @@ class SecurityContext:
         is_insecure: bool = False,
         file: Path | None = None,
     ) -> SecurityContext:
-        """Returns the context of a process that knows the secret, from `file`, and calls others in `role`."""
+        """Returns the context of a process that has read the secret from `file` and calls others in `role`."""
         derived = derived_tls(secret, file) if tls is None else None
         return cls(secret, OwnTokens(secret, role), tls, is_insecure, derived)
 
@@ -88,10 +88,10 @@ class SecurityContext:
     def of_client(cls, configuration: AnyConfiguration) -> SecurityContext:
         """Returns the context of a program that uses a cluster.
 
-        It shows the token that it was given, else tokens made of the secret's file.
+        Its calls carry the configured token, or tokens made with the secret in its file. If there is neither, calls
+        fail and name what is missing.
 
-        Where there is neither, nothing can be called, and the first call says what is missing. Raises: SecretError
-        where a file is named or there and cannot be used, ConfigurationError.
+        Raises: SecretError if the file of the token or secret cannot be used; ConfigurationError.
         """
         tls = _tls(configuration, is_service=False)
         is_insecure = read_option(configuration, security_options.INSECURE)
@@ -106,11 +106,11 @@ class SecurityContext:
 
     @classmethod
     def insecure(cls) -> SecurityContext:
-        """Nothing is checked and nothing shown: for tests of other things."""
+        """Returns a context without authentication, for tests."""
         return cls(None, None, None, True)
 
     def with_role(self, role: Role) -> SecurityContext:
-        """The same, showing tokens of `role`, which takes the secret."""
+        """Returns this context with tokens of `role`. Raises: SecretError without the secret."""
         if self.secret is None:
             raise SecretError(f"a token of role {role.label} cannot be made without the cluster secret")
         return replace(self, tokens=OwnTokens(self.secret, role))
@@ -124,14 +124,14 @@ def _tls(configuration: AnyConfiguration, *, is_service: bool) -> TlsMaterial | 
 
 
 def is_insecure(configuration: AnyConfiguration) -> bool:
-    """Whether plaintext beyond this host is accepted, and would be what is spoken."""
+    """True if this process may use plaintext with other hosts."""
     return read_option(configuration, security_options.INSECURE) and not read_option(
         configuration, security_options.INTERNAL_ENABLED
     )
 
 
 def secret_file(configuration: AnyConfiguration) -> Path:
-    """`security.secret-file`, else FLINKPY_SECRET_FILE, else that of the run directory."""
+    """Returns the file of `security.secret-file`, else of FLINKPY_SECRET_FILE, else the one in the run directory."""
     configured = read_option(configuration, security_options.SECRET_FILE) or os.environ.get(SECRET_FILE_VARIABLE)
     return Path(configured).expanduser().absolute() if configured else run_directory(configuration) / "secret"
 
@@ -148,9 +148,9 @@ def _given_token(configuration: AnyConfiguration) -> str | None:
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not text"
             raise SecretError(
-                f"the token file {path} cannot be read ({reason}): write there what `flinkpy token` prints",
+                f"the token file {path} cannot be read ({reason}): write the output of `flinkpy token` to it",
                 details={"path": str(path)},
             ) from None
     if read_option(configuration, security_options.SECRET_FILE):
-        return None  # what is configured counts before the environment
+        return None  # the configuration has precedence over the environment
     return os.environ.get(TOKEN_VARIABLE, "").strip() or None

@@ -1,11 +1,11 @@
-"""TlsMaterial: this process's private key and certificates, and the authority whose certificates it trusts.
+"""TlsMaterial: the private key and certificates of this process, and the authorities that it trusts.
 
-Both sides of every connection show a certificate. Peers are called by addresses that change, so that a certificate is
-no proof of an address: all carry the one name `flinkpy-internal`, and the authority signs for members of the cluster
-only.
+With mutual TLS, both sides of a connection show a certificate. Addresses of peers change, so certificates do not name
+them: all have the name `flinkpy-internal`, and the authority signs certificates of cluster members only.
 
 Source: org.apache.flink.runtime.net.SSLUtils.
-Differs: TLS 1.2 or newer with the library's own ciphers, whatever `security.ssl.protocol` and `.algorithms` say.
+Differs: always TLS 1.2 or newer with the library's default ciphers. `security.ssl.protocol` and `.algorithms` are
+ignored.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from flinkpy.configuration.options import AnyConfiguration, read_option
 if TYPE_CHECKING:
     import ssl
 
-#: The name in all certificates of a cluster.
+#: The name in the certificates of all services of a cluster.
 PEER_NAME = "flinkpy-internal"
-#: The name in those of ZooKeeper's servers, which cannot pass as a service of the cluster.
+#: The name in the certificates of ZooKeeper servers, which cannot pretend to be a service of the cluster.
 ZOOKEEPER_NAME = "flinkpy-zookeeper"
 
 
 @dataclass(frozen=True, slots=True)
 class TlsMaterial:
-    """PEM bytes.
+    """Keys and certificates as PEM bytes.
 
     Attributes:
-        private_key: not encrypted.
-        certificate_chain: this process's certificate first.
-        trusted_certificates: those of the authorities.
-        fingerprints: SHA-1 or SHA-256 digests in lower-case hexadecimal; where any are given, a peer's certificate must
+        private_key: the private key, not encrypted.
+        certificate_chain: the certificate of this process, and those that sign it.
+        trusted_certificates: the certificates of the authorities.
+        fingerprints: SHA-1 or SHA-256 digests in lower-case hexadecimal. If not empty, the certificate of a peer must
             have one of them.
-        handshake_timeout_ms: how long a handshake may take; None for the default of who does it.
-        source: the files it was read from, for messages.
-        is_mutual: whether those who connect show a certificate too. Where they do not there may be no private key.
+        handshake_timeout_ms: the time-out of a handshake; None: the default of the caller.
+        source: the files that it was read from, for messages.
+        is_mutual: True if clients show a certificate too. Otherwise a client needs no private key.
     """
 
     private_key: bytes = field(repr=False)
@@ -54,7 +54,7 @@ class TlsMaterial:
 
     @classmethod
     def of_configuration(cls, configuration: AnyConfiguration) -> TlsMaterial | None:
-        """What `security.ssl.internal.*` names, or None where TLS is not enabled. Raises: ConfigurationError."""
+        """Reads the files of `security.ssl.internal.*`. None: TLS is not enabled. Raises: ConfigurationError."""
         if not read_option(configuration, security_options.INTERNAL_ENABLED):
             return None
         from flinkpy.security.key_stores import load_tls_material
@@ -62,14 +62,14 @@ class TlsMaterial:
         return load_tls_material(configuration)
 
     def server_context(self) -> ssl.SSLContext:
-        """For the side that is connected to; the peer must show a certificate where TLS is mutual."""
+        """Returns the context of a server. Clients must show a certificate if TLS is mutual."""
         import ssl
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         return self._fill(context, ssl.CERT_REQUIRED if self.is_mutual else ssl.CERT_NONE)
 
     def client_context(self) -> ssl.SSLContext:
-        """For the side that connects, with the name the other must have as `server_hostname`, which is checked."""
+        """Returns the context of a client. The server's certificate must have the name given as `server_hostname`."""
         import ssl
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -77,7 +77,7 @@ class TlsMaterial:
         return self._fill(context, ssl.CERT_REQUIRED)
 
     def is_pinned_out(self, certificate_der: bytes) -> bool:
-        """Whether fingerprints are asked for and the peer's certificate has none of them."""
+        """True if fingerprints are configured and the certificate has none of them."""
         if not self.fingerprints:
             return False
         import hashlib
@@ -86,7 +86,7 @@ class TlsMaterial:
         return digests.isdisjoint(self.fingerprints)
 
     def check(self, *, is_service: bool) -> None:
-        """Shake hands with oneself: what is certain to fail with every peer is told at the start.
+        """Makes a handshake with itself, so that errors that concern every peer are found at the start.
 
         Raises: ConfigurationError naming the files and the likely cause.
         """
@@ -97,7 +97,7 @@ class TlsMaterial:
         except ssl.SSLError as error:
             raise self._refused(_CAUSES.get(error.reason or "", error.reason or str(error))) from None
         if not is_service:
-            # Only what it shows is looked at: no peer asks a client for the name of a service.
+            # Checks only the certificate of this process: no peer requires the name of a service from a client.
             client.check_hostname = False
             client.verify_mode = ssl.CERT_NONE
         there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -138,36 +138,36 @@ class TlsMaterial:
 
 
 _CAUSES = {
-    "KEY_VALUES_MISMATCH": "the private key is not that of the first certificate in the key store",
-    "NO_CERTIFICATE_OR_CRL_FOUND": "the trust store has no certificate that can be read",
-    "PEM_LIB": "the key store cannot be read: it is damaged, or no PEM",
+    "KEY_VALUES_MISMATCH": "the private key does not belong to the first certificate in the key store",
+    "NO_CERTIFICATE_OR_CRL_FOUND": "the trust store has no readable certificate",
+    "PEM_LIB": "the key store cannot be read: it is damaged or not PEM",
 }
 
 
 def verification_failure(reason: str, name: str = PEER_NAME) -> str:
-    """Why a certificate was refused, in words and with the likely cause; `name` is what it should have been for."""
+    """Returns why a certificate was refused, with the likely cause. `name` is the expected name."""
     if "expired" in reason:
         return "the certificate has expired (`flinkpy certs --renew` makes a new one), or a clock is wrong"
     if "not yet valid" in reason:
         return "the certificate is not valid yet: a clock is wrong"
     if "ostname mismatch" in reason or "IP address mismatch" in reason:
-        likely = "it is a client's, or not of flinkpy" if name == PEER_NAME else "it was made for something else"
-        return f"the certificate has not the name {name}: {likely}"
+        likely = "it is that of a client, or not of flinkpy" if name == PEER_NAME else "it was made for another server"
+        return f"the certificate does not have the name {name}: {likely}"
     if "purpose" in reason:
-        return "the certificate is a client's, which is not good for a service"
+        return "the certificate is for clients and cannot be used by a service"
     if (
         "issuer" in reason
         or "certificate signature failure" in reason
         or "self-signed" in reason
         or "self signed" in reason
     ):
-        return "the certificate is not signed by an authority in the trust store: they are of different authorities"
+        return "the certificate is not signed by an authority in the trust store"
     return reason
 
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A file for a library that reads files only; it is in memory, and nobody else can open it."""
+    """Provides the content as a file in memory, for a library that reads files only."""
     descriptor = os.memfd_create("tls-material", os.MFD_CLOEXEC)
     try:
         with open(descriptor, "wb", closefd=False) as file:

@@ -291,4 +291,4 @@ def test_what_somebody_else_has_written_is_no_leader(caplog: pytest.LogCaptureFi
         assert leaders == ["a:1", None]
 
     run(test)
-    assert f"node {INFO} of ZooKeeper holds something else" in caplog.text
+    assert f"node {INFO} of ZooKeeper does not hold the address of a leader" in caplog.text

@@ -76,9 +76,9 @@ def test_credentials_are_derived_from_the_secret_and_shown_nowhere() -> None:
         ({f"{PREFIX}quorum": "zk1:port"}, "has `zk1:port`: expected `host:port`"),
         ({f"{PREFIX}quorum": "zk1:2181/chroot"}, "expected `host:port`"),
         ({f"{PREFIX}quorum": "zk1:2181,,zk2:2181"}, "expected `host:port`"),
-        ({"high-availability.cluster-id": "/"}, "high-availability.cluster-id: /` names no node"),
-        ({"high-availability.cluster-id": "../other"}, "names no node"),
-        ({f"{PREFIX}path.root": "a b"}, "path.root: a b` names no node"),
+        ({"high-availability.cluster-id": "/"}, "high-availability.cluster-id: /` is not a valid path"),
+        ({"high-availability.cluster-id": "../other"}, "is not a valid path"),
+        ({f"{PREFIX}path.root": "a b"}, "path.root: a b` is not a valid path"),
         ({f"{PREFIX}client.authorization": "digest:userpassword"}, "`user:password`"),
         ({f"{PREFIX}client.acl": "closed"}, "expected one of open, creator"),
     ],
@@ -94,7 +94,7 @@ def test_the_storage_directory_is_a_path_of_every_master() -> None:
     with pytest.raises(ConfigurationError, match=r"high availability needs `high-availability\.storageDir`"):
         storage_directory({})
     for value in ("s3://bucket/ha", "relative/path"):
-        with pytest.raises(ConfigurationError, match="is no absolute path"):
+        with pytest.raises(ConfigurationError, match="is not an absolute path"):
             storage_directory({"high-availability.storageDir": value})
 
 
@@ -102,7 +102,7 @@ def test_what_a_leader_publishes_is_read_again_and_anything_else_is_told_by_its_
     information = LeaderInformation("host:1", "token")
     assert leader_information.decode(leader_information.encode(information), "/n") == information
     for foreign in (b"", b"\xac\xed\x00\x05", b"[]", b'{"address": 1, "fencing_token": "t"}', b"[" * 4000, b"x" * 5000):
-        with pytest.raises(HighAvailabilityError, match="node /n of ZooKeeper holds something else"):
+        with pytest.raises(HighAvailabilityError, match="node /n of ZooKeeper does not hold the address of a leader"):
             leader_information.decode(foreign, "/n")
 
 
@@ -114,7 +114,7 @@ def test_without_high_availability_addresses_are_the_configured_ones() -> None:
     leaders: list[LeaderInformation | None] = []
     services.resource_manager_retrieval().start(leaders.append)
     assert leaders == [LeaderInformation("host:2")]
-    with pytest.raises(HighAvailabilityError, match="not told where the Dispatcher is"):
+    with pytest.raises(HighAvailabilityError, match="does not know the address of the Dispatcher"):
         services.find_dispatcher(1)
-    with pytest.raises(HighAvailabilityError, match="keeps no blobs without high availability"):
+    with pytest.raises(HighAvailabilityError, match="has no directory for blobs"):
         services.blob_directory()

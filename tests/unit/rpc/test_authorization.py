@@ -270,7 +270,7 @@ def test_refusals_say_what_to_do_and_show_no_token() -> None:
     shown = token(Role.READ)
     with pytest.raises(AuthenticationError, match=r"no token.*security.secret-file.*flinkpy token.*Bearer"):
         check_call(CLUSTER, "/a/B", None, ALL, NOW_S)
-    with pytest.raises(AuthenticationError, match="none of this cluster") as wrong:
+    with pytest.raises(AuthenticationError, match="not of this cluster") as wrong:
         check_call(CLUSTER, "/a/B", "Bearer " + "5" * 64, ALL, NOW_S)
     with pytest.raises(AuthorizationError, match=r"role read.* requires cluster") as low:
         check_call(CLUSTER, "/a/B", f"Bearer {shown}", ALL, NOW_S)

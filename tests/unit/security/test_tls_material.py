@@ -132,7 +132,7 @@ def test_missing_options_and_files_are_named(tmp_path: Path) -> None:
     [
         (EXPIRED, AUTHORITY, "expired"),
         (FOREIGN, AUTHORITY, "not signed by an authority in the trust store"),
-        (CLIENT, AUTHORITY, "a client's"),
+        (CLIENT, AUTHORITY, "for clients"),
     ],
 )
 def test_what_no_peer_would_take_is_refused_at_the_start(identity: Identity, authority: Identity, said: str) -> None:
@@ -142,7 +142,7 @@ def test_what_no_peer_would_take_is_refused_at_the_start(identity: Identity, aut
 
 def test_a_key_that_is_not_that_of_the_certificate_is_refused() -> None:
     mixed = TlsMaterial(CLIENT.key_pem, SERVICE.certificate_pem, AUTHORITY.certificate_pem)
-    with pytest.raises(ConfigurationError, match="private key is not that of"):
+    with pytest.raises(ConfigurationError, match="private key does not belong to"):
         mixed.check(is_service=True)
 
 

@@ -1,1 +1,1 @@
-"""High availability with ZooKeeper, through kazoo, which is imported nowhere else."""
+"""High availability with ZooKeeper. Only this package imports kazoo."""

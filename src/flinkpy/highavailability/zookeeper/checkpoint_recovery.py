@@ -1,13 +1,13 @@
-"""Pointers and counter of a job's checkpoints in ZooKeeper: a node per checkpoint with less than a kilobyte.
+"""The checkpoint pointers and the checkpoint id counter of a job in ZooKeeper, with a small node per checkpoint.
 
 ```
-  /jobs/<job-id>/checkpoints/0000000000000000042   where checkpoint 42 lies, and the digest of its `_metadata`
+  /jobs/<job-id>/checkpoints/0000000000000000042   the path of checkpoint 42, and the digest of its `_metadata`
   /jobs/<job-id>/checkpoint_id_counter             the next id
 ```
 
 Source: org.apache.flink.runtime.checkpoint.{ZooKeeperCheckpointIDCounter,ZooKeeperCheckpointStoreUtil}.
 Differs: the nodes of all retained checkpoints change in one transaction.
-Blocking. Raises everywhere: HighAvailabilityError, LeadershipLostError.
+Blocking. All methods raise HighAvailabilityError and LeadershipLostError.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from flinkpy.highavailability.zookeeper.requests import (
     SetData,
 )
 
-#: Before the digest and the message, so that what others have written is told from what is damaged.
+#: Begins each node, before the digest and the message. It distinguishes foreign nodes from damaged ones.
 _MAGIC = b"FLKP1 "
 _DIGEST_BYTES = 8
 _NAME_DIGITS = 19
-#: The largest number that the messages of checkpoints have room for.
+#: The largest checkpoint id that messages can hold.
 _MAX_ID = (1 << 63) - 1
-#: A transaction that failed in part was done by an earlier attempt; more than once in a row somebody else writes.
+#: A transaction fails once if an earlier attempt has executed it. If it fails again and again, somebody else writes.
 _ATTEMPTS = 5
 
 
@@ -48,11 +48,11 @@ class ZooKeeperCheckpointPointerStore:
         self._writes = writes
         self._job_id = job_id
         self._path = client.settings.checkpoints(job_id)
-        #: What the nodes hold, by their names; None: not known.
+        #: The contents of the nodes by name; None: unknown.
         self._stored: dict[str, bytes] | None = None
 
     def load(self) -> checkpoint_pb2.CompletedCheckpointPointers:
-        """Raises: CorruptFileError naming the node, where one is damaged or written by somebody else."""
+        """Raises: CorruptFileError naming the node, if it is damaged or foreign."""
         self._stored = self._read()
         pointers = checkpoint_pb2.CompletedCheckpointPointers()
         for name in sorted(self._stored):
@@ -72,11 +72,13 @@ class ZooKeeperCheckpointPointerStore:
             except NodeMissingError:
                 self._client.ensure(self._path)
             except NodeThereError:
-                continue  # done by an attempt whose answer was lost
+                continue  # executed by an attempt whose answer was lost
             else:
                 self._stored = wanted
                 return
-        raise HighAvailabilityError(f"somebody else writes below {self._path}", details={"path": self._path})
+        raise HighAvailabilityError(
+            f"another process writes below node {self._path} of ZooKeeper", details={"path": self._path}
+        )
 
     def remove(self) -> None:
         self._writes.check(f"forget the checkpoints of job {self._job_id}")
@@ -99,10 +101,10 @@ class ZooKeeperCheckpointPointerStore:
 
 
 class ZooKeeperCheckpointIDCounter(StoredCheckpointIDCounter):
-    """Thread: any.
+    """A checkpoint id counter in a node. Thread: any.
 
     Args:
-        at_least: the lowest id there may be, from what else is known; decides where the node is missing or damaged.
+        at_least: the lowest id that may be drawn, for the case that the node is missing.
     """
 
     def __init__(self, client: ZooKeeperClient, writes: FencedWrites, job_id: JobID, at_least: int = 1) -> None:

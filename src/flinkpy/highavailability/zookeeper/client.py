@@ -1,10 +1,11 @@
-"""ZooKeeperClient: one session of one process, for stores that wait and for elections that must not.
+"""ZooKeeperClient: the ZooKeeper session of one process.
 
-Stores wait: their requests are repeated where the connection failed, so each must be right when it is done twice.
-Elections are called back on the loop; they repeat by themselves.
+It has blocking requests for stores and asynchronous ones for elections. Blocking requests are repeated after a failure
+of the connection, so each must be correct when it is executed twice. Asynchronous requests call back on the loop, and
+their callers repeat them.
 
 Source: org.apache.flink.runtime.util.ZooKeeperUtils, org.apache.curator.framework.CuratorFramework.
-Thread: blocking requests from any but the loop; the others from the loop. kazoo's own threads only hand over.
+Thread: blocking requests from any thread except the loop; the others from the loop. kazoo's threads only pass on.
 """
 
 from __future__ import annotations
@@ -54,33 +55,35 @@ from flinkpy.highavailability.zookeeper.settings import ZooKeeperSettings
 
 logger = logging.getLogger(__name__)
 
-#: kazoo tells of every attempt to connect, and at its lowest level of the credentials it shows.
+#: kazoo logs every attempt to connect, and credentials at its lowest level.
 _kazoo_logger = logging.getLogger("flinkpy.highavailability.zookeeper.kazoo")
 _kazoo_logger.setLevel(logging.ERROR)
 
-#: Attempts to connect again come at most this far apart.
+#: The longest pause between two attempts to connect.
 _MAX_RECONNECT_DELAY_S = 1.0
 _STATES = {
     KazooState.CONNECTED: ConnectionState.CONNECTED,
     KazooState.SUSPENDED: ConnectionState.SUSPENDED,
     KazooState.LOST: ConnectionState.LOST,
 }
-#: The request may have been done, or not: it may be repeated.
+#: After these errors it is unknown whether the request was executed. It is repeated.
 _UNCERTAIN = (ConnectionLoss, SessionExpiredError, SessionMovedError, OperationTimeoutError, KazooTimeoutError)
 
 T = TypeVar("T")
 
 
 class ZooKeeperClient:
-    """Args:
-    loop: where listeners, watches and answers come; None where only waiting requests are made.
+    """The session of one process.
+
+    Args:
+        loop: listeners, watches and callbacks are called there; None if only blocking requests are made.
     """
 
     def __init__(self, settings: ZooKeeperSettings, loop: asyncio.AbstractEventLoop | None) -> None:
         self.settings = settings
         self._loop = loop
         self._listeners: list[Callable[[ConnectionState], None]] = []
-        #: As the loop knows it.
+        #: The state of the connection that the listeners know.
         self._loop_state = ConnectionState.LOST
         self._is_connected = threading.Event()
         self._closed = threading.Event()
@@ -101,7 +104,7 @@ class ZooKeeperClient:
         self._kazoo.add_listener(self._on_state)
 
     def connect(self) -> None:
-        """Wait for the session. Raises: HighAvailabilityError within the connection time-out, saying who did what."""
+        """Waits for the session. Raises: HighAvailabilityError with the state of each server, after a time-out."""
         connected = self._kazoo.start_async()
         if not connected.wait(self.settings.connection_timeout_s):
             self.close()
@@ -113,11 +116,11 @@ class ZooKeeperClient:
             )
 
     def close(self) -> None:
-        """End the session; ephemeral nodes go with it. Blocking, within the time for it; idempotent."""
+        """Ends the session and with it the ephemeral nodes. Blocks for a limited time. Idempotent."""
         if self._closed.is_set():
             return
         self._closed.set()
-        # kazoo waits for its threads without limit, and one of them may just be waiting for a host that is not there.
+        # kazoo waits for its threads without limit, and one of them may be waiting for an unreachable host.
         closing = threading.Thread(target=self._stop, name="zookeeper-close", daemon=True)
         closing.start()
         closing.join(self.settings.close_wait_s)
@@ -126,7 +129,7 @@ class ZooKeeperClient:
         try:
             self._kazoo.stop()
             self._kazoo.close()
-        except Exception as error:  # noqa: BLE001 - whatever kazoo has to say, the process goes on to end
+        except Exception as error:  # noqa: BLE001 - the process ends anyway
             logger.debug("the connection to ZooKeeper was not closed in order: %r", error)
 
     # --- state
@@ -137,7 +140,7 @@ class ZooKeeperClient:
 
     @property
     def session_timeout_s(self) -> float:
-        """What the server has agreed to, which may be less than was asked for, or more."""
+        """The session time-out that the server has chosen. It may differ from the requested one."""
         return self._session.timeout_s
 
     @property
@@ -175,19 +178,19 @@ class ZooKeeperClient:
         try:
             self._loop.call_soon_threadsafe(call)
         except RuntimeError:
-            logger.debug("ZooKeeper told something after the end of the loop")
+            logger.debug("an event of ZooKeeper came after the end of the loop")
 
-    # --- requests that wait
+    # --- blocking requests
 
     def sync(self, path: str) -> None:
-        """What others were told is done is seen by the next reading: a server may be behind the one that leads them."""
+        """Brings the server up to date, so that the next read sees all writes that have been acknowledged to others."""
         self._wait(lambda: self._kazoo.sync_async(path), f"bring {path} up to date")
 
     def others_who_may_use(self, path: str) -> list[str]:
-        """The entries of the node's ACL that are not of this cluster, as `scheme:id`; none where there is no node.
+        """Returns the entries of the node's ACL that are not of this cluster, as `scheme:id`. No node: none.
 
-        Digests can be compared with what this process shows. The names of other schemes are known to ZooKeeper alone,
-        so entries of a scheme that this process shows, or of certificates where TLS is spoken, are taken for its own.
+        Digests are compared with those of this process. Only ZooKeeper knows the names of other schemes. Therefore
+        entries of a scheme that this process uses, and of certificates if it uses TLS, count as its own.
         """
         try:
             answer: Any = self._wait(lambda: self._kazoo.get_acls_async(path), f"read who may use {path}")
@@ -204,7 +207,7 @@ class ZooKeeperClient:
         return scheme in {kind for kind, _ in self.settings.credentials}
 
     def get_data(self, path: str) -> bytes | None:
-        """None where there is no such node."""
+        """Returns the data of the node; None if it does not exist."""
         try:
             data: bytes = self._wait(lambda: self._kazoo.get_async(path), f"read {path}")[0]
             return data
@@ -212,23 +215,23 @@ class ZooKeeperClient:
             return None
 
     def exists_and_watch(self, path: str, changed: Callable[[], None]) -> bool:
-        """`changed` is called once, from a thread of kazoo's, when the node comes, changes or goes, or nobody knows."""
+        """Returns True if the node exists. Calls `changed` once when it may have changed, on one of kazoo's threads."""
         stat: Any = self._wait(lambda: self._kazoo.exists_async(path, watch=lambda event: changed()), f"read {path}")
         return stat is not None
 
     def get_children(self, path: str) -> list[str]:
-        """None of a node that is not there."""
+        """Returns the names of the children; empty if the node does not exist."""
         try:
             return sorted(self._wait(lambda: self._kazoo.get_children_async(path), f"list {path}"))
         except NodeMissingError:
             return []
 
     def create(self, path: str, data: bytes) -> None:
-        """With its parents. Raises: NodeThereError, also where an earlier attempt has made it."""
+        """Creates the node and its parents. Raises: NodeThereError, also if an earlier attempt has created it."""
         self._wait(lambda: self._kazoo.create_async(path, data, makepath=True), f"create {path}")
 
     def ensure(self, path: str, data: bytes = b"", *, is_shared: bool = False) -> None:
-        """Make the node where it is not there; `is_shared`: others may have their own nodes in it."""
+        """Creates the node if it does not exist. `is_shared`: other users may create children."""
         acl: list[ACL] | None = None
         if is_shared and not self.settings.is_open:
             acl = [*CREATOR_ALL_ACL, make_acl("world", "anyone", read=True, create=True)]
@@ -238,14 +241,14 @@ class ZooKeeperClient:
             return
 
     def transact_and_wait(self, operations: Sequence[Operation], what: str) -> None:
-        """All or nothing. After a failed connection it may have been done, and is done again.
+        """Executes all operations or none. After a failure of the connection they may be executed again.
 
         Raises: NodeMissingError, NodeThereError, HighAvailabilityError.
         """
         self._wait(lambda: self._commit(operations), what, lambda results: _check_results(operations, results))
 
     def delete_tree(self, path: str) -> None:
-        """The node and all below it; idempotent. Raises: HighAvailabilityError."""
+        """Removes the node and everything below it. Idempotent. Raises: HighAvailabilityError."""
         for child in self.get_children(path):
             self.delete_tree(f"{path}/{child}")
         try:
@@ -257,7 +260,7 @@ class ZooKeeperClient:
         wait_s = self.settings.retry_wait_s
         for attempt in range(self.settings.max_retry_attempts + 1):
             if attempt:
-                # No longer than until there is a connection again; the pause is for a server that is there and fails.
+                # Ends when the connection is back. The pause is for a server that is connected and fails.
                 self._pause(min(wait_s, self.settings.max_retry_wait_s))
                 wait_s *= 2
             try:
@@ -309,7 +312,7 @@ class ZooKeeperClient:
                     transaction.delete(operation.path)
         return transaction.commit_async()
 
-    # --- requests of the loop
+    # --- asynchronous requests
 
     def create_sequential(self, prefix: str, data: bytes, done: Done) -> None:
         self._request(
@@ -360,7 +363,7 @@ class ZooKeeperClient:
                 error = told
             except (NoAuthError, AuthFailedError):
                 error = self.refusal(f"use {path}")
-            except Exception as failure:  # noqa: BLE001 - the answer is handed over, whatever it is
+            except Exception as failure:  # noqa: BLE001 - the error is passed on
                 error = RequestError(f"{path}: {failure!r}")
             self._on_loop(lambda: done(answer, error))
 
@@ -372,7 +375,7 @@ class ZooKeeperClient:
 
 
 def _check_results(operations: Sequence[Operation], results: Sequence[Any]) -> None:
-    """Raise for the operation that the transaction failed at; those around it only say that they were not done."""
+    """Raises the error of the operation at which the transaction failed. The other results have no information."""
     for index, (operation, result) in enumerate(zip(operations, results, strict=True)):
         if isinstance(result, NoNodeError):
             raise NodeMissingError(operation.path, index)
@@ -381,4 +384,4 @@ def _check_results(operations: Sequence[Operation], results: Sequence[Any]) -> N
         if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
             raise result
     if any(isinstance(result, Exception) for result in results):
-        raise RequestError(f"a transaction was not done: {list(results)!r}")
+        raise RequestError(f"a transaction was not executed: {list(results)!r}")

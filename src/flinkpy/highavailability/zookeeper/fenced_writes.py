@@ -1,7 +1,7 @@
-"""FencedWrites: what a leader writes is done only while its term lasts, whatever the leader believes.
+"""FencedWrites: executes the writes of a leader only while its term lasts, even if the leader does not know its end.
 
-Each write is one transaction with a check that the node of the term exists. The node is gone at the latest when the
-next leader is granted, so a process that was stopped for longer than its session cannot write over its successor.
+Each write is one transaction with a check that the node of the term exists. The node is removed before the next leader
+is granted, so a process that was suspended for longer than its session cannot overwrite data of its successor.
 See docs/decisions/0019-fenced-writes-are-transactions.md. Blocking.
 """
 
@@ -21,20 +21,20 @@ from flinkpy.highavailability.zookeeper.requests import (
     SetData,
 )
 
-#: A node that is neither there nor to be made so often in a row is being used by somebody else.
+#: A node that can neither be set nor created this often in a row is used by somebody else.
 _ATTEMPTS = 5
 
 
 class FencedWrites:
     def __init__(self, client: ZooKeeperClient, leadership: Leadership) -> None:
         if leadership.latch_path is None:
-            raise ValueError("a leadership without a node fences nothing")
+            raise ValueError("a leadership without a node cannot fence writes")
         self._client = client
         self._leadership = leadership
         self._latch_path = leadership.latch_path
 
     def write(self, operations: Sequence[Operation], what: str) -> None:
-        """All or nothing; repeated where the connection failed, so it must be right when it is done twice.
+        """Executes all operations or none. Repeated after a failure of the connection: must be correct if done twice.
 
         Raises: LeadershipLostError; NodeMissingError, NodeThereError of the operations; HighAvailabilityError.
         """
@@ -49,7 +49,7 @@ class FencedWrites:
             ) from None
 
     def put(self, path: str, data: bytes, what: str) -> None:
-        """Write a node whether it is there or not, and make its parents. Raises as `write`."""
+        """Sets the data of a node, and creates it and its parents if needed. Raises as `write`."""
         for _ in range(_ATTEMPTS):
             try:
                 self.write([SetData(path, data)], what)
@@ -61,8 +61,13 @@ class FencedWrites:
                 return
             except (NodeThereError, NodeMissingError):
                 continue
-        raise HighAvailabilityError(f"node {path} comes and goes: somebody else uses it", details={"path": path})
+        raise HighAvailabilityError(
+            f"node {path} of ZooKeeper appears and disappears: another process uses it", details={"path": path}
+        )
 
     def check(self, what: str) -> None:
-        """Raises: LeadershipLostError, HighAvailabilityError. It may end at once after this."""
+        """Checks that the leadership lasts. It may end right after this.
+
+        Raises: LeadershipLostError, HighAvailabilityError.
+        """
         self.write((), what)

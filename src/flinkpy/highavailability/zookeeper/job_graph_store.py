@@ -1,11 +1,11 @@
 """ZooKeeperJobGraphStore: a node per accepted job, which names the checksummed file with its JobGraph.
 
-The file is whole before the node names it, and every file has a name of its own, so a job is accepted by one
-transaction. A file that no node names is the remains of a crash; it is removed by the next leader.
+The file is complete before the node names it, and every file has a unique name, so one transaction accepts a job. A
+file that no node names was left by a crash. The next leader removes it.
 
 Source: org.apache.flink.runtime.jobmanager.{DefaultExecutionPlanStore,ZooKeeperExecutionPlanStoreUtil},
 org.apache.flink.runtime.zookeeper.ZooKeeperStateHandleStore.
-Blocking. Raises everywhere: HighAvailabilityError, LeadershipLostError, OSError.
+Blocking. All methods raise HighAvailabilityError, LeadershipLostError and OSError.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ _SUFFIX = ".jobgraph"
 
 
 class ZooKeeperJobGraphStore:
-    """Args:
-    directory: of the files, shared by all masters.
-    verify_storage: raises where the directory is not the shared one any more.
+    """Stores accepted jobs.
+
+    Args:
+        directory: the directory of the files, which all masters share.
+        verify_storage: raises if the directory is not the shared one any more.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class ZooKeeperJobGraphStore:
             remove_durably(replaced)
 
     def remove(self, job_id: JobID) -> None:
-        """Idempotent."""
+        """Removes a job. Idempotent."""
         files = self._files_of(job_id)
         try:
             self._writes.write([Delete(self._node(job_id))], f"forget job {job_id}")
@@ -70,20 +72,20 @@ class ZooKeeperJobGraphStore:
             remove_durably(path)
 
     def job_ids(self) -> list[JobID]:
-        """Removes files that no job has, too: the first that a new leader does with its store."""
+        """Returns the accepted jobs, after removing files without a job. A new leader calls this first."""
         files = list(self._directory.iterdir())
         self._client.sync(self._client.settings.job_graphs)
         names = self._client.get_children(self._client.settings.job_graphs)
-        # Who still leads has had nobody beside it who could have made use of one of these files.
+        # If this process still leads, no other leader can have used one of these files.
         self._writes.check("find the jobs")
         for path in files:
             if path.name.partition("-")[0] not in names:
-                logger.info("%s belongs to no job and is removed", path)
+                logger.info("removing %s, which belongs to no job", path)
                 path.unlink(missing_ok=True)
         return [JobID(name) for name in names]
 
     def recover(self, job_id: JobID) -> job_pb2.JobGraph:
-        """Raises: FileNotFoundError for an unknown job; CorruptFileError where its file or node is damaged."""
+        """Raises: FileNotFoundError for an unknown job; CorruptFileError if its file or node is damaged."""
         node = self._node(job_id)
         self._client.sync(node)
         data = self._client.get_data(node)
@@ -93,7 +95,7 @@ class ZooKeeperJobGraphStore:
         try:
             return job_pb2.JobGraph.FromString(read_checksummed(path))
         except FileNotFoundError:
-            # A job is lost only where the storage itself is certainly there.
+            # The job is lost only if the storage itself is there.
             self._verify_storage()
             raise CorruptFileError(f"{path} is gone, and node {node} needs it", details={"path": str(path)}) from None
         except DecodeError as error:
@@ -112,7 +114,7 @@ def _file_name(data: bytes, node: str) -> str:
         name = json.loads(data.decode())["file"]
         if isinstance(name, str) and name.endswith(_SUFFIX) and is_safe_name(name) and not name.startswith("."):
             return name
-        problem = "its name is none of ours"
+        problem = "the file name is invalid"
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         problem = repr(error)
     raise CorruptFileError(f"node {node} of ZooKeeper names no JobGraph: {problem}", details={"path": node})

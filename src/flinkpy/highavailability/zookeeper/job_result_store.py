@@ -1,7 +1,7 @@
-"""The results of ended jobs in the directory that all Dispatchers share: written once, by whoever leads.
+"""SharedJobResultStore: the results of ended jobs in the directory that all Dispatchers share.
 
 Source: org.apache.flink.runtime.highavailability.nonha.embedded.EmbeddedJobResultStore, FileSystemJobResultStore.
-Differs: the first result of a job stays (Flink overwrites it), and only a Dispatcher that leads adds one.
+Differs: the first result of a job is kept (Flink overwrites it), and only the leading Dispatcher adds one.
 Blocking.
 """
 
@@ -22,10 +22,10 @@ logger = logging.getLogger(__name__)
 
 
 class SharedJobResultStore(FileJobResultStore):
-    """Raises, beside what the files do: LeadershipLostError, HighAvailabilityError."""
+    """A FileJobResultStore whose methods also raise LeadershipLostError and HighAvailabilityError."""
 
     def __init__(self, directory: Path, writes: FencedWrites) -> None:
-        # Whoever led before may still be writing; what it has not finished is not wanted any more.
+        # A former leader may still be writing. Its unfinished files are removed.
         writes.check("use the results of jobs")
         super().__init__(directory)
         self._writes = writes
@@ -37,16 +37,16 @@ class SharedJobResultStore(FileJobResultStore):
         try:
             self._writes.check(f"note the result of job {job_id}")
             if self.contains(job_id):
-                logger.warning("job %s has a result already, which stays", job_id)
+                logger.warning("keeping the result that job %s has already", job_id)
                 return
             os.link(aside, self.dirty_path(job_id))
         except FileExistsError:
-            logger.warning("job %s has a result already, which stays", job_id)
+            logger.warning("keeping the result that job %s has already", job_id)
             return
         finally:
             aside.unlink(missing_ok=True)
         try:
-            # This process may have stood still since the check: then it is another leader's job by now.
+            # This process may have been suspended after the check, so another leader may have the job by now.
             self._writes.check(f"note the result of job {job_id}")
         except LeadershipLostError:
             self.dirty_path(job_id).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""What flinkpy needs of kazoo's connection that kazoo keeps to itself, or does otherwise.
+"""Changes of kazoo's connection handling, which kazoo has no options for.
 
-Checked with kazoo 2.11. Where a name is not there any more, what depends on it falls back to what was configured.
+Tested with kazoo 2.11. If a private name of kazoo does not exist any more, configured values are used instead.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Pause before a connection thread that has ended by an error is run again.
+#: The pause before a connection thread that failed is restarted.
 _PAUSE_S = 1.0
 
 
 class PatientHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Does not wait a whole session time-out for one host, which is all there is for the whole ensemble.
+    """Limits the time to connect to one host, so that all hosts are tried within the session time-out.
 
     Args:
-        secure: what is spoken through instead of a connected socket, given the host's name.
+        secure: wraps a connected socket in TLS, given the name of the host.
     """
 
     def __init__(self, patience_s: float, secure: Callable[[socket.socket, str], socket.socket]) -> None:
@@ -45,7 +45,7 @@ class PatientHandler(SequentialThreadingHandler):  # type: ignore[misc]
             raise
 
     def select(self, rlist: Any, wlist: Any, xlist: Any, timeout: float | None = None) -> Any:
-        # An answer that came in one TLS record with the one before it is in the process already: no more would come.
+        # Several answers may come in one TLS record. Then select does not see the later ones.
         if any(getattr(one, "pending", _nothing)() for one in rlist):
             readable, writable, exceptional = super().select(rlist, wlist, xlist, 0)
             readable += [one for one in rlist if getattr(one, "pending", _nothing)() and one not in readable]
@@ -58,7 +58,7 @@ def _nothing() -> int:
 
 
 class SessionFacts:
-    """When the server was last heard, and what session time-out it agreed to.
+    """The time when the server was last heard, and the session time-out that it has chosen.
 
     Thread: written by kazoo's connection, read by any.
     """
@@ -72,7 +72,7 @@ class SessionFacts:
         invoke, read = connection._invoke, connection._read_socket
 
         def invoke_and_note(timeout: float, request: Any, *args: Any, **kwargs: Any) -> Any:
-            # The first request of a connection is the one for the session; a server that has stopped never answers it.
+            # The first request of a connection opens the session. A server that hangs never answers it.
             answer = invoke(min(timeout, max(patience_s, 1.0)), request, *args, **kwargs)
             self.last_contact_s = time.monotonic()
             agreed = getattr(answer[0], "time_out", 0) if isinstance(answer, tuple) else 0
@@ -90,9 +90,9 @@ class SessionFacts:
 
 
 def keep_running(kazoo: Any, closed: threading.Event) -> None:
-    """Let kazoo's connection thread outlive an answer that it cannot read, with another session.
+    """Restarts kazoo's connection thread, with a new session, after an answer that it cannot read.
 
-    It would end, the process would stand by for ever, and nobody would be told.
+    Otherwise the thread would end unnoticed, and the process would never lead again.
     """
     connection: Any = getattr(kazoo, "_connection", None)
     loop = getattr(connection, "zk_loop", None)
@@ -103,8 +103,8 @@ def keep_running(kazoo: Any, closed: threading.Event) -> None:
         while True:
             try:
                 loop()
-            except Exception as error:  # noqa: BLE001 - whatever it was, there must be a connection again
-                logger.error("the connection to ZooKeeper has failed and is made anew: %r", error)
+            except Exception as error:  # noqa: BLE001 - a connection is needed in any case
+                logger.error("the connection to ZooKeeper failed, connecting again: %r", error)
             if closed.wait(_PAUSE_S):
                 return
 

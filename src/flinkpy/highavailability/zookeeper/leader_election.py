@@ -31,10 +31,12 @@ logger = logging.getLogger(__name__)
 
 
 class ZooKeeperLeaderElection:
-    """Args:
-    path: the node of the component, e.g. `/flink/default/leader/dispatcher`.
-    fixed_token: the contender leads at most once, under this token.
-    retry_delay_s: pause before a failed request is repeated.
+    """The election of one component.
+
+    Args:
+        path: the node of the component, e.g. `/flink/default/leader/dispatcher`.
+        fixed_token: the contender leads at most once, under this token.
+        retry_delay_s: the pause before a failed request is repeated.
     """
 
     def __init__(
@@ -56,14 +58,14 @@ class ZooKeeperLeaderElection:
         self._latch = latch.LeaderLatch(new_token, fixed_token=fixed_token, tolerates_suspension=tolerates_suspension)
         self._contender: LeaderContender | None = None
         self._grace: asyncio.TimerHandle | None = None
-        #: Of the present term, once it is confirmed.
+        #: The address of this leader in the current term, after it is confirmed.
         self._published: LeaderInformation | None = None
-        #: Of the term whose address may still be there.
+        #: The token of the term whose address may still be published.
         self._published_token = ""
 
     def start(self, contender: LeaderContender) -> None:
         if self._contender is not None:
-            raise RuntimeError("an election has one contender; make another one for another")
+            raise RuntimeError("an election has one contender: create another election for another contender")
         self._contender = contender
         self._zookeeper.add_listener(self._on_connection)
         self._handle(latch.Stand(self._zookeeper.is_connected))
@@ -149,7 +151,7 @@ class ZooKeeperLeaderElection:
             if error is None:
                 self._handle(event(answer))
                 return
-            logger.warning("the election at %s has to ask again: %s", self._latch_path, error)
+            logger.warning("a request of the election at %s failed and is repeated: %s", self._latch_path, error)
             self._handle(latch.RequestFailed(request))
 
         return answered
@@ -176,7 +178,7 @@ class ZooKeeperLeaderElection:
                 self._zookeeper.delete(path, removal_of(name))
 
     def _withdraw(self, path: str, done: Done) -> None:
-        """Remove the node with the address published under it: while the node is there, it is no other leader's."""
+        """Removes the node and the published address. While the node exists, the address is not of another leader."""
 
         def withdrawn(_: Any, error: Exception | None) -> None:
             if isinstance(error, NodeMissingError):
@@ -191,7 +193,7 @@ class ZooKeeperLeaderElection:
     def _publish(self, information: LeaderInformation, *, replace: bool = False) -> None:
         leadership = self.leadership
         if information is not self._published or leadership is None:
-            return  # it is not true any more
+            return  # the term has ended
         assert leadership.latch_path is not None
         path = self._connection_info_path
         operations: list[Operation] = [Check(leadership.latch_path)]
@@ -205,7 +207,7 @@ class ZooKeeperLeaderElection:
             elif isinstance(error, NodeMissingError) and error.index > 0:
                 self._publish(information)
             elif error is not None:
-                # Where the latch is gone, the term has ended, which the machine will tell; else it is tried again.
+                # If the latch node is gone, the term has ended, and the machine will notice. Else it is tried again.
                 logger.warning("the address of the leader at %s is not published yet: %s", path, error)
                 self._loop.call_later(self._retry_delay_s, lambda: self._publish(information))
 

@@ -1,4 +1,4 @@
-"""What a leader publishes of itself: a node that lives as long as its session, as JSON. Pure."""
+"""Encodes and decodes the node in which a leader publishes its address, as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from flinkpy.common.errors import HighAvailabilityError
 from flinkpy.highavailability.leader_election import LeaderInformation
 
-#: An address and a token; anything longer was not written by a leader.
+#: Longer data was not written by a leader, which writes an address and a token.
 _MAX_BYTES = 4096
 
 
@@ -16,7 +16,7 @@ def encode(information: LeaderInformation) -> bytes:
 
 
 def decode(data: bytes, path: str) -> LeaderInformation:
-    """Raises: HighAvailabilityError naming the node, where somebody else has written it."""
+    """Raises: HighAvailabilityError naming the node, if another system has written it."""
     try:
         if len(data) > _MAX_BYTES:
             raise ValueError(f"it has {len(data)} bytes")
@@ -24,12 +24,12 @@ def decode(data: bytes, path: str) -> LeaderInformation:
         address, token = content["address"], content["fencing_token"]
         if not isinstance(address, str) or not isinstance(token, str) or not address:
             raise ValueError("address or token is missing")
-        # Other characters could not be sent: JSON may hold halves of surrogate pairs.
+        # Other characters cannot be sent: JSON may contain lone surrogates.
         if not (address + token).isascii() or not (address + token).isprintable():
-            raise ValueError("address or token has characters that none has")
+            raise ValueError("the address or the token has invalid characters")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise HighAvailabilityError(
-            f"node {path} of ZooKeeper holds something else than the address of a leader ({error}): is "
+            f"node {path} of ZooKeeper does not hold the address of a leader ({error}): is "
             "high-availability.cluster-id used by another system?",
             details={"path": path},
         ) from None

@@ -1,7 +1,7 @@
 """ZooKeeperLeaderRetrieval: follows the node in which the leader of one component publishes its address.
 
-While the connection is suspended nobody is known to lead, unless suspended connections are tolerated: then the last
-leader counts until the session's time-out is over.
+While the connection is suspended, no leader is known. If suspended connections are tolerated, the last leader counts
+until the session time-out has passed.
 
 Source: org.apache.flink.runtime.leaderretrieval.ZooKeeperLeaderRetrievalDriver.
 Thread: one loop.
@@ -22,9 +22,11 @@ logger = logging.getLogger(__name__)
 
 
 class ZooKeeperLeaderRetrieval:
-    """Args:
-    path: the node of the component, e.g. `/flink/default/leader/dispatcher`.
-    tells_absence: call back at the start too where nobody leads.
+    """Follows the leader of one component.
+
+    Args:
+        path: the node of the component, e.g. `/flink/default/leader/dispatcher`.
+        tells_absence: also calls back at the start if nobody leads.
     """
 
     def __init__(
@@ -45,13 +47,13 @@ class ZooKeeperLeaderRetrieval:
         self._on_leader_changed: Callable[[LeaderInformation | None], None] | None = None
         self._leader: LeaderInformation | None = None
         self._has_told = not tells_absence
-        #: Of the reading whose outcome counts: watches and answers of earlier ones are out of date.
+        #: The number of the current read. Watches and answers of earlier reads are ignored.
         self._reading = 0
         self._clearance: asyncio.TimerHandle | None = None
 
     def start(self, on_leader_changed: Callable[[LeaderInformation | None], None]) -> None:
         if self._on_leader_changed is not None:
-            raise RuntimeError("a retrieval has one listener; make another one for another")
+            raise RuntimeError("a retrieval has one listener: create another retrieval for another listener")
         self._on_leader_changed = on_leader_changed
         self._zookeeper.add_listener(self._on_connection)
         if self._zookeeper.is_connected:
@@ -70,7 +72,7 @@ class ZooKeeperLeaderRetrieval:
             return
         self._reading += 1
         if state is ConnectionState.SUSPENDED and self._tolerates_suspension:
-            # Two thirds are left to leaders; what they led is not to be found for the last third.
+            # Leaders stop after two thirds of the time-out.
             delay_s = self._zookeeper.grace_left_s + self._zookeeper.session_timeout_s / 3
             self._clearance = self._loop.call_later(delay_s, lambda: self._tell(None))
             return
@@ -88,7 +90,7 @@ class ZooKeeperLeaderRetrieval:
             if reading != self._reading:
                 return False
             if error is not None and not isinstance(error, NodeMissingError):
-                logger.warning("who leads at %s has to be asked again: %s", self._path, error)
+                logger.warning("reading the leader at %s failed and is repeated: %s", self._path, error)
                 self._loop.call_later(self._retry_delay_s, changed)
                 return False
             return True
@@ -115,7 +117,8 @@ class ZooKeeperLeaderRetrieval:
     def _tell(self, leader: LeaderInformation | None) -> None:
         if self._on_leader_changed is None or (self._has_told and leader == self._leader):
             return
-        self._leader, self._has_told = leader, True
+        self._leader = leader
+        self._has_told = True
         self._on_leader_changed(leader)
 
     def _cancel_clearance(self) -> None:

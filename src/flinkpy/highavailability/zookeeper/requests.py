@@ -1,4 +1,4 @@
-"""What is asked of ZooKeeper, as the elections and stores see it: any tree of nodes with sessions will do.
+"""The ZooKeeper requests of elections and stores, independent of kazoo. Tests use a simulated ZooKeeper.
 
 Source: org.apache.zookeeper.{ZooKeeper,Op}.
 """
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 
 class ConnectionState(enum.Enum):
-    """CONNECTED: also again, with the session of before. SUSPENDED: the session may live on. LOST: it has ended."""
+    """The state of the connection. SUSPENDED: the session may still exist. LOST: the session has ended."""
 
     CONNECTED = enum.auto()
     SUSPENDED = enum.auto()
@@ -20,7 +20,7 @@ class ConnectionState(enum.Enum):
 
 
 class NodeMissingError(Exception):
-    """There is no such node; `index` is that of the operation in a transaction."""
+    """A node does not exist. `index` is the index of the operation in its transaction."""
 
     def __init__(self, path: str, index: int = 0) -> None:
         super().__init__(f"there is no node {path}")
@@ -29,7 +29,7 @@ class NodeMissingError(Exception):
 
 
 class NodeThereError(Exception):
-    """There is such a node already."""
+    """A node exists already."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"there is a node {path} already")
@@ -37,12 +37,12 @@ class NodeThereError(Exception):
 
 
 class RequestError(Exception):
-    """The request failed, and may have been done all the same where that was because of the connection."""
+    """A request failed. If the connection was the reason, it may have been executed nevertheless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The node exists, or nothing of the transaction is done."""
+    """Fails the transaction if the node does not exist."""
 
     path: str
 
@@ -72,14 +72,14 @@ Done = Callable[[Any, Exception | None], None]
 
 
 class AsyncZooKeeper(Protocol):
-    """Requests of a loop. Errors are those above. Thread: the loop; `done` and watches are called there, later."""
+    """Asynchronous requests. Thread: the loop. `done` and watches are called there later, with the errors above."""
 
     @property
     def is_connected(self) -> bool: ...
 
     @property
     def grace_left_s(self) -> float:
-        """Seconds until two thirds of the session's time-out have passed since the last sign of the server."""
+        """The seconds until two thirds of the session time-out have passed since the server was last heard."""
         ...
 
     @property
@@ -90,26 +90,27 @@ class AsyncZooKeeper(Protocol):
     def remove_listener(self, listener: Callable[[ConnectionState], None]) -> None: ...
 
     def create_sequential(self, prefix: str, data: bytes, done: Done) -> None:
-        """An ephemeral node with a running number, and its parents where they are missing; answers with its path."""
+        """Creates an ephemeral sequential node and missing parents. The answer is its path."""
         ...
 
     def children(self, path: str, done: Done) -> None:
-        """Answers with names; none where there is no such node."""
+        """Lists the children. The answer is their names; empty if the node does not exist."""
         ...
 
     def exists(self, path: str, watch: Callable[[], None] | None, done: Done) -> None:
-        """Answers with whether there is the node; `watch` is called once, when it comes, changes or goes.
+        """Checks if the node exists. The answer is True or False.
 
-        Watches end with the connection without being called.
+        `watch` is called once, when the node is created, changed or removed. Watches end with the connection, without
+        a call.
         """
         ...
 
     def get(self, path: str, done: Done) -> None:
-        """Answers with the data."""
+        """Reads the data of the node."""
         ...
 
     def delete(self, path: str, done: Done) -> None: ...
 
     def transact(self, operations: Sequence[Operation], done: Done) -> None:
-        """All or nothing."""
+        """Executes all operations or none."""
         ...

@@ -18,13 +18,13 @@ class ServerSockets:
         self._server_name = settings.server_name
 
     def secure(self, connected: socket.socket, host: str) -> socket.socket:
-        """The socket to speak through; the server has shown its certificate. Raises: ssl.SSLError."""
+        """Returns the socket, with TLS if that is enabled. Raises: ssl.SSLError if the certificate is refused."""
         if self._context is None:
             return connected
         return self._context.wrap_socket(connected, server_hostname=self._server_name or host)
 
     def probe(self, host: str, port: int) -> str:
-        """One clause on what the server does instead of answering."""
+        """Returns a clause that says what the server does instead of answering."""
         expects_tls = ", or expects TLS" if self._context is None else ""
         try:
             answer = self._ask(host, port)
@@ -40,10 +40,10 @@ class ServerSockets:
         if "read-only" in answer.lower():
             return f"{host}:{port} is read-only, because it has no quorum"
         if "not currently serving" in answer:
-            return f"{host}:{port} serves nobody, because it has no quorum"
+            return f"{host}:{port} does not serve requests, because it has no quorum"
         if "Zookeeper version" in answer:
-            return f"{host}:{port} is there, and did not take the connection in time"
-        return f"{host}:{port} is no ZooKeeper server, or has no `srvr` in its whitelist{expects_tls}"
+            return f"{host}:{port} is running, but did not accept the connection in time"
+        return f"{host}:{port} is not a ZooKeeper server, or has no `srvr` in its whitelist{expects_tls}"
 
     def _ask(self, host: str, port: int) -> str:
         with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""ZooKeeperHaServices: one session of one process, and what it is used for.
+"""ZooKeeperHaServices: the elections, retrievals and stores of a process, on one ZooKeeper session.
 
 Source: org.apache.flink.runtime.leaderelection.ZooKeeperLeaderElectionHaServices.
 """
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The node of a cluster holds this, so that it is not taken for that of another system, or of Flink.
+#: The data of the cluster's node. It distinguishes the node from one of another system, or of Flink.
 CLUSTER_MARK = b"flinkpy 1"
 
 _DISPATCHER = "dispatcher"
 _RESOURCE_MANAGER = "resource_manager"
-#: Processes that keep something in the storage directory.
+#: The processes that use the storage directory.
 _STORING_PROCESSES = ("dispatcher", "jobmaster")
 _MASTERS = (*_STORING_PROCESSES, "resourcemanager")
-#: Requests of elections are repeated after the configured pause, but no later than this: nobody leads meanwhile.
+#: The longest pause before a request of an election is repeated. Nobody leads meanwhile.
 _MAX_ELECTION_RETRY_S = 1.0
 _MAX_WATCH_S = 1.0
 
@@ -73,11 +73,14 @@ class ZooKeeperHaServices:
         *,
         process: str,
     ) -> ZooKeeperHaServices:
-        """Blocking. Raises: ConfigurationError, HighAvailabilityError."""
+        """Connects to ZooKeeper and checks the nodes of the cluster. Blocking.
+
+        Raises: ConfigurationError, HighAvailabilityError.
+        """
         settings = ZooKeeperSettings.of(configuration, security)
         storage = HaStorage(configuration) if process in _STORING_PROCESSES else None
         if settings.is_open and process in _MASTERS:
-            logger.warning("anybody who reaches ZooKeeper at %s may change this cluster's nodes", settings.quorum)
+            logger.warning("every client of ZooKeeper at %s may change the nodes of this cluster", settings.quorum)
         client = ZooKeeperClient(settings, loop)
         client.connect()
         try:
@@ -87,7 +90,7 @@ class ZooKeeperHaServices:
             _check_cluster_node(client)
             _check_owners(client, [settings.cluster])
             if process in _MASTERS:
-                # A node that has a child cannot be replaced, not even by the owner of the root.
+                # A node with a child cannot be replaced, not even by the owner of the root.
                 client.ensure(f"{settings.cluster}/leader")
             _check_owners(client, _nodes_that_are_trusted(settings), with_children=process == _DISPATCHER)
             if storage is not None:
@@ -129,7 +132,7 @@ class ZooKeeperHaServices:
             data = self._client.get_data(path) if self._client.exists_and_watch(path, changed.set) else None
             if data is not None:
                 return decode(data, path)
-            # A watch ends with the connection, so it is not relied on for long.
+            # A watch ends with the connection, so the wait is short.
             if (
                 not changed.wait(max(min(deadline - time.monotonic(), _MAX_WATCH_S), 0))
                 and time.monotonic() >= deadline
@@ -166,12 +169,12 @@ class ZooKeeperHaServices:
         if leadership is None:
             return JobRecoveryDirectories(self._storage.recovery)
         writes = FencedWrites(self._client, leadership)
-        return JobRecoveryDirectories(self._storage.recovery, lambda: writes.check("remove what jobs have left"))
+        return JobRecoveryDirectories(self._storage.recovery, lambda: writes.check("remove directories of jobs"))
 
     def blob_directory(self) -> Path:
         return self._storage.blobs
 
-    # --- the end of others
+    # --- clean-up
 
     def release_dead_leader(self, job_id: JobID, job_master_id: str) -> None:
         latch = self._settings.latch(str(job_id))
@@ -180,7 +183,7 @@ class ZooKeeperHaServices:
                 self._remove_latch_node(f"{latch}/{name}", str(job_id))
 
     def _remove_latch_node(self, path: str, component: str) -> None:
-        """With the address that its owner has published, which only the owner of a latch could have replaced since."""
+        """Removes the latch node, and the address that its owner has published."""
         published = self._settings.connection_info(component)
         what = f"release {path}"
         withdrawals: tuple[list[Operation], ...] = ([Check(path), Delete(published), Delete(path)], [Delete(path)])
@@ -202,7 +205,7 @@ class ZooKeeperHaServices:
     def close(self) -> None:
         self._client.close()
 
-    # ---
+    # --- inside
 
     @property
     def _storage(self) -> HaStorage:
@@ -233,19 +236,19 @@ class ZooKeeperHaServices:
     @property
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
-            raise HighAvailabilityError("these services were made without a loop that could be called back")
+            raise HighAvailabilityError("these services were created without an event loop")
         return self._loop
 
 
 def _check_cluster_node(client: ZooKeeperClient) -> None:
-    """It is this system's. Raises: HighAvailabilityError."""
+    """Checks that the cluster's node is of flinkpy. Raises: HighAvailabilityError."""
     settings = client.settings
     data = client.get_data(settings.cluster)
     if data is None:
         return  # no master has been here yet
     if data != CLUSTER_MARK:
         raise HighAvailabilityError(
-            f"node {settings.cluster} of ZooKeeper at {settings.quorum} was made by another system: choose another "
+            f"node {settings.cluster} of ZooKeeper at {settings.quorum} was created by another system: choose another "
             "high-availability.cluster-id or high-availability.zookeeper.path.root",
             details={"path": settings.cluster},
         )
@@ -261,11 +264,11 @@ def _nodes_that_are_trusted(settings: ZooKeeperSettings) -> list[str]:
 
 
 def _check_owners(client: ZooKeeperClient, nodes: list[str], *, with_children: bool = False) -> None:
-    """Nobody but this cluster may use these nodes, also where others have made them before it did.
+    """Checks that only this cluster may use these nodes. Somebody else may have created them before.
 
-    Whoever made a node may make others in it, such as one that names another leader. Below a node that is this
-    cluster's alone nobody else can make any. So every process looks at the few nodes it finds others by, and a
-    Dispatcher, which starts rarely, at all that is below them too.
+    The owner of a node can create children in it, for example one that names another leader. In a node that only this
+    cluster may use, nobody else can. Therefore every process checks the few nodes by which it finds others. A
+    Dispatcher, which starts rarely, also checks everything below them.
 
     Raises: HighAvailabilityError naming the node.
     """
@@ -288,13 +291,11 @@ def _check_owners(client: ZooKeeperClient, nodes: list[str], *, with_children: b
 def _foreign(settings: ZooKeeperSettings, path: str, others: list[str]) -> HighAvailabilityError:
     if any(name.startswith("world:") for name in others):
         problem = (
-            f"anybody may change node {path} of ZooKeeper at {settings.quorum}: it was made with "
+            f"anybody may change node {path} of ZooKeeper at {settings.quorum}: it was created with "
             "high-availability.zookeeper.client.acl: open, or without a secret, or by somebody else"
         )
     else:
-        problem = (
-            f"node {path} of ZooKeeper at {settings.quorum} is not this cluster's alone: {', '.join(others)} may use it"
-        )
+        problem = f"others than this cluster may use node {path} of ZooKeeper at {settings.quorum}: {', '.join(others)}"
     return HighAvailabilityError(
         f"{problem}; remove it, or choose another high-availability.cluster-id", details={"path": path}
     )

@@ -1,4 +1,4 @@
-"""ZooKeeperSettings: where ZooKeeper is, which nodes there are this cluster's, and what is shown to it. Pure."""
+"""ZooKeeperSettings: the servers, the nodes of this cluster, and the credentials. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flinkpy.configuration.security_options import INTERNAL_ENABLED
 if TYPE_CHECKING:
     from flinkpy.security import SecurityContext, TlsMaterial
 
-#: What the cluster's secret is shown to ZooKeeper as: the user's name, and what the password is derived for.
+#: The name of the user, and the purpose for which its password is derived from the cluster secret.
 DIGEST_USER = "flinkpy"
 SECRET_PURPOSE = "zookeeper"
 
@@ -27,14 +27,14 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9._~+:@-]+")
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSettings:
-    """Times in seconds.
+    """The options of ZooKeeper. Times are in seconds.
 
     Attributes:
-        cluster_id: without slashes at its ends; it may have some inside.
-        credentials: scheme and credential, in the order they are shown.
-        tls: what connections are secured with; None means plaintext.
-        server_name: what a server's certificate must be for; None: its host.
-        is_open: the nodes may be read and written by anybody.
+        cluster_id: without a slash at its beginning and end.
+        credentials: scheme and credential, in the order in which they are sent.
+        tls: the TLS material of connections; None: plaintext.
+        server_name: the name that a server's certificate must have; None: the host of the server.
+        is_open: True if anybody may read and write the nodes.
     """
 
     quorum: str
@@ -61,7 +61,7 @@ class ZooKeeperSettings:
         if acl == "creator" and not credentials:
             raise ConfigurationError(
                 f"`{options.ZOOKEEPER_CLIENT_ACL.key}: creator` needs the cluster's secret or "
-                f"`{options.ZOOKEEPER_CLIENT_AUTHORIZATION.key}`: without, nobody could use the nodes",
+                f"`{options.ZOOKEEPER_CLIENT_AUTHORIZATION.key}`: without them nobody could use the nodes",
                 details={"option": options.ZOOKEEPER_CLIENT_ACL.key},
             )
         close_wait_ms = read_option(configuration, options.ZOOKEEPER_MAX_CLOSE_WAIT)
@@ -99,7 +99,7 @@ class ZooKeeperSettings:
         return f"{self.cluster}/storage_id"
 
     def leader(self, component: str) -> str:
-        """`component` is `dispatcher`, `resource_manager` or the id of a job."""
+        """Returns the node of a component: `dispatcher`, `resource_manager` or the id of a job."""
         return f"{self.cluster}/leader/{component}"
 
     def latch(self, component: str) -> str:
@@ -123,12 +123,12 @@ class ZooKeeperSettings:
 
 
 def cluster_id(configuration: AnyConfiguration) -> str:
-    """Without slashes at its ends. Raises: ConfigurationError where it is no name of nodes and directories."""
+    """Returns the cluster id, without a slash at its ends. Raises: ConfigurationError if it cannot name a node."""
     return _path(configuration, options.HA_CLUSTER_ID).strip("/")
 
 
 def storage_directory(configuration: AnyConfiguration) -> Path:
-    """`high-availability.storageDir`. Raises: ConfigurationError where it is missing or no local path."""
+    """Returns `high-availability.storageDir`. Raises: ConfigurationError if it is missing or not a local path."""
     option = options.HA_STORAGE_PATH
     text = read_option(configuration, option)
     if not text:
@@ -139,7 +139,7 @@ def storage_directory(configuration: AnyConfiguration) -> Path:
     path = re.sub(r"^file:/+", "/", text.strip())
     if not path.startswith("/"):
         raise ConfigurationError(
-            f"`{option.key}: {text}` is no absolute path: mount the storage that the masters share as a directory",
+            f"`{option.key}: {text}` is not an absolute path: mount the storage that the masters share as a directory",
             details={"option": option.key, "value": text},
         )
     return Path(path)
@@ -194,12 +194,12 @@ def _quorum(configuration: AnyConfiguration) -> str:
 
 
 def _path(configuration: AnyConfiguration, option: ConfigOption[str]) -> str:
-    """With one slash at the beginning and none at the end."""
+    """Returns the path with one slash at its beginning and none at its end."""
     text = read_option(configuration, option)
     parts = [part for part in text.split("/") if part]
     if not parts or any(not _NODE_NAME.fullmatch(part) or part in (".", "..") for part in parts):
         raise ConfigurationError(
-            f"`{option.key}: {text}` names no node: expected names of letters, digits and `._~+:@-`, with `/` between",
+            f"`{option.key}: {text}` is not a valid path: use letters, digits and `._~+:@-`, with `/` between names",
             details={"option": option.key, "value": text},
         )
     return "/" + "/".join(parts)

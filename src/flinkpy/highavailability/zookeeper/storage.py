@@ -1,9 +1,9 @@
-"""HaStorage: the directory that all masters share, and how a master finds out that it has the same one.
+"""HaStorage: the directory that all masters share. Each master checks that it uses the same one.
 
 ```
-  <storageDir>/<cluster-id>/storage-id          a random id, which ZooKeeper knows too (node `storage_id`)
+  <storageDir>/<cluster-id>/storage-id          a random id, which is also in ZooKeeper (node `storage_id`)
                            /execution-plans/    JobGraphs
-                           /recovery/<job-id>/  what JobMasters of a job leave in files
+                           /recovery/<job-id>/  files of the JobMasters of a job
                            /blobs/
   <storageDir>/job-result-store/<cluster-id>/   results of ended jobs
 ```
@@ -30,7 +30,7 @@ from flinkpy.highavailability.zookeeper.client import ZooKeeperClient
 from flinkpy.highavailability.zookeeper.requests import NodeThereError
 from flinkpy.highavailability.zookeeper.settings import cluster_id, storage_directory
 
-#: JobGraphs have user code in them, and results what jobs returned.
+#: JobGraphs contain user code, and results contain data of users.
 _MODE = 0o700
 _MARKER = "storage-id"
 _ID_CHARACTERS = 32
@@ -38,7 +38,7 @@ _ID = re.compile(rb"[0-9a-f]{32}")
 
 
 class HaStorage:
-    """Raises: ConfigurationError."""
+    """The storage directory of one cluster. Raises at construction: ConfigurationError."""
 
     def __init__(self, configuration: AnyConfiguration) -> None:
         root, cluster = storage_directory(configuration), cluster_id(configuration)
@@ -60,7 +60,10 @@ class HaStorage:
         return self.directory / "blobs"
 
     def open(self, client: ZooKeeperClient) -> None:
-        """Make it where this master is the first of all. Raises: HighAvailabilityError where it is another one."""
+        """Creates the directory if this is the first master, otherwise checks it.
+
+        Raises: HighAvailabilityError if it is not the directory of the other masters.
+        """
         node = client.settings.storage_id
         known = _decode(client.get_data(node), node)
         if known is None:
@@ -77,7 +80,7 @@ class HaStorage:
                 raise self._unusable(directory, error) from error
 
     def verify(self, client: ZooKeeperClient) -> None:
-        """It is still there. Raises: HighAvailabilityError."""
+        """Checks that the directory is still there. Raises: HighAvailabilityError."""
         node = client.settings.storage_id
         self._compare(_decode(client.get_data(node), node))
 
@@ -102,12 +105,12 @@ class HaStorage:
             raise self._unusable(self._marker, error) from error
 
     def _create_marker(self) -> str:
-        """The id of the directory; one that has one keeps it, e.g. when the nodes in ZooKeeper were removed."""
+        """Returns the id of the directory. Creates one if there is none."""
         try:
             self.directory.mkdir(_MODE, parents=True, exist_ok=True)
             aside = unfinished_path(self._marker)
             write_durably(aside, secrets.token_hex(_ID_CHARACTERS // 2).encode())
-            # Another master may have been faster; then its id is that of the directory.
+            # If another master was faster, its id is used.
             with contextlib.suppress(FileExistsError):
                 os.link(aside, self._marker)
             aside.unlink()
@@ -128,7 +131,7 @@ class HaStorage:
 
 
 def _decode(data: bytes | None, node: str) -> str | None:
-    """Raises: HighAvailabilityError naming the node, where another system has written it."""
+    """Raises: HighAvailabilityError naming the node, if another system has written it."""
     if data is None:
         return None
     if _ID.fullmatch(data):
