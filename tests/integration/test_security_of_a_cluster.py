@@ -228,7 +228,7 @@ def test_the_command_line_accepts_a_token_instead_of_the_secret(
     authority = printed.stdout.strip().rpartition(".")[2]
     for audience, expires_s, said in (
         (Audience.DISPATCHER, time.time() - CLOCK_SKEW_S - 60, "expired"),
-        (Audience.TASK_EXECUTOR, time.time() + 60, "is for a taskexecutor, and this process is a dispatcher"),
+        (Audience.TASK_EXECUTOR, time.time() + 60, "is for a taskexecutor, but this process is a dispatcher"),
     ):
         token = f"{cluster.security.secret.token(Role.READ, audience, int(expires_s))}.{authority}"
         refused = run_flinkpy("list", "-m", cluster.address, environment={"FLINKPY_TOKEN": token})

@@ -9,12 +9,12 @@ The test keeps its own account of who acknowledged what and what has been writte
 from __future__ import annotations
 
 import hypothesis.strategies as st
+from coordinator_calls import call
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.coordinator import effects as fx
-from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from flinkpy.checkpoint.coordinator.checkpoint_plan import CheckpointedOperator, CheckpointedVertex
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
@@ -108,8 +108,8 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     # effects against the account
 
-    def send(self, event):
-        for effect in self.coordinator.handle(event, self.now_ms):
+    def send(self, call):
+        for effect in call(self.coordinator, self.now_ms):
             self.check(effect)
         self.coordinator.validate()
         latest = self.coordinator.latest
@@ -235,23 +235,23 @@ class CoordinatorMachine(RuleBasedStateMachine):
         is_pending = checkpoint_id in self.coordinator.pending_ids
         match kind:
             case "location" if outcome == "fails":
-                self.send(ev.LocationFailed(checkpoint_id, CheckpointStorageError("disk full")))
+                self.send(call.location_failed(checkpoint_id, CheckpointStorageError("disk full")))
             case "location":
                 location = CheckpointStorageLocation(f"/chk-{checkpoint_id}", pb.CheckpointLocation())
-                self.send(ev.LocationMade(checkpoint_id, location))
+                self.send(call.location_made(checkpoint_id, location))
             case "coordinators" if outcome == "fails":
-                self.send(ev.CoordinatorSnapshotFailed(checkpoint_id, FunctionError("no")))
+                self.send(call.coordinator_snapshot_failed(checkpoint_id, FunctionError("no")))
             case "coordinators":
-                self.send(ev.CoordinatorsSnapshotted(checkpoint_id, {"source-op": b"x"}))
+                self.send(call.coordinators_snapshotted(checkpoint_id, {"source-op": b"x"}))
             case "triggers answered":
-                self.send(ev.TriggersAnswered(checkpoint_id))
+                self.send(call.triggers_answered(checkpoint_id))
             case "ack" if outcome == "lost":
                 self.messages.append(message)  # the task sends it again
             case "ack" if outcome == "fails" and (checkpoint_id, str(rest[0])) not in self.reported:
                 reason = DECLINES[checkpoint_id % len(DECLINES)]
                 if reason in ON_ITS_WAY and self.properties[checkpoint_id].is_synchronous:
                     reason = Reason.CHECKPOINT_DECLINED  # that one is the answer of those who have not taken it
-                self.send(ev.CheckpointDeclined(rest[0], checkpoint_id, checkpoint_error(reason)))
+                self.send(call.decline(rest[0], checkpoint_id, checkpoint_error(reason)))
             case "ack":
                 self.acknowledge(checkpoint_id, rest[0])
                 self.delivered = [*self.delivered[-5:], message]
@@ -261,15 +261,15 @@ class CoordinatorMachine(RuleBasedStateMachine):
                 self.messages.append(message)
             case "closing":
                 closing = checkpoint_error(Reason.CHECKPOINT_DECLINED_TASK_CLOSING)
-                self.send(ev.CheckpointDeclined(rest[0], checkpoint_id, closing))
+                self.send(call.decline(rest[0], checkpoint_id, closing))
             case "finished":
                 self.finish(rest[0])
             case "finalize" if outcome == "fails":
-                self.send(ev.FinalizationFailed(checkpoint_id, CheckpointStorageError("disk full")))
+                self.send(call.finalization_failed(checkpoint_id, CheckpointStorageError("disk full")))
             case "finalize":
                 assert is_pending, "what is being written cannot be given up"
                 self.written.add(checkpoint_id)
-                self.send(ev.CheckpointFinalized(checkpoint_id, f"/chk-{checkpoint_id}", (checkpoint_id,)))
+                self.send(call.finalized(checkpoint_id, f"/chk-{checkpoint_id}", (checkpoint_id,)))
 
     def acknowledge(self, checkpoint_id, attempt):
         state = pb.TaskStateSnapshot()
@@ -277,7 +277,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         self.reported.add((checkpoint_id, str(attempt)))
         if checkpoint_id in self.coordinator.pending_ids:
             self.acknowledged[checkpoint_id].add(attempt)
-        self.send(ev.CheckpointAcknowledged(attempt, checkpoint_id, state, pb.CheckpointMetrics()))
+        self.send(call.acknowledge(attempt, checkpoint_id, state, pb.CheckpointMetrics()))
 
     @rule(kind=st.sampled_from(["checkpoint", "full", "savepoint", "savepoint"]))
     def a_client_asks(self, kind):
@@ -292,7 +292,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def ask(self, properties):
         self.asked += 1
         self.open_requests[f"t{self.asked}"] = (properties, self.now_ms, self.last_id)
-        self.send(ev.CheckpointRequested(f"t{self.asked}", properties))
+        self.send(call.request(f"t{self.asked}", properties))
 
     @rule(by_ms=st.sampled_from([1, 30, 100, 1_000]))
     def time_passes(self, by_ms):
@@ -302,7 +302,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
             if due_ms is None or due_ms > end_ms:
                 break
             self.now_ms = max(self.now_ms, due_ms)
-            self.send(ev.CheckpointTimersDue())
+            self.send(call.check_timers())
         else:
             raise AssertionError("the deadlines never end")
         self.now_ms = end_ms
@@ -316,7 +316,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def finish(self, attempt):
         if self.job.task(attempt.vertex) == (attempt, E.RUNNING):
             self.job.states[attempt.vertex] = E.FINISHED
-            self.send(ev.TaskFinished(attempt))
+            self.send(call.task_finished(attempt))
 
     @precondition(lambda self: self.job.in_state(E.RUNNING))
     @rule(data=st.data())
@@ -332,7 +332,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.job.in_state(E.RUNNING))
     @rule(data=st.data())
     def a_task_is_at_the_end_of_its_data(self, data):
-        self.send(ev.EndOfDataReached((data.draw(st.sampled_from(self.job.in_state(E.RUNNING))),)))
+        self.send(call.end_of_data_reached((data.draw(st.sampled_from(self.job.in_state(E.RUNNING))),)))
 
     @precondition(lambda self: self.job.in_state(E.RUNNING))
     @rule(data=st.data(), kind=st.sampled_from(["savepoint", "stop", "drain"]))
@@ -355,7 +355,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         for task, state in self.job.states.items():
             if not state.is_terminal:
                 self.job.states[task] = E.CANCELED
-        self.send(ev.TasksStopped(Reason.JOB_FAILOVER_REGION, FunctionError("boom")))
+        self.send(call.tasks_stopped(Reason.JOB_FAILOVER_REGION, FunctionError("boom")))
         self.is_failing = False  # the restart is the answer to that, too
 
     @precondition(lambda self: not self.job.in_state(E.RUNNING) and not self.coordinator.is_finalizing)
@@ -366,7 +366,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
                 self.job.numbers[task] += 1
             self.job.states[task] = E.RUNNING
         if not self.has_ended:
-            self.send(ev.AllTasksRunning())
+            self.send(call.all_tasks_running())
 
     @precondition(lambda self: self.is_failing)
     @rule()
@@ -389,7 +389,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         while self.messages:
             self.deliver(self.messages.pop(0), "arrives")
         self.makes_progress()
-        self.send(ev.JobEnded(is_finished=False))
+        self.send(call.job_ended(is_finished=False))
         while self.messages:
             self.deliver(self.messages.pop(0), "arrives")
         assert not self.open_requests, "a client waits for ever"

@@ -7,6 +7,7 @@ restart together; nothing is deployed while it is open which one that is; coordi
 from __future__ import annotations
 
 import hypothesis.strategies as st
+from coordinator_calls import call
 from hypothesis import settings
 from hypothesis.stateful import initialize, precondition, rule
 from test_job_scheduling import BOOM, ClusterMachine, job_graphs
@@ -15,7 +16,6 @@ from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy._proto import job_pb2
 from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator import effects as cfx
-from flinkpy.checkpoint.coordinator import events as cev
 from flinkpy.checkpoint.coordinator.checkpoint_properties import savepoint, stop_with_savepoint
 from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointCoordinatorOptions
 from flinkpy.checkpoint.coordinator.pending_checkpoint import inline_handle
@@ -134,6 +134,10 @@ class FailoverMachine(ClusterMachine):
         if self.now_ms > 40_000:  # let most jobs live for a while
             self.send(ev.CancelJob())
 
+    def tell(self, call):
+        """Calls the CheckpointCoordinator."""
+        self.send(ev.CheckpointCall(call))
+
     @property
     def coordinator(self):
         return self.scheduler.checkpoints.coordinator
@@ -216,18 +220,18 @@ class FailoverMachine(ClusterMachine):
         kind, checkpoint_id, attempt = message
         match kind:
             case "location" if outcome == "fails":
-                self.send(cev.LocationFailed(checkpoint_id, CheckpointStorageError("full")))
+                self.tell(call.location_failed(checkpoint_id, CheckpointStorageError("full")))
             case "location":
                 place = CheckpointStorageLocation(f"/chk-{checkpoint_id}", pb.CheckpointLocation())
-                self.send(cev.LocationMade(checkpoint_id, place))
+                self.tell(call.location_made(checkpoint_id, place))
             case "coordinators":
                 operators = {vertex.job_vertex.chain[0].operator_id for vertex in self.job_vertices}
                 states = {operator_id: f"at {checkpoint_id}".encode() for operator_id in operators}
-                self.send(cev.CoordinatorsSnapshotted(checkpoint_id, states))
+                self.tell(call.coordinators_snapshotted(checkpoint_id, states))
             case "triggers":
-                self.send(cev.TriggersAnswered(checkpoint_id))
+                self.tell(call.triggers_answered(checkpoint_id))
             case "ack" if outcome == "fails":
-                self.send(cev.CheckpointDeclined(attempt, checkpoint_id, BOOM))
+                self.tell(call.decline(attempt, checkpoint_id, BOOM))
             case "ack":
                 if outcome == "twice":
                     self.messages.append(message)
@@ -236,7 +240,7 @@ class FailoverMachine(ClusterMachine):
                 handle = state.operators[str(attempt.vertex.job_vertex_id)].operator.add(file=inline_handle(data))
                 handle.states.add(name="s", mode=pb.SPLIT_DISTRIBUTE, offsets=[0], lengths=[len(data)])
                 self.acks[checkpoint_id].setdefault(attempt.vertex, data)
-                self.send(cev.CheckpointAcknowledged(attempt, checkpoint_id, state, pb.CheckpointMetrics()))
+                self.tell(call.acknowledge(attempt, checkpoint_id, state, pb.CheckpointMetrics()))
 
     @property
     def job_vertices(self):
@@ -251,12 +255,12 @@ class FailoverMachine(ClusterMachine):
         effect = self.is_writing.pop(0)
         checkpoint_id = effect.checkpoint_id
         if not succeeds:
-            self.send(cev.FinalizationFailed(checkpoint_id, CheckpointStorageError("full")))
+            self.tell(call.finalization_failed(checkpoint_id, CheckpointStorageError("full")))
             return
         self.completed[checkpoint_id] = self.acks[checkpoint_id]
         if effect.properties.counts_for_recovery:
             self.kept.append(checkpoint_id)
-        self.send(cev.CheckpointFinalized(checkpoint_id, f"/chk-{checkpoint_id}", (checkpoint_id,)))
+        self.tell(call.finalized(checkpoint_id, f"/chk-{checkpoint_id}", (checkpoint_id,)))
 
     @precondition(lambda self: self.is_verifying and not self.is_writing)
     @rule(outcome=st.sampled_from(["whole", "damaged", "damaged", "nobody knows"]))
@@ -299,7 +303,7 @@ class FailoverMachine(ClusterMachine):
         self.asked += 1
         self.open_requests.add(f"t{self.asked}")
         properties = stop_with_savepoint(pb.CANONICAL, drain=False) if stops else savepoint(pb.CANONICAL)
-        self.send(cev.CheckpointRequested(f"t{self.asked}", properties))
+        self.tell(call.request(f"t{self.asked}", properties))
 
     def time_passes_with_checkpoints(self):
         for _ in range(4):

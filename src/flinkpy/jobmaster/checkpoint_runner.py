@@ -1,4 +1,4 @@
-"""CheckpointRunner: runs the effects of the CheckpointCoordinator and reports the outcomes as events.
+"""CheckpointRunner: runs the effects of the CheckpointCoordinator and passes the outcomes to it.
 
 Changes of the checkpoint store run one after the other. Other blocking calls run concurrently.
 
@@ -11,12 +11,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol
 
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator import effects as fx
-from flinkpy.checkpoint.coordinator import events as ev
+from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoordinator, CoordinatorMethod
 from flinkpy.checkpoint.coordinator.checkpoint_properties import CheckpointProperties
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error, failure_reason
 from flinkpy.common.error_text import USER_ERRORS
@@ -32,6 +32,8 @@ from flinkpy.rpc.endpoint import OnDone, RpcEndpoint
 
 logger = logging.getLogger(__name__)
 
+P = ParamSpec("P")
+
 #: The number of client requests that are kept with their answers, so that a repeated request gets the same answer.
 MAX_REMEMBERED_REQUESTS = 256
 
@@ -43,7 +45,9 @@ LEADERSHIP_ERRORS = (LeadershipLostError, HighAvailabilityError)
 class CheckpointHost(Protocol):
     """The part of the JobMaster that the runner uses."""
 
-    def handle(self, event: ev.CheckpointEvent) -> None: ...
+    def coordinate(self, method: CoordinatorMethod[P], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Calls a method of the CheckpointCoordinator and runs the effects."""
+        ...
 
     def connection_of_attempt(self, attempt: ExecutionAttemptID) -> TaskManagerConnection | None:
         """Returns the connection to the TaskExecutor of the attempt.
@@ -113,7 +117,7 @@ class CheckpointRunner:
         future.add_done_callback(_retrieve_error)
         self._forget_old_requests()
         self._requests[trigger_id] = future
-        self._host.handle(ev.CheckpointRequested(trigger_id, properties, target_directory))
+        self._host.coordinate(CheckpointCoordinator.request, trigger_id, properties, target_directory)
         return future
 
     def _forget_old_requests(self) -> None:
@@ -124,10 +128,16 @@ class CheckpointRunner:
 
     # Messages of tasks
 
-    def acknowledged(self, event: ev.CheckpointAcknowledged) -> None:
-        if event.checkpoint_id in self._host.pending_checkpoints:
-            self._io.acknowledged(event.checkpoint_id, event.state)
-        self._host.handle(event)
+    def acknowledge(
+        self,
+        attempt: ExecutionAttemptID,
+        checkpoint_id: int,
+        state: pb.TaskStateSnapshot,
+        metrics: pb.CheckpointMetrics,
+    ) -> None:
+        if checkpoint_id in self._host.pending_checkpoints:
+            self._io.acknowledged(checkpoint_id, state)
+        self._host.coordinate(CheckpointCoordinator.acknowledge, attempt, checkpoint_id, state, metrics)
 
     # Effects
 
@@ -163,9 +173,11 @@ class CheckpointRunner:
     def _make_location(self, effect: fx.MakeLocation) -> None:
         def done(location: Any, error: BaseException | None) -> None:
             if error is None:
-                self._host.handle(ev.LocationMade(effect.checkpoint_id, location))
+                self._host.coordinate(CheckpointCoordinator.location_made, effect.checkpoint_id, location)
             else:
-                self._host.handle(ev.LocationFailed(effect.checkpoint_id, as_flink_error(error)))
+                self._host.coordinate(
+                    CheckpointCoordinator.location_failed, effect.checkpoint_id, as_flink_error(error)
+                )
 
         self._begin(lambda: self._io.make_location(effect), done, "create the location of a checkpoint")
 
@@ -178,12 +190,13 @@ class CheckpointRunner:
         try:
             states = self._coordinators.checkpoint(checkpoint_id)
         except USER_ERRORS as error:  # an error of user code fails the checkpoint, not the job
-            self._host.handle(ev.CoordinatorSnapshotFailed(checkpoint_id, as_flink_error(error)))
+            failure = as_flink_error(error)
+            self._host.coordinate(CheckpointCoordinator.coordinator_snapshot_failed, checkpoint_id, failure)
             return
         connections = self._host.task_manager_connections
 
         def all_arrived() -> None:
-            self._host.handle(ev.CoordinatorsSnapshotted(checkpoint_id, states))
+            self._host.coordinate(CheckpointCoordinator.coordinators_snapshotted, checkpoint_id, states)
 
         arrived = _Countdown(len(connections), all_arrived)
         for connection in connections:
@@ -193,7 +206,7 @@ class CheckpointRunner:
         by_connection, lost = self._grouped(effect.attempts)
 
         def all_answered() -> None:
-            self._host.handle(ev.TriggersAnswered(effect.checkpoint_id))
+            self._host.coordinate(CheckpointCoordinator.triggers_answered, effect.checkpoint_id)
 
         answered = _Countdown(len(by_connection) + 1, all_answered)
         for connection, attempts in by_connection.items():
@@ -224,7 +237,7 @@ class CheckpointRunner:
             else:
                 reason = CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE
             error = checkpoint_error(reason, "" if cause is None else str(cause), cause)
-            self._host.handle(ev.CheckpointDeclined(attempt, checkpoint_id, error))
+            self._host.coordinate(CheckpointCoordinator.decline, attempt, checkpoint_id, error)
 
     def _grouped(
         self, attempts: Iterable[ExecutionAttemptID]
@@ -265,12 +278,14 @@ class CheckpointRunner:
             if finalized is None:
                 assert error is not None
                 logger.warning("checkpoint %d could not be written: %s", checkpoint_id, error)
-                self._host.handle(ev.FinalizationFailed(checkpoint_id, as_flink_error(error)))
+                self._host.coordinate(CheckpointCoordinator.finalization_failed, checkpoint_id, as_flink_error(error))
                 return
             logger.info(
                 "%s %d is complete at %s", effect.properties.description, checkpoint_id, finalized.external_path
             )
-            self._host.handle(ev.CheckpointFinalized(checkpoint_id, finalized.external_path, finalized.retained_ids))
+            self._host.coordinate(
+                CheckpointCoordinator.finalized, checkpoint_id, finalized.external_path, finalized.retained_ids
+            )
             if finalized.replaced:
                 self._in_background(lambda: self._io.discard_completed(finalized.replaced), "discard checkpoints")
             if self._may_have_leftovers and effect.properties.counts_for_recovery:

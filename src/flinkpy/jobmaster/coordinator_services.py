@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol
 
 from flinkpy._proto import jobmaster_pb2
-from flinkpy.checkpoint.coordinator.events import BacklogChanged
+from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoordinator, CoordinatorMethod
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID
 from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
 from flinkpy.jobmaster.scheduler.events import GlobalFailure
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
 from flinkpy.rpc.endpoint import OnDone, RpcEndpoint
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,9 @@ class ServicesHost(Protocol):
 
     scheduler: DefaultScheduler
 
-    def handle(self, event: GlobalFailure | BacklogChanged) -> None: ...
+    def handle(self, event: GlobalFailure) -> None: ...
+
+    def coordinate(self, method: CoordinatorMethod[P], *args: P.args, **kwargs: P.kwargs) -> None: ...
 
     def connection_of_attempt(self, attempt: ExecutionAttemptID) -> TaskManagerConnection | None: ...
 
@@ -99,7 +103,7 @@ class CoordinatorServices:
         self._host.handle(GlobalFailure(error))
 
     def set_backlog(self, operator_id: str, has_backlog: bool) -> None:
-        self._host.handle(BacklogChanged(operator_id, has_backlog))
+        self._host.coordinate(CheckpointCoordinator.backlog_changed, operator_id, has_backlog)
 
     def schedule_action(self, delay_ms: int, action: Callable[[], None]) -> None:
         self._endpoint.schedule(delay_ms, action)

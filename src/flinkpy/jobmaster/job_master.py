@@ -16,9 +16,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec
 
 from flinkpy._proto import job_pb2, jobmaster_pb2, taskexecutor_pb2
+from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CoordinatorMethod
 from flinkpy.common.clock import Clock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.error_text import USER_ERRORS
@@ -55,6 +56,8 @@ from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 
 logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
 
 
 class JobMaster(RpcEndpoint):
@@ -401,6 +404,10 @@ class JobMaster(RpcEndpoint):
     @property
     def pending_checkpoints(self) -> list[int]:
         return self.scheduler.checkpoints.coordinator.pending_ids
+
+    def coordinate(self, method: CoordinatorMethod[P], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Calls a method of the CheckpointCoordinator and runs the effects."""
+        self.handle(ev.CheckpointCall(lambda coordinator, now_ms: method(coordinator, now_ms, *args, **kwargs)))
 
     # ---- timers
 

@@ -28,8 +28,8 @@ import asyncio
 
 from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2, metrics_pb2
 from flinkpy._proto import jobmaster_pb2 as pb
+from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
-from flinkpy.checkpoint.coordinator.events import CheckpointAcknowledged, CheckpointDeclined, EndOfDataReached
 from flinkpy.common.errors import JobNotFoundError, SlotAllocationError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID, ResultPartitionID
 from flinkpy.jobmaster import conversions
@@ -133,23 +133,24 @@ class JobMasterServicer:
         self, request: checkpoint_pb2.AcknowledgeCheckpointRequest, context: CallContext
     ) -> common_pb2.Acknowledge:
         attempt = ExecutionAttemptID.parse(request.execution_attempt_id)
-        event = CheckpointAcknowledged(attempt, request.checkpoint_id, request.state, request.metrics)
-        self._job(request.job_id).checkpoints.acknowledged(event)
+        self._job(request.job_id).checkpoints.acknowledge(
+            attempt, request.checkpoint_id, request.state, request.metrics
+        )
         return ACKNOWLEDGE
 
     def decline_checkpoint(
         self, request: checkpoint_pb2.DeclineCheckpointRequest, context: CallContext
     ) -> common_pb2.Acknowledge:
         attempt = ExecutionAttemptID.parse(request.execution_attempt_id)
-        event = CheckpointDeclined(attempt, request.checkpoint_id, error_from_proto(request.reason))
-        self._job(request.job_id).handle(event)
+        error = error_from_proto(request.reason)
+        self._job(request.job_id).coordinate(CheckpointCoordinator.decline, attempt, request.checkpoint_id, error)
         return ACKNOWLEDGE
 
     def notify_end_of_data(
         self, request: checkpoint_pb2.EndOfDataNotification, context: CallContext
     ) -> common_pb2.Acknowledge:
         attempts = tuple(ExecutionAttemptID.parse(text) for text in request.execution_attempt_ids)
-        self._job(request.job_id).handle(EndOfDataReached(attempts))
+        self._job(request.job_id).coordinate(CheckpointCoordinator.end_of_data_reached, attempts)
         return ACKNOWLEDGE
 
     async def trigger_checkpoint(

@@ -1,12 +1,12 @@
 """CheckpointCoordinator: the state machine that takes the checkpoints of one job.
 
-`handle(event, now_ms)` processes an event and returns the effects to run, in order. At `next_deadline_ms` the caller
-passes `CheckpointTimersDue`.
+Methods that change its state take the time first and return the effects to run, in order. At `next_deadline_ms` the
+caller calls `check_timers`.
 
 Rules:
 * Only one checkpoint at a time is being triggered. At most `max-concurrent-checkpoints` are in progress. Each id is
   used once, and is stored durably before it is used.
-* A checkpoint is complete once its metadata and the pointer to it are durable (CheckpointFinalized). Only then tasks
+* A checkpoint is complete once its metadata and the pointer to it are durable (`finalized`). Only then tasks
   and clients are told, and older checkpoints in progress are subsumed. While both are being written (`is_finalizing`),
   only the result of the writing decides about the checkpoint, and nothing may be restored, because the checkpoint to
   restore from is not known yet.
@@ -24,16 +24,16 @@ Source: org.apache.flink.runtime.checkpoint.CheckpointCoordinator. Pure.
 
 from __future__ import annotations
 
+import functools
 from collections import deque
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Concatenate, ParamSpec
 
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator import effects as fx
-from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_plan import JobView, calculate_plan, may_have_plan_later
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, CheckpointProperties
 from flinkpy.checkpoint.coordinator.checkpoint_request_decider import (
@@ -44,6 +44,7 @@ from flinkpy.checkpoint.coordinator.checkpoint_request_decider import (
 from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import CheckpointStatsTracker
 from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointCoordinatorOptions
 from flinkpy.checkpoint.coordinator.pending_checkpoint import AckOutcome, PendingCheckpoint, Phase
+from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorageLocation
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
 from flinkpy.common.checkpoint_failure_reason import checkpoint_error, failure_reason
 from flinkpy.common.errors import CheckpointError, FlinkError, StopWithSavepointStoppingError
@@ -203,6 +204,26 @@ FINISHED_ACK_GRACE_MS = 10_000
 _STARTING_OR_ENDING = (Reason.CHECKPOINT_DECLINED_TASK_CLOSING, Reason.CHECKPOINT_DECLINED_TASK_NOT_READY)
 
 
+P = ParamSpec("P")
+#: A method of the CheckpointCoordinator that changes its state: `method(coordinator, now_ms, ...)` returns effects.
+CoordinatorMethod = Callable[Concatenate["CheckpointCoordinator", int, P], list[fx.CheckpointEffect]]
+
+
+def _returns_effects(method: Callable[Concatenate[CheckpointCoordinator, P], None]) -> CoordinatorMethod[P]:
+    """Makes a method take the current time as its first argument and return the effects to run, in order."""
+
+    @functools.wraps(method)
+    def step(self: CheckpointCoordinator, now_ms: int, *args: P.args, **kwargs: P.kwargs) -> list[fx.CheckpointEffect]:
+        self._now_ms = max(self._now_ms, now_ms)
+        method(self, *args, **kwargs)
+        self._trigger_what_may_begin()
+        effects = self._out
+        self._out = []
+        return effects
+
+    return step
+
+
 class CheckpointCoordinator:
     """Takes the checkpoints of one job.
 
@@ -241,25 +262,6 @@ class CheckpointCoordinator:
         self._end_of_data = EndOfData()
         self._now_ms = 0
         self._out: list[fx.CheckpointEffect] = []
-        self._handlers: dict[type, Callable[[Any], None]] = {
-            ev.AllTasksRunning: self._on_all_tasks_running,
-            ev.TasksStopped: self._on_tasks_stopped,
-            ev.TaskFinished: self._on_task_finished,
-            ev.EndOfDataReached: self._on_end_of_data,
-            ev.BacklogChanged: self._on_backlog_changed,
-            ev.CheckpointRequested: self._on_requested,
-            ev.LocationMade: self._on_location_made,
-            ev.LocationFailed: self._on_location_failed,
-            ev.CoordinatorsSnapshotted: self._on_coordinators_snapshotted,
-            ev.CoordinatorSnapshotFailed: self._on_coordinator_snapshot_failed,
-            ev.TriggersAnswered: self._on_triggers_answered,
-            ev.CheckpointAcknowledged: self._on_acknowledged,
-            ev.CheckpointDeclined: self._on_declined,
-            ev.CheckpointFinalized: self._on_finalized,
-            ev.FinalizationFailed: self._on_finalization_failed,
-            ev.JobEnded: self._on_job_ended,
-            ev.CheckpointTimersDue: self._on_timers_due,
-        }
 
     def start_from(
         self, checkpoint: CompletedCheckpoint | None, next_checkpoint_id: int, *, must_be_full: bool
@@ -291,14 +293,6 @@ class CheckpointCoordinator:
         if latest is not None:
             self.statistics.restored(latest.checkpoint_id, latest.external_path, latest.is_savepoint, now_ms)
 
-    def handle(self, event: ev.CheckpointEvent, now_ms: int) -> list[fx.CheckpointEffect]:
-        """Processes an event and returns the effects to run, in order."""
-        self._now_ms = max(self._now_ms, now_ms)
-        self._handlers[type(event)](event)
-        self._trigger_what_may_begin()
-        out, self._out = self._out, []
-        return out
-
     # Queries
 
     @property
@@ -320,7 +314,7 @@ class CheckpointCoordinator:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """The time at which the caller must pass `CheckpointTimersDue`; None if no timer is set."""
+        """The time at which the caller must call `check_timers`; None if no timer is set."""
         due = [self._next_periodic_ms, self._end_of_data.retry_ms, self._retries.next_due_ms]
         for pending in self._pending.values():
             if pending.phase is not Phase.FINALIZING:
@@ -359,7 +353,9 @@ class CheckpointCoordinator:
 
     # The job
 
-    def _on_all_tasks_running(self, event: ev.AllTasksRunning) -> None:
+    @_returns_effects
+    def all_tasks_running(self) -> None:
+        """Handles that the job is RUNNING, and so are all its tasks that have not finished."""
         if self._is_running or self._has_ended:
             return
         self._is_running = True
@@ -386,13 +382,14 @@ class CheckpointCoordinator:
         """Schedules the next periodic checkpoint after one interval."""
         self._next_periodic_ms = self._now_ms + self._interval_ms if self._interval_ms > 0 else None
 
-    def _on_backlog_changed(self, event: ev.BacklogChanged) -> None:
+    @_returns_effects
+    def backlog_changed(self, operator_id: str, has_backlog: bool) -> None:
         """Applies the new interval. A shorter one applies at once, a longer one after the next checkpoint."""
         before_ms = self._interval_ms
-        if event.has_backlog:
-            self._backlogs.add(event.operator_id)
+        if has_backlog:
+            self._backlogs.add(operator_id)
         else:
-            self._backlogs.discard(event.operator_id)
+            self._backlogs.discard(operator_id)
         interval_ms = self._interval_ms
         if interval_ms == before_ms or not self._is_running or self._stop is not None:
             return
@@ -400,7 +397,9 @@ class CheckpointCoordinator:
         if interval_ms == 0 or due_ms is None or due_ms > self._now_ms + interval_ms:
             self._schedule_periodic()
 
-    def _on_tasks_stopped(self, event: ev.TasksStopped) -> None:
+    @_returns_effects
+    def tasks_stopped(self, reason: Reason, cause: FlinkError | None = None) -> None:
+        """Aborts the checkpoints in progress, because the job or one of its regions has stopped."""
         self._is_running = False
         self._next_periodic_ms = None
         self._end_of_data.clear()
@@ -409,41 +408,46 @@ class CheckpointCoordinator:
         are_tasks_waiting = stop is not None and (
             stop.result is not None or any(pending.are_tasks_triggered for pending in synchronous)
         )
-        self._abort_all(checkpoint_error(event.reason, cause=event.cause))
+        self._abort_all(checkpoint_error(reason, cause=cause))
         if stop is None:
             return
         if any(pending.phase is Phase.FINALIZING for pending in synchronous):
-            stop.has_failed, stop.cause = True, event.cause
+            stop.has_failed, stop.cause = True, cause
         else:
             self._stop = None
-            self._answer(stop.trigger_id, error=stop.error(event.cause))
+            self._answer(stop.trigger_id, error=stop.error(cause))
         if are_tasks_waiting:
-            self._out.append(fx.FailJob(stop.error(event.cause)))
+            self._out.append(fx.FailJob(stop.error(cause)))
 
-    def _on_job_ended(self, event: ev.JobEnded) -> None:
+    @_returns_effects
+    def job_ended(self, is_finished: bool, cause: FlinkError | None = None) -> None:
+        """Handles a terminal state of the job. `is_finished` is True if all its tasks have finished."""
         self._has_ended = True
         self._is_running = False
         self._next_periodic_ms = None
         self._end_of_data.clear()
         stop, self._stop = self._stop, None
-        if stop is not None and stop.result is not None and event.is_finished:
+        if stop is not None and stop.result is not None and is_finished:
             self._answer(stop.trigger_id, result=stop.result)
         elif stop is not None:
-            self._answer(stop.trigger_id, error=stop.error(event.cause))
-        self._abort_all(checkpoint_error(Reason.CHECKPOINT_COORDINATOR_SHUTDOWN, cause=event.cause))
+            self._answer(stop.trigger_id, error=stop.error(cause))
+        self._abort_all(checkpoint_error(Reason.CHECKPOINT_COORDINATOR_SHUTDOWN, cause=cause))
 
-    def _on_task_finished(self, event: ev.TaskFinished) -> None:
-        self._end_of_data.left(event.attempt)
+    @_returns_effects
+    def task_finished(self, attempt: ExecutionAttemptID) -> None:
+        self._end_of_data.left(attempt)
         for pending in list(self._pending.values()):
-            if pending.phase is Phase.WAITING and event.attempt in pending.missing:
-                pending.finished_early[event.attempt] = self._now_ms + FINISHED_ACK_GRACE_MS
+            if pending.phase is Phase.WAITING and attempt in pending.missing:
+                pending.finished_early[attempt] = self._now_ms + FINISHED_ACK_GRACE_MS
             self._go_on_without_finished(pending)
         self._request_final_checkpoint()
 
-    def _on_end_of_data(self, event: ev.EndOfDataReached) -> None:
+    @_returns_effects
+    def end_of_data_reached(self, attempts: Iterable[ExecutionAttemptID]) -> None:
+        """Handles tasks that have processed all their data and wait for a checkpoint that contains the results."""
         if not self._options.is_periodic or not self._options.after_tasks_finish:
             return
-        self._end_of_data.reached(attempt for attempt in event.attempts if self._runs(attempt))
+        self._end_of_data.reached(attempt for attempt in attempts if self._runs(attempt))
         self._request_final_checkpoint()
 
     def _request_final_checkpoint(self) -> None:
@@ -460,20 +464,21 @@ class CheckpointCoordinator:
 
     # Requests
 
-    def _on_requested(self, event: ev.CheckpointRequested) -> None:
-        if event.trigger_id in self._open_requests:
+    @_returns_effects
+    def request(self, trigger_id: str, properties: CheckpointProperties, target_directory: str = "") -> None:
+        """Takes a checkpoint for a client, which gets one AnswerRequest. Ignores a repeated `trigger_id`."""
+        if trigger_id in self._open_requests:
             return
-        self._open_requests.add(event.trigger_id)
-        properties = event.properties
+        self._open_requests.add(trigger_id)
         error = self._check_request(properties)
         if error is not None:
-            self._answer(event.trigger_id, error=error)
+            self._answer(trigger_id, error=error)
             return
         if properties.is_synchronous:
             self._next_periodic_ms = None
             self._abort_all(checkpoint_error(Reason.CHECKPOINT_COORDINATOR_SUSPEND, "The job is being stopped."))
-            self._stop = StopWithSavepoint(event.trigger_id)
-        self._submit(properties, trigger_id=event.trigger_id, target_directory=event.target_directory)
+            self._stop = StopWithSavepoint(trigger_id)
+        self._submit(properties, trigger_id=trigger_id, target_directory=target_directory)
 
     def _check_request(self, properties: CheckpointProperties) -> CheckpointError | None:
         """Returns the reason to refuse a request, before it stops anything; None if it can be executed."""
@@ -567,25 +572,29 @@ class CheckpointCoordinator:
 
     # The course of a checkpoint
 
-    def _on_location_made(self, event: ev.LocationMade) -> None:
-        pending = self._pending.get(event.checkpoint_id)
+    @_returns_effects
+    def location_made(self, checkpoint_id: int, location: CheckpointStorageLocation) -> None:
+        pending = self._pending.get(checkpoint_id)
         if pending is None:  # it was aborted meanwhile
-            self._out.append(fx.DiscardCheckpoint(event.checkpoint_id, event.location))
+            self._out.append(fx.DiscardCheckpoint(checkpoint_id, location))
             return
         if pending.phase is not Phase.PREPARING:
             return
-        pending.location = event.location
-        pending.options = self._options.for_tasks(pending.properties, event.location.for_tasks)
+        pending.location = location
+        pending.options = self._options.for_tasks(pending.properties, location.for_tasks)
         pending.enter(Phase.SNAPSHOTTING_COORDINATORS)
         self._out.append(fx.SnapshotCoordinators(pending.checkpoint_id))
 
-    def _on_location_failed(self, event: ev.LocationFailed) -> None:
-        pending = self._pending.get(event.checkpoint_id)
+    @_returns_effects
+    def location_failed(self, checkpoint_id: int, error: FlinkError) -> None:
+        pending = self._pending.get(checkpoint_id)
         if pending is not None and pending.phase is Phase.PREPARING:
-            self._abort(pending, checkpoint_error(Reason.IO_EXCEPTION, str(event.error), event.error))
+            self._abort(pending, checkpoint_error(Reason.IO_EXCEPTION, str(error), error))
 
-    def _on_coordinators_snapshotted(self, event: ev.CoordinatorsSnapshotted) -> None:
-        pending = self._pending.get(event.checkpoint_id)
+    @_returns_effects
+    def coordinators_snapshotted(self, checkpoint_id: int, states: Mapping[str, bytes | None]) -> None:
+        """Handles the states of all coordinators by operator id. Their earlier events have arrived."""
+        pending = self._pending.get(checkpoint_id)
         if pending is None or pending.phase is not Phase.SNAPSHOTTING_COORDINATORS:
             return
         for attempt in pending.plan.tasks_to_wait_for:
@@ -595,19 +604,22 @@ class CheckpointCoordinator:
                 self._abort(pending, error, transient_task=attempt)
                 return
         assert pending.options is not None
-        pending.coordinator_states.update(event.states)
+        pending.coordinator_states.update(states)
         pending.enter(Phase.WAITING)
         self._out.append(
             fx.TriggerTasks(pending.checkpoint_id, pending.triggered_ms, pending.options, pending.plan.tasks_to_trigger)
         )
 
-    def _on_coordinator_snapshot_failed(self, event: ev.CoordinatorSnapshotFailed) -> None:
-        pending = self._pending.get(event.checkpoint_id)
+    @_returns_effects
+    def coordinator_snapshot_failed(self, checkpoint_id: int, error: FlinkError) -> None:
+        pending = self._pending.get(checkpoint_id)
         if pending is not None and pending.phase is Phase.SNAPSHOTTING_COORDINATORS:
-            self._abort(pending, checkpoint_error(Reason.TRIGGER_CHECKPOINT_FAILURE, str(event.error), event.error))
+            self._abort(pending, checkpoint_error(Reason.TRIGGER_CHECKPOINT_FAILURE, str(error), error))
 
-    def _on_triggers_answered(self, event: ev.TriggersAnswered) -> None:
-        pending = self._pending.get(event.checkpoint_id)
+    @_returns_effects
+    def triggers_answered(self, checkpoint_id: int) -> None:
+        """Handles that all TaskExecutors were told to trigger, or could not be reached."""
+        pending = self._pending.get(checkpoint_id)
         if pending is not None and pending.are_tasks_triggered and pending.is_triggering:
             self._triggering_done(pending)
             self._go_on_without_finished(pending)
@@ -618,16 +630,23 @@ class CheckpointCoordinator:
             if pending.phase is not Phase.PREPARING:
                 self._out.append(fx.ReleaseEvents(pending.checkpoint_id))
 
-    def _on_acknowledged(self, event: ev.CheckpointAcknowledged) -> None:
-        pending = self._pending.get(event.checkpoint_id)
+    @_returns_effects
+    def acknowledge(
+        self,
+        attempt: ExecutionAttemptID,
+        checkpoint_id: int,
+        state: pb.TaskStateSnapshot,
+        metrics: pb.CheckpointMetrics,
+    ) -> None:
+        pending = self._pending.get(checkpoint_id)
         if pending is None:
             # If the checkpoint is complete, this is a repetition and its state is in use.
-            if event.checkpoint_id < self._next_id and self._completed_ids.is_known_failed(event.checkpoint_id):
-                self._out.append(fx.DiscardState((event.state,)))
+            if checkpoint_id < self._next_id and self._completed_ids.is_known_failed(checkpoint_id):
+                self._out.append(fx.DiscardState((state,)))
             return
-        outcome = pending.acknowledge(event.attempt, event.state, event.metrics, self._now_ms)
+        outcome = pending.acknowledge(attempt, state, metrics, self._now_ms)
         if outcome is AckOutcome.FOREIGN:
-            self._out.append(fx.DiscardState((event.state,)))
+            self._out.append(fx.DiscardState((state,)))
         elif outcome is AckOutcome.TAKEN and pending.is_fully_acknowledged:
             self._finalize(pending)
 
@@ -651,20 +670,21 @@ class CheckpointCoordinator:
             fx.FinalizeCheckpoint(pending.checkpoint_id, pending.properties, pending.location, pending.metadata)
         )
 
-    def _on_declined(self, event: ev.CheckpointDeclined) -> None:
-        pending = self._pending.get(event.checkpoint_id)
-        if pending is None or pending.phase is not Phase.WAITING or event.attempt not in pending.missing:
+    @_returns_effects
+    def decline(self, attempt: ExecutionAttemptID, checkpoint_id: int, error: FlinkError) -> None:
+        pending = self._pending.get(checkpoint_id)
+        if pending is None or pending.phase is not Phase.WAITING or attempt not in pending.missing:
             return
-        reason = failure_reason(event.error)
-        error = checkpoint_error(reason, f"{event.attempt}: {event.error}", event.error)
+        reason = failure_reason(error)
+        error = checkpoint_error(reason, f"{attempt}: {error}", error)
         if reason not in _STARTING_OR_ENDING:
             self._abort(pending, error)
         elif not pending.properties.is_synchronous:
-            self._abort(pending, error, transient_task=event.attempt)
+            self._abort(pending, error, transient_task=attempt)
         else:
             # Other tasks may already wait after their barriers. The job reports how this task ends.
-            pending.closing.add(event.attempt)
-            pending.finished_early.setdefault(event.attempt, self._now_ms + FINISHED_ACK_GRACE_MS)
+            pending.closing.add(attempt)
+            pending.finished_early.setdefault(attempt, self._now_ms + FINISHED_ACK_GRACE_MS)
             self._go_on_without_finished(pending)
 
     def _go_on_without_finished(self, pending: PendingCheckpoint) -> None:
@@ -678,8 +698,10 @@ class CheckpointCoordinator:
             assert pending.options is not None
             self._out.append(fx.TriggerTasks(pending.checkpoint_id, pending.triggered_ms, pending.options, to_trigger))
 
-    def _on_finalized(self, event: ev.CheckpointFinalized) -> None:
-        pending = self._pending.get(event.checkpoint_id)
+    @_returns_effects
+    def finalized(self, checkpoint_id: int, external_path: str, retained_ids: tuple[int, ...] = ()) -> None:
+        """Completes a checkpoint whose metadata and pointer are durable. `retained_ids`: the retained checkpoints."""
+        pending = self._pending.get(checkpoint_id)
         if pending is None or pending.phase is not Phase.FINALIZING:
             return
         assert pending.location is not None
@@ -687,11 +709,11 @@ class CheckpointCoordinator:
         del self._pending[pending.checkpoint_id]
         self._completed_ids.add(pending.checkpoint_id)
         self._last_completion_ms = self._now_ms
-        self.statistics.completed(pending, event.external_path, self._now_ms)
-        self.statistics.retained(event.retained_ids)
+        self.statistics.completed(pending, external_path, self._now_ms)
+        self.statistics.retained(retained_ids)
         if pending.properties.counts_for_recovery:
-            self._use_for_recovery(pending, event.external_path)
-        result = pb.CheckpointResult(checkpoint_id=pending.checkpoint_id, path=event.external_path)
+            self._use_for_recovery(pending, external_path)
+        result = pb.CheckpointResult(checkpoint_id=pending.checkpoint_id, path=external_path)
         stop = self._stop if pending.properties.is_synchronous else None
         if stop is None:
             self._answer(pending.trigger_id, result=result)
@@ -715,10 +737,12 @@ class CheckpointCoordinator:
         attempts = self._still_running(pending.plan.tasks_to_commit_to)
         self._out.append(fx.ConfirmCheckpoint(pending.checkpoint_id, pending.triggered_ms, attempts))
 
-    def _on_finalization_failed(self, event: ev.FinalizationFailed) -> None:
-        pending = self._pending.get(event.checkpoint_id)
+    @_returns_effects
+    def finalization_failed(self, checkpoint_id: int, error: FlinkError) -> None:
+        """Aborts a checkpoint whose metadata or pointer could not be written. No pointer to it exists."""
+        pending = self._pending.get(checkpoint_id)
         if pending is not None and pending.phase is Phase.FINALIZING:
-            self._abort(pending, checkpoint_error(Reason.FINALIZE_CHECKPOINT_FAILURE, str(event.error), event.error))
+            self._abort(pending, checkpoint_error(Reason.FINALIZE_CHECKPOINT_FAILURE, str(error), error))
 
     # Failed checkpoints
 
@@ -788,7 +812,9 @@ class CheckpointCoordinator:
 
     # Time
 
-    def _on_timers_due(self, event: ev.CheckpointTimersDue) -> None:
+    @_returns_effects
+    def check_timers(self) -> None:
+        """Does what is due. Called when `next_deadline_ms` has passed."""
         now_ms = self._now_ms
         for pending in list(self._pending.values()):
             if pending.phase is Phase.FINALIZING:

@@ -1,4 +1,4 @@
-"""The effects of the CheckpointCoordinator, which the caller runs. Their results come back as events."""
+"""The effects of the CheckpointCoordinator, which its caller runs. Their results go to methods of the coordinator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flinkpy.common.ids import ExecutionAttemptID
 class MakeLocation:
     """Store `checkpoint_id` as used, durably and for the next JobMaster; then make the directories. Blocking.
 
-    Answered by LocationMade or LocationFailed.
+    Answered with `location_made` or `location_failed`.
     """
 
     checkpoint_id: int
@@ -27,7 +27,7 @@ class MakeLocation:
 class SnapshotCoordinators:
     """Hold back the events of operator coordinators from now on, and take the state of each coordinator.
 
-    Answered by CoordinatorsSnapshotted once all earlier events have arrived, or by CoordinatorSnapshotFailed.
+    Answered with `coordinators_snapshotted` once all earlier events have arrived, or `coordinator_snapshot_failed`.
     """
 
     checkpoint_id: int
@@ -35,7 +35,7 @@ class SnapshotCoordinators:
 
 @dataclass(frozen=True, slots=True)
 class TriggerTasks:
-    """Trigger the checkpoint at these tasks. Answered by TriggersAnswered.
+    """Trigger the checkpoint at these tasks. Answered with `triggers_answered`.
 
     The effect runner declines the checkpoint for a task that it cannot reach.
     """
@@ -57,7 +57,7 @@ class ReleaseEvents:
 class FinalizeCheckpoint:
     """Write the metadata, and then the pointer to it if the checkpoint counts for recovery. Blocking.
 
-    Answered by CheckpointFinalized or FinalizationFailed.
+    Answered with `finalized` or `finalization_failed`.
     """
 
     checkpoint_id: int

@@ -22,14 +22,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 from flinkpy._proto import job_event_pb2, job_pb2
 from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointCoordinatorOptions
 from flinkpy.checkpoint.coordinator.effects import CheckpointEffect
 from flinkpy.checkpoint.coordinator.effects import FailJob as FailJobForCheckpoint
-from flinkpy.checkpoint.coordinator.events import CheckpointEvent, CheckpointTimersDue
 from flinkpy.common.errors import (
     CheckpointStorageError,
     CorruptStateError,
@@ -192,6 +191,7 @@ class DefaultScheduler:
             ev.OperatorEventReceived: self._on_operator_event_received,
             ev.OperatorEventsLost: self._on_operator_events_lost,
             ev.CheckpointsVerified: self._on_checkpoints_verified,
+            ev.CheckpointCall: self._on_checkpoint_call,
             ev.CheckDeadlines: self._on_check_deadlines,
         }
 
@@ -202,11 +202,7 @@ class DefaultScheduler:
         """
         self._now_ms = max(self._now_ms, now_ms)
         self.checkpoints.at(self._now_ms)
-        handler = self._handlers.get(type(event))
-        if handler is not None:
-            handler(event)
-        else:
-            self._run(self.checkpoints.handle(cast("CheckpointEvent", event)))
+        self._handlers[type(event)](event)
         while self._checkpoint_failures:
             self._handle_failure(self._checkpoint_failures.popleft(), None)
         self._advance()
@@ -646,7 +642,7 @@ class DefaultScheduler:
     def _on_check_deadlines(self, event: ev.CheckDeadlines) -> None:
         are_slots_coming = any(vertex.current.is_deployed for vertex in self.graph.vertices)
         self._run_pool_effects(self.slot_pool.check_timeouts(self._now_ms, are_slots_coming=are_slots_coming))
-        self._run(self.checkpoints.handle(CheckpointTimersDue()))
+        self._run(self.checkpoints.coordinator.check_timers(self._now_ms))
         for attempt_id in self._unexplained.take_due(self._now_ms):
             vertex = self.graph.vertex(attempt_id.vertex)
             if vertex.current.attempt_id == attempt_id and not self._restarts.has(vertex.id):
@@ -676,6 +672,9 @@ class DefaultScheduler:
     def _on_global_failure(self, event: ev.GlobalFailure) -> None:
         if not self.state.is_terminal:
             self._handle_failure(event.cause, None)
+
+    def _on_checkpoint_call(self, event: ev.CheckpointCall) -> None:
+        self._run(event.call(self.checkpoints.coordinator, self._now_ms))
 
     def _on_checkpoints_verified(self, event: ev.CheckpointsVerified) -> None:
         has_changed = self.checkpoints.verified(event.latest)

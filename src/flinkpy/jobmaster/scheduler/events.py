@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
-from flinkpy.checkpoint.coordinator.events import CheckpointEvent
+from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoordinator
+from flinkpy.checkpoint.coordinator.effects import CheckpointEffect
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
 from flinkpy.common.states import ExecutionState
@@ -137,6 +138,13 @@ class OperatorEventsLost:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointCall:
+    """A call of the CheckpointCoordinator with the current time. It returns the effects to run."""
+
+    call: Callable[[CheckpointCoordinator, int], list[CheckpointEffect]]
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointsVerified:
     """The answer to VerifyCheckpoints.
 
@@ -173,5 +181,5 @@ SchedulerEvent = (
     | OperatorEventsLost
     | CheckpointsVerified
     | CheckDeadlines
-    | CheckpointEvent
+    | CheckpointCall
 )

@@ -16,7 +16,6 @@ from random import Random
 from flinkpy._proto import checkpoint_pb2, job_pb2
 from flinkpy.checkpoint.completed_checkpoint import CompletedCheckpoint
 from flinkpy.checkpoint.coordinator import effects as cfx
-from flinkpy.checkpoint.coordinator import events as cev
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from flinkpy.checkpoint.coordinator.checkpoint_plan import CheckpointedOperator, CheckpointedVertex
 from flinkpy.checkpoint.coordinator.coordinator_configuration import CheckpointCoordinatorOptions
@@ -227,7 +226,7 @@ class JobCheckpoints:
     ) -> list[cfx.CheckpointEffect]:
         if state.is_terminal:
             self._all_running = False
-            return self._tell(cev.JobEnded(state is JobState.FINISHED, cause))
+            return self.coordinator.job_ended(self._now_ms, state is JobState.FINISHED, cause)
         if state is JobState.RUNNING or not self._all_running:
             return []
         self._all_running = False
@@ -235,12 +234,12 @@ class JobCheckpoints:
             reason = CheckpointFailureReason.JOB_FAILOVER_REGION
         else:
             reason = CheckpointFailureReason.CHECKPOINT_COORDINATOR_SUSPEND
-        return self._tell(cev.TasksStopped(reason, cause))
+        return self.coordinator.tasks_stopped(self._now_ms, reason, cause)
 
     def task_state_changed(self, attempt_id: ExecutionAttemptID, state: ExecutionState) -> list[cfx.CheckpointEffect]:
         effects: list[cfx.CheckpointEffect] = []
         if state is ExecutionState.FINISHED:
-            effects += self._tell(cev.TaskFinished(attempt_id))
+            effects += self.coordinator.task_finished(self._now_ms, attempt_id)
         if state in (ExecutionState.RUNNING, ExecutionState.FINISHED) and not self._all_running:
             effects += self._start_if_all_run()
         return effects
@@ -252,17 +251,11 @@ class JobCheckpoints:
         if any(vertex.current.state not in running for vertex in self._graph.vertices):
             return []
         self._all_running = True
-        return self._tell(cev.AllTasksRunning())
-
-    def handle(self, event: cev.CheckpointEvent) -> list[cfx.CheckpointEffect]:
-        return self._tell(event)
+        return self.coordinator.all_tasks_running(self._now_ms)
 
     def at(self, now_ms: int) -> None:
         """Sets the time of the events that follow."""
         self._now_ms = now_ms
-
-    def _tell(self, event: cev.CheckpointEvent) -> list[cfx.CheckpointEffect]:
-        return self.coordinator.handle(event, self._now_ms)
 
     def deploying(self, vertex_ids: Iterable[ExecutionVertexID]) -> Restore:
         """Assigns restored state to tasks that are about to be deployed, and returns it."""

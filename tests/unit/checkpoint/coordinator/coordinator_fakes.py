@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
+from coordinator_calls import call
+
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.coordinator import effects as fx
-from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from flinkpy.checkpoint.coordinator.checkpoint_plan import CheckpointedOperator, CheckpointedVertex
 from flinkpy.checkpoint.coordinator.checkpoint_properties import PERIODIC
@@ -85,10 +86,10 @@ class Coordination:
         self.coordinator = CheckpointCoordinator(self.job, self.options, Random(0))
         self.effects = []
         if running:
-            self.send(ev.AllTasksRunning())
+            self.send(call.all_tasks_running())
 
-    def send(self, event):
-        effects = self.coordinator.handle(event, self.now_ms)
+    def send(self, call):
+        effects = call(self.coordinator, self.now_ms)
         self.coordinator.validate()
         self.effects += effects
         return effects
@@ -106,7 +107,7 @@ class Coordination:
             if due_ms is None or due_ms > end_ms:
                 break
             self.now_ms = max(self.now_ms, due_ms)
-            self.send(ev.CheckpointTimersDue())
+            self.send(call.check_timers())
         else:
             raise AssertionError("the deadlines never end")
         self.now_ms = end_ms
@@ -125,11 +126,11 @@ class Coordination:
 
     def trigger(self, checkpoint_id, coordinators=None):
         """All that goes before the acknowledgements; returns the TriggerTasks."""
-        self.send(ev.LocationMade(checkpoint_id, location(checkpoint_id)))
+        self.send(call.location_made(checkpoint_id, location(checkpoint_id)))
         assert [effect.checkpoint_id for effect in self.take(fx.SnapshotCoordinators)] == [checkpoint_id]
-        self.send(ev.CoordinatorsSnapshotted(checkpoint_id, coordinators or {}))
+        self.send(call.coordinators_snapshotted(checkpoint_id, coordinators or {}))
         (triggered,) = self.take(fx.TriggerTasks)
-        self.send(ev.TriggersAnswered(checkpoint_id))
+        self.send(call.triggers_answered(checkpoint_id))
         return triggered
 
     def start(self, by_ms=None):
@@ -139,9 +140,7 @@ class Coordination:
 
     def ack(self, checkpoint_id, attempt, state=None, metrics=None):
         return self.send(
-            ev.CheckpointAcknowledged(
-                attempt, checkpoint_id, state or state_of(attempt), metrics or pb.CheckpointMetrics()
-            )
+            call.acknowledge(attempt, checkpoint_id, state or state_of(attempt), metrics or pb.CheckpointMetrics())
         )
 
     def ack_all(self, checkpoint_id, attempts=None):
@@ -151,7 +150,7 @@ class Coordination:
     def finalized(self, checkpoint_id, path=None):
         (effect,) = self.take(fx.FinalizeCheckpoint)
         assert effect.checkpoint_id == checkpoint_id
-        return self.send(ev.CheckpointFinalized(checkpoint_id, path or f"/c/chk-{checkpoint_id}", (checkpoint_id,)))
+        return self.send(call.finalized(checkpoint_id, path or f"/c/chk-{checkpoint_id}", (checkpoint_id,)))
 
     def complete(self, by_ms=None):
         checkpoint_id = self.start(by_ms)
@@ -160,10 +159,10 @@ class Coordination:
         return checkpoint_id
 
     def decline(self, checkpoint_id, attempt, reason=Reason.CHECKPOINT_DECLINED):
-        return self.send(ev.CheckpointDeclined(attempt, checkpoint_id, checkpoint_error(reason)))
+        return self.send(call.decline(attempt, checkpoint_id, checkpoint_error(reason)))
 
     def request(self, properties=PERIODIC, trigger_id="t", directory=""):
-        return self.send(ev.CheckpointRequested(trigger_id, properties, directory))
+        return self.send(call.request(trigger_id, properties, directory))
 
     def answers(self):
         """By trigger id: the path, or the reason of the failure."""

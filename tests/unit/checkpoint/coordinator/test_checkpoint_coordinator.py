@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from coordinator_calls import call
 from coordinator_fakes import Coordination, FakeJob, location, source_and_sink, state_of, vertex
 
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.coordinator import checkpoint_request_decider
 from flinkpy.checkpoint.coordinator import effects as fx
-from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import FINAL_CHECKPOINT_RETRY_MS, FINISHED_ACK_GRACE_MS
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
@@ -17,7 +17,8 @@ from flinkpy.common.states import ExecutionState as E
 
 SAVEPOINT = savepoint(pb.CANONICAL)
 STOP = stop_with_savepoint(pb.CANONICAL, drain=False)
-FAILOVER = ev.TasksStopped(Reason.JOB_FAILOVER_REGION, FunctionError("boom"))
+BOOM = FunctionError("boom")
+FAILOVER = call.tasks_stopped(Reason.JOB_FAILOVER_REGION, BOOM)
 
 
 # A checkpoint from its beginning to its end
@@ -51,10 +52,10 @@ def test_coordinators_are_triggered_after_the_location_is_created_and_before_the
     job = Coordination()
     checkpoint_id = job.begin()
     assert job.effects == []
-    job.send(ev.LocationMade(checkpoint_id, location(checkpoint_id)))
+    job.send(call.location_made(checkpoint_id, location(checkpoint_id)))
     assert job.effects == [fx.SnapshotCoordinators(1)]
     job.effects.clear()
-    job.send(ev.CoordinatorsSnapshotted(1, {"source-op": b"splits"}))
+    job.send(call.coordinators_snapshotted(1, {"source-op": b"splits"}))
     (trigger,) = job.effects
     assert trigger.attempts == (job.job.attempt("source"),)
     assert trigger.options.kind == pb.CHECKPOINT
@@ -71,13 +72,13 @@ def test_events_are_released_when_the_triggers_are_answered():
 def test_events_are_released_when_every_task_has_its_barrier_even_if_a_trigger_is_not_answered():
     job = Coordination(max_concurrent=2)
     checkpoint_id = job.begin()
-    job.send(ev.LocationMade(checkpoint_id, location(checkpoint_id)))
-    job.send(ev.CoordinatorsSnapshotted(checkpoint_id, {}))
+    job.send(call.location_made(checkpoint_id, location(checkpoint_id)))
+    job.send(call.coordinators_snapshotted(checkpoint_id, {}))
     assert job.take(fx.ReleaseEvents) == []
     job.ack_all(checkpoint_id)
     assert job.take(fx.ReleaseEvents) == [fx.ReleaseEvents(1)]
     assert job.begin() == 2, "the first is not being triggered any more"
-    job.send(ev.TriggersAnswered(checkpoint_id))
+    job.send(call.triggers_answered(checkpoint_id))
     assert job.take(fx.ReleaseEvents) == []
 
 
@@ -139,7 +140,7 @@ def test_tasks_that_have_ended_receive_no_confirmation():
     checkpoint_id = job.start()
     job.ack_all(checkpoint_id)
     job.job.set("sink", E.FINISHED)
-    job.send(ev.TaskFinished(job.job.attempt("sink")))
+    job.send(call.task_finished(job.job.attempt("sink")))
     job.finalized(checkpoint_id)
     assert job.take(fx.ConfirmCheckpoint)[0].attempts == (job.job.attempt("source"),)
 
@@ -197,7 +198,7 @@ def test_the_state_of_an_acknowledgement_of_a_former_attempt_is_deleted():
     former = job.job.attempt("source")
     job.send(FAILOVER)
     job.job.restart()
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     checkpoint_id = job.start()
     job.effects.clear()
     job.ack(checkpoint_id, former)
@@ -226,21 +227,21 @@ def test_repeated_and_late_answers_change_nothing():
         for event in events:
             assert job.send(event) == []
 
-    made = ev.LocationMade(checkpoint_id, location(checkpoint_id))
-    moved_on(ev.CoordinatorsSnapshotted(checkpoint_id, {}), ev.CoordinatorSnapshotFailed(checkpoint_id, broken))
+    made = call.location_made(checkpoint_id, location(checkpoint_id))
+    moved_on(call.coordinators_snapshotted(checkpoint_id, {}), call.coordinator_snapshot_failed(checkpoint_id, broken))
     job.send(made)
-    moved_on(made, ev.LocationFailed(checkpoint_id, broken), ev.TriggersAnswered(checkpoint_id))
-    snapshotted = ev.CoordinatorsSnapshotted(checkpoint_id, {"source-op": b"splits"})
+    moved_on(made, call.location_failed(checkpoint_id, broken), call.triggers_answered(checkpoint_id))
+    snapshotted = call.coordinators_snapshotted(checkpoint_id, {"source-op": b"splits"})
     job.send(snapshotted)
-    moved_on(made, snapshotted, ev.CoordinatorSnapshotFailed(checkpoint_id, broken))
-    job.send(ev.TriggersAnswered(checkpoint_id))
-    moved_on(ev.TriggersAnswered(checkpoint_id))
-    moved_on(ev.CheckpointFinalized(checkpoint_id, "/c/chk-1"), ev.FinalizationFailed(checkpoint_id, broken))
+    moved_on(made, snapshotted, call.coordinator_snapshot_failed(checkpoint_id, broken))
+    job.send(call.triggers_answered(checkpoint_id))
+    moved_on(call.triggers_answered(checkpoint_id))
+    moved_on(call.finalized(checkpoint_id, "/c/chk-1"), call.finalization_failed(checkpoint_id, broken))
     job.ack_all(checkpoint_id)
     assert len(job.take(fx.FinalizeCheckpoint)) == 1
-    moved_on(made, snapshotted, ev.TriggersAnswered(checkpoint_id))
-    job.send(ev.CheckpointFinalized(checkpoint_id, "/c/chk-1"))
-    moved_on(ev.CheckpointFinalized(checkpoint_id, "/c/chk-1"), ev.FinalizationFailed(checkpoint_id, broken))
+    moved_on(made, snapshotted, call.triggers_answered(checkpoint_id))
+    job.send(call.finalized(checkpoint_id, "/c/chk-1"))
+    moved_on(call.finalized(checkpoint_id, "/c/chk-1"), call.finalization_failed(checkpoint_id, broken))
     assert job.latest_id == 1
 
 
@@ -316,7 +317,7 @@ def test_a_checkpoint_whose_metadata_is_being_written_does_not_expire():
 
 def test_a_location_that_cannot_be_created_fails_the_checkpoint():
     job = Coordination(tolerable_failures=1)
-    job.send(ev.LocationFailed(job.begin(), CheckpointStorageError("/c: no space")))
+    job.send(call.location_failed(job.begin(), CheckpointStorageError("/c: no space")))
     assert job.last_failure() == "IO_EXCEPTION"
     assert job.take(fx.AbortCheckpoint)[0].attempts == ()
 
@@ -326,16 +327,16 @@ def test_a_location_created_for_an_ended_checkpoint_is_deleted():
     checkpoint_id = job.begin()
     job.send(FAILOVER)
     job.effects.clear()
-    job.send(ev.LocationMade(checkpoint_id, location(1)))
+    job.send(call.location_made(checkpoint_id, location(1)))
     assert job.effects == [fx.DiscardCheckpoint(1, location(1))]
 
 
 def test_a_coordinator_that_raises_fails_the_checkpoint_and_releases_its_events():
     job = Coordination(tolerable_failures=1)
     checkpoint_id = job.begin()
-    job.send(ev.LocationMade(checkpoint_id, location(1)))
+    job.send(call.location_made(checkpoint_id, location(1)))
     job.effects.clear()
-    job.send(ev.CoordinatorSnapshotFailed(checkpoint_id, FunctionError("no")))
+    job.send(call.coordinator_snapshot_failed(checkpoint_id, FunctionError("no")))
     assert job.effects[0] == fx.ReleaseEvents(1)
     assert job.last_failure() == "TRIGGER_CHECKPOINT_FAILURE"
 
@@ -343,10 +344,10 @@ def test_a_coordinator_that_raises_fails_the_checkpoint_and_releases_its_events(
 def test_a_task_that_ends_while_coordinators_are_triggered_fails_the_checkpoint_without_counting():
     job = Coordination(tolerable_failures=0)
     checkpoint_id = job.begin()
-    job.send(ev.LocationMade(checkpoint_id, location(1)))
+    job.send(call.location_made(checkpoint_id, location(1)))
     job.job.set("source", E.FINISHED)
-    job.send(ev.TaskFinished(job.job.attempt("source")))
-    job.send(ev.CoordinatorsSnapshotted(checkpoint_id, {}))
+    job.send(call.task_finished(job.job.attempt("source")))
+    job.send(call.coordinators_snapshotted(checkpoint_id, {}))
     assert job.last_failure() == "NOT_ALL_REQUIRED_TASKS_RUNNING"
     assert job.take(fx.FailJob) == []
 
@@ -356,7 +357,7 @@ def test_metadata_that_cannot_be_written_fails_the_checkpoint():
     checkpoint_id = job.start()
     job.ack_all(checkpoint_id)
     job.effects.clear()
-    job.send(ev.FinalizationFailed(checkpoint_id, CheckpointStorageError("disk full")))
+    job.send(call.finalization_failed(checkpoint_id, CheckpointStorageError("disk full")))
     assert job.last_failure() == "FINALIZE_CHECKPOINT_FAILURE"
     assert job.coordinator.latest is None
     assert not job.coordinator.is_finalizing
@@ -485,9 +486,9 @@ def test_of_two_checkpoints_being_written_the_newer_is_restored_in_either_order(
     first, second = job.start(), job.start()
     job.ack_all(first)
     job.ack_all(second)
-    job.send(ev.CheckpointFinalized(second, "/c/chk-2"))
+    job.send(call.finalized(second, "/c/chk-2"))
     assert job.coordinator.pending_ids == [first], "only the writing decides"
-    job.send(ev.CheckpointFinalized(first, "/c/chk-1"))
+    job.send(call.finalized(first, "/c/chk-1"))
     assert job.latest_id == second
 
 
@@ -664,7 +665,7 @@ def test_stop_with_savepoint_is_answered_when_the_job_has_finished():
     assert len(job.take(fx.ConfirmCheckpoint)) == 1
     assert job.latest_id == job.savepoint_id
     assert job.answers() == {}
-    job.send(ev.JobEnded(is_finished=True))
+    job.send(call.job_ended(is_finished=True))
     assert job.answers() == {"t": "/s/savepoint-1"}
 
 
@@ -692,7 +693,7 @@ def test_a_stop_that_cannot_begin_aborts_no_running_checkpoint():
 
 def test_a_job_that_stops_takes_no_checkpoint_for_a_backlog_or_the_end_of_its_data():
     job = stopping(interval_ms=1_000_000, backlog_interval_ms=10, max_concurrent=2)
-    job.send(ev.BacklogChanged("source-op", True))
+    job.send(call.backlog_changed("source-op", True))
     end_of_data(job)
     job.advance(1_000)
     assert job.take(fx.MakeLocation) == []
@@ -717,14 +718,14 @@ def test_a_stop_whose_savepoint_fails_restarts_the_job_and_its_checkpoints():
     assert failure.cause.__cause__.details == {"failure_reason": "CHECKPOINT_DECLINED"}
     job.send(FAILOVER)
     job.job.restart()
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     assert job.begin() == 2
 
 
 def test_a_stop_that_fails_before_any_task_was_triggered_leaves_the_job_running():
     job = Coordination()
     job.request(STOP)
-    job.send(ev.LocationFailed(job.begun(), CheckpointStorageError("/s cannot be written")))
+    job.send(call.location_failed(job.begun(), CheckpointStorageError("/s cannot be written")))
     assert job.answers() == {"t": "IO_EXCEPTION"}
     assert job.take(fx.FailJob) == []
     assert job.begin() == 2
@@ -745,11 +746,11 @@ def test_a_task_that_fails_after_the_savepoint_restarts_the_job_from_it_and_name
     job.send(FAILOVER)
     (answer,) = job.take(fx.AnswerRequest)
     assert answer.error.details["savepoint_path"] == "/s/savepoint-1"
-    assert answer.error.__cause__ is FAILOVER.cause
+    assert answer.error.__cause__ is BOOM
     assert len(job.take(fx.FailJob)) == 1
     assert job.latest_id == job.savepoint_id
     job.job.restart()
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     assert job.begin() == 2, "the job is not being stopped any more"
 
 
@@ -765,17 +766,17 @@ def test_a_task_failure_during_the_write_of_a_savepoint_waits_for_the_write(is_w
         job.finalized(job.savepoint_id, "/s/savepoint-1")
         assert job.answers() == {"t": "StopWithSavepointStoppingError"}
     else:
-        job.send(ev.FinalizationFailed(job.savepoint_id, CheckpointStorageError("full")))
+        job.send(call.finalization_failed(job.savepoint_id, CheckpointStorageError("full")))
         assert job.answers() == {"t": "FINALIZE_CHECKPOINT_FAILURE"}
     job.effects.clear()
     job.job.restart()
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     assert job.begin() == 2
 
 
 def test_a_stop_is_answered_when_the_job_is_cancelled():
     job = stopping()
-    job.send(ev.JobEnded(is_finished=False))
+    job.send(call.job_ended(is_finished=False))
     assert job.answers() == {"t": "CHECKPOINT_COORDINATOR_SUSPEND"}
 
 
@@ -793,7 +794,7 @@ def test_a_failover_aborts_all_checkpoints_and_the_next_one_waits_for_all_tasks(
     assert job.answers() == {"waits": "JOB_FAILOVER_REGION"}
     assert job.coordinator.next_deadline_ms is None
     job.job.restart()
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     assert job.begin() == 3
 
 
@@ -820,23 +821,23 @@ def test_a_checkpoint_that_is_being_written_survives_a_failover():
 def test_messages_from_before_a_failover_change_nothing():
     job = Coordination()
     checkpoint_id = job.begin()
-    job.send(ev.LocationMade(checkpoint_id, location(1)))
+    job.send(call.location_made(checkpoint_id, location(1)))
     job.send(FAILOVER)
     job.effects.clear()
-    job.send(ev.CoordinatorsSnapshotted(checkpoint_id, {}))
-    job.send(ev.TriggersAnswered(checkpoint_id))
-    job.send(ev.CoordinatorSnapshotFailed(checkpoint_id, FunctionError("late")))
-    job.send(ev.CheckpointFinalized(checkpoint_id, "/c/chk-1"))
-    job.send(ev.FinalizationFailed(checkpoint_id, CheckpointStorageError("late")))
+    job.send(call.coordinators_snapshotted(checkpoint_id, {}))
+    job.send(call.triggers_answered(checkpoint_id))
+    job.send(call.coordinator_snapshot_failed(checkpoint_id, FunctionError("late")))
+    job.send(call.finalized(checkpoint_id, "/c/chk-1"))
+    job.send(call.finalization_failed(checkpoint_id, CheckpointStorageError("late")))
     assert job.effects == []
 
 
 def test_after_its_end_a_job_takes_no_checkpoint():
     job = Coordination()
     job.start()
-    job.send(ev.JobEnded(is_finished=False))
+    job.send(call.job_ended(is_finished=False))
     job.effects.clear()
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     job.advance(10_000)
     job.request()
     assert job.answers() == {"t": "CHECKPOINT_COORDINATOR_SHUTDOWN"}
@@ -851,12 +852,12 @@ def test_after_its_end_a_job_waits_for_nothing(is_declined):
     job.trigger(checkpoint_id)
     if is_declined:
         job.decline(checkpoint_id, job.job.attempt("sink"))
-    job.send(ev.JobEnded(is_finished=False))
+    job.send(call.job_ended(is_finished=False))
     job.effects.clear()
     assert job.coordinator.next_deadline_ms is None
     end_of_data(job)
-    job.send(ev.BacklogChanged("source-op", True))
-    job.send(ev.CheckpointTimersDue())
+    job.send(call.backlog_changed("source-op", True))
+    job.send(call.check_timers())
     assert job.effects == []
 
 
@@ -872,7 +873,7 @@ def restored_from(checkpoint_id=7, *, owned=True):
 def test_ids_continue_after_the_restored_checkpoint():
     job = Coordination(running=False)
     job.coordinator.start_from(restored_from(7), 12, must_be_full=False)
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     assert job.latest_id == 7
     assert job.begin() == 12
 
@@ -881,14 +882,14 @@ def test_ids_continue_after_the_restored_checkpoint():
 def test_the_id_of_the_restored_checkpoint_is_not_used_again(next_id):
     job = Coordination(running=False)
     job.coordinator.start_from(restored_from(7), next_id, must_be_full=False)
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     assert job.begin() == 8
 
 
 def test_a_job_that_starts_over_uses_new_ids():
     job = Coordination(running=False)
     job.coordinator.start_from(None, 12, must_be_full=True)
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     assert job.latest_id is None
     checkpoint_id = job.begin()
     assert checkpoint_id == 12
@@ -898,7 +899,7 @@ def test_a_job_that_starts_over_uses_new_ids():
 def test_a_repeated_acknowledgement_of_the_restored_checkpoint_keeps_the_state():
     job = Coordination(running=False)
     job.coordinator.start_from(restored_from(7), 12, must_be_full=False)
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     job.ack(7, job.job.attempt("source"))
     assert job.take(fx.DiscardState) == []
     job.ack(11, job.job.attempt("source"))
@@ -924,7 +925,7 @@ def test_a_job_that_starts_over_has_restored_nothing():
 def test_the_first_checkpoint_after_an_unowned_savepoint_is_full():
     job = Coordination(running=False, tolerable_failures=1)
     job.coordinator.start_from(restored_from(7, owned=False), 8, must_be_full=True)
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     first = job.begin()
     assert job.trigger(first).options.kind == pb.FULL_CHECKPOINT
     job.decline(first, job.job.attempt("sink"))
@@ -944,7 +945,7 @@ def test_a_task_that_finishes_without_acknowledging_aborts_the_checkpoint_after_
     checkpoint_id = job.begun()
     job.trigger(checkpoint_id)
     job.job.set("source", E.FINISHED)
-    job.send(ev.TaskFinished(job.job.attempt("source")))
+    job.send(call.task_finished(job.job.attempt("source")))
     job.advance(9_999)
     assert job.coordinator.pending_ids == [1]
     job.advance(1)
@@ -958,7 +959,7 @@ def test_a_task_that_finishes_after_its_acknowledgement_does_not_abort_the_check
     source, sink = job.job.attempts
     job.ack(checkpoint_id, source)
     job.job.set("source", E.FINISHED)
-    job.send(ev.TaskFinished(source))
+    job.send(call.task_finished(source))
     job.advance(FINISHED_ACK_GRACE_MS)
     job.ack(checkpoint_id, sink)
     job.finalized(checkpoint_id)
@@ -970,7 +971,7 @@ def test_an_acknowledgement_overtaken_by_the_end_of_its_task_counts():
     checkpoint_id = job.start()
     source, sink = job.job.attempts
     job.job.set("source", E.FINISHED)
-    job.send(ev.TaskFinished(source))
+    job.send(call.task_finished(source))
     job.ack(checkpoint_id, source)
     job.advance(20_000)
     job.ack(checkpoint_id, sink)
@@ -1058,7 +1059,7 @@ def test_subtasks_with_union_state_end_with_the_same_checkpoint():
 
 
 def end_of_data(job, *attempts):
-    job.send(ev.EndOfDataReached(attempts or tuple(job.job.attempts)))
+    job.send(call.end_of_data_reached(attempts or tuple(job.job.attempts)))
 
 
 def test_a_checkpoint_begins_at_once_when_all_tasks_are_at_the_end_of_their_data():
@@ -1082,7 +1083,7 @@ def test_tasks_that_have_finished_are_not_waited_for_at_the_end_of_the_data():
     job = Coordination(interval_ms=1_000_000)
     end_of_data(job, job.job.attempt("sink"))
     job.job.set("source", E.FINISHED)
-    job.send(ev.TaskFinished(job.job.attempt("source")))
+    job.send(call.task_finished(job.job.attempt("source")))
     assert job.begun() == 1
 
 
@@ -1093,10 +1094,10 @@ def test_a_job_whose_last_task_has_ended_asks_for_no_checkpoint(is_restarted):
     if is_restarted:
         job.send(FAILOVER)
         job.job.restart()
-        job.send(ev.AllTasksRunning())
+        job.send(call.all_tasks_running())
     for name in ("sink", "source"):
         job.job.set(name, E.FINISHED)
-        job.send(ev.TaskFinished(job.job.attempt(name)))
+        job.send(call.task_finished(job.job.attempt(name)))
     assert job.coordinator.statistics.response().num_total == 0
 
 
@@ -1123,7 +1124,7 @@ def test_a_failed_checkpoint_at_the_end_of_the_data_is_taken_again_soon():
     job.trigger(checkpoint_id)
     job.decline(checkpoint_id, job.job.attempt("sink"))
     job.advance(FINAL_CHECKPOINT_RETRY_MS - 1)
-    job.send(ev.CheckpointTimersDue())
+    job.send(call.check_timers())
     assert job.take(fx.MakeLocation) == []
     job.advance(1)
     assert job.begun() == 2
@@ -1146,7 +1147,7 @@ def test_the_end_of_the_data_of_a_former_attempt_is_ignored():
     former = tuple(job.job.attempts)
     job.send(FAILOVER)
     job.job.restart()
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     job.effects.clear()
     end_of_data(job, *former)
     assert job.effects == []
@@ -1158,7 +1159,7 @@ def test_a_job_that_reaches_the_end_of_its_data_again_after_a_failover_takes_ano
     assert job.begun() == 1
     job.send(FAILOVER)
     job.job.restart()
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     end_of_data(job)
     assert job.begun() == 2
 
@@ -1168,7 +1169,7 @@ def test_at_the_end_of_the_data_a_task_of_a_new_attempt_is_waited_for():
     end_of_data(job, job.job.attempt("source"))
     job.send(FAILOVER)
     job.job.restart()
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     end_of_data(job, job.job.attempt("sink"))
     assert job.take(fx.MakeLocation) == []
     end_of_data(job, job.job.attempt("source"))
@@ -1294,29 +1295,29 @@ def test_a_job_without_a_source_of_barriers_for_a_vertex_still_waits_for_it():
 
 def test_a_backlog_has_an_interval_of_its_own():
     job = Coordination(interval_ms=100, backlog_interval_ms=1_000)
-    job.send(ev.BacklogChanged("source-op", True))
+    job.send(call.backlog_changed("source-op", True))
     job.complete()
     begun_ms = job.coordinator.next_deadline_ms - 1_000
-    job.send(ev.BacklogChanged("other-op", True))
-    job.send(ev.BacklogChanged("source-op", False))
+    job.send(call.backlog_changed("other-op", True))
+    job.send(call.backlog_changed("source-op", False))
     assert job.coordinator.next_deadline_ms == begun_ms + 1_000
 
-    job.send(ev.BacklogChanged("other-op", False))
+    job.send(call.backlog_changed("other-op", False))
     assert job.coordinator.next_deadline_ms <= begun_ms + 200
     assert job.begin() == 2
 
 
 def test_there_may_be_no_checkpoints_during_a_backlog():
     job = Coordination(interval_ms=100, backlog_interval_ms=0, running=False)
-    job.send(ev.BacklogChanged("source-op", True))
-    job.send(ev.AllTasksRunning())
+    job.send(call.backlog_changed("source-op", True))
+    job.send(call.all_tasks_running())
     assert job.coordinator.next_deadline_ms is None
     job.advance(100_000)
     assert job.effects == []
 
-    job.send(ev.BacklogChanged("source-op", False))
+    job.send(call.backlog_changed("source-op", False))
     assert job.begin() == 1
-    job.send(ev.BacklogChanged("source-op", True))
+    job.send(call.backlog_changed("source-op", True))
     job.trigger(1)
     job.ack_all(1)
     job.finalized(1)
@@ -1327,10 +1328,10 @@ def test_there_may_be_no_checkpoints_during_a_backlog():
 def test_a_longer_interval_counts_after_the_checkpoint_that_is_due_next():
     job = Coordination(interval_ms=100, backlog_interval_ms=1_000)
     due_ms = job.coordinator.next_deadline_ms
-    job.send(ev.BacklogChanged("source-op", True))
+    job.send(call.backlog_changed("source-op", True))
     assert job.coordinator.next_deadline_ms == due_ms
     job.now_ms = due_ms
-    job.send(ev.CheckpointTimersDue())
+    job.send(call.check_timers())
     job.trigger(job.begun())
     job.advance(999)
     assert job.take(fx.MakeLocation) == []
@@ -1338,17 +1339,17 @@ def test_a_longer_interval_counts_after_the_checkpoint_that_is_due_next():
 
 def test_a_backlog_reported_before_all_tasks_run_starts_no_checkpoint():
     job = Coordination(interval_ms=1_000_000, backlog_interval_ms=10, running=False)
-    job.send(ev.BacklogChanged("source-op", True))
+    job.send(call.backlog_changed("source-op", True))
     assert job.coordinator.next_deadline_ms is None
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     assert job.begin(10) == 1
 
 
 def test_without_an_interval_for_backlogs_nothing_changes():
     job = Coordination(interval_ms=100)
     due_ms = job.coordinator.next_deadline_ms
-    job.send(ev.BacklogChanged("source-op", True))
+    job.send(call.backlog_changed("source-op", True))
     assert job.coordinator.next_deadline_ms == due_ms
     never = Coordination(interval_ms=0, backlog_interval_ms=50)
-    never.send(ev.BacklogChanged("source-op", True))
+    never.send(call.backlog_changed("source-op", True))
     assert never.coordinator.next_deadline_ms is None

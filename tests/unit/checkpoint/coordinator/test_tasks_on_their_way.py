@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from coordinator_calls import call
 from coordinator_fakes import Coordination, FakeJob, location, source_and_sink, state_of, vertex
 
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy.checkpoint.coordinator import effects as fx
-from flinkpy.checkpoint.coordinator import events as ev
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import FINISHED_ACK_GRACE_MS
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
 from flinkpy.checkpoint.coordinator.checkpoint_request_decider import FIRST_DELAY_MS, MAX_START_WAIT_MS, MAX_TRIES
@@ -20,7 +20,7 @@ STOP = stop_with_savepoint(pb.CANONICAL, drain=False)
 DRAIN = stop_with_savepoint(pb.CANONICAL, drain=True)
 ON_ITS_WAY = [Reason.CHECKPOINT_DECLINED_TASK_CLOSING, Reason.CHECKPOINT_DECLINED_TASK_NOT_READY]
 CLOSING = ON_ITS_WAY[0]
-FAILOVER = ev.TasksStopped(Reason.JOB_FAILOVER_REGION, FunctionError("boom"))
+FAILOVER = call.tasks_stopped(Reason.JOB_FAILOVER_REGION, FunctionError("boom"))
 
 staying = pytest.mark.parametrize(
     "properties", [pytest.param(SAVEPOINT, id="savepoint"), pytest.param(PERIODIC, id="checkpoint"), FULL]
@@ -45,7 +45,7 @@ def asked(properties, job=None, **options):
 def finish(coordination, name, subtask=0):
     attempt = coordination.job.attempt(name, subtask)
     coordination.job.set(name, E.FINISHED, subtask)
-    coordination.send(ev.TaskFinished(attempt))
+    coordination.send(call.task_finished(attempt))
     return attempt
 
 
@@ -55,10 +55,10 @@ def complete(coordination, checkpoint_id, *names):
         coordination.ack(checkpoint_id, coordination.job.attempt(name))
     (effect,) = coordination.take(fx.FinalizeCheckpoint)
     assert effect.checkpoint_id == checkpoint_id
-    coordination.send(ev.CheckpointFinalized(checkpoint_id, f"/s/{checkpoint_id}", (checkpoint_id,)))
+    coordination.send(call.finalized(checkpoint_id, f"/s/{checkpoint_id}", (checkpoint_id,)))
     if effect.properties.is_synchronous:
         assert coordination.answers() == {}
-        coordination.send(ev.JobEnded(is_finished=True))
+        coordination.send(call.job_ended(is_finished=True))
     assert coordination.answers() == {"t": f"/s/{checkpoint_id}"}
     assert coordination.take(fx.FailJob) == []
     return {operator.name: operator.is_fully_finished for operator in effect.metadata.operators}
@@ -71,10 +71,10 @@ def complete(coordination, checkpoint_id, *names):
 def test_a_task_that_ends_while_coordinators_are_triggered_is_finished_in_the_next_plan(properties):
     job = asked(properties)
     first = job.begun()
-    job.send(ev.LocationMade(first, location(first)))
+    job.send(call.location_made(first, location(first)))
     job.take(fx.SnapshotCoordinators)
     finish(job, "rules")
-    job.send(ev.CoordinatorsSnapshotted(first, {}))
+    job.send(call.coordinators_snapshotted(first, {}))
     assert job.take(fx.AbortCheckpoint)[0].checkpoint_id == first
     second = job.begun()
     assert job.trigger(second).attempts == (job.job.attempt("records"),)
@@ -87,10 +87,10 @@ def test_each_task_that_ends_changes_the_plan_again(properties):
     job = asked(properties, FakeJob(rules, more_rules, records, vertex("sink", 1, [rules, more_rules, records])))
     for name in ("rules", "more rules"):
         checkpoint_id = job.begun()
-        job.send(ev.LocationMade(checkpoint_id, location(checkpoint_id)))
+        job.send(call.location_made(checkpoint_id, location(checkpoint_id)))
         job.take(fx.SnapshotCoordinators)
         finish(job, name)
-        job.send(ev.CoordinatorsSnapshotted(checkpoint_id, {}))
+        job.send(call.coordinators_snapshotted(checkpoint_id, {}))
     third = job.begun()
     job.trigger(third)
     complete(job, third, "records", "sink")
@@ -266,13 +266,13 @@ def test_a_stop_does_not_continue_before_the_triggers_are_answered(properties):
     middle = vertex("middle", 1, [source])
     job = asked(properties, FakeJob(source, records, middle, vertex("sink", 1, [middle, records])))
     only = job.begun()
-    job.send(ev.LocationMade(only, location(only)))
-    job.send(ev.CoordinatorsSnapshotted(only, {}))
+    job.send(call.location_made(only, location(only)))
+    job.send(call.coordinators_snapshotted(only, {}))
     job.take(fx.TriggerTasks)
     job.decline(only, job.job.attempt("rules"), CLOSING)
     finish(job, "rules")
     assert job.take(fx.TriggerTasks) == []
-    job.send(ev.TriggersAnswered(only))
+    job.send(call.triggers_answered(only))
     assert len(job.take(fx.TriggerTasks)) == 1
 
 
@@ -284,7 +284,7 @@ def test_a_stop_whose_tasks_all_end_by_themselves_does_not_fail_the_job(properti
     job.decline(only, job.job.attempt("source"), CLOSING)
     finish(job, "source")
     finish(job, "sink")
-    job.send(ev.JobEnded(is_finished=True))
+    job.send(call.job_ended(is_finished=True))
     assert job.answers() == {"t": "CHECKPOINT_COORDINATOR_SUSPEND"}
     assert job.take(fx.FailJob) == []
     assert job.take(fx.FinalizeCheckpoint) == []
@@ -299,9 +299,9 @@ def test_a_stop_without_participants_is_not_written(properties):
     job.decline(only, job.job.attempt("source"), CLOSING)
     for name in ("source", "sink"):
         job.job.set(name, E.FINISHED)
-    job.send(ev.TaskFinished(job.job.attempt("source")))
+    job.send(call.task_finished(job.job.attempt("source")))
     assert job.take(fx.FinalizeCheckpoint) == []
-    job.send(ev.TaskFinished(job.job.attempt("sink")))
+    job.send(call.task_finished(job.job.attempt("sink")))
     assert job.take(fx.FinalizeCheckpoint) == []
 
 
@@ -355,7 +355,7 @@ def test_a_request_made_while_tasks_start_begins_when_all_run(properties):
     finish(job, "rules")
     for name in ("records", "sink"):
         job.job.set(name, E.RUNNING)
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     assert len(job.take(fx.MakeLocation)) == 1
     assert job.answers() == {}
 
@@ -386,7 +386,7 @@ def test_a_request_made_while_the_job_starts_or_restarts_begins_when_all_tasks_r
     assert job.answers() == {}
     job.advance(MAX_START_WAIT_MS - 1)
     job.job.restart()
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     job.trigger(job.begun())
     assert job.answers() == {}
 
@@ -409,7 +409,7 @@ def test_a_request_that_waits_for_a_restart_is_answered_when_the_job_ends(proper
     job.send(FAILOVER)
     job.job.set("sink", E.CANCELING)
     job.request(properties)
-    job.send(ev.JobEnded(is_finished=False))
+    job.send(call.job_ended(is_finished=False))
     (answer,) = job.take(fx.AnswerRequest)
     assert answer.error is not None
     assert job.coordinator.next_deadline_ms is None
@@ -430,7 +430,7 @@ def test_periodic_checkpoints_resume_after_a_stop_that_timed_out(properties):
     job.request(properties)
     job.advance(MAX_START_WAIT_MS)
     job.job.set("sink", E.RUNNING)
-    job.send(ev.AllTasksRunning())
+    job.send(call.all_tasks_running())
     assert job.begin() == 1
 
 
@@ -514,7 +514,7 @@ def test_the_end_of_the_job_answers_waiting_requests(properties):
     first = job.begun()
     job.trigger(first)
     job.decline(first, job.job.attempt("rules"), CLOSING)
-    job.send(ev.JobEnded(is_finished=True))
+    job.send(call.job_ended(is_finished=True))
     assert job.answers() == {"t": "CHECKPOINT_COORDINATOR_SHUTDOWN"}
 
 
