@@ -136,7 +136,9 @@ def test_the_job_fails_with_the_message_of_pip_if_pip_fails(
     requirements.write_text("flinkpy-test-greeting==9.9\n")
     env = environment(cluster, 1)
     env.set_python_requirements(str(requirements), directory)
-    with pytest.raises(JobExecutionError, match=r"(?s)cannot be installed: pip .*flinkpy-test-greeting==9\.9"):
+    with pytest.raises(
+        JobExecutionError, match=r"(?s)cannot install the requirements of the job: pip .*flinkpy-test-greeting==9\.9"
+    ):
         collected(env, greet)
 
 
@@ -150,7 +152,9 @@ def test_another_version_of_a_dependency_of_flinkpy_is_refused(
     requirements.write_text("pyarrow==0.0.1\n")
     env = environment(cluster, 1)
     env.set_python_requirements(str(requirements), str(directory))
-    with pytest.raises(JobExecutionError, match=r"cannot be installed: flinkpy itself uses pyarrow=="):
+    with pytest.raises(
+        JobExecutionError, match=r"cannot install the requirements of the job: flinkpy itself uses pyarrow=="
+    ):
         collected(env, greet)
 
 

@@ -1,7 +1,7 @@
-"""Accumulators: what functions add up while a job runs, one result for the whole job.
+"""Accumulators: values that functions collect while a job runs, with one result for the whole job.
 
-Each subtask adds to its own; the JobMaster merges those of all subtasks by name. What a failed attempt has added is
-dropped with it.
+Each subtask adds to its own accumulator, and the JobMaster merges those of all subtasks by name. The values of a failed
+attempt are dropped.
 
 Source: org.apache.flink.api.common.accumulators. Beyond PyFlink.
 """
@@ -37,27 +37,31 @@ R = TypeVar("R")
 
 
 class Accumulator(ABC, Generic[V, R]):
-    """Takes values and gives one result. Subclasses of users are pickled: as plain as they can be.
+    """Collects values and returns one result. A subclass must be picklable.
 
-    Invariant: merging is associative and commutative, and merging a fresh one changes nothing.
+    Register it with `RuntimeContext.add_accumulator` and read the result from `JobExecutionResult`.
+
+    Invariant: merging is associative and commutative, and merging a new accumulator changes nothing.
     """
 
     @abstractmethod
-    def add(self, value: V) -> None: ...
+    def add(self, value: V) -> None:
+        """Adds a value."""
 
     @abstractmethod
     def get_local_value(self) -> R:
-        """The result of what was added here; after merging, of everything."""
+        """Returns the result of all added and merged values."""
 
     @abstractmethod
     def reset_local(self) -> None:
-        """As if nothing had been added."""
+        """Removes all values."""
 
     @abstractmethod
     def merge(self, other: Any) -> None:
-        """Take over what `other`, of the same class, has; `other` must not change."""
+        """Adds the values of `other`, an accumulator of the same class, which must not change."""
 
     def clone(self) -> Accumulator[V, R]:
+        """Returns a copy."""
         return copy.deepcopy(self)
 
     def __repr__(self) -> str:
@@ -65,7 +69,7 @@ class Accumulator(ABC, Generic[V, R]):
 
 
 class _Number(Accumulator[Any, Any]):
-    """One number, and how two become one."""
+    """An accumulator of one number."""
 
     _START: Any = 0
 
@@ -100,11 +104,11 @@ class _Minimum(_Number):
 
 
 class IntCounter(_Sum):
-    """A sum of integers; not bounded, as Python's are not."""
+    """A sum of integers of any size."""
 
 
 class LongCounter(_Sum):
-    """As `IntCounter`."""
+    """A sum of integers of any size, like `IntCounter`."""
 
 
 class DoubleCounter(_Sum):
@@ -136,7 +140,7 @@ class DoubleMinimum(_Minimum):
 
 
 class AverageAccumulator(Accumulator[Any, float]):
-    """The mean of the values; 0.0 where there were none."""
+    """The mean of the values; 0.0 if there are none."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -158,7 +162,7 @@ class AverageAccumulator(Accumulator[Any, float]):
 
 
 class Histogram(Accumulator[Any, dict[Any, int]]):
-    """How often each value was added, by value in ascending order."""
+    """The count of each value, in ascending order of the values."""
 
     def __init__(self) -> None:
         self._counts: Multiset[Any] = Multiset()
@@ -177,7 +181,7 @@ class Histogram(Accumulator[Any, dict[Any, int]]):
 
 
 class ListAccumulator(Accumulator[Any, list[Any]]):
-    """All values, in the order of their subtasks."""
+    """A list of all values, in the order of the subtasks."""
 
     def __init__(self) -> None:
         self._values: list[Any] = []
@@ -196,8 +200,10 @@ class ListAccumulator(Accumulator[Any, list[Any]]):
 
 
 class AccumulatorFailure:
-    """In the place of an accumulator, or of its result, that could not be pickled, merged or computed: who asks for it
-    is told. Source: org.apache.flink.util.OptionalFailure, FailedAccumulator."""
+    """Replaces an accumulator, or its result, that could not be pickled, merged or computed; reading it raises `error`.
+
+    Source: org.apache.flink.util.OptionalFailure, FailedAccumulator.
+    """
 
     def __init__(self, name: str, reason: str) -> None:
         self.name = name

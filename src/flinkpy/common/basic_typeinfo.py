@@ -1,4 +1,4 @@
-"""TypeInformation, and the types of one value: numbers, text, dates and times."""
+"""TypeInformation, and the types of single values: numbers, text, dates and times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MICROS_PER_SECOND = 1_000_000
 
 
 class TypeInformation:
-    """The type of a stream's records or of a part of them. Immutable; equal where it describes the same type."""
+    """The type of a stream's records or of a part of them. Immutable; equal if it describes the same type."""
 
     def __init__(self) -> None:
         return
@@ -25,7 +25,7 @@ class TypeInformation:
         raise UnsupportedOperationError(f"{type(self).__name__}.get_java_type_info: flinkpy has no JVM")
 
     def need_conversion(self) -> bool:
-        """Whether `to_internal_type` gives anything but the object itself."""
+        """True if `to_internal_type` returns anything but the object itself."""
         return False
 
     def to_internal_type(self, obj: Any) -> Any:
@@ -35,7 +35,7 @@ class TypeInformation:
         return obj
 
     def _key(self) -> tuple[Any, ...]:
-        """What two equal types have in common."""
+        """Returns the values that equal types have in common."""
         return ()
 
     def __eq__(self, other: object) -> bool:
@@ -64,7 +64,7 @@ class BasicType(Enum):
 
 
 class BasicTypeInfo(TypeInformation):
-    """A type of one value."""
+    """The type of a single value."""
 
     def __init__(self, basic_type: BasicType) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class BasicTypeInfo(TypeInformation):
 
 
 class InstantTypeInfo(BasicTypeInfo):
-    """`Instant`; internally microseconds since the epoch."""
+    """The type of `Instant`; internally microseconds since the epoch."""
 
     def __init__(self, basic_type: BasicType) -> None:
         super().__init__(basic_type)
@@ -147,7 +147,7 @@ class InstantTypeInfo(BasicTypeInfo):
 
 
 class DecimalTypeInfo(BasicTypeInfo):
-    """`decimal.Decimal` with `precision` digits, `scale` of them after the point.
+    """The type of `decimal.Decimal` with `precision` digits, `scale` of them after the decimal point.
 
     Source: org.apache.flink.table.runtime.typeutils.BigDecimalTypeInfo.
     """
@@ -157,7 +157,7 @@ class DecimalTypeInfo(BasicTypeInfo):
     def __init__(self, precision: int, scale: int) -> None:
         if not (1 <= precision <= self.MAX_PRECISION and 0 <= scale <= precision):
             raise ValueError(
-                f"a DECIMAL has 1 to {self.MAX_PRECISION} digits, of which none to all are after the point, not "
+                f"a DECIMAL needs a precision from 1 to {self.MAX_PRECISION} and a scale from 0 to its precision, not "
                 f"({precision}, {scale})"
             )
         super().__init__(BasicType.BIG_DEC)
@@ -165,15 +165,16 @@ class DecimalTypeInfo(BasicTypeInfo):
         self.scale = scale
 
     def rounded(self, value: decimal.Decimal | int) -> decimal.Decimal:
-        """Returns `value` with `scale` digits after the point, rounded half up.
+        """Returns `value` with `scale` digits after the decimal point, rounded half up.
 
-        Raises: OverflowError: it has more digits before the point than the type.
+        Raises:
+            OverflowError: the value has more digits before the decimal point than the type allows.
         """
         context = decimal.Context(prec=self.precision, rounding=decimal.ROUND_HALF_UP)
         try:
             return decimal.Decimal(value).quantize(decimal.Decimal(1).scaleb(-self.scale), context=context)
         except decimal.InvalidOperation as error:
-            raise OverflowError(f"more than {self.precision - self.scale} digits before the point") from error
+            raise OverflowError(f"more than {self.precision - self.scale} digits before the decimal point") from error
 
     def _key(self) -> tuple[Any, ...]:
         return (self.precision, self.scale)
@@ -199,7 +200,7 @@ class SqlTimeTypeInfo(TypeInformation):
 
 
 class DateTypeInfo(TypeInformation):
-    """`datetime.date`; internally days since the epoch."""
+    """The type of `datetime.date`; internally days since the epoch."""
 
     EPOCH_ORDINAL = datetime.datetime(1970, 1, 1).toordinal()
 
@@ -217,7 +218,7 @@ class DateTypeInfo(TypeInformation):
 
 
 class TimeTypeInfo(TypeInformation):
-    """`datetime.time`; internally microseconds since midnight."""
+    """The type of `datetime.time`; internally microseconds since midnight."""
 
     EPOCH_ORDINAL = calendar.timegm(time.localtime(0)) * 10**6
 
@@ -241,7 +242,7 @@ class TimeTypeInfo(TypeInformation):
 
 
 class TimestampTypeInfo(TypeInformation):
-    """`datetime.datetime`; internally microseconds since the epoch, of a naive one in local time."""
+    """The type of `datetime.datetime`; internally microseconds since the epoch. Naive values are in local time."""
 
     def need_conversion(self) -> bool:
         return True
@@ -260,7 +261,7 @@ class TimestampTypeInfo(TypeInformation):
 
 
 class LocalTimeTypeInfo(TypeInformation):
-    """Local date, time, or both, as the Table API uses them."""
+    """The Table API's type of a local date, a local time, or both."""
 
     class TimeType(Enum):
         LOCAL_DATE = 0

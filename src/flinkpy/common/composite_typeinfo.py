@@ -1,4 +1,4 @@
-"""Types made of other types: rows, tuples, arrays, lists and maps; and pickled objects."""
+"""Composite types: rows, tuples, arrays, lists, sets, maps, enums and pickled objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _ElementTypeInfo(TypeInformation):
 
 
 class PrimitiveArrayTypeInfo(_ElementTypeInfo):
-    """An array of numbers or booleans; of BYTE: `bytes`."""
+    """An array of numbers or booleans; an array of BYTE is `bytes`."""
 
 
 class BasicArrayTypeInfo(_ElementTypeInfo):
@@ -38,14 +38,14 @@ class ObjectArrayTypeInfo(_ElementTypeInfo):
 
 
 class PickledBytesTypeInfo(TypeInformation):
-    """Any Python object, pickled where it leaves the process."""
+    """Any Python object; it is pickled when it leaves the process."""
 
     def __repr__(self) -> str:
         return "PickledByteArrayTypeInfo"
 
 
 class RowTypeInfo(TypeInformation):
-    """A `Row` of named fields; the names are f0, f1, ... where none are given."""
+    """A `Row` of named fields; the default names are f0, f1, ...."""
 
     def __init__(self, field_types: list[TypeInformation], field_names: list[str] | None = None) -> None:
         super().__init__()
@@ -64,9 +64,10 @@ class RowTypeInfo(TypeInformation):
         return self._field_names
 
     def get_field_index(self, field_name: str) -> int:
-        """The position of the field.
+        """Returns the position of the field.
 
-        Raises: ValueError where there is none of that name.
+        Raises:
+            ValueError: there is no field of this name.
         """
         if field_name not in self._field_names:
             raise ValueError(f"there is no field {field_name!r} in {self!r}")
@@ -79,7 +80,7 @@ class RowTypeInfo(TypeInformation):
         return True
 
     def to_internal_type(self, obj: Any) -> Any:
-        """A tuple of the fields' internal values."""
+        """Returns a tuple of the fields' internal values."""
         if obj is None:
             return None
         if isinstance(obj, dict):
@@ -116,7 +117,7 @@ class RowTypeInfo(TypeInformation):
 
 
 class TupleTypeInfo(TypeInformation):
-    """A Python tuple with a type per position."""
+    """A Python tuple with one type per position."""
 
     def __init__(self, field_types: list[TypeInformation]) -> None:
         super().__init__()
@@ -153,15 +154,15 @@ class TupleTypeInfo(TypeInformation):
 
 
 class ListTypeInfo(_ElementTypeInfo):
-    """A Python list with one type of element."""
+    """A Python list whose elements have one type."""
 
 
 class SetTypeInfo(_ElementTypeInfo):
-    """A Python set with one type of element. Beyond PyFlink (Java's `Types.SET`)."""
+    """A Python set whose elements have one type. Beyond PyFlink (Java's `Types.SET`)."""
 
 
 class EnumTypeInfo(TypeInformation):
-    """Members of one `enum.Enum`, told by their names. Beyond PyFlink (Java's `Types.ENUM`)."""
+    """Members of an `enum.Enum`, stored by name. Beyond PyFlink (Java's `Types.ENUM`)."""
 
     def __init__(self, enum_class: type[Enum]) -> None:
         super().__init__()
@@ -205,7 +206,7 @@ class EitherTypeInfo(TypeInformation):
 
 
 class MapTypeInfo(TypeInformation):
-    """A Python dict with one type of key and one of value."""
+    """A Python dict whose keys have one type and whose values have one type."""
 
     def __init__(self, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
         super().__init__()
@@ -228,7 +229,7 @@ class MapTypeInfo(TypeInformation):
 
 
 class ExternalTypeInfo(TypeInformation):
-    """Wraps the type of a record that comes from the Table API."""
+    """Wraps the type of a record of the Table API."""
 
     def __init__(self, type_info: TypeInformation) -> None:
         super().__init__()

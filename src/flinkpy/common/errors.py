@@ -1,8 +1,8 @@
-"""The errors flinkpy raises, and how they cross a process boundary.
+"""The errors that flinkpy raises, also across process boundaries.
 
-Recovery decides on an error's type, `domain` and `retry`, never on its text. Every class here is registered by its
-name, so that the class raised on one side of an RPC is the class caught on the other; an unknown name (a newer peer)
-arrives as `RemoteError` with the same fields.
+Recovery decides on an error's type, `domain` and `retry`, never on its text. Each class is registered under its name,
+so both sides of an RPC see the same class. An unknown name, sent by a newer peer, arrives as `RemoteError` with the
+same fields.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Self
 
 from flinkpy.common.error_text import MAX_MESSAGE_CHARS, MAX_TRACEBACK_CHARS, bounded_text, safe_repr
 
-#: Longest message that an error holds in its own process: a JobExecutionError's message holds a traceback as well.
+#: Maximum length of a message within a process; the message of a JobExecutionError includes a traceback.
 _MAX_HELD_CHARS = MAX_MESSAGE_CHARS + MAX_TRACEBACK_CHARS
 
 
 class ErrorDomain(enum.Enum):
-    """Whose fault it is."""
+    """Who is responsible for an error: the user, an external system, or flinkpy itself."""
 
     USER = 1
     EXTERNAL = 2
@@ -26,7 +26,7 @@ class ErrorDomain(enum.Enum):
 
 
 class ErrorRetry(enum.Enum):
-    """What a caller may do about it."""
+    """The reaction to an error: never retry, restart the job, or retry after a pause."""
 
     NEVER = 1
     RESTART = 2
@@ -38,11 +38,11 @@ _REGISTRY: dict[str, type[FlinkError]] = {}
 
 
 class FlinkError(Exception):
-    """Root of every error flinkpy raises on purpose.
+    """Base class of all errors that flinkpy raises on purpose.
 
     Attributes:
-        details: facts a program may want (string to string), e.g. `{"option": "parallelism.default"}`.
-        remote_traceback: formatted traceback of the process it was raised in, user frames first.
+        details: facts for programs, as strings by name, e.g. `{"option": "parallelism.default"}`.
+        remote_traceback: formatted traceback from the process that raised the error, user frames first.
     """
 
     domain: ClassVar[ErrorDomain] = ErrorDomain.INTERNAL
@@ -53,13 +53,13 @@ class FlinkError(Exception):
     remote_traceback: str
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Sets the attributes even where a program's subclass does not call `__init__`."""
+        """Sets the attributes even if a program's subclass does not call `__init__`."""
         error = super().__new__(cls, *args, **kwargs)
         error.message, error.details, error.remote_traceback = "", {}, ""
         return error
 
     def __init__(self, message: str = "", *, details: dict[str, str] | None = None, remote_traceback: str = "") -> None:
-        # A user's function may raise one with anything for a message.
+        # A user function may raise it with any object as the message.
         text = message if isinstance(message, str) else safe_repr(message, MAX_MESSAGE_CHARS)
         self.message = bounded_text(text, _MAX_HELD_CHARS)
         super().__init__(self.message)
@@ -68,7 +68,7 @@ class FlinkError(Exception):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # A program's own subclass never takes the place of one of flinkpy's.
+        # A subclass in a program must not replace a class of flinkpy.
         if cls.__module__.partition(".")[0] == _PACKAGE:
             _REGISTRY[cls.__name__] = cls
 
@@ -80,7 +80,7 @@ _REGISTRY["FlinkError"] = FlinkError
 
 
 def chain_of_causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yields `error`, its cause, the cause of that, and so on. Each comes once: an error may be raised from itself."""
+    """Yields `error` and its chain of causes, each error once, because an error may be raised from itself."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -89,12 +89,12 @@ def chain_of_causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def is_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """True if `error`, or an error in its chain of causes, is of that type."""
+    """True if `error` or an error in its chain of causes has this type."""
     return any(isinstance(link, kind) for link in chain_of_causes(error))
 
 
 def error_class(name: str) -> type[FlinkError] | None:
-    """The registered class of that name, or None where this release does not know it."""
+    """Returns the error class with this name, or None if this release does not know it."""
     return _REGISTRY.get(name)
 
 
@@ -112,58 +112,60 @@ class InternalError(FlinkError):
 
 
 class RemoteError(FlinkError):
-    """An error of a type this process does not know; `details["type"]` has the name."""
+    """An error of a type that this process does not know; `details["type"]` is its name."""
 
 
 class ConfigurationError(UserError):
-    """One or more options are wrong; the message lists all of them."""
+    """One or more options are invalid; the message lists all of them."""
 
 
 class PrivateDirectoryError(ConfigurationError):
-    """A directory that must be this user's alone is not, or a link stands in its place; names it and its owner."""
+    """A directory is not private to this user, or is a symbolic link; the message names it and its owner."""
 
 
 class SecretError(UserError):
-    """The cluster secret or a token cannot be had, or others could have read or changed it; names file and remedy."""
+    """The cluster secret or a token cannot be read, or other users can access it; the message names file and remedy."""
 
 
 class AuthenticationError(UserError):
-    """A call showed no token, or none of this cluster; names both sides."""
+    """A call has no token, or a token of another cluster; the message names both sides."""
 
 
 class AuthorizationError(UserError):
-    """The token shown on a call is of too low a role; names the call and the role it needs."""
+    """The role of a call's token is too low; the message names the call and the required role."""
 
 
 class AddressInUseError(ExternalError):
+    """A service cannot bind its address; the message names it."""
+
     retry = ErrorRetry.NEVER
 
 
 class VersionMismatchError(UserError):
-    """Client and cluster are of different releases."""
+    """Client and cluster have different releases."""
 
 
 class JobSubmissionError(UserError):
-    """The JobGraph cannot be accepted; the message names the vertex or edge."""
+    """The JobGraph is invalid; the message names the vertex or edge."""
 
 
 class DuplicateJobSubmissionError(JobSubmissionError):
-    """A job with this JobID is running or has finished."""
+    """A job with this JobID is running or has ended."""
 
 
 class ApplicationError(UserError):
-    """An application cannot be run, or its program breaks the rules of applications."""
+    """An application cannot run, or its program breaks the rules of applications."""
 
 
 class JobNotFoundError(UserError):
-    pass
+    """The cluster has no job with this JobID."""
 
 
 class JobExecutionError(FlinkError):
-    """The job ended in FAILED. The user's traceback is in `remote_traceback`.
+    """The job has failed. `remote_traceback` is the user's traceback.
 
     Attributes:
-        cause: what made the job fail, typed, with its own causes.
+        cause: the typed error that failed the job, with its own causes.
     """
 
     domain = ErrorDomain.USER
@@ -171,25 +173,25 @@ class JobExecutionError(FlinkError):
 
 
 class JobCancelledError(UserError):
-    """The job was canceled while its result was awaited."""
+    """The job was canceled while the client waited for its result."""
 
 
 class JobTerminatedWithoutCancellationError(UserError):
-    """The job to be canceled has ended in another way; `details["status"]` says which."""
+    """The job to cancel has already ended with the status in `details["status"]`."""
 
 
 class FunctionSerializationError(UserError):
-    """A user function cannot be pickled; names the function and the object inside it that is to blame."""
+    """A user function cannot be pickled; the message names the function and the object that causes it."""
 
 
 class FunctionError(UserError):
-    """A user function raised. `remote_traceback` begins with the user's own frames."""
+    """A user function raised an exception. `remote_traceback` begins with the user's frames."""
 
     retry = ErrorRetry.RESTART
 
 
 class StateSerializationError(UserError):
-    """What a function has put into state cannot be pickled; names operator, state, key and value where known."""
+    """A value in state cannot be pickled; the message names operator, state, key and value if known."""
 
 
 class TypeMismatchError(UserError):
@@ -197,11 +199,11 @@ class TypeMismatchError(UserError):
 
 
 class UnsafePathError(UserError):
-    """A name from outside cannot become part of a path: it would lead out of the directory it is for."""
+    """A received name cannot be used in a path, because it would lead out of its directory."""
 
 
 class InputFormatError(UserError):
-    """A record of an input could not be parsed; file and row are in `details` and in the message."""
+    """A record of an input cannot be parsed; `details` and the message name file and row."""
 
 
 class InputNotFoundError(UserError):
@@ -209,57 +211,59 @@ class InputNotFoundError(UserError):
 
 
 class ClusterDatasetCorruptedError(InputNotFoundError):
-    """Records of a cached stream are gone or damaged; `details["directory"]` says where they were."""
+    """Records of a cached stream are missing or damaged; `details["directory"]` is their directory."""
 
 
 class NoResourceAvailableError(ExternalError):
-    """Slots were not to be had within slot.request.timeout."""
+    """No slots became available within `slot.request.timeout`."""
 
     retry = ErrorRetry.RESTART
 
 
 class StaleFencingTokenError(ExternalError):
-    """The call carried the token of another leadership: the sender or the receiver is from a past life."""
+    """A call carries the fencing token of another leadership, so its sender or its receiver is outdated."""
 
     retry = ErrorRetry.BACKOFF
 
 
 class NotRegisteredError(ExternalError):
-    """The callee does not know the caller (any more); it must register again."""
+    """The callee does not know the caller, which must register again."""
 
     retry = ErrorRetry.BACKOFF
 
 
 class RegistrationRefusedError(ExternalError):
-    """The callee does not want the caller now, e.g. because the cluster has as many slots as it may."""
+    """The callee rejects a registration for now, e.g. because the cluster has its maximum number of slots."""
 
     retry = ErrorRetry.BACKOFF
 
 
 class NotLeaderError(ExternalError):
+    """The callee is not the leader."""
+
     retry = ErrorRetry.BACKOFF
 
 
 class LeadershipLostError(ExternalError):
-    """What only a leader may write was refused: its leadership has ended; `details["path"]` names the node of it."""
+    """A write was refused because the writer is no longer the leader; `details["path"]` is the leader's node."""
 
     retry = ErrorRetry.NEVER
 
 
 class HighAvailabilityError(ExternalError):
-    """ZooKeeper or the shared storage of the masters is not to be had or not what it must be; names node or path."""
+    """ZooKeeper or the masters' shared storage is unavailable or invalid; the message names node or path."""
 
     retry = ErrorRetry.NEVER
 
 
 class SlotAllocationError(ExternalError):
-    """The slot asked for is taken or does not exist."""
+    """The requested slot is allocated to another job or does not exist."""
 
     retry = ErrorRetry.BACKOFF
 
 
 class TaskSubmissionError(ExternalError):
-    pass
+    """A TaskExecutor cannot accept a task."""
 
 
 class TaskManagerLostError(ExternalError):
@@ -275,11 +279,11 @@ class PartitionConnectionError(ExternalError):
 
 
 class PartitionAuthenticationError(PartitionConnectionError):
-    """One side of a data connection did not prove to be of this cluster, by its secret or certificate."""
+    """A peer on a data connection could not prove by secret or certificate that it belongs to this cluster."""
 
 
 class InsufficientNetworkBuffersError(ExternalError):
-    """The network memory of the process does not hold the buffers that its partitions and gates require."""
+    """The network memory of the process is too small for the buffers that its partitions and gates require."""
 
 
 class PartitionNotFoundError(ExternalError):
@@ -287,156 +291,160 @@ class PartitionNotFoundError(ExternalError):
 
 
 class PartitionCorruptedError(PartitionNotFoundError):
-    """The file of a finished partition is damaged or missing: `details["result_partition_id"]` has to be made anew."""
+    """The file of a finished partition is damaged or missing; `details["result_partition_id"]` names it."""
 
 
 class PartitionWriteError(ExternalError):
-    """A blocking partition cannot be written, its disk being full for one; `details["path"]` names the file."""
+    """A blocking partition cannot be written, e.g. because the disk is full; `details["path"]` is the file."""
 
 
 class SpillError(ExternalError):
-    """An operator cannot keep on disk what does not fit in its memory; `details["directory"]` names the place."""
+    """An operator cannot spill data to disk; `details["directory"]` is the directory."""
 
 
 class RpcUnavailableError(ExternalError):
-    """Nobody answers at that address, or the connection broke before an answer came."""
+    """No service answers at the address, or the connection broke before the answer."""
 
     retry = ErrorRetry.BACKOFF
 
 
 class TlsError(RpcUnavailableError):
-    """A TLS connection could not be made; names the peer and the likely cause."""
+    """A TLS connection failed; the message names the peer and the likely cause."""
 
 
 class RpcTimeoutError(ExternalError):
+    """A call was not answered in time."""
+
     retry = ErrorRetry.BACKOFF
 
 
 class CheckpointError(ExternalError):
-    """A checkpoint or savepoint was not completed. `details["failure_reason"]` is a CheckpointFailureReason's name."""
+    """A checkpoint or savepoint failed; `details["failure_reason"]` is the name of a CheckpointFailureReason."""
 
 
 class StopWithSavepointStoppingError(CheckpointError):
-    """The savepoint exists (`details["savepoint_path"]`), but the job did not end with it; it has been restarted."""
+    """The savepoint exists at `details["savepoint_path"]`, but the job did not finish after it and was restarted."""
 
 
 class CheckpointStorageError(ExternalError):
-    """A place of checkpoints cannot be read or written; names the path."""
+    """Checkpoint storage cannot be read or written; the message names the path."""
 
 
 class StateBackendError(ExternalError):
-    """A state backend's files on the local disk cannot be read or written; names the path."""
+    """A state backend cannot read or write its local files; the message names the path."""
 
 
 class CorruptStateError(CheckpointStorageError):
-    """Bytes of a checkpoint are not those that were written (checksum, length, format); names the file."""
+    """A checkpoint file is damaged (wrong checksum, length or format); the message names the file."""
 
 
 class AccumulatorError(UserError):
-    """An accumulator could not be pickled, merged or computed; names it."""
+    """An accumulator cannot be pickled, merged or computed; the message names it."""
 
 
 class PythonEnvironmentError(UserError):
-    """The packages that a job requires cannot be installed, or do not go with the process; has pip's own message."""
+    """A job's packages cannot be installed or conflict with the process; the message contains pip's message."""
 
     retry = ErrorRetry.RESTART
 
 
 class CommitError(ExternalError):
-    """What a sink has written for a completed checkpoint could not be made visible; names sink and checkpoint."""
+    """A sink could not commit a completed checkpoint; the message names sink and checkpoint."""
 
 
 class CommittablesLostError(CommitError):
-    """The records of a completed checkpoint are gone where the sink had stored them, so they cannot be made visible.
+    """The sink's storage has lost the records of a completed checkpoint, so they cannot be committed.
 
-    No restart brings them back. The job fails for good, and its checkpoints are kept whatever their retention is.
+    A restart cannot restore them. The job fails, and its checkpoints are kept regardless of their retention.
     """
 
     retry = ErrorRetry.NEVER
 
 
 class KafkaError(ExternalError):
-    """A Kafka cluster, topic or partition did not do what was asked; names the brokers or the topic. `details["code"]`
-    is Kafka's name of the error, where Kafka gave one.
+    """A Kafka request failed; the message names the brokers or the topic.
+
+    `details["code"]` is Kafka's name of the error, if Kafka returned one.
     """
 
 
 class JdbcError(ExternalError):
-    """A database did not do what was asked; names it, the statement, and the row where one is to blame."""
+    """A database request failed; the message names the database, the statement, and the row if known."""
 
 
 class ElasticsearchError(ExternalError):
-    """A cluster of Elasticsearch refused a document, or did not answer; names the index and the document."""
+    """Elasticsearch rejected a document or did not answer; the message names the index and the document."""
 
 
 class RabbitMQError(ExternalError):
-    """A RabbitMQ server did not do what was asked; names it, or the queue."""
+    """A RabbitMQ request failed; the message names the server or the queue."""
 
 
 class KinesisError(ExternalError):
-    """Kinesis or Firehose did not do what was asked; names the stream, and the shard where one is to blame."""
+    """A Kinesis or Firehose request failed; the message names the stream, and the shard if known."""
 
 
 class CassandraError(ExternalError):
-    """A cluster of Cassandra did not do what was asked; names it, and the statement where one is to blame."""
+    """A Cassandra request failed; the message names the cluster, and the statement if known."""
 
 
 class PulsarError(ExternalError):
-    """A Pulsar cluster did not do what was asked; names it, or the topic."""
+    """A Pulsar request failed; the message names the cluster or the topic."""
 
 
 class SparkError(ExternalError):
-    """Spark failed, or what it runs on did, and not a function of the user's."""
+    """Spark or its environment failed, not a user function."""
 
 
 class SparkUnavailableError(UserError):
-    """There is no Spark that could run the job: no pyspark, no Java, a master that refuses, another Python version."""
+    """No usable Spark: pyspark or Java is missing, the master refuses, or the Python versions differ."""
 
 
 class ProducerFencedError(KafkaError):
-    """Somebody else has taken over a transactional id, or the broker has rolled its transaction back."""
+    """Another producer has taken over a transactional id, or the broker has aborted its transaction."""
 
 
 class StateRestoreError(UserError):
-    """What is to be restored does not fit the job; names the path, and the operator or state."""
+    """A snapshot does not fit the job; the message names the path, and the operator or state."""
 
 
 class CheckpointNotFoundError(StateRestoreError):
-    """There is no checkpoint or savepoint at the path; the message says what was looked for."""
+    """There is no checkpoint or savepoint at the path; the message names the expected file."""
 
 
 class StateMigrationError(StateRestoreError):
-    """The type of a state has changed in a way that its stored values cannot follow; names state, operator, field."""
+    """The stored values of a state cannot be converted to its new type; the message names state, operator and field."""
 
 
 class InvalidTransitionError(InternalError):
-    """A state machine was asked for a transition it does not have; carries the story of that id."""
+    """A state machine does not have the requested transition; the message contains the history of the id."""
 
 
 class UnsupportedOperationError(UserError):
-    """flinkpy does not have this (yet, or ever); the message says which and what to use instead."""
+    """flinkpy does not support the operation; the message names it and an alternative."""
 
 
-# The five ways a channel or buffer can be unavailable, each named by its cause.
 class ChannelError(FlinkError):
+    """A channel or buffer is unavailable; each of the five subclasses is one cause."""
+
     domain = ErrorDomain.INTERNAL
 
 
 class ClosedError(ChannelError):
-    """You closed it."""
+    """This side has closed the channel."""
 
 
 class BrokenError(ChannelError):
-    """The other side broke it."""
+    """The other side has broken the channel."""
 
 
 class EndOfStreamError(ChannelError):
-    """It ended in the regular way; nothing more will come."""
+    """The channel has ended regularly; no more data will arrive."""
 
 
 class WouldBlockError(ChannelError):
-    """Nothing now; ask again when notified."""
+    """There is no data now; try again when notified."""
 
 
 class BusyError(ChannelError):
-    """Somebody else is already waiting on it."""
+    """Another caller is already waiting on the channel."""

@@ -1,7 +1,7 @@
-"""ExecutionConfig: how a program is executed; a typed view of the environment's Configuration.
+"""ExecutionConfig: settings of a program's execution; a typed view of the environment's Configuration.
 
-Source: pyflink.common.ExecutionConfig. Differs: what only a JVM has (closure cleaner, Kryo, Avro, POJO) is kept and
-given back, and has no effect.
+Source: pyflink.common.ExecutionConfig. Differs: settings of the JVM (closure cleaner, Kryo, Avro, POJO) are stored and
+returned, but have no effect.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ _SNAPSHOT_COMPRESSION = "execution.checkpointing.snapshot-compression"
 
 
 class ExecutionConfig:
-    """Setters write through to the configuration given; times are milliseconds."""
+    """A typed view of a configuration. Setters change the configuration; all times are in milliseconds.
+
+    Example:
+        env.get_config().set_auto_watermark_interval(50).enable_object_reuse()
+    """
 
     PARALLELISM_DEFAULT = -1
     PARALLELISM_UNKNOWN = -2
@@ -48,12 +52,14 @@ class ExecutionConfig:
         return self._configuration.get_string(_CLOSURE_CLEANER, "RECURSIVE") != "NONE"
 
     def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
+        """Sets the interval between two periodic watermarks; 0 disables them."""
         return self._set_ms(_AUTO_WATERMARK_INTERVAL, interval)
 
     def get_auto_watermark_interval(self) -> int:
         return self._get_ms(_AUTO_WATERMARK_INTERVAL, 200)
 
     def set_latency_tracking_interval(self, interval: int) -> ExecutionConfig:
+        """Sets the interval between two latency markers of a source; 0 disables them."""
         return self._set_ms(_LATENCY_INTERVAL, interval)
 
     def get_latency_tracking_interval(self) -> int:
@@ -63,6 +69,7 @@ class ExecutionConfig:
         return self._configuration.get_integer(_PARALLELISM, 1)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
+        """Sets the parallelism of operators without their own; PARALLELISM_DEFAULT resets it."""
         if parallelism == self.PARALLELISM_DEFAULT:
             self._configuration.remove_config(_PARALLELISM)
             return self
@@ -71,7 +78,7 @@ class ExecutionConfig:
         return self
 
     def get_max_parallelism(self) -> int:
-        """-1 where it is derived from the parallelism."""
+        """Returns the maximum parallelism, or -1 if it is derived from the parallelism."""
         return self._configuration.get_integer(_MAX_PARALLELISM, -1)
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
@@ -92,7 +99,7 @@ class ExecutionConfig:
         return self._get_ms(_CANCELLATION_TIMEOUT, 180_000)
 
     def set_task_cancellation_timeout(self, timeout: int) -> ExecutionConfig:
-        """0: never give up on a task that does not end."""
+        """Sets the time after which a task that does not stop ends its TaskExecutor; 0 disables this."""
         return self._set_ms(_CANCELLATION_TIMEOUT, timeout)
 
     def enable_force_kryo(self) -> ExecutionConfig:
@@ -117,7 +124,7 @@ class ExecutionConfig:
         return self._set_flag(_AUTO_UIDS, True)
 
     def disable_auto_generated_uids(self) -> ExecutionConfig:
-        """From now on every operator must be given a `uid`."""
+        """Requires a `uid` for every operator."""
         return self._set_flag(_AUTO_UIDS, False)
 
     def has_auto_generated_uids_enabled(self) -> bool:
@@ -149,7 +156,7 @@ class ExecutionConfig:
         return dict(parameters or {})
 
     def set_global_job_parameters(self, global_job_parameters_dict: dict[str, str]) -> ExecutionConfig:
-        """Replace the parameters that every function can read by `RuntimeContext.get_job_parameter`."""
+        """Replaces the parameters that every function can read with `RuntimeContext.get_job_parameter`."""
         for key in self._configuration.key_set():
             if key == _JOB_PARAMETERS or key.startswith(f"{_JOB_PARAMETERS}."):
                 self._configuration.remove_config(key)

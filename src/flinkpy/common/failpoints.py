@@ -1,16 +1,16 @@
-"""Failpoints: named places where a test can make this process die or fail, between one step and the next.
+"""Failpoints: named places where a test can make a process die or fail between two steps.
 
-Each step that makes something durable or tells somebody about it calls `failpoint(name)`, which costs one comparison
-unless the environment variable `FLINKPY_FAILPOINTS` names that point:
+Each step that makes data durable or announces it calls `failpoint(name)`. The call costs one comparison unless the
+environment variable `FLINKPY_FAILPOINTS` names the failpoint:
 
     FLINKPY_FAILPOINTS="metadata.before_rename=crash;state_file.before_sync=full@3"
 
-`crash` kills the process as SIGKILL does, `error` raises an OSError (EIO), `full` one of a full disk (ENOSPC); `@3`
-means the third time and only then, without it every time.
+`crash` kills the process with SIGKILL, `error` raises an OSError (EIO), `full` raises the OSError of a full disk
+(ENOSPC). `@3` means only the third time; without it the fault happens every time.
 
-Where `FLINKPY_FAILPOINT_TOKENS` names a directory, a point fires only by removing a file of its own name, or
-`<name>.<anything>`, from it: so a fault happens as often as there are files, in whichever process gets there first and
-however often processes are restarted, and a test sees that it has.
+If `FLINKPY_FAILPOINT_TOKENS` names a directory, a failpoint fires only if it can remove a file named `<name>` or
+`<name>.<anything>` from it. So a fault happens once per file, in whichever process comes first and across restarts, and
+a test can see that it happened.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from pathlib import Path
 SPECIFICATION_VARIABLE = "FLINKPY_FAILPOINTS"
 TOKENS_VARIABLE = "FLINKPY_FAILPOINT_TOKENS"
 
-#: Every failpoint, with what has and has not happened there.
+#: All failpoints, each with the state of the system at that point.
 FAILPOINTS = {
     "file_sink.before_sync": "a part file is written under its hidden name, not yet on disk",
-    "file_sink.after_sync": "it is on disk, and no checkpoint has it",
-    "file_sink.before_compact": "part files are to be merged; a checkpoint may have them, and nobody the merged file",
-    "file_sink.before_link": "a completed checkpoint has it; readers do not see it",
-    "file_sink.before_unlink": "readers see it; it has its hidden name too",
-    "file_sink.before_directory_sync": "it has its name, which a power failure may still take away",
-    "kafka_sink.before_prepare": "all records of a transaction are stored, and no checkpoint has it",
-    "kafka_sink.before_commit": "a completed checkpoint has a transaction; readers do not see it",
-    "kafka_sink.after_commit": "readers see it, and the job does not know that they do",
-    "jdbc.after_prepare": "the database has a transaction that no checkpoint has",
-    "jdbc.after_commit": "readers see it, and the job does not know that they do",
-    "durable_file.before_sync": "the new content is written aside, not yet on disk",
-    "durable_file.before_rename": "the new content is on disk, under a name that nobody reads",
-    "durable_file.before_directory_sync": "it has its name, which a power failure may still take away",
+    "file_sink.after_sync": "the part file is on disk, and no checkpoint contains it",
+    "file_sink.before_compact": "part files will be merged; a checkpoint may contain them, but not the merged file",
+    "file_sink.before_link": "a completed checkpoint contains the part file; readers do not see it",
+    "file_sink.before_unlink": "readers see the part file; its hidden name still exists",
+    "file_sink.before_directory_sync": "the part file has its name, which a power failure may still undo",
+    "kafka_sink.before_prepare": "all records of a transaction are stored, and no checkpoint contains it",
+    "kafka_sink.before_commit": "a completed checkpoint contains a transaction; readers do not see it",
+    "kafka_sink.after_commit": "readers see the transaction, and the job does not know it",
+    "jdbc.after_prepare": "the database has a transaction that no checkpoint contains",
+    "jdbc.after_commit": "readers see the transaction, and the job does not know it",
+    "durable_file.before_sync": "the new content is written to a temporary file, not yet on disk",
+    "durable_file.before_rename": "the new content is on disk under its temporary name",
+    "durable_file.before_directory_sync": "the file has its name, which a power failure may still undo",
     "state_file.before_create": "nothing has been written",
-    "state_file.before_write": "the file exists under a name that nobody reads; some of it may be written",
-    "state_file.before_sync": "everything is written, not yet on disk",
-    "state_file.before_rename": "everything is on disk, under a name that nobody reads",
-    "state_file.before_directory_sync": "it has its name, which a power failure may still take away",
-    "state_file.before_handle": "it is durable and nobody knows of it",
-    "metadata.before_create": "all state is durable, `_metadata` is not begun",
-    "metadata.before_write": "the file exists under a name that nobody reads",
-    "metadata.before_sync": "`_metadata` is written aside, not yet on disk",
-    "metadata.before_rename": "it is on disk, under a name that nobody reads",
-    "metadata.before_directory_sync": "it has its name, which a power failure may still take away",
-    "completed.before_pointers": "the checkpoint can be read, and is not yet one to recover from",
-    "completed.after_pointers": "it is; older ones that it replaces are still there",
-    "discard.before_metadata": "a checkpoint is about to be deleted",
-    "discard.after_metadata": "its `_metadata` is gone, its other files are there",
-    "discard.before_shared": "its own files are gone, shared ones that nobody else needs are there",
-    "counter.before_store": "the next checkpoint's id is drawn and not yet noted",
+    "state_file.before_write": "the file exists under its temporary name and may be partly written",
+    "state_file.before_sync": "the whole file is written, not yet on disk",
+    "state_file.before_rename": "the whole file is on disk under its temporary name",
+    "state_file.before_directory_sync": "the file has its name, which a power failure may still undo",
+    "state_file.before_handle": "the file is durable, and no other component knows it",
+    "metadata.before_create": "all state is durable, `_metadata` does not exist",
+    "metadata.before_write": "`_metadata` exists under its temporary name",
+    "metadata.before_sync": "`_metadata` is written under its temporary name, not yet on disk",
+    "metadata.before_rename": "`_metadata` is on disk under its temporary name",
+    "metadata.before_directory_sync": "`_metadata` has its name, which a power failure may still undo",
+    "completed.before_pointers": "the checkpoint is readable, and recovery does not use it yet",
+    "completed.after_pointers": "recovery uses the checkpoint; the older ones that it replaces still exist",
+    "discard.before_metadata": "a checkpoint will be deleted",
+    "discard.after_metadata": "its `_metadata` is deleted, its other files exist",
+    "discard.before_shared": "its own files are deleted, shared files that are no longer needed exist",
+    "counter.before_store": "the id of the next checkpoint is assigned and not yet stored",
 }
 
 
@@ -73,7 +73,7 @@ def _parse(specification: str) -> dict[str, _Armed]:
         name, _, fault = entry.partition("=")
         action, _, at_hit = fault.partition("@")
         if name not in FAILPOINTS or action not in {"crash", "error", "full"} or not (at_hit or "1").isdigit():
-            raise ValueError(f"{SPECIFICATION_VARIABLE}: {entry!r} is no failpoint with crash, error or full")
+            raise ValueError(f"{SPECIFICATION_VARIABLE}: {entry!r} is not a failpoint with crash, error or full")
         armed[name] = _Armed(action, int(at_hit or 0))
     return armed
 
@@ -82,13 +82,13 @@ _armed = _parse(os.environ.get(SPECIFICATION_VARIABLE, ""))
 
 
 def failpoint(name: str) -> None:
-    """Raises: OSError, or kills the process, where a test asked for it."""
+    """Raises an OSError or kills the process if a test has armed the failpoint."""
     if _armed:
         _hit(name)
 
 
 def arm(specification: str) -> None:
-    """What FLINKPY_FAILPOINTS would say, for this process from now on; an empty text disarms all."""
+    """Replaces the armed failpoints of this process, in the syntax of FLINKPY_FAILPOINTS; an empty text disarms all."""
     global _armed
     _armed = _parse(specification)
 
@@ -109,7 +109,7 @@ def _hit(name: str) -> None:
 
 
 def _token_taken(name: str) -> bool:
-    """Whether the fault may happen: removing a file is atomic, so one token is used by one process."""
+    """True if the fault may happen. Removing a file is atomic, so only one process takes a token."""
     directory = os.environ.get(TOKENS_VARIABLE)
     if not directory:
         return True

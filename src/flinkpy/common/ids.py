@@ -1,4 +1,4 @@
-"""Identities. Each is its own frozen type, so that one can never be passed for another; on the wire each is a string.
+"""Ids. Each is a frozen type of its own, so one id cannot be passed for another; on the wire an id is a string.
 
 Source: org.apache.flink.api.common.JobID, org.apache.flink.runtime.{jobgraph,executiongraph,clusterframework.types}.
 """
@@ -12,7 +12,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True, order=True)
 class StringId:
-    """An identity made of one string; `str()` gives the wire form."""
+    """An id made of one string; `str()` returns the wire form."""
 
     value: str
 
@@ -21,12 +21,12 @@ class StringId:
 
     @classmethod
     def generate(cls) -> Self:
-        """A new random identity of 128 bits in hex."""
+        """Returns a new random id of 128 bits in hex."""
         return cls(secrets.token_hex(16))
 
 
 class JobID(StringId):
-    """Public: `flinkpy.common.JobID`."""
+    """The id of a job. Public: `flinkpy.common.JobID`."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ class AllocationID(StringId):
 
 
 class ResourceID(StringId):
-    """A process: readable, e.g. `taskexecutor-host-4711-9f3a`."""
+    """The readable id of a process, e.g. `taskexecutor-host-4711-9f3a`."""
 
     __slots__ = ()
 
@@ -92,8 +92,7 @@ class ExecutionVertexID:
 class ExecutionAttemptID:
     """One attempt at running an ExecutionVertex: `<graph>_<vertex>_<subtask>_<attempt>` on the wire.
 
-    `execution_graph_id` is drawn anew by every JobMaster leadership, so attempts of different leaderships never
-    collide.
+    Every JobMaster leadership draws a new `execution_graph_id`, so attempts of different leaderships never collide.
     """
 
     execution_graph_id: str
@@ -111,7 +110,7 @@ class ExecutionAttemptID:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ResultPartitionID:
-    """What one attempt produces for one data set: `<data set>#<partition index>@<attempt id>` on the wire."""
+    """The partition that one attempt produces: `<data set>#<partition index>@<attempt id>` on the wire."""
 
     data_set_id: IntermediateDataSetID
     partition_index: int

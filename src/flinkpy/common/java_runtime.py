@@ -1,4 +1,4 @@
-"""Which Java this host has."""
+"""Detection of the Java runtime that Spark would use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-#: What Spark 4 needs.
+#: The minimum version for Spark 4.
 REQUIRED_MAJOR = 17
 _TIMEOUT_S = 20.0
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
@@ -16,38 +16,43 @@ _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """`path`: of the executable. `major`: 17 of 17.0.2, 8 of 1.8; 0 where it does not say."""
+    """A Java runtime.
+
+    Attributes:
+        path: path of the executable.
+        major: 17 for 17.0.2, 8 for 1.8, and 0 if unknown.
+    """
 
     path: str
     major: int
 
 
 def find_java() -> JavaRuntime | None:
-    """The Java that Spark would start: of JAVA_HOME where that is set, else the first on the PATH. Blocks a little."""
+    """Returns the Java of JAVA_HOME, or else the first on the PATH, as Spark does. Blocks while it runs `java`."""
     home = os.environ.get("JAVA_HOME")
     path = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if path is None or not os.access(path, os.X_OK):
         return None
     try:
-        told = subprocess.run(
+        result = subprocess.run(
             [path, "-version"], capture_output=True, text=True, errors="replace", check=False, timeout=_TIMEOUT_S
         )
     except (OSError, subprocess.TimeoutExpired):
         return JavaRuntime(path, 0)
-    return JavaRuntime(path, major_version(told.stderr + told.stdout))
+    return JavaRuntime(path, major_version(result.stderr + result.stdout))
 
 
 def major_version(text: str) -> int:
-    """Of what `java -version` prints."""
-    found = _VERSION.search(text)
-    if found is None:
+    """Returns the major version in the output of `java -version`, or 0."""
+    match = _VERSION.search(text)
+    if match is None:
         return 0
-    major = int(found.group(1))
-    return int(found.group(2) or 0) if major == 1 else major
+    major = int(match.group(1))
+    return int(match.group(2) or 0) if major == 1 else major
 
 
 def java_obstacle() -> str | None:
-    """Why Spark cannot start here for want of Java, and what to do about it; None where it can."""
+    """Returns why Java prevents Spark from starting and what to do about it; None if Java is usable."""
     java = find_java()
     advice = f"install Java {REQUIRED_MAJOR} (on Debian: apt install openjdk-{REQUIRED_MAJOR}-jre-headless)"
     if java is None:

@@ -1,8 +1,8 @@
-"""Key groups: the unit in which keyed state is owned and moved.
+"""Key groups: the units in which keyed state is assigned to subtasks and moved between them.
 
 A key belongs to key group `hash(key) % max_parallelism`, and key group g to subtask
-`g * parallelism // max_parallelism`. The hash lives in `flinkpy.records.key_hash`, because it is vectorised; here is
-only the arithmetic, which the control path needs too.
+`g * parallelism // max_parallelism`. The vectorised hash is in `flinkpy.records.key_hash`; this module
+contains the arithmetic, which the control path needs too.
 
 Source: org.apache.flink.runtime.state.KeyGroupRangeAssignment.
 """
@@ -17,7 +17,7 @@ UPPER_BOUND_MAX_PARALLELISM = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class KeyGroupRange:
-    """Key groups `start` to `end`, both included; empty where `end < start`."""
+    """Key groups from `start` to `end`, both inclusive; empty if `end < start`."""
 
     start: int
     end: int
@@ -30,19 +30,19 @@ class KeyGroupRange:
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """Flink's default: half as much again as now, rounded up to a power of two, within [128, 32768]."""
+    """Returns Flink's default: 1.5 times the parallelism, rounded up to a power of two, within [128, 32768]."""
     wanted = parallelism + parallelism // 2
     rounded = 1 << (wanted - 1).bit_length() if wanted > 0 else 1
     return min(max(rounded, DEFAULT_LOWER_BOUND_MAX_PARALLELISM), UPPER_BOUND_MAX_PARALLELISM)
 
 
 def operator_index(max_parallelism: int, parallelism: int, key_group: int) -> int:
-    """The subtask that owns `key_group`."""
+    """Returns the index of the subtask that owns `key_group`."""
     return key_group * parallelism // max_parallelism
 
 
 def key_group_range(max_parallelism: int, parallelism: int, subtask_index: int) -> KeyGroupRange:
-    """The key groups that `subtask_index` owns."""
+    """Returns the key groups that the subtask owns."""
     start = (subtask_index * max_parallelism + parallelism - 1) // parallelism
     end = ((subtask_index + 1) * max_parallelism - 1) // parallelism
     return KeyGroupRange(start, end)

@@ -1,9 +1,9 @@
-"""PrivateDirectory: a directory in a place that others can write to, which nobody but this user can change.
+"""PrivateDirectory: a directory in a shared place that only this user can change.
 
-A name in a shared place such as the temporary directory can be guessed, so another user may have put a directory or a
-symbolic link there before us. Whoever makes or trusts such a directory does it here: the directory belongs to this
-user, nobody else can write into it, and no symbolic link lies on the way from the shared place. What is done in it is
-done relative to the opened directory, so that nothing can be exchanged between the check and the use. Blocking.
+Names in a shared place such as the temporary directory can be guessed, so another user may have created a directory or
+a symbolic link there first. This module guarantees that a directory belongs to this user, that no other user can write
+into it, and that no symbolic link is on the path from the shared place. All operations are relative to the opened
+directory, so nothing can be exchanged between the check and the use. All calls block.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import Self
 from flinkpy.common.errors import PrivateDirectoryError
 
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-#: Everybody's permissions but the owner's.
+#: All permissions except the owner's.
 _OF_OTHERS = 0o077
 _WRITABLE_BY_OTHERS = 0o022
 
 
 class PrivateDirectory:
-    """An open directory that is this user's alone. A context manager, which closes it.
+    """An open directory that only this user can change; a context manager that closes it.
 
     Attributes:
-        path: for messages, and for what needs a path. It names this directory as long as no other user can rename
-            anything on the way to it, which the sticky bit of the temporary directory sees to.
+        path: path for messages and for calls that need one. It names this directory as long as no other user can
+            rename a parent; the sticky bit of the temporary directory prevents that.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -38,21 +38,24 @@ class PrivateDirectory:
 
     @classmethod
     def make(cls, root: Path, *names: str) -> Self:
-        """Opens `root / names...`, each made with mode 0700 if it is missing.
+        """Opens `root / names...` and creates missing directories with mode 0700.
 
-        A directory of this user that others may only read is taken from them; it is refused if they could have written
-        into it.
+        If other users can read an existing directory of this user, their permissions are removed. If they can write to
+        it, it is refused.
 
         Args:
-            root: the shared place, which is as it was configured and not checked; links to it are followed.
+            root: the shared place. It is not checked, and symbolic links to it are followed.
+            names: names of the directories below `root`.
 
-        Raises: PrivateDirectoryError naming the directory and its owner, OSError.
+        Raises:
+            PrivateDirectoryError: a directory is not private; the message names it and its owner.
+            OSError: a directory cannot be created or opened.
         """
         return cls._open(root, names, is_made=True)
 
     @classmethod
     def open(cls, root: Path, *names: str) -> Self:
-        """Opens a directory that must be there. Raises: PrivateDirectoryError, FileNotFoundError, OSError."""
+        """Opens an existing directory. Raises: PrivateDirectoryError, FileNotFoundError, OSError."""
         return cls._open(root, names, is_made=False)
 
     @classmethod
@@ -74,13 +77,13 @@ class PrivateDirectory:
             raise
 
     def names(self) -> list[str]:
-        """Returns the names of everything in the directory."""
+        """Returns the sorted names of all entries of the directory."""
         return sorted(os.listdir(self._descriptor))
 
     def open_file(self, name: str, flags: int, mode: int = 0o600) -> int:
-        """Returns the descriptor of a regular file in the directory; a symbolic link is not followed.
+        """Opens a regular file in the directory and returns its descriptor; a symbolic link is not followed.
 
-        Raises: PrivateDirectoryError where it is something else than a file of this user, OSError.
+        Raises: PrivateDirectoryError if it is not a regular file of this user, OSError.
         """
         try:
             descriptor = os.open(
@@ -89,7 +92,7 @@ class PrivateDirectory:
         except OSError as error:
             if os.path.islink(self.path / name):
                 raise PrivateDirectoryError(
-                    f"{self.path / name} is a symbolic link, which is not followed",
+                    f"{self.path / name} is a symbolic link, which flinkpy does not follow",
                     details={"path": str(self.path / name)},
                 ) from error
             raise
@@ -100,11 +103,11 @@ class PrivateDirectory:
         return descriptor
 
     def remove(self, name: str) -> None:
-        """Removes a directory in this one with everything in it, as far as possible; a link is not followed."""
+        """Removes a subdirectory and its content as far as possible; a symbolic link is not followed."""
         shutil.rmtree(name, ignore_errors=True, dir_fd=self._descriptor)
 
     def clear(self) -> None:
-        """Removes everything in the directory, as far as possible; links are removed, not followed."""
+        """Removes the content of the directory as far as possible; links are removed, not followed."""
         for name in self.names():
             if self.is_directory(name):
                 self.remove(name)
@@ -113,14 +116,14 @@ class PrivateDirectory:
                     os.unlink(name, dir_fd=self._descriptor)
 
     def is_directory(self, name: str) -> bool:
-        """True for a directory; false for a symbolic link, whatever it points at, and for a name that is not there."""
+        """True for a directory; False for a symbolic link, even to a directory, and for a missing name."""
         try:
             return stat.S_ISDIR(os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_mode)
         except FileNotFoundError:
             return False
 
     def close(self) -> None:
-        """Idempotent."""
+        """Closes the directory; idempotent."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -135,12 +138,12 @@ class PrivateDirectory:
 
 
 def make_private_directory(path: Path) -> Path:
-    """Makes `path` and its missing parents, and takes what permissions others have there from them; returns it.
+    """Creates `path` and its missing parents, removes other users' permissions on `path`, and returns it.
 
-    For a directory that the user has configured, so links on the way to it are followed, and others may have been let
-    into it before.
+    This is for a directory that the user configured: symbolic links are followed, and other users may have had access
+    before.
 
-    Raises: PrivateDirectoryError where it belongs to another user, OSError.
+    Raises: PrivateDirectoryError if it belongs to another user, OSError.
     """
     resolved = path.resolve()
     resolved.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -148,7 +151,7 @@ def make_private_directory(path: Path) -> Path:
     try:
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid():
-            raise _not_ours(path, status, "is not this user's")
+            raise _not_ours(path, status, "belongs to another user")
         if status.st_mode & _OF_OTHERS:
             os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~_OF_OTHERS)
     finally:
@@ -157,22 +160,22 @@ def make_private_directory(path: Path) -> Path:
 
 
 def check_owner(path: Path) -> None:
-    """Checks that a directory is this user's, and that others cannot write there; a missing one is fine.
+    """Checks the owner and the permissions of a directory, if it exists.
 
-    Raises: PrivateDirectoryError.
+    Raises: PrivateDirectoryError if it belongs to another user, or if all users can write to it.
     """
     try:
         status = path.stat()
     except FileNotFoundError:
         return
     if status.st_uid != os.geteuid() or status.st_mode & stat.S_IWOTH:
-        raise _not_ours(path, status, "is not this user's alone")
+        raise _not_ours(path, status, "is not private")
 
 
 def open_directory(name: str, path: Path, parent: int) -> int:
-    """Opens a directory relative to `parent`, an open one, without following a link. `path` is for messages.
+    """Opens a directory relative to the open directory `parent` without following a link. `path` is for messages.
 
-    Raises: PrivateDirectoryError where it is a symbolic link or no directory, OSError.
+    Raises: PrivateDirectoryError if it is a symbolic link or not a directory, OSError.
     """
     try:
         return os.open(name, _OPEN_DIRECTORY, dir_fd=parent)
@@ -182,16 +185,16 @@ def open_directory(name: str, path: Path, parent: int) -> int:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
             if status.st_uid != os.geteuid():
-                raise _not_ours(path, status, "is not this user's alone") from error
+                raise _not_ours(path, status, "is not private") from error
             raise
-        what = "is a symbolic link" if stat.S_ISLNK(status.st_mode) else "is no directory"
+        what = "is a symbolic link" if stat.S_ISLNK(status.st_mode) else "is not a directory"
         raise _not_ours(path, status, what) from error
 
 
 def delete_file_below(root: Path, *names: str) -> None:
-    """Deletes `root / names...` without following a link on the way. A file that is not there is fine.
+    """Deletes the file `root / names...` without following links.
 
-    Raises: PrivateDirectoryError where a link or a file is in the way, OSError.
+    Raises: PrivateDirectoryError if a parent is a link or a file, OSError.
     """
     *directories, last = names
     path, descriptor = root, os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -214,10 +217,10 @@ def _make(name: str, parent: int) -> None:
 
 
 def _take(path: Path, descriptor: int) -> None:
-    """Raises: PrivateDirectoryError where the open directory is another user's, or others could write into it."""
+    """Makes an open directory private. Raises: PrivateDirectoryError if other users own it or can write to it."""
     status = os.fstat(descriptor)
     if status.st_uid != os.geteuid() or status.st_mode & _WRITABLE_BY_OTHERS:
-        raise _not_ours(path, status, "is not this user's alone")
+        raise _not_ours(path, status, "is not private")
     if status.st_mode & _OF_OTHERS:
         os.fchmod(descriptor, 0o700)
 
@@ -225,14 +228,14 @@ def _take(path: Path, descriptor: int) -> None:
 def _not_ours(path: Path, status: os.stat_result, what: str) -> PrivateDirectoryError:
     owner = owner_name(status.st_uid)
     return PrivateDirectoryError(
-        f"{path} {what}: its owner is {owner}, its mode {stat.S_IMODE(status.st_mode):04o}. Another user may have made "
-        "it or can change it, so nothing in it is used; remove it, or configure another directory",
+        f"{path} {what}: its owner is {owner}, its mode {stat.S_IMODE(status.st_mode):04o}. Another user may have "
+        "created it or may change it, so flinkpy does not use it; remove it, or configure another directory",
         details={"path": str(path), "owner": owner},
     )
 
 
 def owner_name(uid: int) -> str:
-    """Returns the name of a user, with the number in parentheses; only the number where there is no name."""
+    """Returns the name of a user with the id in parentheses, or only the id if there is no name."""
     import pwd
 
     try:

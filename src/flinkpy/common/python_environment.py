@@ -1,16 +1,16 @@
-"""The packages that a job requires, installed once per host and kept for the next job that requires the same.
+"""The Python packages that jobs require. Each set is installed once per host and reused by later jobs.
 
 ```
-<root>/<id>/lib/...            what pip installed; complete, or not there at all
+<root>/<id>/lib/...            installed packages; complete or absent
       /<id>/pip.log
-      /<id>.lock               held shared by processes that use it, exclusively by the one that makes or removes it
+      /<id>.lock               shared lock for processes that use it, exclusive lock for creating or removing it
 ```
 
-The id is a hash of everything that decides what pip installs: the requirements, the packages that came along, the
-interpreter, and the versions of flinkpy's own dependencies. Those are constraints for pip: a process that runs
-functions has them loaded, so no other version of them could be used.
+The id is a hash of everything that determines pip's result: the requirements, the job's package directory, the
+interpreter, and the versions of flinkpy's own dependencies. pip gets those versions as constraints, because a process
+that runs functions has already loaded them and cannot use others.
 
-Source: PyFlink's ProcessPythonEnvironmentManager. Differs: it installs anew for each Python worker process.
+Source: PyFlink's ProcessPythonEnvironmentManager. Differs: PyFlink installs the packages for each worker process.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ from flinkpy.common.errors import PrivateDirectoryError, PythonEnvironmentError
 from flinkpy.common.private_directory import PrivateDirectory
 
 if TYPE_CHECKING:
-    # Imported where it is needed: it takes longer than the rest of this module, which every process imports.
+    # Imported on use: every process imports this module, and this import takes longer than the rest of it.
     import importlib.metadata
 
-#: Kinds of a job's artifacts.
+#: Kinds of artifacts of a job.
 PYTHON_FILE = "PYTHON_FILE"
 PYTHON_ARCHIVE = "PYTHON_ARCHIVE"
 PYTHON_REQUIREMENTS = "PYTHON_REQUIREMENTS"
-#: The directory of packages that belongs to the requirements, as a zip.
+#: A zip of the package directory that belongs to the requirements.
 PYTHON_REQUIREMENTS_CACHE = "PYTHON_REQUIREMENTS_CACHE"
 CACHED_FILE = "CACHED_FILE"
 
-#: Kinds that make a process one of this environment, for as long as it lives.
+#: Kinds that bind a process to one environment until it ends.
 ENVIRONMENT_KINDS = frozenset({PYTHON_ARCHIVE, PYTHON_REQUIREMENTS, PYTHON_REQUIREMENTS_CACHE})
-#: Environments that are kept although nobody uses them now.
+#: Number of environments to keep, including unused ones.
 MAX_UNUSED = 20
-#: What is shown of pip's output where it fails: its end says why.
+#: How much of pip's output an error shows; its end contains the reason.
 MAX_OUTPUT_CHARS = 4_000
 _PACKAGE = "flinkpy"
-#: How pip names a constraint that contradicts a requirement.
+#: pip's text for a constraint that conflicts with a requirement.
 _CONSTRAINT = re.compile(r"\(constraint\) ([A-Za-z0-9._-]+==[^\s,]+)")
 
 
 class Artifact(Protocol):
-    """What is needed of a UserArtifact of job.proto."""
+    """The used fields of a UserArtifact (job.proto)."""
 
     @property
     def name(self) -> str: ...
@@ -72,10 +72,10 @@ class Artifact(Protocol):
 
 
 def environment_profile(artifacts: Iterable[Artifact]) -> str:
-    """What a process must be dedicated to in order to run functions of a job with these artifacts; "" for a plain job.
+    """Returns the profile that a process needs to run a job with these artifacts; "" for a job without an environment.
 
-    A process has one set of packages and one working directory. So functions whose job brings requirements or archives
-    share it only with functions of jobs that bring the very same.
+    A process has one set of packages and one working directory. So jobs with requirements or archives share a process
+    only with jobs that have the same requirements and archives.
     """
     parts = sorted(
         f"{artifact.kind}\0{artifact.name}\0{artifact.blob_key}\0{artifact.attributes.get('target_dir', '')}"
@@ -86,33 +86,36 @@ def environment_profile(artifacts: Iterable[Artifact]) -> str:
 
 
 def environments_root(configured: str | None = None) -> Path:
-    """Where this host keeps environments: `python.environment.dir`, else this user's own place."""
+    """Returns the directory of environments: `python.environment.dir`, else a directory of this user."""
     return (
         Path(configured) if configured else Path(tempfile.gettempdir()) / f"flinkpy-python-environments-{os.getuid()}"
     )
 
 
 class InstalledEnvironment:
-    """An environment that is there until `release`."""
+    """An installed environment; it is not removed before `release`."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self._lock: int | None = lock
 
     def release(self) -> None:
-        """Idempotent."""
+        """Allows the removal of the environment; idempotent."""
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)
 
 
 def install(requirements: Path, packages: Path | None, root: Path) -> InstalledEnvironment:
-    """The environment of these requirements, made where this host does not have it yet. Blocking; may take minutes.
+    """Returns the environment for the requirements; installs it if this host does not have it. May block for minutes.
 
     Args:
-        packages: a directory of packages; pip then takes nothing from anywhere else.
+        requirements: path of the requirements.txt.
+        packages: a directory of packages. If it is given, pip installs only from there.
+        root: the directory of this host's environments.
 
-    Raises: PythonEnvironmentError with the end of pip's output.
+    Raises:
+        PythonEnvironmentError: pip failed; the message contains the end of its output.
     """
     constraints = own_requirements()
     key = _environment_key(requirements, packages, constraints)
@@ -121,17 +124,17 @@ def install(requirements: Path, packages: Path | None, root: Path) -> InstalledE
     except PrivateDirectoryError as error:
         raise PythonEnvironmentError(f"{error} (`python.environment.dir`)", details=error.details) from error
     except OSError as error:
-        raise PythonEnvironmentError(f"Python environments cannot be kept in {root}: {error}") from error
+        raise PythonEnvironmentError(f"cannot store Python environments in {root}: {error}") from error
     with directory:
         return _installed(directory, key, requirements, packages, constraints)
 
 
 def open_root(root: Path) -> PrivateDirectory:
-    """Opens the directory of this host's environments, made where it is missing. Code is loaded from there.
+    """Opens the directory of this host's environments and creates it if needed. It is private: it contains code.
 
     Raises: PrivateDirectoryError, OSError.
     """
-    # A link to it is followed only where it was configured: the default's name can be guessed by other users.
+    # A symbolic link is followed only in a configured path, because other users can guess the default name.
     place = root if root == environments_root() else root.resolve()
     if place is not root:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +147,7 @@ def _installed(
     try:
         lock = root.open_file(f"{key}.lock", os.O_RDWR | os.O_CREAT)
     except (OSError, PrivateDirectoryError) as error:
-        raise PythonEnvironmentError(f"Python environments cannot be kept in {root.path}: {error}") from error
+        raise PythonEnvironmentError(f"cannot store Python environments in {root.path}: {error}") from error
     try:
         home = root.path / key
         fcntl.flock(lock, fcntl.LOCK_SH)
@@ -153,7 +156,7 @@ def _installed(
             if not home.exists():
                 _remove_unused(root)
                 _build(home, requirements, packages, constraints, root)
-            # Not in one step with letting go of the other lock: somebody may remove it in between.
+            # flock does not convert a lock atomically: another process may remove the environment in between.
             fcntl.flock(lock, fcntl.LOCK_SH)
         os.utime(home)
     except BaseException:
@@ -163,7 +166,7 @@ def _installed(
 
 
 def check_loaded_packages(path: Path) -> None:
-    """Raises: PythonEnvironmentError where this process has another version loaded of a package in `path`."""
+    """Raises PythonEnvironmentError if this process has loaded another version of a package in `path`."""
     import importlib.metadata
 
     for distribution in importlib.metadata.distributions(path=[str(path)]):
@@ -176,13 +179,13 @@ def check_loaded_packages(path: Path) -> None:
             if present is not None and present != distribution.version:
                 raise PythonEnvironmentError(
                     f"the job requires {name} {distribution.version}, but this process has loaded {name} {present} "
-                    f"from {file}; flinkpy uses it itself",
+                    f"from {file}, because flinkpy uses it",
                     details={"package": name},
                 )
 
 
 def own_requirements() -> list[str]:
-    """flinkpy's dependencies, and theirs, as `name==version`."""
+    """Returns flinkpy's direct and indirect dependencies as `name==version`."""
     import importlib.metadata
 
     seen: dict[str, str] = {}
@@ -225,7 +228,7 @@ def _build(
     for name in root.names():
         if name.startswith(f"{home.name}.") and name.endswith(".building"):
             root.remove(name)
-    # A name of its own: the pip of a process that was killed may still be writing.
+    # A unique name, because the pip of a killed process may still write to its directory.
     building = Path(tempfile.mkdtemp(prefix=f"{home.name}.", suffix=".building", dir=home.parent))
     try:
         pinned = building / "constraints.txt"
@@ -236,11 +239,11 @@ def _build(
         if packages is not None:
             command += ["--no-index", "--find-links", str(packages)]
             if find_spec("setuptools") is not None:
-                # A source distribution among them is built with what is here: pip could not fetch anything for it.
+                # Source distributions are built with the installed packages, because pip cannot download build tools.
                 command.append("--no-build-isolation")
         done = subprocess.run(
             command,
-            cwd=requirements.parent,  # paths in the requirements are relative to them
+            cwd=requirements.parent,  # paths in the requirements are relative to their file
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -251,17 +254,17 @@ def _build(
         (building / "pip.log").write_text(done.stdout)
         if done.returncode != 0:
             raise PythonEnvironmentError(
-                f"the requirements of the job cannot be installed: {_advice(done.stdout)}"
+                f"cannot install the requirements of the job: {_advice(done.stdout)}"
                 f"pip ended with status {done.returncode}:\n{done.stdout.strip()[-MAX_OUTPUT_CHARS:]}"
             )
-        (building / "lib").mkdir(exist_ok=True)  # no requirements at all
+        (building / "lib").mkdir(exist_ok=True)  # pip creates nothing for empty requirements
         building.rename(home)
     finally:
         shutil.rmtree(building, ignore_errors=True)
 
 
 def _advice(pip_output: str) -> str:
-    """Returns what to do about a conflict with flinkpy's own packages, which pip calls constraints; "" without one."""
+    """Returns advice about a conflict with flinkpy's own packages (pip's constraints), or "" if there is none."""
     own = sorted(set(_CONSTRAINT.findall(pip_output)))
     if not own:
         return ""
@@ -272,7 +275,7 @@ def _advice(pip_output: str) -> str:
 
 
 def _remove_unused(root: PrivateDirectory) -> None:
-    """Removes all but the `MAX_UNUSED` youngest that no process uses."""
+    """Removes unused environments other than the `MAX_UNUSED` most recently used ones."""
     homes = sorted(
         (name for name in root.names() if "." not in name and root.is_directory(name)),
         key=lambda name: (root.path / name).stat().st_mtime,

@@ -1,4 +1,4 @@
-"""Restart strategies as objects. A job's strategy is set by `restart-strategy.*` in its configuration.
+"""Restart strategies as objects. The options `restart-strategy.*` set the strategy of a job.
 
 Source: pyflink.common.restart_strategy.
 """
@@ -12,7 +12,7 @@ __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]
 
 
 class RestartStrategyConfiguration:
-    """Base; compared by description."""
+    """Base class of restart strategies; two are equal if their descriptions are equal."""
 
     def __init__(self, j_restart_strategy_configuration: Any = None) -> None:
         self._description = str(j_restart_strategy_configuration or type(self).__name__)
@@ -96,14 +96,25 @@ class RestartStrategies:
     def fixed_delay_restart(
         restart_attempts: int, delay_between_attempts: int
     ) -> RestartStrategies.FixedDelayRestartStrategyConfiguration:
-        """`delay_between_attempts` in milliseconds."""
+        """Restarts a fixed number of times.
+
+        Args:
+            restart_attempts: number of restarts before the job fails.
+            delay_between_attempts: delay before each restart in milliseconds.
+        """
         return RestartStrategies.FixedDelayRestartStrategyConfiguration(restart_attempts, delay_between_attempts)
 
     @staticmethod
     def failure_rate_restart(
         failure_rate: int, failure_interval: int, delay_interval: int
     ) -> RestartStrategies.FailureRateRestartStrategyConfiguration:
-        """Intervals in milliseconds."""
+        """Restarts until there are too many failures in an interval.
+
+        Args:
+            failure_rate: maximum number of failures per interval.
+            failure_interval: length of the interval in milliseconds.
+            delay_interval: delay before each restart in milliseconds.
+        """
         return RestartStrategies.FailureRateRestartStrategyConfiguration(failure_rate, failure_interval, delay_interval)
 
 

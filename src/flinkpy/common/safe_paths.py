@@ -1,7 +1,7 @@
-"""The one place where a name that came from outside becomes part of a path.
+"""Joins received names to paths; no other module does this.
 
-Job ids, blob keys, names of artifacts, of log files and of cached files are what others sent. Nothing of them may lead
-out of the directory that they are for.
+Job ids, blob keys, and names of artifacts, log files and cached files come from other processes. None of them may lead
+out of its directory.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from pathlib import Path, PurePosixPath
 
 from flinkpy.common.errors import UnsafePathError
 
-#: Longest name of a file on Linux, in bytes.
+#: Maximum length of a file name on Linux.
 _MAX_NAME_BYTES = 255
 _SHOWN_CHARS = 80
 
 
 def safe_join(root: Path, *names: str) -> Path:
-    """`root / name / ...`, each name that of one file or directory.
+    """Returns `root / name / ...`, where each name is a single file or directory.
 
-    Raises: UnsafePathError for a name that is empty, `.`, `..`, too long, or has a separator or a control character.
+    Raises: UnsafePathError for a name that is empty, `.`, `..`, too long, or contains a separator or control character.
     """
     path = root
     for name in names:
@@ -29,22 +29,21 @@ def safe_join(root: Path, *names: str) -> Path:
 
 
 def safe_join_below(root: Path, relative: str) -> Path:
-    """`root / relative`, where `relative` may name directories on the way. What lies there may not lead out either.
+    """Returns `root / relative`, where `relative` may contain directories.
 
-    Raises: UnsafePathError.
+    Raises: UnsafePathError if a part is unsafe, or if existing symbolic links lead out of `root`.
     """
     parts = PurePosixPath(relative).parts
     if not parts or relative.startswith("/") or not all(is_safe_name(part) for part in parts):
         raise _unsafe(relative)
     path = root.joinpath(*parts)
-    # A symbolic link that lies in the way already.
     if not path.resolve().is_relative_to(root.resolve()):
         raise _unsafe(relative)
     return path
 
 
 def is_safe_name(name: str) -> bool:
-    """Whether it names one file in whatever directory it is put into."""
+    """True if the name is a single file name in any directory."""
     if name in ("", ".", "..") or any(char in "/\\" or ord(char) < 32 or ord(char) == 127 for char in name):
         return False
     try:
@@ -56,6 +55,6 @@ def is_safe_name(name: str) -> bool:
 def _unsafe(name: str) -> UnsafePathError:
     shown = ascii(name[:_SHOWN_CHARS])
     return UnsafePathError(
-        f"{shown} cannot become part of a path: it is no name of a file, or leaves its directory",
+        f"{shown} cannot be part of a path: it is not a file name, or it leads out of its directory",
         details={"name": shown},
     )

@@ -1,6 +1,6 @@
-"""Schemas: records to bytes and back, for connectors whose records are bytes.
+"""Schemas convert records to bytes and back, for connectors whose records are bytes.
 
-Source: pyflink.common.serialization. Differs: PyFlink's only carry a Java object; here they do the work.
+Source: pyflink.common.serialization. Differs: PyFlink's schemas only wrap a Java object; these convert in Python.
 """
 
 from __future__ import annotations
@@ -22,27 +22,36 @@ __all__ = [
 
 
 class SerializationSchema:
-    """A record to bytes. Beyond PyFlink: subclass it and define `serialize`.
+    """Converts a record to bytes. Beyond PyFlink: a subclass that defines `serialize` can be used in connectors.
 
-    Connectors call it through `flinkpy.formats.schema.encode_batch`. A subclass may also define
-    `serialize_batch(batch, type_info) -> list[bytes | None]`, which is then called instead.
+    A subclass may also define `serialize_batch(batch, type_info) -> list[bytes | None]`. Connectors then call it
+    instead of `serialize` (`flinkpy.formats.schema.encode_batch`).
     """
 
     def __init__(self, j_serialization_schema: Any = None) -> None:
         _refuse_java(self, j_serialization_schema)
 
     def serialize(self, element: Any) -> bytes:
+        """Returns the bytes of a record."""
         raise NotImplementedError(f"{type(self).__name__} does not serialize")
 
 
 class DeserializationSchema:
-    """Bytes to a record. Beyond PyFlink: subclass it and define `deserialize`; one that returns None gives no record.
+    """Converts bytes to a record. Beyond PyFlink: a subclass that defines `deserialize` can be used in connectors.
 
-    Connectors call it through `flinkpy.formats.schema.decode_messages`. A subclass may also define
-    `deserialize_batch(messages) -> flinkpy.formats.schema.DecodedBatch`, which is then called instead.
+    A subclass may also define `deserialize_batch(messages) -> flinkpy.formats.schema.DecodedBatch`. Connectors then
+    call it instead of `deserialize` (`flinkpy.formats.schema.decode_messages`).
+
+    Example:
+        class Reading(DeserializationSchema):
+            def deserialize(self, message):
+                return float(message)
+
+            def get_produced_type(self):
+                return Types.DOUBLE()
 
     Attributes:
-        on_error: what becomes of a message that cannot be read: "fail", "skip" or an OutputTag
+        on_error: the handling of messages that cannot be parsed: "fail", "skip" or an OutputTag
             (`flinkpy.formats.bad_records`).
     """
 
@@ -52,22 +61,23 @@ class DeserializationSchema:
         _refuse_java(self, j_deserialization_schema)
 
     def deserialize(self, message: bytes) -> Any:
+        """Returns the record of a message, or None for no record."""
         raise NotImplementedError(f"{type(self).__name__} does not deserialize")
 
     def get_produced_type(self) -> TypeInformation | None:
-        """The type of the records; None: any Python objects, pickled."""
+        """Returns the type of the records; None for Python objects of any type, which are pickled."""
         return None
 
     def is_end_of_stream(self, next_element: Any) -> bool:
-        """Whether the stream ends before this record."""
+        """True if the stream ends before this record."""
         return False
 
 
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    """Text in one character set. Bytes that are no text become U+FFFD, characters that it has not `?`, as in Java."""
+    """Converts text in one character set. Invalid bytes become U+FFFD, unsupported characters `?`, as in Java."""
 
     def __init__(self, charset: str = "UTF-8") -> None:
-        "".encode(charset)  # an unknown one is an error now, not at the first record
+        "".encode(charset)  # raises LookupError for an unknown character set
         SerializationSchema.__init__(self)
         self._charset = charset
 
@@ -86,7 +96,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
 
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
-    """Bytes as they are."""
+    """Passes bytes through unchanged."""
 
     def __init__(self) -> None:
         SerializationSchema.__init__(self)
@@ -102,7 +112,7 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
 
 class RowFieldExtractorSchema(SerializationSchema):
-    """One field of a row, which must be bytes; None gives empty bytes."""
+    """Serializes one field of a row, which must be bytes; None becomes empty bytes."""
 
     def __init__(self, field_index: int) -> None:
         if not isinstance(field_index, int) or isinstance(field_index, bool):
@@ -136,7 +146,7 @@ class RowFieldExtractorSchema(SerializationSchema):
 
 
 class Encoder:
-    """How a row-format file sink writes a record."""
+    """Writes records in a row-format file sink."""
 
     def __init__(self, j_encoder: Any) -> None:
         self._charset = str(j_encoder)
@@ -147,20 +157,20 @@ class Encoder:
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """`str(record)` and a line feed."""
+        """Returns an encoder that writes `str(record)` and a line feed."""
         "".encode(charset_name)
         return Encoder(charset_name)
 
 
 class BulkWriterFactory:
-    """Base of the bulk formats of a file sink."""
+    """Base class of the bulk formats of a file sink."""
 
     def __init__(self, j_bulk_writer_factory: Any = None) -> None:
         _refuse_java(self, j_bulk_writer_factory)
 
 
 class RowDataBulkWriterFactory(BulkWriterFactory):
-    """A bulk format of rows of a known type."""
+    """A bulk format for rows of a known type."""
 
     def __init__(self, j_bulk_writer_factory: Any, row_type: Any) -> None:
         super().__init__(j_bulk_writer_factory)
@@ -172,4 +182,6 @@ class RowDataBulkWriterFactory(BulkWriterFactory):
 
 def _refuse_java(owner: object, j_object: Any) -> None:
     if j_object is not None:
-        raise UnsupportedOperationError(f"{type(owner).__name__}: a Java object cannot be used: flinkpy has no JVM")
+        raise UnsupportedOperationError(
+            f"{type(owner).__name__}: Java objects are not supported, because flinkpy has no JVM"
+        )

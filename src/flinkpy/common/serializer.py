@@ -1,4 +1,4 @@
-"""TypeSerializer: one object to and from a stream of bytes. Source: pyflink.common.serializer."""
+"""TypeSerializer: converts objects to bytes and back. Source: pyflink.common.serializer."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ T = TypeVar("T")
 
 
 class TypeSerializer(ABC, Generic[T]):
-    @abstractmethod
-    def serialize(self, element: T, stream: BytesIO) -> None: ...
+    """Writes objects of one type to a stream of bytes and reads them back."""
 
     @abstractmethod
-    def deserialize(self, stream: BytesIO) -> T: ...
+    def serialize(self, element: T, stream: BytesIO) -> None:
+        """Writes `element` to the stream."""
+
+    @abstractmethod
+    def deserialize(self, stream: BytesIO) -> T:
+        """Returns the next element of the stream."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -31,12 +35,12 @@ class TypeSerializer(ABC, Generic[T]):
         return hash(repr(self))
 
 
-#: The only namespace of such state.
+#: The namespace of state without a namespace.
 void = b""
 
 
 class VoidNamespaceSerializer(TypeSerializer[bytes]):
-    """The namespace of state that has none."""
+    """The serializer of the void namespace, for state without a namespace."""
 
     def serialize(self, element: bytes, stream: BytesIO) -> None:
         return

@@ -20,12 +20,12 @@ from flinkpy.common.errors import VersionMismatchError
 
 
 def _of_newer_release(what: str, value: object) -> VersionMismatchError:
-    """A message may hold any number; those that nobody here knows are sent by releases after this one."""
-    return VersionMismatchError(f"{what} {value!r} is none that this release knows: the sender is of a newer one")
+    """Returns the error for an unknown number in a message, which only a newer release can have sent."""
+    return VersionMismatchError(f"unknown {what} {value!r}: the sender has a newer release")
 
 
 class ExecutionState(enum.Enum):
-    """State of one execution attempt. Values are those of the proto enum."""
+    """The state of one execution attempt. The values are those of the proto enum."""
 
     CREATED = 1
     SCHEDULED = 2
@@ -75,7 +75,7 @@ EXECUTION_TRANSITIONS: frozenset[tuple[ExecutionState, ExecutionState]] = frozen
 
 
 class JobState(enum.Enum):
-    """State of a job. Values are those of the proto enum `JobStatus`; the public `JobStatus` is PyFlink's."""
+    """The state of a job. The values are those of the proto enum `JobStatus`; the public `JobStatus` is PyFlink's."""
 
     INITIALIZING = 1
     CREATED = 2

@@ -1,6 +1,6 @@
-"""What a function may know of its job and of its place in it.
+"""JobInfo and TaskInfo: a function's job and its place in the job.
 
-Source: org.apache.flink.api.common.{JobInfo,TaskInfo}. Beyond PyFlink, whose RuntimeContext has the same one by one.
+Source: org.apache.flink.api.common.{JobInfo,TaskInfo}. Beyond PyFlink, whose RuntimeContext has only single getters.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ __all__ = ["JobInfo", "TaskInfo"]
 
 @dataclass(frozen=True, slots=True)
 class JobInfo:
+    """The id and the name of a job."""
+
     job_id: JobID
     job_name: str
 
@@ -26,6 +28,8 @@ class JobInfo:
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
+    """The name, the parallelism and the subtask of a task."""
+
     task_name: str
     index_of_this_subtask: int
     number_of_parallel_subtasks: int
@@ -36,7 +40,7 @@ class TaskInfo:
         return self.task_name
 
     def get_index_of_this_subtask(self) -> int:
-        """Counted from 0."""
+        """Returns the index of the subtask, starting at 0."""
         return self.index_of_this_subtask
 
     def get_number_of_parallel_subtasks(self) -> int:
@@ -46,10 +50,10 @@ class TaskInfo:
         return self.max_number_of_parallel_subtasks
 
     def get_attempt_number(self) -> int:
-        """0 for the first attempt."""
+        """Returns the attempt number, starting at 0."""
         return self.attempt_number
 
     def get_task_name_with_subtasks(self) -> str:
-        """E.g. `Map (1/3)#0`: the subtask counted from 1, and the attempt."""
+        """Returns e.g. `Map (1/3)#0`, with the subtask counted from 1 and the attempt from 0."""
         place = f"({self.index_of_this_subtask + 1}/{self.number_of_parallel_subtasks})"
         return f"{self.task_name} {place}#{self.attempt_number}"

@@ -11,7 +11,11 @@ _NANOS_PER_SECOND = 1_000_000_000
 
 
 class Duration:
-    """A length of time with nanosecond precision. Make one with the `of_*` methods, or from a `timedelta`."""
+    """A duration with nanosecond precision, made by an `of_*` method or from a `timedelta`.
+
+    Example:
+        WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
+    """
 
     def __init__(self, j_duration: timedelta) -> None:
         self._nanos = round(j_duration / timedelta(microseconds=1)) * 1000
@@ -41,7 +45,7 @@ class Duration:
         return _duration(seconds * _NANOS_PER_SECOND)
 
     def to_millis(self) -> int:
-        """Whole milliseconds, rounded down."""
+        """Returns whole milliseconds, rounded down."""
         return self._nanos // _NANOS_PER_MILLI
 
     def to_nanos(self) -> int:
@@ -64,7 +68,7 @@ def _duration(nanos: int) -> Duration:
 
 
 class Instant:
-    """A point on the time line: seconds since the epoch and the nanoseconds after them."""
+    """A point in time: seconds since the epoch, and nanoseconds."""
 
     def __init__(self, seconds: int, nanos: int) -> None:
         self.seconds = seconds
@@ -89,7 +93,7 @@ class Instant:
 
 
 class Time:
-    """A length of time in milliseconds, as windows and state TTL take it."""
+    """A duration in milliseconds, used by windows and state TTL."""
 
     def __init__(self, milliseconds: int) -> None:
         self._milliseconds = milliseconds

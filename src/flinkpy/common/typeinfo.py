@@ -1,6 +1,6 @@
-"""TypeInformation and Types: what a stream's records are made of. Pure Python: the Arrow form is in `records.lanes`.
+"""TypeInformation and Types: the types of a stream's records. `records.lanes` maps them to Arrow types.
 
-Source: pyflink.common.typeinfo. Differs: no Java type behind it, so `get_java_type_info` raises.
+Source: pyflink.common.typeinfo. Differs: there are no Java types, so `get_java_type_info` raises.
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ _ALSO_EXPORTED = (
 
 
 class Types:
-    """Factory of TypeInformation."""
+    """Factory of TypeInformation.
+
+    Example:
+        stream.map(parse, output_type=Types.ROW_NAMED(["word", "count"], [Types.STRING(), Types.LONG()]))
+    """
 
     @staticmethod
     def STRING() -> TypeInformation:
@@ -84,7 +88,7 @@ class Types:
 
     @staticmethod
     def FLOAT() -> TypeInformation:
-        """`float`, kept with 32 bits."""
+        """`float`, stored with 32 bits."""
         return BasicTypeInfo.FLOAT_TYPE_INFO()
 
     @staticmethod
@@ -99,22 +103,22 @@ class Types:
 
     @staticmethod
     def BIG_INT() -> TypeInformation:
-        """`int` of up to 76 decimal digits."""
+        """`int` with up to 76 decimal digits."""
         return BasicTypeInfo.BIG_INT_TYPE_INFO()
 
     @staticmethod
     def BIG_DEC() -> TypeInformation:
-        """`decimal.Decimal` with all its digits; as a column 38 digits, 18 of them after the point."""
+        """`decimal.Decimal` with all its digits. As a column it has 38 digits, 18 of them after the decimal point."""
         return BasicTypeInfo.BIG_DEC_TYPE_INFO()
 
     @staticmethod
     def DECIMAL(precision: int, scale: int) -> TypeInformation:
-        """`decimal.Decimal` with `precision` digits, at most 38, `scale` of them after the point. Beyond PyFlink."""
+        """`decimal.Decimal` with `precision` digits (at most 38), `scale` of them after the point. Beyond PyFlink."""
         return DecimalTypeInfo(precision, scale)
 
     @staticmethod
     def INSTANT() -> TypeInformation:
-        """`Instant`, kept to the microsecond."""
+        """`Instant` with microsecond precision."""
         return BasicTypeInfo.INSTANT_TYPE_INFO()
 
     @staticmethod
@@ -134,7 +138,7 @@ class Types:
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeInformation:
-        """Any Python object that can be pickled; what a stream without a declared type has."""
+        """Any Python object that can be pickled; the type of a stream without a declared type."""
         return PickledBytesTypeInfo()
 
     @staticmethod
@@ -154,7 +158,7 @@ class Types:
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: TypeInformation) -> PrimitiveArrayTypeInfo:
-        """A list of numbers or booleans; of BYTE: `bytes`."""
+        """A list of numbers or booleans; for BYTE it is `bytes`."""
         if not isinstance(element_type, BasicTypeInfo) or element_type.basic_type not in _PRIMITIVE:
             raise TypeError(f"Invalid element type for a primitive array: {element_type!r}")
         return PrimitiveArrayTypeInfo(element_type)
@@ -198,7 +202,7 @@ class Types:
 
     @staticmethod
     def GENERIC(generic_class: type | None = None) -> TypeInformation:
-        """Any Python object that can be pickled, as PICKLED_BYTE_ARRAY: the class is not checked. Beyond PyFlink."""
+        """Any Python object that can be pickled, like PICKLED_BYTE_ARRAY. The class is not checked. Beyond PyFlink."""
         return PickledBytesTypeInfo()
 
 

@@ -13,7 +13,7 @@ __all__ = ["Row", "RowKind"]
 
 
 class RowKind(Enum):
-    """What a record says about the table it is part of."""
+    """The kind of change that a record makes to a table."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -33,17 +33,20 @@ _SHORT_NAMES = ("+I", "-U", "+U", "-D")
 
 
 class UnknownFieldError(KeyError, ValueError):
-    """A Row has no field of that name. PyFlink raises one or the other of the two."""
+    """A Row has no field of this name. It has two base classes because PyFlink raises KeyError or ValueError."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class Row:
-    """A record of fields, reached by position, by name, or as attributes; with a RowKind.
+    """A record with fields and a RowKind. Fields are accessible by position, by name, or as attributes.
 
-    `Row(1, "a")` has positions only, `Row(id=1, name="a")` has names. `Row("id", "name")` called with values,
-    `Row("id", "name")(1, "a")`, gives a named row: the first row serves as a factory.
+    Example:
+        Row(1, "a")              # a row without field names
+        Row(id=1, name="a")      # a row with field names
+        Item = Row("id", "name")
+        Item(1, "a")             # a row with field names: a row also serves as a factory
     """
 
     __slots__ = ("_fields", "_row_kind", "_values")
@@ -65,13 +68,16 @@ class Row:
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
-        """A row of the given kind."""
+        """Returns a row of the given kind."""
         row = Row(*args, **kwargs)
         row.set_row_kind(row_kind)
         return row
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
-        """The fields by name; `recursive`: rows inside lists, dicts and fields too.
+        """Returns the fields by name.
+
+        Args:
+            recursive: also convert rows inside fields, lists and dicts.
 
         Raises:
             TypeError: the row has no field names.
@@ -92,7 +98,7 @@ class Row:
         self._fields = list(field_names)
 
     def get_fields_by_names(self, names: list[str]) -> list[Any]:
-        """The values of the named fields in that order; of a row without names, all values.
+        """Returns the values of the named fields in that order, or all values of a row without names.
 
         Raises:
             UnknownFieldError: the row has no field of such a name.
@@ -106,7 +112,7 @@ class Row:
         return [self._values[fields.index(name)] for name in names]
 
     def __call__(self, *args: Any) -> Row:
-        """A row of this kind whose field names are this row's values; fewer values leave the last fields out."""
+        """Returns a row of this kind whose field names are this row's values. Fewer values omit the last fields."""
         if len(args) > len(self._values):
             raise ValueError(
                 f"Can not create Row with fields {self}, expected {len(self._values)} values but got {args}"
@@ -136,7 +142,7 @@ class Row:
         raise AttributeError(name)
 
     def __contains__(self, item: object) -> bool:
-        """Whether it is the name of a field; of a row without names, whether it is a value."""
+        """True if `item` is the name of a field or, in a row without names, a value."""
         return item in (self._values if self._fields is None else self._fields)
 
     def __iter__(self) -> Iterator[Any]:
@@ -146,10 +152,10 @@ class Row:
         return len(self._values)
 
     def __eq__(self, other: object) -> bool:
-        """Equal kind and values; where both have names: the same names with equal values, in any order.
+        """True if kind and values are equal. If both rows have names, the fields may be in any order.
 
-        Differs: in PyFlink a row without names never equals one with names; but a row gets names on its way through a
-        stream of a ROW type.
+        Differs: in PyFlink a row without names never equals a row with names. Here it can, because rows get names in a
+        stream with a ROW type.
         """
         if not isinstance(other, Row):
             return NotImplemented
@@ -162,7 +168,7 @@ class Row:
         return all(value == other[name] for name, value in zip(self._fields, self._values))
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._values))  # equal rows may have their fields in another order
+        return hash(frozenset(self._values))  # the order of fields must not matter
 
     def __reduce__(self) -> Any:
         return _restore_row, (self._values, self._fields, self._row_kind.value)
@@ -174,7 +180,7 @@ class Row:
 
 
 def row_of(values: list[Any], field_names: list[str] | None = None, row_kind: RowKind = RowKind.INSERT) -> Row:
-    """A row that takes over `values` and shares `field_names`, without checks: for code that makes many."""
+    """Returns a row that owns `values` and shares `field_names`, without checks; it is faster than `Row`."""
     row = Row.__new__(Row)
     row._values = values
     row._fields = field_names

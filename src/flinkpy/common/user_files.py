@@ -1,4 +1,4 @@
-"""The files that a job brought, as they are put on the disk of a process: fetched, checked, unpacked.
+"""Fetches, verifies and unpacks the files of a job on the disk of a process.
 
 Source: org.apache.flink.runtime.execution.librarycache.BlobLibraryCacheManager, PyFlink's dependency handling.
 """
@@ -15,17 +15,17 @@ from pathlib import Path
 
 from flinkpy.common.errors import ExternalError, FlinkError, UserError
 
-#: `fetch(blob_key)`: yields the content in chunks.
+#: `fetch(blob_key)` yields the content in chunks.
 FetchBlob = Callable[[str], AsyncIterator[bytes]]
 
-#: Archives that Python imports from as they are.
+#: Archives that Python can import from without unpacking.
 _IMPORTABLE_ARCHIVES = (".egg", ".whl")
 
 
 async def fetch_file(name: str, blob_key: str, path: Path, fetch_blob: FetchBlob) -> None:
-    """Write the blob to `path`, whole or not at all.
+    """Fetches a blob and writes it atomically to `path`.
 
-    Raises: ExternalError where it cannot be had, or is not what its key says.
+    Raises: ExternalError if it cannot be fetched, or if its hash does not match its key.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
@@ -44,16 +44,19 @@ async def fetch_file(name: str, blob_key: str, path: Path, fetch_blob: FetchBlob
 
 
 def unpack(archive: Path, target: Path) -> None:
-    """A zip or tar, with the permissions it has. Blocking. Raises: UserError where it is broken or leaves `target`."""
+    """Unpacks a zip or tar with its permissions. Blocking.
+
+    Raises: UserError if the archive is damaged, or contains a path outside `target`.
+    """
     target.mkdir(parents=True, exist_ok=True)
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as zipped:
                 for member in zipped.infolist():
-                    made = zipped.extract(member, target)  # drops absolute paths and ".."
+                    extracted = zipped.extract(member, target)  # drops absolute paths and ".."
                     permissions = stat.S_IMODE(member.external_attr >> 16)
-                    if permissions and os.path.isfile(made):
-                        os.chmod(made, permissions & 0o777)
+                    if permissions and os.path.isfile(extracted):
+                        os.chmod(extracted, permissions & 0o777)
         else:
             with tarfile.open(archive) as tar:
                 tar.extractall(target, filter="data")
@@ -62,8 +65,9 @@ def unpack(archive: Path, target: Path) -> None:
 
 
 def import_entry(path: Path) -> Path:
-    """What of a Python file belongs on the import path. A zip (a directory was sent as one) is unpacked beside it, so
-    that modules find the files that lie with them. Blocking. Raises: UserError where it is broken.
+    """Returns the entry of a Python file for the import path. Blocking. Raises: UserError if a zip is damaged.
+
+    A zip is a directory of the program. It is unpacked, so that modules find the files next to them.
     """
     if path.suffix == ".zip":
         directory = path.with_suffix("")

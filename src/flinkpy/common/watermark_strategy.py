@@ -1,7 +1,7 @@
-"""WatermarkStrategy: where event time comes from, and how far behind it may arrive. Plain data: tasks do the work.
+"""WatermarkStrategy: the source of event timestamps and the generation of watermarks. It is plain data; tasks use it.
 
-Source: pyflink.common.watermark_strategy. Beyond PyFlink: `WatermarkStrategy.with_timestamp_column` and
-`WatermarkStrategy.for_generator` with `WatermarkGenerator`, `WatermarkOutput` and `Watermark`, which are those of
+Source: pyflink.common.watermark_strategy. Beyond PyFlink: `WatermarkStrategy.with_timestamp_column`, and
+`WatermarkStrategy.for_generator` with `WatermarkGenerator`, `WatermarkOutput` and `Watermark`, as in
 org.apache.flink.api.common.eventtime.
 """
 
@@ -26,15 +26,20 @@ __all__ = [
 
 
 class TimestampAssigner(abc.ABC):
-    """The event time of a record."""
+    """Extracts the event time of a record."""
 
     @abc.abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        """Milliseconds since the epoch. `record_timestamp` is what the record had, or the smallest int64."""
+        """Returns the event time of a record in milliseconds since the epoch.
+
+        Args:
+            value: the record.
+            record_timestamp: the current timestamp of the record in ms; the smallest int64 if it has none.
+        """
 
 
 class Watermark:
-    """No record with a timestamp at or below this one is expected any more. Immutable.
+    """Declares that no more records with a timestamp at or below this one are expected. Immutable.
 
     Source: org.apache.flink.api.common.eventtime.Watermark.
     """
@@ -45,9 +50,9 @@ class Watermark:
 
     def __init__(self, timestamp: int) -> None:
         if isinstance(timestamp, bool) or not isinstance(timestamp, int):
-            raise TypeError(f"the timestamp of a watermark is milliseconds as an int, not {timestamp!r}")
+            raise TypeError(f"the timestamp of a watermark must be an int (milliseconds), not {timestamp!r}")
         if not -(1 << 63) <= timestamp < 1 << 63:
-            raise ValueError(f"the timestamp of a watermark has 64 bits, and {timestamp} has more")
+            raise ValueError(f"the timestamp of a watermark must fit into 64 bits, which {timestamp} does not")
         self._timestamp = timestamp
 
     @property
@@ -72,56 +77,67 @@ Watermark.MAX_WATERMARK = Watermark((1 << 63) - 1)
 
 
 class WatermarkOutput(abc.ABC):
-    """Where a WatermarkGenerator puts what it has to say.
+    """The output of a WatermarkGenerator.
 
     Source: org.apache.flink.api.common.eventtime.WatermarkOutput.
     """
 
     @abc.abstractmethod
     def emit_watermark(self, watermark: Watermark) -> None:
-        """Emit it, where it is ahead of all before. Ends idleness."""
+        """Emits the watermark if it is greater than all previous ones. Ends idleness."""
 
     @abc.abstractmethod
     def mark_idle(self) -> None:
-        """Until the next watermark, or `mark_active`, nobody waits for this output."""
+        """Marks the output as idle: downstream operators do not wait for it before a watermark or `mark_active`."""
 
     @abc.abstractmethod
     def mark_active(self) -> None:
-        """Others wait for this output again."""
+        """Marks the output as active: downstream operators wait for it again."""
 
 
 class WatermarkGenerator(abc.ABC):
-    """Makes watermarks from the records it is shown, or at intervals. One per task, or per split of a source.
+    """Generates watermarks from records or at intervals. Each task, or each split of a source, has its own.
 
     Source: org.apache.flink.api.common.eventtime.WatermarkGenerator.
     """
 
     @abc.abstractmethod
     def on_event(self, event: Any, timestamp: int, output: WatermarkOutput) -> None:
-        """Called for every record, after it was emitted: a watermark emitted here comes directly behind it.
+        """Called for each record after it was emitted; a watermark emitted here follows the record directly.
 
-        `timestamp`: of the record in ms; the smallest int64 where it has none.
+        Args:
+            event: the record.
+            timestamp: timestamp of the record in ms; the smallest int64 if it has none.
+            output: output for watermarks.
         """
 
     @abc.abstractmethod
     def on_periodic_emit(self, output: WatermarkOutput) -> None:
-        """Called every `pipeline.auto-watermark-interval`, between records; never where that is 0."""
+        """Called every `pipeline.auto-watermark-interval`, between records; never if that is 0."""
 
 
-#: Makes the generator of one task or split; usually the generator's class.
+#: Creates the generator of one task or split; usually the generator's class.
 WatermarkGeneratorSupplier = Callable[[], WatermarkGenerator]
 
 
 class WatermarkStrategy:
-    """Immutable; every `with_*` gives a new one.
+    """Describes how a stream gets timestamps and watermarks. Immutable: each `with_*` method returns a new strategy.
+
+    Example:
+        strategy = (
+            WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
+            .with_timestamp_column("event_time")
+            .with_idleness(Duration.of_minutes(1))
+        )
+        stream.assign_timestamps_and_watermarks(strategy)
 
     Attributes:
-        out_of_orderness_ms: how late a record may be without being late; None: no watermarks at all, or those of
-            `generator_supplier`.
-        generator_supplier: makes the program's own generators; None: there is none.
-        timestamp_assigner: None keeps the timestamps the records have, unless `timestamp_column` is set.
-        timestamp_column: name or position of the field that is the timestamp; None: no field is.
-        idle_timeout_ms: after this long without a record the stream is left out of watermarks; None: never.
+        out_of_orderness_ms: how far a record may be behind the newest one without being late; None for no watermarks,
+            or for those of `generator_supplier`.
+        generator_supplier: creates the program's own generators, or None.
+        timestamp_assigner: extracts timestamps. None keeps the existing timestamps, unless `timestamp_column` is set.
+        timestamp_column: name or position of the field that contains the timestamp, or None.
+        idle_timeout_ms: after this time without a record the stream counts as idle; None for never.
         alignment: (group, maximum drift in ms, update interval in ms), or None.
     """
 
@@ -134,27 +150,30 @@ class WatermarkStrategy:
         self.alignment: tuple[str, int, int] | None = None
 
     def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
+        """Extracts event timestamps with `timestamp_assigner`. Replaces a timestamp column."""
         if not isinstance(timestamp_assigner, TimestampAssigner):
             raise TypeError("The input must be a TimestampAssigner")
         return self._with("timestamp_assigner", timestamp_assigner)._with("timestamp_column", None)
 
     def with_timestamp_column(self, column: str | int) -> WatermarkStrategy:
-        """Take the event time from a field of the records, without a Python call per record. Beyond PyFlink.
+        """Reads the event time from a field of the records, without a Python call per record. Beyond PyFlink.
+
+        A record whose value is missing or of another type fails the task with a TypeMismatchError.
 
         Args:
-            column: name or position of a field of a ROW or TUPLE stream, or column of a RecordBatch; of a stream of any
-                other type 0, or "f0", is the record itself. Milliseconds since the epoch as an integer, or a timestamp
-                (one without a time zone is taken as UTC; parts of a millisecond are cut off towards the past).
-
-        A record without a value there, or with one of another type, fails the task: TypeMismatchError.
+            column: name or position of a field of a ROW or TUPLE stream, or of a column of a RecordBatch. In a stream
+                of any other type, 0 or "f0" is the record itself. The values are integers (milliseconds since the
+                epoch) or timestamps. Timestamps without a time zone are in UTC; parts of a millisecond are rounded
+                down.
         """
         if isinstance(column, bool) or not isinstance(column, (str, int)):
-            raise TypeError(f"a timestamp column is a name or a position, not {column!r}")
+            raise TypeError(f"a timestamp column must be a name or a position, not {column!r}")
         if isinstance(column, int) and column < 0:
             raise ValueError(f"the position of the timestamp column cannot be negative: {column}")
         return self._with("timestamp_column", column)._with("timestamp_assigner", None)
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
+        """Marks the stream as idle after `idle_timeout` without a record, so it does not hold back watermarks."""
         idle_timeout_ms = _as_ms(idle_timeout)
         if idle_timeout_ms <= 0:
             raise ValueError("The idle timeout must be positive")
@@ -166,16 +185,17 @@ class WatermarkStrategy:
         max_allowed_watermark_drift: Duration,
         update_interval: Duration | None = None,
     ) -> WatermarkStrategy:
-        """Let a source wait where it is further ahead of the slowest source of the group than the drift allows.
+        """Pauses a source that is too far ahead of the slowest source in its group.
 
-        Has an effect in a strategy that `from_source` is given.
+        Has an effect only in a strategy that is passed to `from_source`.
 
         Args:
-            watermark_group: name of the group; sources of one job with the same one wait for one another.
-            update_interval: how often readers say how far they are, and are told how far they may go; None: 1 s.
+            watermark_group: name of the group; the sources of a job with the same group wait for each other.
+            max_allowed_watermark_drift: maximum distance between a source's watermark and the slowest one in the group.
+            update_interval: interval at which readers report their watermarks and get the allowed one; default 1 s.
         """
         if not isinstance(watermark_group, str) or not watermark_group:
-            raise ValueError(f"the watermark group is a name, not {watermark_group!r}")
+            raise ValueError(f"the watermark group must be a non-empty str, not {watermark_group!r}")
         interval_ms = 1000 if update_interval is None else _as_ms(update_interval)
         if interval_ms <= 0:
             raise ValueError("The update interval of watermark alignment must be positive")
@@ -183,12 +203,12 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
-        """Timestamps never go back."""
+        """Returns a strategy for streams whose timestamps never decrease."""
         return WatermarkStrategy(0)
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
-        """A record is at most this much behind the newest one."""
+        """Returns a strategy for records that are at most `max_out_of_orderness` behind the newest record."""
         bound_ms = _as_ms(max_out_of_orderness)
         if bound_ms < 0:
             raise ValueError("The maximum out-of-orderness cannot be negative")
@@ -196,15 +216,15 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_generator(supplier: WatermarkGeneratorSupplier) -> WatermarkStrategy:
-        """Watermarks from the program's own generators. Beyond PyFlink.
+        """Returns a strategy with the program's own watermark generators. Beyond PyFlink.
 
         Args:
-            supplier: a subclass of WatermarkGenerator, or a function without arguments that makes one. Called once per
-                task, or per split of a source, so that generators share nothing.
+            supplier: a subclass of WatermarkGenerator, or a function without arguments that creates one. It is called
+                once per task, or once per split of a source.
         """
         if isinstance(supplier, WatermarkGenerator) or not callable(supplier):
             raise TypeError(
-                f"for_generator needs a class or a function that makes a WatermarkGenerator, not {supplier!r}"
+                f"for_generator needs a class or a function that creates a WatermarkGenerator, not {supplier!r}"
             )
         strategy = WatermarkStrategy(None)
         strategy.generator_supplier = supplier
@@ -212,7 +232,7 @@ class WatermarkStrategy:
 
     @property
     def does_nothing(self) -> bool:
-        """Whether a stream with this strategy is as it would be without."""
+        """True if the strategy changes nothing in a stream."""
         return (
             not self.makes_watermarks
             and self.timestamp_assigner is None
@@ -226,6 +246,7 @@ class WatermarkStrategy:
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:
+        """Returns a strategy without watermarks."""
         return WatermarkStrategy(None)
 
     def _with(self, name: str, value: Any) -> WatermarkStrategy:
@@ -235,7 +256,7 @@ class WatermarkStrategy:
 
 
 class AssignerWithPeriodicWatermarksWrapper:
-    """Exists for its name: Java's old assigners cannot run here."""
+    """Exists only for PyFlink's API: Java assigners cannot run in flinkpy."""
 
     def __init__(self, j_assigner_with_periodic_watermarks: Any) -> None:
         raise UnsupportedOperationError(
@@ -245,5 +266,5 @@ class AssignerWithPeriodicWatermarksWrapper:
 
 def _as_ms(duration: Duration) -> int:
     if not isinstance(duration, Duration):
-        raise TypeError(f"a Duration is needed, not {duration!r}")
+        raise TypeError(f"expected a Duration, not {duration!r}")
     return duration.to_millis()

@@ -1,8 +1,8 @@
-"""WorkingDirectory: where one service process keeps its files.
+"""WorkingDirectory: the directory of a service process.
 
-A configured directory belongs to the user and is kept; a temporary one is removed at the end, and where a process was
-killed before it could, by the next one that starts on the host: every directory is locked while its process lives.
-Blocking.
+A configured directory belongs to the user and is kept. A temporary directory is removed when its process ends. If the
+process is killed, the next process on the host removes it: each directory is locked while its process lives. All calls
+block.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SUFFIX = re.compile(r"-[a-z0-9_]{8}")
 
 
 class WorkingDirectory:
-    """Locked from `open` to `close`."""
+    """A working directory, which is locked from `open` to `close`."""
 
     def __init__(self, path: Path, lock: int, *, is_temporary: bool) -> None:
         self.path = path
@@ -31,9 +31,9 @@ class WorkingDirectory:
 
     @classmethod
     def open(cls, configured: str | None, temporary_root: str | None, service: str) -> WorkingDirectory:
-        """The configured directory's part for `service`, or a new temporary one.
+        """Opens the subdirectory for `service` in the configured directory, or a new temporary directory.
 
-        Raises: ConfigurationError where the directory cannot be used or another process uses it.
+        Raises: ConfigurationError if the directory is unusable or another process uses it.
         """
         if configured is not None:
             path = Path(configured) / service
@@ -42,7 +42,7 @@ class WorkingDirectory:
                 with PrivateDirectory.make(Path(configured), service) as directory:
                     lock = _try_lock(directory)
             except (OSError, PrivateDirectoryError) as error:
-                raise ConfigurationError(f"the working directory {path} cannot be used: {error}") from error
+                raise ConfigurationError(f"cannot use the working directory {path}: {error}") from error
             if lock is None:
                 raise ConfigurationError(f"the working directory {path} is in use by another process")
             return cls(path, lock, is_temporary=False)
@@ -55,17 +55,17 @@ class WorkingDirectory:
                 with PrivateDirectory.open(root, path.name) as directory:
                     lock = _try_lock(directory)
             except FileNotFoundError:
-                continue  # removed before it was locked, as below
+                continue  # another process removed it before it was locked
             except OSError as error:
-                raise ConfigurationError(f"no temporary directory can be made in {root}: {error}") from error
+                raise ConfigurationError(f"cannot create a temporary directory in {root}: {error}") from error
             if lock is not None and _is_in_place(path, lock):
                 return cls(path, lock, is_temporary=True)
-            # Another process that starts found it before it was locked, and took it for abandoned.
+            # Another starting process saw the directory before it was locked, and removed it as abandoned.
             if lock is not None:
                 os.close(lock)
 
     def subdirectory(self, name: str, *, empty: bool = False) -> Path:
-        """A directory inside; with `empty`, without what a former life left in it."""
+        """Returns a subdirectory; with `empty`, removes the files that an earlier process has left in it."""
         path = self.path / name
         if empty:
             shutil.rmtree(path, ignore_errors=True)
@@ -73,20 +73,20 @@ class WorkingDirectory:
         return path
 
     def close(self) -> None:
-        """Give the directory up, removing a temporary one."""
+        """Releases the directory and removes it if it is temporary."""
         if self._is_temporary:
             shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
 
 def remove_abandoned(root: Path, prefix: str) -> None:
-    """Remove directories of processes that were killed. Those of living ones are locked; others' are not touched."""
+    """Removes the directories of killed processes: those without a lock. Skips the directories of other users."""
     for path in root.glob(f"{prefix}-*"):
         if not _SUFFIX.fullmatch(path.name.removeprefix(prefix)):
             continue
         try:
             with PrivateDirectory.open(root, path.name) as directory:
-                # Without a lock file its process may be just about to make one.
+                # The process of a directory without a lock file may be about to create it.
                 if _LOCK_NAME not in directory.names():
                     continue
                 lock = _try_lock(directory)
@@ -94,11 +94,11 @@ def remove_abandoned(root: Path, prefix: str) -> None:
                     shutil.rmtree(path, ignore_errors=True)
                     os.close(lock)
         except (OSError, PrivateDirectoryError):
-            continue  # gone meanwhile, or another user's
+            continue  # removed meanwhile, or owned by another user
 
 
 def _is_in_place(directory: Path, lock: int) -> bool:
-    """Whether the locked file is still the one of that name: a file that was removed can be locked too."""
+    """True if the locked file still exists in the directory; a removed file can be locked too."""
     try:
         return os.path.samestat(os.fstat(lock), os.stat(directory / _LOCK_NAME))
     except FileNotFoundError:

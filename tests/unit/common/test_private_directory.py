@@ -62,7 +62,7 @@ def test_a_directory_that_others_could_only_read_is_taken_from_them(shared):
 def test_a_directory_that_others_could_write_to_is_refused(shared, mode):
     (shared / "a").mkdir()
     (shared / "a").chmod(mode)
-    with pytest.raises(PrivateDirectoryError, match=rf"{shared}/a is not this user's alone.*mode {mode:04o}"):
+    with pytest.raises(PrivateDirectoryError, match=rf"{shared}/a is not private.*mode {mode:04o}"):
         PrivateDirectory.make(shared, "a")
 
 
@@ -70,9 +70,7 @@ def test_a_directory_that_others_could_write_to_is_refused(shared, mode):
 def test_the_directory_of_another_user_is_refused_with_its_name_and_owner(shared, names):
     (shared / "a").mkdir(mode=0o700)
     give_away(shared / "a")
-    with pytest.raises(
-        PrivateDirectoryError, match=rf"{shared}/a is not this user's alone: its owner is {ANOTHER_UID}"
-    ):
+    with pytest.raises(PrivateDirectoryError, match=rf"{shared}/a is not private: its owner is {ANOTHER_UID}"):
         PrivateDirectory.make(shared, *names)
     with pytest.raises(PrivateDirectoryError, match="another directory"):
         PrivateDirectory.open(shared, *names)
@@ -90,7 +88,7 @@ def test_links_on_the_way_are_not_followed(shared, tmp_path, names):
 
 def test_a_file_in_the_way_is_refused(shared):
     (shared / "a").write_text("")
-    with pytest.raises(PrivateDirectoryError, match="is no directory"):
+    with pytest.raises(PrivateDirectoryError, match="is not a directory"):
         PrivateDirectory.make(shared, "a")
 
 
@@ -155,7 +153,7 @@ def test_a_configured_directory_is_taken_from_others_and_links_to_it_are_followe
     make_private_directory(tmp_path / "new" / "one")
     assert mode_of(tmp_path / "new" / "one") == 0o700
     give_away(tmp_path / "real")
-    with pytest.raises(PrivateDirectoryError, match="is not this user's: its owner"):
+    with pytest.raises(PrivateDirectoryError, match="belongs to another user: its owner"):
         make_private_directory(tmp_path / "link")
 
 
@@ -164,7 +162,7 @@ def test_only_the_owner_of_a_directory_is_believed(tmp_path):
     check_owner(tmp_path)
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
-    with pytest.raises(PrivateDirectoryError, match="open is not this user's alone"):
+    with pytest.raises(PrivateDirectoryError, match="open is not private"):
         check_owner(tmp_path / "open")
     (tmp_path / "open").chmod(0o700)
     give_away(tmp_path / "open")

@@ -135,6 +135,6 @@ def test_a_link_that_another_user_put_in_the_place_is_not_followed(
 def test_a_place_that_others_can_write_to_is_refused(requirements: Path, tmp_path: Path, builds: list[Path]) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "root").chmod(0o777)
-    with pytest.raises(PythonEnvironmentError, match="is not this user's alone"):
+    with pytest.raises(PythonEnvironmentError, match="is not private"):
         install(requirements, None, tmp_path / "root")
     assert builds == []

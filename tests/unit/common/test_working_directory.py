@@ -59,7 +59,9 @@ def test_a_configured_directory_of_others_is_refused(tmp_path, is_link):
     else:
         (tmp_path / "taskexecutor").mkdir()
         (tmp_path / "taskexecutor").chmod(0o777)
-    with pytest.raises(ConfigurationError, match=rf"{tmp_path}/taskexecutor cannot be used: .*its owner is"):
+    with pytest.raises(
+        ConfigurationError, match=rf"cannot use the working directory {tmp_path}/taskexecutor: .*its owner is"
+    ):
         WorkingDirectory.open(str(tmp_path), None, "taskexecutor")
 
 

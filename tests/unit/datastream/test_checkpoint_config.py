@@ -157,7 +157,7 @@ def test_approximate_recovery_is_refused(config: CheckpointConfig) -> None:
                 "execution.checkpointing.unaligned.enabled": "true",
                 "execution.checkpointing.max-concurrent-checkpoints": "2",
             },
-            "`execution.checkpointing.max-concurrent-checkpoints` to be 1",
+            "`execution.checkpointing.max-concurrent-checkpoints` 1",
         ),
         ({"execution.state-recovery.claim-mode": "STEAL"}, "expected one of CLAIM, NO_CLAIM, LEGACY"),
         ({"state.backend.type": "paper"}, "expected one of hashmap, rocksdb"),

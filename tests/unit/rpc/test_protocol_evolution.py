@@ -103,5 +103,5 @@ def test_fields_and_values_of_a_newer_release_pass_through() -> None:
 
 @pytest.mark.parametrize("states", [JobState, ExecutionState])
 def test_an_enum_value_of_a_newer_release_is_named_in_the_error(states: Any) -> None:
-    with pytest.raises(VersionMismatchError, match="99 is none that this release knows"):
+    with pytest.raises(VersionMismatchError, match="99: the sender has a newer release"):
         states(99)

@@ -126,7 +126,7 @@ def test_the_last_set_of_assigner_and_column_counts():
 def test_an_alignment_without_a_name_or_without_an_interval_is_refused():
     base = WatermarkStrategy.no_watermarks()
     assert base.with_watermark_alignment("g", Duration.of_millis(5)).alignment == ("g", 5, 1_000)
-    with pytest.raises(ValueError, match="the watermark group is a name, not ''"):
+    with pytest.raises(ValueError, match="the watermark group must be a non-empty str, not ''"):
         base.with_watermark_alignment("", Duration.of_millis(5))
     with pytest.raises(ValueError, match="The update interval of watermark alignment must be positive"):
         base.with_watermark_alignment("g", Duration.of_millis(5), Duration.of_millis(0))
@@ -134,7 +134,7 @@ def test_an_alignment_without_a_name_or_without_an_interval_is_refused():
 
 @pytest.mark.parametrize("column", [True, 1.0, None])
 def test_a_timestamp_column_must_be_a_name_or_a_position(column):
-    with pytest.raises(TypeError, match="a timestamp column is a name or a position"):
+    with pytest.raises(TypeError, match="a timestamp column must be a name or a position"):
         WatermarkStrategy.no_watermarks().with_timestamp_column(column)
     with pytest.raises(ValueError, match="cannot be negative"):
         WatermarkStrategy.no_watermarks().with_timestamp_column(-1)

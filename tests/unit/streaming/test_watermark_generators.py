@@ -189,9 +189,9 @@ def test_an_error_of_a_generator_names_the_operator_and_the_expected_result():
 
 
 def test_a_wrong_supplier_is_refused_by_for_generator():
-    with pytest.raises(TypeError, match="makes a WatermarkGenerator, not"):
+    with pytest.raises(TypeError, match="creates a WatermarkGenerator, not"):
         WatermarkStrategy.for_generator(Punctuated())
-    with pytest.raises(TypeError, match="makes a WatermarkGenerator, not 5"):
+    with pytest.raises(TypeError, match="creates a WatermarkGenerator, not 5"):
         WatermarkStrategy.for_generator(5)
     with pytest.raises(TypeError, match="abstract"):
         WatermarkOutput()
@@ -204,5 +204,5 @@ def test_a_watermark_is_a_64_bit_time():
     assert Watermark.MAX_WATERMARK.timestamp == elements.MAX_WATERMARK
     with pytest.raises(ValueError, match="64 bits"):
         Watermark(1 << 63)
-    with pytest.raises(TypeError, match="milliseconds as an int"):
+    with pytest.raises(TypeError, match="must be an int"):
         Watermark(1.5)
