@@ -157,7 +157,10 @@ class FileSource(SourceBase):
         """
         mode = HeaderMode.USE if header else HeaderMode.NONE
         options = CsvOptions(
-            delimiter, null_values=tuple(null_values), header=mode, newlines_in_values=newlines_in_values
+            delimiter,
+            null_values=(*null_values, "") if null_values else (),
+            header=mode,
+            newlines_in_values=newlines_in_values,
         )
         if schema is None:
             from flinkpy.formats.csv_reader import infer_row_type

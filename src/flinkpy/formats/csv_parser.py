@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,13 +41,17 @@ def parse_options(options: CsvOptions) -> pa_csv.ParseOptions:
     )
 
 
-def null_options(options: CsvOptions) -> dict[str, Any]:
-    """Arguments of ConvertOptions for what is null."""
-    return {
-        "null_values": ["", *options.null_values],
-        "strings_can_be_null": bool(options.null_values),
-        "quoted_strings_can_be_null": False,
-    }
+def conversion_of(
+    options: CsvOptions, column_types: dict[str, pa.DataType] | None = None, *, empty_is_null: bool = True
+) -> pa_csv.ConvertOptions:
+    """Returns pyarrow's conversion options. `column_types` names the columns to read; None infers all of them."""
+    return pa_csv.ConvertOptions(
+        column_types=column_types,
+        include_columns=None if column_types is None else list(column_types),
+        null_values=["", *options.null_values] if empty_is_null else list(options.null_values),
+        strings_can_be_null=bool(options.null_values),
+        quoted_strings_can_be_null=False,
+    )
 
 
 class CsvParser:
@@ -70,12 +73,10 @@ class CsvParser:
         self._schema = schema
         self._read_options = pa_csv.ReadOptions(use_threads=False, column_names=file_columns)
         self._parse_options = parse_options(options)
-        self._convert_options = self._conversion({column.name: _csv_type(column.type) for column in self._schema})
+        self._column_types = {column.name: _csv_type(column.type) for column in self._schema}
+        #: True if an empty field of a text column is a text although some other text means null.
+        self._has_empty_texts = bool(options.null_values) and "" not in options.null_values
         self._has_decimals = any(pa.types.is_decimal128(column.type) for column in self._schema)
-
-    def _conversion(self, column_types: dict[str, pa.DataType]) -> pa_csv.ConvertOptions:
-        names = self._schema.names
-        return pa_csv.ConvertOptions(column_types=column_types, include_columns=names, **null_options(self._options))
 
     def parse(self, data: memoryview, offset: int) -> pa.RecordBatch | None:
         """The records of `data`, which stands at byte `offset` of the file; None where there are only blank lines.
@@ -116,16 +117,15 @@ class CsvParser:
     def _parse(self, data: memoryview) -> pa.RecordBatch | None:
         self._read_options.block_size = len(data) + 1
         try:
-            table = self._read(data, self._convert_options)
+            table = self._read(data, self._column_types)
         except pa.ArrowInvalid:
             if not self._has_decimals:
                 raise
-            # pyarrow's reader refuses digits behind the scale, which Flink rounds: read decimals as text.
+            # pyarrow refuses digits beyond the scale, which Flink rounds. So decimals are read as text.
             as_text = {
-                column.name: pa.string() if pa.types.is_decimal(column.type) else _csv_type(column.type)
-                for column in self._schema
+                name: pa.string() if pa.types.is_decimal(kind) else kind for name, kind in self._column_types.items()
             }
-            table = self._read(data, self._conversion(as_text))
+            table = self._read(data, as_text)
         if not table.num_rows:
             return None
         columns = table.to_batches()[0]
@@ -135,7 +135,27 @@ class CsvParser:
             [self._finish(columns.column(i), column) for i, column in enumerate(self._schema)], schema=self._schema
         )
 
-    def _read(self, data: memoryview, conversion: pa_csv.ConvertOptions) -> pa.Table:
+    def _read(self, data: memoryview, column_types: dict[str, pa.DataType]) -> pa.Table:
+        if not self._has_empty_texts:
+            return self._read_columns(data, column_types)
+        try:
+            return self._read_columns(data, column_types, empty_is_null=False)
+        except pa.ArrowInvalid:
+            # An empty field is null in columns of other types, and pyarrow has one list of nulls for all columns.
+            texts = {name: kind for name, kind in column_types.items() if pa.types.is_string(kind)}
+            others = {name: kind for name, kind in column_types.items() if name not in texts}
+            if not others:
+                raise
+        table = self._read_columns(data, others)
+        if not texts:
+            return table
+        text_table = self._read_columns(data, texts, empty_is_null=False)
+        return pa.table({name: (text_table if name in texts else table).column(name) for name in column_types})
+
+    def _read_columns(
+        self, data: memoryview, column_types: dict[str, pa.DataType], *, empty_is_null: bool = True
+    ) -> pa.Table:
+        conversion = conversion_of(self._options, column_types, empty_is_null=empty_is_null)
         return pa_csv.read_csv(pa.BufferReader(pa.py_buffer(data)), self._read_options, self._parse_options, conversion)
 
     def _finish(self, array: pa.Array, column: pa.Field) -> pa.Array:

@@ -10,7 +10,7 @@ import pyarrow.csv as pa_csv
 from flinkpy.common.errors import InputFormatError
 from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.formats.csv_format import CsvOptions, HeaderMode
-from flinkpy.formats.csv_parser import CsvParser, cutter_of, null_options, parse_options
+from flinkpy.formats.csv_parser import CsvParser, conversion_of, cutter_of, parse_options
 from flinkpy.formats.file_format import FilePosition, FileSourceSplit
 from flinkpy.formats.line_chunks import Chunk, ChunkSizer, open_chunks
 from flinkpy.formats.row_types import row_type_of
@@ -103,7 +103,7 @@ def infer_row_type(path: str, options: CsvOptions, file_size: int) -> RowTypeInf
             pa.BufferReader(data),
             read_options,
             parse_options(options),
-            pa_csv.ConvertOptions(**null_options(options)),
+            conversion_of(options),
         )
     except pa.ArrowInvalid as error:
         names = names or _fields(data[: next(cutter_of(options).record_ends(data))], options)

@@ -59,16 +59,17 @@ class CsvLineWriter:
         return [(line + separator).encode() for line in self._lines(columns)] if columns.num_rows else []
 
     def _lines(self, columns: pa.RecordBatch) -> list[str]:
-        fields = [self._field(array, name) for array, name in zip(columns.columns, columns.schema.names)]
+        is_single = columns.num_columns == 1
+        fields = [self._field(array, name, is_single) for array, name in zip(columns.columns, columns.schema.names)]
         lines: list[str] = pc.binary_join_element_wise(*fields, self._options.delimiter).to_pylist()
         return lines
 
-    def _field(self, array: pa.Array, name: str) -> pa.Array:
+    def _field(self, array: pa.Array, name: str, is_single: bool) -> pa.Array:
         separator = self._options.array_separators.get(name, _DEFAULT_ELEMENT_SEPARATOR)
         text = _text(array, separator, name)
-        return pc.fill_null(self._quote(text) if _is_quotable(array.type) else text, self._null)
+        return pc.fill_null(self._quote(text, is_single) if _is_quotable(array.type) else text, self._null)
 
-    def _quote(self, array: pa.Array) -> pa.Array:
+    def _quote(self, array: pa.Array, is_single: bool = False) -> pa.Array:
         quote, escape = self._options.quote_char, self._options.escape_char
         if not quote:
             return array
@@ -76,7 +77,8 @@ class CsvLineWriter:
             pc.greater(pc.utf8_length(array), _MAX_QUOTE_CHECK), pc.match_substring_regex(array, self._unsafe)
         )
         if self._options.null_values and self._guards_nulls:
-            for null in ("", *self._options.null_values):
+            # The line of an empty text in a single column would be blank, and readers skip blank lines.
+            for null in ("", *self._options.null_values) if is_single else self._options.null_values:
                 needs = pc.or_(needs, pc.equal(array, null))
         if not pc.any(needs, min_count=0).as_py():
             return array

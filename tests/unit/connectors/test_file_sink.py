@@ -644,7 +644,7 @@ def test_csv_is_written_with_quotes_where_they_are_needed(tmp_path):
     sink.write((1, "plain"), (2, 'a "b", c'), (3, "two\nlines"), (None, None), (4, "NA"), (5, ""))
     sink.finish()
     assert only_file(tmp_path).read_text() == (
-        'id,name\n1,plain\n2,"a ""b"", c"\n3,"two\nlines"\nNA,NA\n4,"NA"\n5,""\n'
+        'id,name\n1,plain\n2,"a ""b"", c"\n3,"two\nlines"\nNA,NA\n4,"NA"\n5,\n'
     )
 
 

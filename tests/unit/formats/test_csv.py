@@ -130,12 +130,15 @@ def test_every_type_is_parsed(tmp_path):
     assert empty == (None,) * 11 + ([], [])
 
 
-def test_what_is_null_is_configured(tmp_path):
+def test_null_values_are_configured_and_an_empty_text_is_no_null(tmp_path):
     content = '1,\n,""\nNA,NA\n2,"NA"\n'
     with pytest.raises(InputFormatError, match=r"row 3, column 'id'.*'NA'"):
         read(tmp_path, content)
-    assert read(tmp_path, content, null_values=("NA",)) == [(1, None), (None, ""), (None, None), (2, "NA")]
+    assert read(tmp_path, content, null_values=("NA",)) == [(1, ""), (None, ""), (None, None), (2, "NA")]
+    assert read(tmp_path, content, null_values=("NA", "")) == [(1, None), (None, ""), (None, None), (2, "NA")]
     assert read(tmp_path, "1,\n,x\n") == [(1, ""), (None, "x")]
+    with pytest.raises(InputFormatError, match=r"row 2, column 'id'.*'x'"):
+        read(tmp_path, ",\nx,\n", null_values=("NA",))
 
 
 def test_delimiter_quote_and_escape_are_configured(tmp_path):
