@@ -199,7 +199,7 @@ def test_unparsable_lines_go_to_a_side_output(env, tmp_path, typed):
 def test_an_unparsable_line_fails_the_job_and_the_error_names_it(env, tmp_path):
     (tmp_path / "in.json").write_text('{"id": 1}\n\n{"id": "x"}\n')
     source = FileSource.for_json(str(tmp_path / "in.json"), schema={"id": Types.LONG()})
-    with pytest.raises(JobExecutionError, match=r"""in.json, line 3: field 'id': "x" is no integer"""):
+    with pytest.raises(JobExecutionError, match=r"""in.json, line 3: field 'id': "x" is not an integer"""):
         collected(source_of(env, source))
 
 

@@ -1,7 +1,8 @@
-"""Avro records as Arrow columns, laid out as Avro's Parquet writer does: for Avro records in Parquet files.
+"""AvroColumns: converts Avro records to Arrow columns and back, for Avro records in Parquet files.
 
-An enum is a text, a union of null and one type a nullable column, a union of several types a struct with one field
-(`member0`, `member1`, ...) for each of them, and a field of type null is left out.
+The layout is that of Avro's Parquet writer. An enum is a text. A union of null and one type is a nullable column. A
+union of several types is a struct with one field (`member0`, `member1`, ...) per type. A field of type null has no
+column.
 
 Source: org.apache.parquet.avro.AvroSchemaConverter.
 """
@@ -42,12 +43,12 @@ _LOGICAL = {
 
 @dataclass(frozen=True)
 class _Column:
-    """One Avro type as a column.
+    """The column of an Avro type.
 
     Attributes:
-        type: None: it has no column (null).
-        to_arrow: from a value of a record to what pyarrow takes.
-        from_arrow: from what `to_pylist` gives to a value of a record.
+        type: Arrow type; None for the type null, which has no column.
+        to_arrow: converts a value of a record to a value for pyarrow.
+        from_arrow: converts a value of `to_pylist` to a value of a record.
     """
 
     type: pa.DataType | None
@@ -64,11 +65,11 @@ class _Field:
 
 
 class AvroColumns:
-    """Raises: UnsupportedOperationError: the schema is not that of a record, or contains itself."""
+    """The columns of a schema. Raises: UnsupportedOperationError if it is not a record or contains itself."""
 
     def __init__(self, schema: AvroSchema) -> None:
         if not isinstance(schema.parsed, dict) or schema.parsed.get("type") != "record":
-            raise UnsupportedOperationError(f"only records can be in Parquet files, not {schema}")
+            raise UnsupportedOperationError(f"Parquet files can hold only records, not {schema}")
         self._named: dict[str, _Column | None] = {}
         self._fields = self._fields_of(schema.parsed)
         self.schema = pa.schema(
@@ -77,7 +78,7 @@ class AvroColumns:
         )
 
     def columns_of(self, records: list[Any]) -> pa.RecordBatch:
-        """Raises: what pyarrow raises for a value that does not fit, KeyError for a missing field."""
+        """Returns records as columns. Raises: errors of pyarrow for a wrong value, KeyError for a missing field."""
         arrays = []
         for field in self._fields:
             if field.column.type is not None:
@@ -86,11 +87,11 @@ class AvroColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def column_names(self, path: str, names: list[str]) -> list[str]:
-        """Those of a file's columns to read. Raises: InputFormatError naming one that the records cannot do without."""
+        """Returns the columns of a file to read. Raises: InputFormatError that names a missing column."""
         for field in self._fields:
             if field.name not in names and field.column.type is not None and not _may_be_missing(field):
                 raise InputFormatError(
-                    f"{path} has no column {field.name!r}, which the Avro schema has no default for; it has {names}",
+                    f"{path} has no column {field.name!r}, and the Avro schema has no default for it; it has {names}",
                     details={"path": path, "column": field.name},
                 )
         return [field.name for field in self._fields if field.name in names]
@@ -201,7 +202,7 @@ class AvroColumns:
             return _plain(_PRIMITIVES[name])
         found = self._named.get(name)
         if found is None:
-            raise UnsupportedOperationError(f"the Avro type {name!r} contains itself: no columns can hold it")
+            raise UnsupportedOperationError(f"the Avro type {name!r} contains itself and has no columns")
         return found
 
 
@@ -222,10 +223,10 @@ def _may_be_missing(field: _Field) -> bool:
 
 
 def _value(record: Any, field: _Field) -> Any:
-    """The record's field, or its default. Raises: KeyError, ValueError naming it."""
+    """Returns the field of a record, or its default. Raises: KeyError or ValueError that names the field."""
     value = record.get(field.name, field.default)
     if value is _MISSING:
-        raise KeyError(f"there is no field {field.name!r}, and it has no default")
+        raise KeyError(f"field {field.name!r} is missing and has no default")
     if value is None and not field.column.is_nullable:
         raise ValueError(f"field {field.name!r} must not be None")
     return value
@@ -233,5 +234,5 @@ def _value(record: Any, field: _Field) -> Any:
 
 def _checked_symbol(value: Any, symbols: frozenset[str]) -> Any:
     if value is not None and value not in symbols:
-        raise ValueError(f"{value!r} is none of the symbols {sorted(symbols)}")
+        raise ValueError(f"{value!r} is not one of the symbols {sorted(symbols)}")
     return value

@@ -1,42 +1,43 @@
-"""AvroFormat: records of Avro object container files.
+"""Reads and writes Avro object container files.
 
-Source: org.apache.flink.formats.avro.AvroInputFormat. Differs: a file is read by several subtasks, block by block.
+    header (magic, metadata, sync marker), then blocks: number of records, size, data, sync marker
+
+A split is a range of bytes that may begin within a block. It owns the blocks whose preceding sync marker begins in its
+range, so neighbouring splits agree on each block without communication.
+
+Source: org.apache.flink.formats.avro.{AvroInputFormat, AvroWriters, AvroBulkWriter},
+org.apache.avro.file.DataFileReader. Differs: several subtasks read a file, block by block.
 """
 
 from __future__ import annotations
 
+import bz2
 import io
 import json
+import lzma
 import struct
-from typing import TYPE_CHECKING, Any
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from flinkpy.common.errors import InputFormatError
-from flinkpy.formats.avro_container import (
-    MAGIC,
-    SYNC_BYTES,
-    Block,
-    DamagedBlockError,
-    decompressed,
-    find_block,
-    read_block,
-    read_header,
-    write_long,
-)
-from flinkpy.formats.avro_rows import row_type_of_avro, to_row_converter
+from flinkpy.common.errors import InputFormatError, TypeMismatchError
+from flinkpy.common.types import Row
+from flinkpy.formats.avro_rows import plain_value, row_type_of_avro, to_row_converter
 from flinkpy.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, load_fastavro
 from flinkpy.formats.bad_records import FAIL, BadRecord
+from flinkpy.formats.bulk_writer import BatchWriterFactory, BulkWriter
 from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FilePosition, FileSourceSplit
-from flinkpy.formats.input_files import is_compressed, open_random
+from flinkpy.formats.input_files import RandomAccessFile, is_compressed, open_random
 
 if TYPE_CHECKING:
     from flinkpy.formats.slicing import PlacedBadRecord
     from flinkpy.records.batch import Batch
 
-#: Blocks are decoded together until so much is there: the schema is looked at once for all of them.
+#: Size of the blocks that are decoded together, so that the schema is processed once for all of them.
 _DECODE_BYTES = 4 << 20
-#: So much of a damaged part of a file is given as a bad record.
+#: Number of bytes of a damaged part of a file that a bad record has.
 _DAMAGED_BYTES = 64 << 10
-#: What fastavro raises for bytes that are not a record of the schema.
+#: Errors that fastavro raises for bytes that are not a record of the schema.
 DECODE_ERRORS = (
     EOFError,
     IndexError,
@@ -51,11 +52,210 @@ DECODE_ERRORS = (
 )
 
 
+MAGIC = b"Obj\x01"
+SYNC_BYTES = 16
+#: Largest block. A larger size means a damaged file.
+MAX_BLOCK_BYTES = 1 << 30
+_HEADER_STEP = 64 << 10
+_SEARCH_BYTES = 1 << 20
+#: Largest size of the two numbers before a block: of records and of bytes.
+_COUNTS_BYTES = 20
+
+
+class DamagedBlockError(ValueError):
+    """There is no valid block at this position."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of a file.
+
+    Attributes:
+        schema: schema of the writer.
+        codec: compression of the blocks.
+        sync: the sync marker.
+        size_bytes: size including the sync marker.
+    """
+
+    schema: Any
+    codec: str
+    sync: bytes
+    size_bytes: int
+
+
+class Block(NamedTuple):
+    """A block. `data` is as in the file; `start` is the offset of the block, `end` that after its sync marker."""
+
+    start: int
+    end: int
+    num_records: int
+    data: bytes
+
+
+def read_header(file: RandomAccessFile, path: str) -> Header:
+    """Reads the header of a file. Raises: InputFormatError if it is not an Avro file."""
+    size = _HEADER_STEP
+    while True:
+        data = file.read_at(size, 0)
+        try:
+            return _parse_header(data, path)
+        except IndexError:
+            if len(data) < size:
+                raise InputFormatError(
+                    f"{path} is not a complete Avro file: it ends within its header", details={"path": path}
+                ) from None
+            size *= 8
+
+
+def _parse_header(data: bytes, path: str) -> Header:
+    if not data.startswith(MAGIC):
+        if len(data) < len(MAGIC) and MAGIC.startswith(data):
+            raise IndexError
+        raise InputFormatError(
+            f"{path} is not an Avro file: it begins with {data[:4]!r}, not {MAGIC!r}", details={"path": path}
+        )
+    position = len(MAGIC)
+    metadata: dict[str, bytes] = {}
+    while True:
+        count, position = read_long(data, position)
+        if count == 0:
+            break
+        if count < 0:
+            _, position = read_long(data, position)
+        for _ in range(abs(count)):
+            key, position = _read_bytes(data, position)
+            metadata[key.decode("utf-8", "replace")], position = _read_bytes(data, position)
+    if position + SYNC_BYTES > len(data):
+        raise IndexError
+    try:
+        schema = json.loads(metadata["avro.schema"])
+    except (KeyError, ValueError) as error:
+        raise InputFormatError(
+            f"{path} is not an Avro file: it has no readable schema: {error}", details={"path": path}
+        ) from error
+    codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
+    return Header(schema, codec, data[position : position + SYNC_BYTES], position + SYNC_BYTES)
+
+
+def read_long(data: bytes, position: int) -> tuple[int, int]:
+    """Reads a zigzag number. Returns it and the next position. Raises: IndexError if the data ends before it."""
+    number = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), position
+        shift += 7
+        if shift > 63:
+            raise DamagedBlockError("a number is longer than 64 bits")
+
+
+def write_long(number: int) -> bytes:
+    """Returns the zigzag form of a 64-bit number."""
+    number = (number << 1) ^ (number >> 63)
+    parts = bytearray()
+    while number > 0x7F:
+        parts.append((number & 0x7F) | 0x80)
+        number >>= 7
+    parts.append(number)
+    return bytes(parts)
+
+
+def _read_bytes(data: bytes, position: int) -> tuple[bytes, int]:
+    length, position = read_long(data, position)
+    if length < 0 or position + length > len(data):
+        raise IndexError
+    return data[position : position + length], position + length
+
+
+def find_block(file: RandomAccessFile, header: Header, offset: int, file_size: int) -> int:
+    """Returns the offset of the first block whose preceding sync marker is at `offset` or later, or `file_size`."""
+    position = max(offset, header.size_bytes - SYNC_BYTES)
+    while position < file_size:
+        data = file.read_at(_SEARCH_BYTES, position)
+        found = data.find(header.sync)
+        if found >= 0:
+            return position + found + SYNC_BYTES
+        if len(data) < _SEARCH_BYTES:
+            break
+        position += len(data) - SYNC_BYTES + 1
+    return file_size
+
+
+def read_block(file: RandomAccessFile, header: Header, position: int, file_size: int) -> Block:
+    """Reads the block at `position`. Raises: DamagedBlockError."""
+    try:
+        counts = file.read_at(_COUNTS_BYTES, position)
+        num_records, used = read_long(counts, 0)
+        size, used = read_long(counts, used)
+    except IndexError:
+        raise DamagedBlockError("the file ends within a block") from None
+    if num_records < 0 or not 0 <= size <= MAX_BLOCK_BYTES:
+        raise DamagedBlockError(f"{num_records} records in {size} bytes are not a valid block")
+    start = position + used
+    end = start + size + SYNC_BYTES
+    if end > file_size:
+        raise DamagedBlockError("the file ends within a block")
+    data = file.read_at(size + SYNC_BYTES, start)
+    if data[size:] != header.sync:
+        raise DamagedBlockError("there is no sync marker after the block")
+    return Block(position, end, num_records, data[:size])
+
+
+def decompressed(data: bytes, codec: str) -> bytes:
+    """Returns the decompressed data of a block. Raises: DamagedBlockError."""
+    try:
+        if codec == "null":
+            return data
+        if codec == "deflate":
+            return zlib.decompress(data, -15)
+        if codec == "bzip2":
+            return bz2.decompress(data)
+        if codec == "xz":
+            return lzma.decompress(data)
+        if codec == "snappy":
+            return _snappy(data)
+        if codec == "zstandard":
+            return _zstandard(data)
+    except (OSError, ValueError, EOFError, IndexError, zlib.error, lzma.LZMAError) as error:
+        raise DamagedBlockError(f"the block cannot be decompressed: {error}") from error
+    raise DamagedBlockError(f"the codec {codec!r} is unknown")
+
+
+def _snappy(data: bytes) -> bytes:
+    """Decompresses a Snappy block, which ends with a four-byte CRC32."""
+    import pyarrow as pa
+
+    size = shift = position = 0
+    while True:
+        byte = data[position]
+        position += 1
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > MAX_BLOCK_BYTES:
+        raise ValueError(f"{size} bytes are too many")
+    content = bytes(pa.Codec("snappy").decompress(data[:-4], decompressed_size=size))
+    if zlib.crc32(content) != int.from_bytes(data[-4:], "big"):
+        raise ValueError("wrong checksum")
+    return content
+
+
+def _zstandard(data: bytes) -> bytes:
+    import pyarrow as pa
+
+    with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+        return bytes(stream.read())
+
+
 class AvroFormat(BulkFormat):
-    """Reads records as `schema` has them, whatever older or newer schema they were written with.
+    """Reads records in the form of `schema`. They may have been written with an older or newer schema.
 
     Args:
-        as_rows: give Rows of `row_type_of_avro(schema)`, instead of dicts.
+        schema: schema of the records.
+        as_rows: return Rows of `row_type_of_avro(schema)` instead of dicts.
     """
 
     def __init__(self, schema: AvroSchema, as_rows: bool = False) -> None:
@@ -76,7 +276,7 @@ class AvroFormat(BulkFormat):
 
 
 class _AvroReader:
-    """Thread: task thread."""
+    """Reads one split. Thread: task thread."""
 
     def __init__(
         self, split: FileSourceSplit, schema: AvroSchema, max_batch_rows: int, fails: bool, convert: Any
@@ -93,14 +293,14 @@ class _AvroReader:
         try:
             self._header = read_header(self._file, split.path)
             self._writer_schema = self._parse(self._header.schema)
-            #: None: the records are as they were written, which is faster.
+            #: None if it equals the schema of the writer, which is faster.
             self._reader_schema = None if self._header.schema == schema.definition else schema.parsed
             start = split.reading_offset
             self._position = self._find(split.offset) if start is None else start
         except BaseException:
             self._file.close()
             raise
-        #: Of a container without compression, which the blocks are decoded in.
+        #: Header of an uncompressed container, in which decompressed blocks are decoded.
         text = json.dumps(self._header.schema).encode()
         metadata = write_long(1) + _counted(b"avro.schema") + _counted(text) + write_long(0)
         self._plain_header = MAGIC + metadata + self._header.sync
@@ -109,11 +309,11 @@ class _AvroReader:
         try:
             return self._fastavro.parse_schema(schema)
         except (*DECODE_ERRORS, self._fastavro.schema.SchemaParseException) as error:
-            raise self._error("the schema in its header is none", error) from error
+            raise self._error("the schema in its header is invalid", error) from error
 
     @property
     def batch_position(self) -> FilePosition:
-        """Offsets are those of blocks."""
+        """Position of the last batch. Its offset is that of a block."""
         return self._ready.position
 
     @property
@@ -124,7 +324,7 @@ class _AvroReader:
         from flinkpy.records.batch import Batch
 
         while not self._ready:
-            # A block belongs to the split that its preceding marker begins in.
+            # A block belongs to the split in which its preceding sync marker begins.
             if self._position - SYNC_BYTES >= self._split.end or self._position >= self._split.file_size:
                 return None
             start = self._position
@@ -138,7 +338,7 @@ class _AvroReader:
         return self._ready.take()
 
     def _read_blocks(self) -> tuple[list[Block], BadRecord | None]:
-        """Some blocks, and what there is behind them in the place of a block."""
+        """Reads some blocks. Returns them, and the damaged part after them or None."""
         blocks: list[Block] = []
         num_records = size_bytes = 0
         while (
@@ -179,7 +379,7 @@ class _AvroReader:
         try:
             return list(self._fastavro.reader(io.BytesIO(content), self._reader_schema)), []
         except self._fastavro.read.SchemaResolutionError as error:
-            raise self._error("it was written with a schema that does not fit", error) from error
+            raise self._error("the schema it was written with does not fit", error) from error
         except DECODE_ERRORS:
             return self._decode_each(blocks)
 
@@ -193,11 +393,11 @@ class _AvroReader:
                 try:
                     record = self._fastavro.schemaless_reader(data, self._writer_schema, self._reader_schema)
                 except DECODE_ERRORS as error:
-                    # Where the next record begins, nobody knows.
+                    # The start of the next record is unknown.
                     lost = block.num_records - index - 1
                     what = f"block at byte {block.start}, record {index} cannot be read"
                     if lost:
-                        what += f", and so are the {lost} after it in the block"
+                        what += f", and the {lost} after it in the block are lost"
                     failure = self._error(what, error)
                     if self._fails:
                         raise failure from error
@@ -219,13 +419,82 @@ def _counted(data: bytes) -> bytes:
 
 
 def avro_schema_of_file(path: str) -> AvroSchema:
-    """What the file was written with.
+    """Returns the schema that a file was written with.
 
     Raises:
-        InputNotFoundError, InputFormatError
+        InputNotFoundError: the file is missing or cannot be read.
+        InputFormatError: the file is not an Avro file.
     """
     file = open_random(path)
     try:
         return AvroSchema(json.dumps(read_header(file, path).schema))
     finally:
         file.close()
+
+
+#: Errors that fastavro raises for a record that does not match the schema.
+ENCODE_ERRORS = (ValueError, TypeError, KeyError, AttributeError, OverflowError, ArithmeticError, IndexError)
+_SHOWN_CHARACTERS = 200
+
+
+class AvroBulkWriterFactory(BatchWriterFactory):
+    """Writes Avro files with records of `schema`, uncompressed by default like Flink's."""
+
+    def __init__(self, schema: AvroSchema, codec: str = "null") -> None:
+        super().__init__()
+        load_fastavro()
+        self._schema = schema
+        self._codec = codec
+
+    def create(self, file: BinaryIO, input_type: Any) -> BulkWriter:
+        return _AvroBulkWriter(file, self._schema, self._codec, input_type)
+
+
+class _AvroBulkWriter:
+    def __init__(self, file: BinaryIO, schema: AvroSchema, codec: str, input_type: Any) -> None:
+        self._schema = schema
+        self._input_type = input_type
+        self._writer = load_fastavro().write.Writer(file, schema.parsed, codec=codec)
+
+    def add(self, batch: Batch) -> None:
+        from flinkpy.records.lanes import rows_of
+
+        write = self._writer.write
+        for record in rows_of(batch, self._input_type):
+            try:
+                write(plain_value(record))
+            except ENCODE_ERRORS as error:
+                raise mismatch_error(record, self._schema, error) from error
+
+    def finish(self) -> None:
+        self._writer.flush()
+
+    def discard(self) -> None:
+        return
+
+
+def mismatch_error(record: Any, schema: AvroSchema, error: BaseException, converted: Any = None) -> TypeMismatchError:
+    """Returns the error for a record that does not match the schema. It names the field if fastavro reports it.
+
+    Args:
+        record: the record.
+        schema: the schema.
+        error: the error of fastavro.
+        converted: the record that fastavro got, if it is not `record`.
+    """
+    from fastavro.validation import ValidationError, validate
+
+    reason = str(error) or type(error).__name__
+    try:
+        validate(plain_value(record if converted is None else converted), schema.parsed)
+    except ValidationError as invalid:
+        reason = " ".join(str(invalid).split())
+    except ENCODE_ERRORS as invalid:
+        if str(invalid) != reason:
+            reason = f"{reason}; {invalid}"
+    shown = repr(record)
+    shown = shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "..."
+    kind = "Row" if isinstance(record, Row) else type(record).__name__
+    return TypeMismatchError(
+        f"{shown} ({kind}) does not match the Avro schema: {reason}", details={"value": shown, "schema": str(schema)}
+    )

@@ -1,4 +1,4 @@
-"""Avro records in Parquet files.
+"""Reads and writes Avro records in Parquet files.
 
 Source: org.apache.flink.formats.parquet.avro.{AvroParquetReaders, AvroParquetWriters}.
 """
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class AvroParquetFormat(StreamFormat):
-    """Reads the records of `schema`: dicts. Other columns of the files are not read."""
+    """Reads records of `schema` as dicts. Other columns of the files are skipped."""
 
     def __init__(self, schema: AvroSchema) -> None:
         from flinkpy.formats.avro_arrow import AvroColumns
 
         load_fastavro()
-        AvroColumns(schema)  # what columns cannot hold is an error now
+        AvroColumns(schema)  # raises now if columns cannot hold the records
         self.schema = schema
 
     @property
@@ -48,7 +48,7 @@ class AvroParquetFormat(StreamFormat):
 
 
 class _AvroParquetReader:
-    """Thread: task thread."""
+    """Reads one split. Thread: task thread."""
 
     def __init__(self, groups: RowGroups, columns: AvroColumns) -> None:
         self._groups = groups
@@ -75,7 +75,7 @@ class _AvroParquetReader:
 
 
 class AvroParquetWriterFactory(BatchWriterFactory):
-    """Files of records of `schema`, which the files carry with them."""
+    """Writes records of `schema` to Parquet files, which also contain the schema."""
 
     def __init__(self, schema: AvroSchema) -> None:
         super().__init__()
@@ -98,8 +98,8 @@ class _AvroParquetWriter:
     def add(self, batch: Batch) -> None:
         import pyarrow as pa
 
+        from flinkpy.formats.avro_format import ENCODE_ERRORS
         from flinkpy.formats.avro_rows import plain_value
-        from flinkpy.formats.avro_writer import ENCODE_ERRORS
         from flinkpy.records.lanes import rows_of
 
         records = [plain_value(record) for record in rows_of(batch, self._input_type)]
@@ -111,7 +111,7 @@ class _AvroParquetWriter:
     def _first_mismatch(self, records: list[Any], error: BaseException) -> TypeMismatchError:
         import pyarrow as pa
 
-        from flinkpy.formats.avro_writer import ENCODE_ERRORS, mismatch_error
+        from flinkpy.formats.avro_format import ENCODE_ERRORS, mismatch_error
 
         for record in records:
             try:

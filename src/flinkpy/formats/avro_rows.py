@@ -1,7 +1,7 @@
-"""Rows and Avro records: the ROW type of a schema, and the way from a record to a Row and back.
+"""Converts Avro schemas to row types, and Avro records to Rows and back.
 
 Source: org.apache.flink.formats.avro.{AvroRowDeserializationSchema, AvroRowSerializationSchema} and
-typeutils.AvroSchemaConverter. Differs: a union of several types is any Python object, where Flink has GENERIC(Object).
+typeutils.AvroSchemaConverter. Differs: a union of several types is any Python object; in Flink it is GENERIC(Object).
 """
 
 from __future__ import annotations
@@ -42,16 +42,21 @@ _LOGICAL: dict[tuple[str, str], Callable[[], TypeInformation]] = {
 
 
 def row_type_of_avro(schema: AvroSchema) -> RowTypeInfo:
-    """Raises: ValueError: the schema is not that of a record; UnsupportedOperationError: it refers to itself."""
+    """Returns the row type of a schema.
+
+    Raises:
+        ValueError: the schema does not describe a record.
+        UnsupportedOperationError: the schema contains itself.
+    """
     result = _Types().of(schema.definition, "")
     if not isinstance(result, RowTypeInfo):
-        raise ValueError(f"the Avro schema must be that of a record: {schema}")
+        raise ValueError(f"the Avro schema must describe a record: {schema}")
     return result
 
 
 class _Types:
     def __init__(self) -> None:
-        #: Types that have a name, by it; None while their fields are looked at.
+        #: Named types; None while their fields are being converted.
         self._named: dict[str, TypeInformation | None] = {}
 
     def of(self, node: Any, namespace: str) -> TypeInformation:
@@ -98,7 +103,7 @@ class _Types:
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         found = self._named.get(full, self._named.get(name))
         if found is None:
-            raise UnsupportedOperationError(f"the Avro type {name!r} contains itself: no ROW type can hold it")
+            raise UnsupportedOperationError(f"the Avro type {name!r} contains itself and has no ROW type")
         return found
 
 
@@ -115,7 +120,7 @@ def _bytes() -> TypeInformation:
 
 
 def to_row_converter(type_info: TypeInformation) -> Convert:
-    """From what fastavro reads to a value of the type."""
+    """Returns a function from a value that fastavro reads to a value of the type."""
     if isinstance(type_info, RowTypeInfo):
         names = type_info.get_field_names()
         fields = [(name, to_row_converter(kind)) for name, kind in zip(names, type_info.get_field_types())]
@@ -127,16 +132,16 @@ def to_row_converter(type_info: TypeInformation) -> Convert:
         item = to_row_converter(type_info.value_type)
         return lambda value: None if value is None else {key: item(content) for key, content in value.items()}
     if type_info == Types.SQL_TIMESTAMP():
-        # As in Flink, the wall clock of UTC.
+        # As in Flink, a local time in UTC.
         return lambda value: value.astimezone(datetime.UTC).replace(tzinfo=None) if _has_zone(value) else value
     return lambda value: value
 
 
 def to_avro_converter(type_info: TypeInformation) -> Convert:
-    """From a value of the type to what fastavro writes."""
+    """Returns a function from a value of the type to a value that fastavro writes."""
     if isinstance(type_info, RowTypeInfo):
         names = type_info.get_field_names()
-        #: Rows of a type without names have these: they are taken by position.
+        #: Names of a row type without names. Its fields are matched by position.
         unnamed = [f"f{position}" for position in range(len(names))]
         fields = [to_avro_converter(kind) for kind in type_info.get_field_types()]
 
@@ -149,7 +154,7 @@ def to_avro_converter(type_info: TypeInformation) -> Convert:
             if isinstance(values, dict):
                 values = [values[name] for name in names]
             if len(values) != len(names):
-                raise ValueError(f"{value!r} has {len(values)} fields, and the Avro record has {len(names)}")
+                raise ValueError(f"{value!r} has {len(values)} fields, but the Avro record has {len(names)}")
             return {name: field(content) for name, field, content in zip(names, fields, values)}
 
         return convert
@@ -165,7 +170,7 @@ def to_avro_converter(type_info: TypeInformation) -> Convert:
 
 
 def plain_value(value: Any) -> Any:
-    """What a Row holds in the place of a union of several types."""
+    """Returns a Row as a dict, and other values of a union of several types as they are."""
     return value.as_dict(True) if isinstance(value, Row) else value
 
 

@@ -1,4 +1,4 @@
-"""AvroSchema, and the type of streams of Avro records.
+"""AvroSchema and GenericRecordAvroTypeInfo, the type of streams of Avro records.
 
 Source: pyflink.datastream.formats.avro, org.apache.flink.formats.avro.typeutils.GenericRecordAvroTypeInfo.
 """
@@ -13,10 +13,10 @@ from flinkpy.common.typeinfo import PickledBytesTypeInfo
 
 
 def load_fastavro() -> Any:
-    """The module `fastavro`.
+    """Imports and returns the module `fastavro`.
 
     Raises:
-        UnsupportedOperationError: it is not installed.
+        UnsupportedOperationError: fastavro is not installed.
     """
     try:
         import fastavro
@@ -29,44 +29,50 @@ def load_fastavro() -> Any:
 
 
 class AvroSchema:
-    """The schema of Avro records."""
+    """The schema of Avro records.
+
+    Example:
+        >>> schema = AvroSchema.parse_file("/schemas/click.avsc")
+    """
 
     def __init__(self, j_schema: Any) -> None:
-        """Args:
-        j_schema: the schema as JSON text (PyFlink has a Java object here).
+        """Creates a schema.
+
+        Args:
+            j_schema: the schema as JSON text. In PyFlink it is a Java object.
 
         Raises:
-            ValueError: it is no Avro schema.
+            ValueError: the text is not an Avro schema.
         """
         if not isinstance(j_schema, str):
-            raise UnsupportedOperationError("AvroSchema: give its JSON text; a Java object cannot be used")
+            raise UnsupportedOperationError("AvroSchema: pass its JSON text; Java objects are not supported")
         try:
             self._definition = json.loads(j_schema)
         except ValueError as error:
             raise ValueError(f"the Avro schema is not JSON: {error}") from error
         self._text = json.dumps(self._definition, separators=(",", ":"), ensure_ascii=False)
         self._parsed: Any = None
-        self.parsed  # noqa: B018 - an invalid one is an error now
+        self.parsed  # noqa: B018 - raises now if the schema is invalid
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
-        """Raises: ValueError."""
+        """Returns the schema of a JSON text. Raises: ValueError if it is not an Avro schema."""
         return AvroSchema(json_schema)
 
     @staticmethod
     def parse_file(file_path: str) -> AvroSchema:
-        """Raises: ValueError; OSError, where the file cannot be read."""
+        """Returns the schema in a JSON file. Raises: ValueError if it is not an Avro schema; OSError."""
         with open(file_path, encoding="utf-8") as file:
             return AvroSchema(file.read())
 
     @property
     def definition(self) -> Any:
-        """The parsed JSON; not to be changed."""
+        """The parsed JSON. Do not change it."""
         return self._definition
 
     @property
     def parsed(self) -> Any:
-        """As fastavro wants it."""
+        """The schema in the form that fastavro needs."""
         if self._parsed is None:
             fastavro = load_fastavro()
             try:
@@ -78,7 +84,7 @@ class AvroSchema:
                 TypeError,
                 ValueError,
             ) as error:
-                raise ValueError(f"this is no Avro schema: {type(error).__name__}: {error}") from error
+                raise ValueError(f"this is not an Avro schema: {type(error).__name__}: {error}") from error
         return self._parsed
 
     def __str__(self) -> str:
@@ -95,9 +101,9 @@ class AvroSchema:
 
 
 class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
-    """Records of an Avro schema: dicts, with lists, dicts and plain values in them.
+    """The type of records of an Avro schema: dicts that contain lists, dicts and plain values.
 
-    They travel as Python objects. What a sink for Avro gets is checked against the schema when it is written.
+    Records are serialized as Python objects. A sink for Avro checks them against the schema when it writes them.
     """
 
     def __init__(self, schema: AvroSchema) -> None:

@@ -1,15 +1,15 @@
-"""What happens to records that cannot be read: the job fails, they are counted, or they go to a side output.
+"""Handles malformed records: the job fails, or they are skipped and counted, or they go to a side output.
 
-`on_error` of a file format or of a schema is one of
+`on_error` of a file format or of a schema is one of:
 
-| value | a record that cannot be read |
+| value | a malformed record |
 |---|---|
-| `"fail"` | ends the job with InputFormatError, which names where it is and shows it |
-| `"skip"` | is left out and counted in the metric `numRecordsSkipped` of its operator |
-| an OutputTag | is left out, counted, and emitted with the tag as `(raw bytes, error)` |
+| `"fail"` | fails the job with InputFormatError, which names its place and shows it |
+| `"skip"` | is skipped and counted in the metric `numRecordsSkipped` of the operator |
+| an OutputTag | is skipped, counted, and emitted to the side output as `(raw bytes, error)` |
 
-What the tag gives is as exact as the records themselves: a checkpoint has either both or none of what lies on one side
-of it. The tag's type is `BAD_RECORD_TYPE`, or none.
+The side output is exactly-once like the records: a barrier is at the same place between both. The type of the tag must
+be `BAD_RECORD_TYPE` or None.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ from flinkpy.common.typeinfo import Types
 FAIL = "fail"
 SKIP = "skip"
 METRIC_NAME = "numRecordsSkipped"
-#: Of the records of a side output: the raw bytes, and the error as text.
+#: Type of the records of a side output: the raw bytes, and the error as text.
 BAD_RECORD_TYPE = Types.TUPLE([Types.PRIMITIVE_ARRAY(Types.BYTE()), Types.STRING()])
-#: So much of a bad record is shown in an error: enough to recognise it, not enough to flood the log.
+#: Number of characters of a bad record in an error: enough to recognise it, too few to flood the log.
 SHOWN_CHARACTERS = 500
 
 
 class BadRecord(NamedTuple):
-    """A record that could not be read, and why."""
+    """A malformed record and the reason."""
 
     raw: bytes
     error: str
 
 
 def checked_on_error(on_error: Any) -> Any:
-    """Raises: ValueError where it is none of the three."""
+    """Returns `on_error`. Raises: ValueError if it is not "fail", "skip" or an OutputTag."""
     if on_error in (FAIL, SKIP) or hasattr(on_error, "tag_id"):
         return on_error
     raise ValueError(f'on_error must be "fail", "skip" or an OutputTag, not {on_error!r}')
 
 
 def shown(raw: bytes | str) -> str:
-    """The beginning of a bad record, for an error message."""
+    """Returns the beginning of a bad record for an error message."""
     text = raw if isinstance(raw, str) else raw[: 4 * SHOWN_CHARACTERS].decode("utf-8", "backslashreplace")
     text = text.rstrip("\r\n")
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."
 
 
 class BadRecordReporter:
-    """Counts bad records and emits them with their tag. Thread: task thread.
+    """Counts bad records and emits them to their side output. Thread: task thread.
 
     Args:
         context: a SourceReaderContext.
-        on_error: `"skip"` or an OutputTag; with `"fail"` nothing is ever reported.
+        on_error: "skip" or an OutputTag. With "fail", there is nothing to report.
     """
 
     def __init__(self, context: Any, on_error: Any) -> None:
@@ -63,7 +63,7 @@ class BadRecordReporter:
         self._counter: Any = None
 
     def report(self, bad: Sequence[BadRecord]) -> None:
-        """To be called between the records before and those after, so that a barrier is on the right side of it."""
+        """Reports bad records. Call it between the good records before and after them, so that barriers are exact."""
         if not bad:
             return
         if self._counter is None:

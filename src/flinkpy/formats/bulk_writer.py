@@ -1,4 +1,4 @@
-"""Bulk formats that a FileSink can write: Parquet and CSV, straight from columns."""
+"""Writers of bulk formats for a FileSink: Parquet, CSV and JSON, directly from columns."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from flinkpy.formats.csv_format import CsvOptions, HeaderMode
 if TYPE_CHECKING:
     from flinkpy.records.batch import Batch
 
-#: A row group is written when so much has been gathered: small enough to hold in memory for each open file, large
-#: enough that its columns compress well and its metadata does not matter.
+#: Size of a row group: small enough to keep in memory for each open file, large enough that columns compress well and
+#: metadata is negligible.
 ROW_GROUP_BYTES = 64 << 20
 ROW_GROUP_ROWS = 1 << 20
 
@@ -25,35 +25,38 @@ class BulkWriter(Protocol):
     def add(self, batch: Batch) -> None: ...
 
     def finish(self) -> None:
-        """Write what is left and the file's end. The file itself is the caller's."""
+        """Writes the remaining data and the end of the file. The caller closes the file."""
         ...
 
     def discard(self) -> None:
-        """The file will be deleted: let go of it. Called instead of `finish`, or after it failed."""
+        """Releases resources, because the file will be deleted. Called instead of `finish`, or after it failed."""
         ...
 
 
 class BatchWriterFactory(BulkWriterFactory):
-    """Makes a writer per file. Subclass it for another format. Beyond PyFlink.
+    """Creates a writer per file. Subclass it for another format. Beyond PyFlink.
 
     Attributes:
-        is_concatenable: two files one behind the other are a file of this format with the records of both.
+        is_concatenable: True if the concatenation of two files is a file with the records of both.
     """
 
     is_concatenable = False
 
     @abstractmethod
     def create(self, file: BinaryIO, input_type: Any) -> BulkWriter:
-        """Args:
-        input_type: TypeInformation of the stream's records, or None.
+        """Returns a writer for one file.
+
+        Args:
+            file: the open file.
+            input_type: TypeInformation of the stream's records, or None.
         """
 
 
 class ColumnBulkWriterFactory(BatchWriterFactory):
-    """Makes a writer per file, of a format of columns. Subclass it for another one. Beyond PyFlink.
+    """Creates writers of a columnar format. Subclass it for another format. Beyond PyFlink.
 
     Args:
-        row_type: the columns of the files; None: those of the stream.
+        row_type: the columns of the files; None means those of the stream.
     """
 
     def __init__(self, row_type: RowTypeInfo | None) -> None:
@@ -64,10 +67,10 @@ class ColumnBulkWriterFactory(BatchWriterFactory):
         return self._row_type
 
     def columns_of(self, batch: Batch, input_type: Any) -> Any:
-        """The batch as `RecordBatch[schema=arrow_schema(row_type)]`.
+        """Returns the batch as `RecordBatch[schema=arrow_schema(row_type)]`.
 
         Raises:
-            TypeMismatchError: a row does not match; names it.
+            TypeMismatchError: a row does not match the type. The error names the row.
         """
         from flinkpy.records.batch import Batch as BatchClass
         from flinkpy.records.lanes import has_columns, to_columns
@@ -77,17 +80,17 @@ class ColumnBulkWriterFactory(BatchWriterFactory):
             columns = batch
         elif wanted is None:
             raise TypeMismatchError(
-                "a bulk file format needs rows of a declared type: give the last function an output_type"
+                "a bulk file format needs rows of a declared type: pass output_type to the last function"
             )
         else:
             columns = to_columns(BatchClass(batch.values, batch.timestamps, batch.kinds), wanted)
         if columns.kinds is not None and columns.kinds.any():
-            raise UnsupportedOperationError("a file can only be appended to: the stream has updates or deletions")
+            raise UnsupportedOperationError("the stream has updates or deletions, which cannot be written to files")
         return columns.values
 
 
 class ParquetBulkWriterFactory(ColumnBulkWriterFactory):
-    """Parquet files, compressed with Snappy as Flink's are."""
+    """Writes Parquet files, compressed with Snappy like Flink's."""
 
     def create(self, file: BinaryIO, input_type: Any) -> BulkWriter:
         return _ParquetBulkWriter(self, file, input_type)
@@ -110,7 +113,7 @@ class _ParquetBulkWriter:
 
 
 class RowGroupWriter:
-    """Gathers columns to row groups of a Parquet file."""
+    """Collects columns and writes them as row groups of a Parquet file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -151,12 +154,12 @@ class RowGroupWriter:
             try:
                 self._writer.close()
             except (OSError, pa.ArrowException):
-                # Most likely what made the file worthless before: a full disk.
+                # The file is discarded, most likely because of the same error, e.g. a full disk.
                 return
 
 
 class CsvBulkWriterFactory(ColumnBulkWriterFactory):
-    """CSV files. A header line is written where the options have one."""
+    """Writes CSV files, with a header line if the options have one."""
 
     def __init__(self, row_type: RowTypeInfo | None, options: CsvOptions, line_separator: str = "\n") -> None:
         super().__init__(row_type)
@@ -200,14 +203,14 @@ class _CsvBulkWriter:
 
 
 class JsonBulkWriterFactory(ColumnBulkWriterFactory):
-    """Files of one JSON object a line. Beyond PyFlink."""
+    """Writes files with one JSON object per line. Beyond PyFlink."""
 
     is_concatenable = True
 
     def create(self, file: BinaryIO, input_type: Any) -> BulkWriter:
         row_type = self._row_type or input_type
         if not isinstance(row_type, RowTypeInfo):
-            raise TypeMismatchError("JSON lines need rows with names: give a row type, or a stream of Types.ROW_NAMED")
+            raise TypeMismatchError("JSON lines need rows with field names: pass a row type, or use Types.ROW_NAMED")
         return _JsonBulkWriter(self, file, input_type, row_type)
 
 

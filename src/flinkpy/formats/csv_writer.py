@@ -1,8 +1,8 @@
-"""CsvLineWriter: columns to CSV lines that read as Flink's, byte by byte, without a Python object per field.
+"""CsvLineWriter: writes columns as CSV lines, byte for byte like Flink, without a Python object per field.
 
-Which fields are quoted is Jackson's rule: a text with a character up to the highest of delimiter, quote and line end,
-or with the escape character (a backslash where there is none), or of more than 24 characters. Beyond it, in files, a
-text is quoted that would read as null.
+It quotes fields by Jackson's rule: a text with a character up to the highest of delimiter, quote and line end, or with
+the escape character (a backslash if there is none), or with more than 24 characters. In files it also quotes a text
+that would be read as null.
 
 Source: com.fasterxml.jackson.dataformat.csv.impl.CsvEncoder.
 """
@@ -24,15 +24,17 @@ from flinkpy.connectors.text_form import float_text
 from flinkpy.formats.csv_format import CsvOptions
 
 _DEFAULT_ELEMENT_SEPARATOR = ";"
-#: Longer texts are quoted without a look at them.
+#: Longer texts are always quoted.
 _MAX_QUOTE_CHECK = 24
 
 
 class CsvLineWriter:
-    """Thread: any.
+    """Writes rows as CSV lines. Thread: any.
 
     Args:
-        guards_nulls: quote texts that would read as null.
+        options: the dialect.
+        line_separator: end of each line.
+        guards_nulls: quote texts that would be read as null.
     """
 
     def __init__(self, options: CsvOptions, line_separator: str = "\n", guards_nulls: bool = True) -> None:
@@ -43,18 +45,19 @@ class CsvLineWriter:
         self._unsafe = _unsafe_pattern(options, line_separator)
 
     def header(self, names: list[str]) -> bytes:
+        """Returns the header line."""
         quoted = self._quote(pa.array(names, pa.string())).to_pylist()
         return (self._options.delimiter.join(quoted) + self._line_separator).encode()
 
     def rows(self, columns: pa.RecordBatch) -> bytes:
-        """The rows of `columns`, each with its line end."""
+        """Returns the lines of all rows of `columns`."""
         if not columns.num_rows:
             return b""
         separator = self._line_separator
         return (separator.join(self._lines(columns)) + separator).encode()
 
     def messages(self, columns: pa.RecordBatch) -> list[bytes]:
-        """Each row with its line end."""
+        """Returns one line per row of `columns`."""
         separator = self._line_separator
         return [(line + separator).encode() for line in self._lines(columns)] if columns.num_rows else []
 
@@ -89,21 +92,21 @@ class CsvLineWriter:
 
 
 def _unsafe_pattern(options: CsvOptions, line_separator: str) -> str:
-    """Matches texts that are to be quoted because of one of their characters."""
+    """Returns a pattern that matches texts with a character that needs quotes."""
     highest = max(map(ord, (options.delimiter, options.quote_char or "\0", "\n", "\r", *line_separator)))
-    # Without an escape character it is Jackson's own for control characters that counts.
+    # Without an escape character, Jackson checks for its own, which is a backslash.
     escape = re.escape(options.escape_char or "\\")
     return rf"[\x00-\x{{{highest:x}}}{escape}]"
 
 
 def _is_quotable(kind: pa.DataType) -> bool:
-    """Numbers and booleans are never quoted."""
+    """False for numbers and booleans, which are never quoted."""
     t = pa.types
     return not (t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind) or t.is_decimal(kind))
 
 
 def _text(array: pa.Array, separator: str, name: str) -> pa.Array:
-    """Each value as text, without quotes; null stays null."""
+    """Returns each value as text without quotes. Null stays null."""
     t = pa.types
     kind = array.type
     if t.is_string(kind) or t.is_large_string(kind):
@@ -122,7 +125,7 @@ def _text(array: pa.Array, separator: str, name: str) -> pa.Array:
     if t.is_decimal(kind):
         return _each(array, decimal_text)
     if t.is_timestamp(kind):
-        # As in Java, a fraction without trailing zeros, and `.0` where there is none.
+        # Like Java: a fraction without trailing zeros, `.0` if it is zero.
         text = array.cast(pa.timestamp("us")).cast(pa.string())
         return pc.replace_substring_regex(text, r"\.(\d+?)0*$", r".\1")
     if t.is_time(kind):
@@ -130,12 +133,12 @@ def _text(array: pa.Array, separator: str, name: str) -> pa.Array:
     if t.is_binary(kind) or t.is_large_binary(kind):
         return _each(array, lambda value: base64.b64encode(value).decode("ascii"))
     if t.is_map(kind):
-        raise UnsupportedOperationError(f"column {name!r}: CSV does not hold maps")
+        raise UnsupportedOperationError(f"column {name!r}: CSV does not support maps")
     return array.cast(pa.string())
 
 
 def decimal_text(value: Decimal) -> str:
-    """Without trailing zeros: the scale of the column is not that of the number."""
+    """Formats a decimal without trailing zeros. Its scale is that of the column, not of the number."""
     text = format(value, "f")
     return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
 
@@ -143,7 +146,7 @@ def decimal_text(value: Decimal) -> str:
 def _float32_text(value: float) -> str:
     import numpy as np
 
-    # The digits of the 32-bit number, not of the 64-bit one that Python makes of it.
+    # The shortest digits of the 32-bit number; Python holds it as a 64-bit number.
     return float_text(value, str(np.float32(value)))
 
 
@@ -152,7 +155,7 @@ def _each(array: pa.Array, text: Callable[[Any], str]) -> pa.Array:
 
 
 def _like(array: pa.Array, texts: list[str]) -> pa.Array:
-    """The texts, null where `array` is."""
+    """Returns the texts, with null where `array` has null."""
     if not array.null_count:
         return pa.array(texts, pa.string())
     valid = array.is_valid().to_pylist()

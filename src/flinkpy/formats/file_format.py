@@ -1,6 +1,6 @@
-"""The contract of a file format that can be read: `StreamFormat` for lines, `BulkFormat` for files in blocks.
+"""FileFormat: the interface of formats that a FileSource reads. `StreamFormat` is for lines, `BulkFormat` for blocks.
 
-Source: org.apache.flink.connector.file.src.reader.{StreamFormat, BulkFormat}. Differs: both give batches.
+Source: org.apache.flink.connector.file.src.reader.{StreamFormat, BulkFormat}. Differs: both return batches.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class FilePosition(NamedTuple):
-    """A place between two records of a split, where a restored reader goes on.
+    """A place between two records of a split, from which a restored reader continues.
 
     Source: org.apache.flink.connector.file.src.util.CheckpointedPosition.
     """
 
-    #: Where the format can begin to read: an offset that it gave itself, or NO_OFFSET.
+    #: An offset from which the format can begin to read (it defines its meaning), or NO_OFFSET.
     offset: int
-    #: Records from there on that come before the place, also those that could not be read; from the start of the split
-    #: where there is no offset.
+    #: Records between the offset and the place, including malformed ones. Without an offset, they count from the start
+    #: of the split.
     records_after_offset: int
 
 
@@ -38,10 +38,10 @@ NO_OFFSET = -1
 class FileSourceSplit:
     """The bytes `offset` to `offset + length` of a file of `file_size` bytes.
 
-    What belongs to it is the format's rule, and every part of the file belongs to exactly one of the splits that cover
-    it: to a line format the lines that start in the range, to Parquet the row groups that start in it.
+    The format decides which records belong to a split: for lines, those that start in the range; for Parquet, the row
+    groups that start in it. Each record belongs to exactly one of the splits that cover the file.
 
-    `position` is set where some of its records have been read.
+    `position` is set if some records of the split have been read.
     """
 
     split_id: str
@@ -53,7 +53,7 @@ class FileSourceSplit:
 
     @property
     def reading_offset(self) -> int | None:
-        """Where a format that gives offsets goes on; None: at the start of the split."""
+        """The offset from which a restored reader continues; None means the start of the split."""
         if self.position is None or self.position.offset == NO_OFFSET:
             return None
         return self.position.offset
@@ -64,65 +64,79 @@ class FileSourceSplit:
 
 
 class FileBatchReader(Protocol):
-    """A split that is being read. Thread: task thread.
+    """Reads one split.
 
-    It begins at `split.reading_offset`; records after that offset which have been read before are taken off by the
-    caller. Beside these methods it may have
+    It begins at `split.reading_offset`. The caller drops records after that offset that were read before.
+    A reader may also have these attributes:
 
-    * `batch_position`, the FilePosition of the first record of the batch last read. Without, a restored split is read
-      from its start, and passed over as far as it has been emitted;
-    * `bad_records`, where the format's `on_error` is not "fail": those among the records of the batch last read, as
-      (how many records of this batch come before it, good or bad; the BadRecord).
+    * `batch_position`: the FilePosition of the first record of the last batch. Without it, a restored split is read
+      from its start, and the records that were emitted before are skipped.
+    * `bad_records`: the malformed records of the last batch, if the format's `on_error` is not "fail". Each is a pair:
+      the number of records of the batch before it, good or bad, and the BadRecord.
+
+    Thread: task thread.
     """
 
     def read_batch(self) -> Batch | None:
-        """The next batch, an empty one only with bad records; None at the end."""
+        """Returns the next batch, or None at the end. A batch is empty only if it has bad records."""
         ...
 
     def close(self) -> None: ...
 
 
 class FileFormat(ABC):
-    """What FileSource needs to know. Pickled into the job, so it must not import pyarrow with its class.
+    """A format that a FileSource reads. It is pickled into the job, so its module must not import pyarrow.
 
     Attributes:
-        on_error: what becomes of records that cannot be read: "fail", "skip" or an OutputTag
-            (`flinkpy.formats.bad_records`). A format that does not know more than "fail" sets `knows_bad_records`.
+        on_error: how malformed records are handled: "fail", "skip" or an OutputTag (`flinkpy.formats.bad_records`).
+        knows_bad_records: False if the format supports only "fail".
     """
 
     on_error: Any = "fail"
     knows_bad_records = True
 
     def with_on_error(self, on_error: Any) -> Any:
-        """A copy of this format. Raises: UnsupportedOperationError where this format only fails."""
+        """Returns a copy of this format with another `on_error`.
+
+        Args:
+            on_error: "fail", "skip" or an OutputTag.
+
+        Raises:
+            UnsupportedOperationError: the format supports only "fail".
+        """
         if checked_on_error(on_error) != FAIL and not self.knows_bad_records:
             raise UnsupportedOperationError(
-                f"{type(self).__name__} has no records that cannot be read by themselves: on_error can only be 'fail'"
+                f"{type(self).__name__} has no malformed records: on_error can only be 'fail'"
             )
         changed = copy.copy(self)
         changed.on_error = on_error
         return changed
 
     def projected_to(self, columns: list[str]) -> FileFormat | None:
-        """A format that reads only these columns, in this order; None: this one reads all."""
+        """Returns a format that reads only these columns, in this order; None if this format reads all columns."""
         return None
 
     def filtered_by(self, predicate: Any) -> FileFormat | None:
-        """A format that may leave out records for which the expression is not true; None: this one does not."""
+        """Returns a format that may skip records for which the expression is not true; None if it cannot."""
         return None
 
     @property
     @abstractmethod
     def produced_type(self) -> Any:
-        """TypeInformation of the records."""
+        """The TypeInformation of the records."""
 
     @abstractmethod
     def is_splittable(self, path: str) -> bool:
-        """Whether several readers may share this file."""
+        """True if several readers may share this file."""
 
     @abstractmethod
     def open(self, split: FileSourceSplit, max_batch_rows: int) -> FileBatchReader:
-        """Raises InputNotFoundError, InputFormatError."""
+        """Returns a reader of the split. Its batches have at most `max_batch_rows` rows.
+
+        Raises:
+            InputNotFoundError: the file is missing or cannot be read.
+            InputFormatError: the file has another format.
+        """
 
 
 class StreamFormat(FileFormat):
@@ -130,7 +144,11 @@ class StreamFormat(FileFormat):
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> TextLineFormat:
-        """Each line is a STRING, without its line end."""
+        """Returns a format whose records are the lines of a file, as STRING without the line end.
+
+        Args:
+            charset_name: the encoding of the files.
+        """
         from flinkpy.formats.text_line import TextLineFormat
 
         return TextLineFormat(charset_name)

@@ -1,6 +1,6 @@
-"""Opening input files, plain or compressed, on this host or elsewhere, with errors that name them.
+"""Opens input files, plain or compressed, local or remote, with errors that name the file.
 
-A path is an absolute path of the local file system or a URI (`s3://`, `gs://`, `hdfs://`, ...; what fsspec knows).
+A path is an absolute path of the local file system or a URI that fsspec supports (`s3://`, `gs://`, `hdfs://`, ...).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any, BinaryIO, Protocol, cast
 from flinkpy.checkpoint.storage.file_systems import process_file_systems
 from flinkpy.common.errors import ConfigurationError, InputNotFoundError, UnsupportedOperationError
 
-#: Of a file elsewhere at least so much is read at a time.
+#: Smallest read from a remote file.
 READ_AHEAD_BYTES = 4 << 20
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 class RandomAccessFile(Protocol):
-    """Bytes by position. Thread: one at a time."""
+    """Reads bytes by position. Thread: one at a time."""
 
     def read_at(self, size_bytes: int, offset: int) -> bytes:
-        """Fewer only at the end of the file."""
+        """Returns `size_bytes` bytes from `offset` on. It returns fewer only at the end of the file."""
         ...
 
     def close(self) -> None: ...
@@ -41,10 +41,11 @@ class _LocalFile:
         data = os.pread(self._fd, size_bytes, offset)
         if len(data) == size_bytes or not data:
             return data
-        # The kernel may give less than there is: at most 2 GiB at a time, or where a signal comes in between.
+        # The kernel may return less than the file has: at most 2 GiB at a time, or after a signal.
         parts = [data]
         missing = size_bytes - len(data)
-        while missing and (data := os.pread(self._fd, missing, offset + size_bytes - missing)):
+        while missing and data:
+            data = os.pread(self._fd, missing, offset + size_bytes - missing)
             parts.append(data)
             missing -= len(data)
         return b"".join(parts)
@@ -56,12 +57,12 @@ class _LocalFile:
 
 
 class _RemoteFile:
-    """Reads ahead: a small read elsewhere takes as long as a large one."""
+    """Reads a remote file ahead, because a small remote read takes as long as a large one."""
 
     def __init__(self, path: str) -> None:
         self._file = open_arrow_file(path)
         self._size_bytes = self._file.size()
-        #: What was read last, and where it stands.
+        #: The data of the last read, and its offset.
         self._window = b""
         self._window_start = 0
 
@@ -82,12 +83,12 @@ class _RemoteFile:
 
 
 def is_remote(path: str) -> bool:
-    """Whether it is a URI, of anything but the local file system."""
+    """True for a URI. A URI of the local file system (`file:`) must have been converted by `input_path`."""
     return _SCHEME.match(path) is not None
 
 
 def input_path(path: str) -> str:
-    """What names the file or directory in every process: an absolute local path, or the URI."""
+    """Returns a name of the file or directory that is valid in all processes: an absolute local path, or the URI."""
     path = os.fspath(path)
     if is_remote(path) and not path.lower().startswith("file:"):
         return path.rstrip("/") if path.count("/") > 3 else path
@@ -95,10 +96,10 @@ def input_path(path: str) -> str:
 
 
 def open_random(path: str) -> RandomAccessFile:
-    """The file's own bytes, also where it is compressed.
+    """Opens a file for reads by position. A compressed file is not decompressed.
 
     Raises:
-        InputNotFoundError: the file is missing or may not be read.
+        InputNotFoundError: the file is missing or cannot be read.
     """
     try:
         return _RemoteFile(path) if is_remote(path) else _LocalFile(path)
@@ -107,10 +108,10 @@ def open_random(path: str) -> RandomAccessFile:
 
 
 def open_arrow_file(path: str) -> Any:
-    """A `pyarrow.NativeFile` of the file's own bytes.
+    """Opens a file as `pyarrow.NativeFile`. A compressed file is not decompressed.
 
     Raises:
-        InputNotFoundError: the file is missing or may not be read.
+        InputNotFoundError: the file is missing or cannot be read.
     """
     import pyarrow as pa
 
@@ -124,10 +125,10 @@ def open_arrow_file(path: str) -> Any:
 
 
 def list_remote_files(path: str, is_visible: Callable[[str], bool]) -> list[tuple[str, int]]:
-    """(URI, size) of the file, or of the visible files below the directory, in the order of their names.
+    """Returns (URI, size) of a file, or of the visible files below a directory, sorted by name.
 
     Raises:
-        InputNotFoundError: it is missing or may not be read.
+        InputNotFoundError: the path is missing or cannot be read.
     """
     from pyarrow import fs
 
@@ -150,7 +151,7 @@ def list_remote_files(path: str, is_visible: Callable[[str], bool]) -> list[tupl
 
 
 def _arrow_file_system(path: str) -> tuple[Any, str]:
-    """The `pyarrow.fs.FileSystem` and the path in it."""
+    """Returns the `pyarrow.fs.FileSystem` of a path, and the path in it."""
     try:
         file_system: Any = process_file_systems().of(path)
     except ConfigurationError as error:
@@ -171,7 +172,7 @@ def _open_zstd(file: BinaryIO) -> BinaryIO:
 
 
 class _DeflateFile(io.RawIOBase):
-    """A zlib stream (`.deflate`) as a file."""
+    """Decompresses a zlib stream (`.deflate`) as a file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -195,7 +196,7 @@ class _DeflateFile(io.RawIOBase):
         super().close()
 
 
-#: Flink's StandardDeCompressors: by the end of the name.
+#: Decompressors by file extension, as in Flink's StandardDeCompressors.
 _DECOMPRESSORS: dict[str, Callable[[BinaryIO], BinaryIO]] = {
     ".gz": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
     ".gzip": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
@@ -205,7 +206,7 @@ _DECOMPRESSORS: dict[str, Callable[[BinaryIO], BinaryIO]] = {
     ".deflate": lambda file: cast(BinaryIO, io.BufferedReader(_DeflateFile(file))),
 }
 
-#: What a damaged compressed file raises while it is read.
+#: Errors that reading a damaged compressed file raises.
 DECOMPRESSION_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
@@ -214,7 +215,7 @@ def is_compressed(path: str) -> bool:
 
 
 class _Decompressed(io.RawIOBase):
-    """Closes the compressed file with the decompressed one."""
+    """A decompressed file that also closes the compressed file."""
 
     def __init__(self, content: BinaryIO, file: BinaryIO) -> None:
         self._content = content
@@ -239,10 +240,10 @@ class _Decompressed(io.RawIOBase):
 
 
 def open_input(path: str) -> BinaryIO:
-    """The file's content, decompressed where its name says that it is compressed.
+    """Opens a file for sequential reading. It is decompressed if its extension says that it is compressed.
 
     Raises:
-        InputNotFoundError: the file is missing or may not be read.
+        InputNotFoundError: the file is missing or cannot be read.
     """
     try:
         file = _sequential(path)
@@ -260,18 +261,18 @@ def not_found_error(path: str, error: OSError) -> InputNotFoundError:
 
 
 def local_path(path: str) -> str:
-    """The absolute local path of a path or `file:` URI, so that it means the same in every process.
+    """Returns the absolute local path of a path or a `file:` URI, for use in all processes.
 
     Raises:
-        UnsupportedOperationError: the scheme is another one.
+        UnsupportedOperationError: the URI has another scheme.
     """
     path = os.fspath(path)
     scheme, separator, rest = path.partition("://")
     if separator:
         if scheme != "file":
             raise UnsupportedOperationError(
-                f"{path}: only paths that every process sees alike (local disk or a network mount) are possible here, "
-                f"not {scheme}://"
+                f"{path}: {scheme}:// is not supported here; use a path that all processes see (a local disk or a "
+                "network mount)"
             )
         path = rest
     elif path.startswith("file:"):

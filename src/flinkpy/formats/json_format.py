@@ -1,4 +1,4 @@
-"""JsonFormat: files of one JSON object a line, as columns. Beyond PyFlink, which reads JSON only from messages."""
+"""JsonFormat: reads files with one JSON object per line. Beyond PyFlink, which reads JSON only from messages."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from flinkpy.formats.input_files import is_compressed
 from flinkpy.formats.json_values import JsonReadOptions, JsonValueError, row_converter
 
 if TYPE_CHECKING:
-    from flinkpy.formats.partly_good import PartlyGood
-    from flinkpy.formats.slicing import PlacedBadRecord
+    from flinkpy.formats.slicing import PartlyGood, PlacedBadRecord
     from flinkpy.records.batch import Batch
 
 
-#: Where one of so many lines is not fit to be read with others, each is looked at.
+#: Largest number of lines that are parsed one by one if they cannot be parsed together.
 _LEAF_LINES = 64
 
 
 class JsonFormat(StreamFormat):
-    """Reads rows of `row_type`, by the names of their fields; the files are UTF-8, blank lines are passed over.
+    """Reads rows of `row_type`, by the names of the fields, from UTF-8 files. Blank lines are skipped.
 
-    Every batch is `RecordBatch[n rows, schema=arrow_schema(row_type)]`.
+    Each batch is `RecordBatch[n rows, schema=arrow_schema(row_type)]`.
     """
 
     def __init__(self, row_type: RowTypeInfo, options: JsonReadOptions | None = None) -> None:
         self.row_type = row_type
         self.options = options or JsonReadOptions()
-        row_converter(row_type, self.options)  # types that JSON does not hold are an error now
+        row_converter(row_type, self.options)  # raises now if JSON does not support a type
 
     @property
     def produced_type(self) -> Any:
@@ -45,7 +44,7 @@ class JsonFormat(StreamFormat):
 
 
 class _JsonReader:
-    """Thread: task thread."""
+    """Reads one split. Thread: task thread."""
 
     def __init__(
         self,
@@ -97,7 +96,7 @@ class _JsonReader:
         return self._ready.take()
 
     def _parse_lines(self, lines: list[bytes], offset: int) -> PartlyGood:
-        from flinkpy.formats.partly_good import PartlyGood, parse_in_parts
+        from flinkpy.formats.slicing import PartlyGood, parse_in_parts
 
         starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
 
@@ -107,7 +106,7 @@ class _JsonReader:
                 return None
             columns = self._parser.parse_columns(b"\n".join(part), len(part))
             if columns is None:
-                raise JsonValueError("not all of them are fit to be read at once")
+                raise JsonValueError("the lines cannot be parsed together")
             return columns
 
         def leaf(first: int, last: int, result: PartlyGood) -> None:
@@ -123,7 +122,7 @@ class _JsonReader:
             try:
                 result.add(self._parser.rows_to_columns(values) if values else None, bad)
             except TypeMismatchError as error:
-                # A value that its column cannot hold: look at each by itself.
+                # A value does not fit its column: parse each line alone.
                 if last - first == 1:
                     result.add(None, [(0, self._bad_line(lines, starts, first, offset, error))])
                 else:
@@ -142,7 +141,7 @@ class _JsonReader:
     def _bad_line(
         self, lines: list[bytes], starts: list[int], index: int, offset: int, error: BaseException
     ) -> BadRecord:
-        """Raises: InputFormatError, where bad records are not asked for."""
+        """Returns the BadRecord of a line. Raises: InputFormatError if `on_error` is "fail"."""
         line = lines[index]
         if not self._fails:
             return BadRecord(line, f"{self._path}, byte {offset + starts[index]}: {error}")

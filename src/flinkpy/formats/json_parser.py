@@ -1,7 +1,8 @@
-"""JsonParser: JSON objects to rows of a declared type, as columns straight away where the types allow it.
+"""JsonParser: parses JSON objects to rows of a declared type.
 
-pyarrow's reader is tried first. It is stricter than Flink's and has no error per object, so whatever it does not take
-as it is goes through `json_values`, object by object: both give the same rows, one of them faster.
+pyarrow's reader parses many objects into columns, if the types allow it. It is stricter than Flink's and does not
+report errors per object. So objects that it refuses are parsed one by one with `json_values`. Both return the same
+rows; pyarrow is faster.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from flinkpy.formats.json_values import JsonReadOptions, JsonValueError, parse_j
 from flinkpy.formats.schema import DecodedBatch, MessageError
 from flinkpy.records.lanes import arrow_schema, columns_of
 
-#: Types of which pyarrow makes what `json_values` makes, or nothing.
+#: Types for which pyarrow returns the same values as `json_values`, or refuses the object.
 _FAST_TYPES = frozenset(
     {
         BasicType.STRING,
@@ -37,7 +38,7 @@ _FAST_TYPES = frozenset(
 
 
 class JsonParser:
-    """Thread: any, one at a time."""
+    """Parses JSON objects to rows of a type. Thread: any, one at a time."""
 
     def __init__(self, row_type: RowTypeInfo, options: JsonReadOptions) -> None:
         self._row_type = row_type
@@ -52,16 +53,16 @@ class JsonParser:
 
     @property
     def reads_columns(self) -> bool:
-        """Whether `parse_columns` ever gives any."""
+        """True if `parse_columns` supports the type."""
         return self._schema is not None
 
     def parse_one(self, message: bytes) -> Any:
-        """A Row; None of a null. Raises: JsonValueError."""
+        """Returns the Row of a message; None for null. Raises: JsonValueError."""
         value = parse_json(message)
         return None if value is None else row_of(self._convert(value), self._names)
 
     def parse_messages(self, messages: Sequence[bytes | None]) -> DecodedBatch:
-        """Each message is one object."""
+        """Parses messages of one object each. None has no record."""
         present = messages if None not in messages else [message for message in messages if message is not None]
         columns = None
         if self._schema is not None and all(present):
@@ -76,12 +77,12 @@ class JsonParser:
         return DecodedBatch(columns, positions)
 
     def parse_columns(self, data: bytes, rows: int) -> pa.RecordBatch | None:
-        """`rows` objects, one a line, as columns; None: look at each of them."""
+        """Parses `rows` objects, one per line, to columns. None if they must be parsed one by one."""
         if self._schema is None or not rows or b"NaN" in data or b"Inf" in data:
-            return None  # pyarrow has numbers of these names
+            return None  # pyarrow accepts them as numbers
         self._read_options.block_size = len(data) + 1
         try:
-            str(data, "utf-8")  # pyarrow does not look
+            str(data, "utf-8")  # pyarrow does not check the encoding
             table = pa_json.read_json(pa.BufferReader(data), self._read_options, self._parse_options)
         except (pa.ArrowException, UnicodeDecodeError, OverflowError):
             return None
@@ -90,19 +91,20 @@ class JsonParser:
         columns = table.combine_chunks().to_batches()[0]
         nulls = [column.null_count for column in columns.columns]
         if self._options.fail_on_missing_field and any(nulls):
-            return None  # a null, or a field that is not there
+            return None  # a null or a missing field
         if all(nulls) and pc.any(functools.reduce(pc.and_, map(pc.is_null, columns.columns))).as_py():
-            return None  # an empty object, or a null in the place of one
+            return None  # an empty object or a null
         return columns if columns.schema.equals(self._schema) else columns.cast(self._schema)
 
     def rows_to_columns(self, values: list[list[Any]]) -> pa.RecordBatch:
-        """Rows as `parse_each` gives them, in the column lane. Raises: TypeMismatchError."""
+        """Returns rows of `parse_each` as columns. Raises: TypeMismatchError."""
         return columns_of(values, self._row_type)
 
     def parse_each(self, texts: Sequence[bytes]) -> list[list[Any]]:
-        """The values of each object's fields, one object after the other.
+        """Returns the field values of each object. It skips null and, if errors are ignored, malformed objects.
 
-        A null is passed over and, where errors are to be ignored, a text that is no object. Raises: JsonValueError.
+        Raises:
+            JsonValueError: an object is malformed.
         """
         rows = []
         for text in texts:
@@ -123,7 +125,7 @@ class JsonParser:
             try:
                 row = self.parse_one(message)
             except JsonValueError as error:
-                # As in Flink, a message that is no object at all is passed over where errors are to be ignored.
+                # As in Flink, a message that is not an object is skipped if errors are ignored.
                 if not self._options.ignore_parse_errors:
                     errors.append(MessageError(index, str(error)))
                 continue

@@ -1,9 +1,9 @@
-"""From a parsed JSON value to the value of a declared type, with the leniency of Flink's JSON format.
+"""Converts parsed JSON values to values of a declared type, as leniently as Flink's JSON format.
 
-Numbers in strings are numbers, and any value is a string where a string is declared.
+A string may contain a number, and any value may stand for a string.
 
-Source: org.apache.flink.formats.json.JsonRowDeserializationSchema. Differs: what is neither true nor false is no
-boolean, instead of false; there may be nothing behind the object; BIG_DEC keeps all digits; times need no `Z`.
+Source: org.apache.flink.formats.json.JsonRowDeserializationSchema. Differs: a value other than true or false is not a
+boolean (in Flink it is false); nothing may follow the object; BIG_DEC keeps all digits; times need no `Z`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flinkpy.connectors.text_form import float_text
 
 Convert = Callable[[Any], Any]
 
-#: Numbers in strings, as Java takes them: Python's own reading knows underscores and other digits.
+#: Numbers in strings, as Java accepts them. Python would also accept underscores and other digits.
 INTEGER_TEXT = re.compile(r"[+-]?[0-9]+")
 NUMBER_TEXT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)")
 _INTEGER_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
@@ -36,10 +36,10 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 @dataclass(frozen=True)
 class JsonReadOptions:
-    """How lenient reading is.
+    """Options for lenient reading.
 
     Attributes:
-        fail_on_missing_field: an object without one of the fields is an error; else the field is null.
+        fail_on_missing_field: a missing field is an error; otherwise it is null.
         ignore_parse_errors: a field that does not fit its type is null.
     """
 
@@ -48,7 +48,7 @@ class JsonReadOptions:
 
 
 class JsonValueError(ValueError):
-    """A value does not fit its type; `path` leads to it from the root."""
+    """A value that does not fit its type. `path` leads to it from the root."""
 
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(f"field {path!r}: {reason}" if path else reason)
@@ -57,10 +57,10 @@ class JsonValueError(ValueError):
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Strict JSON: no NaN, nothing behind the value. Numbers with a point or exponent stay exact.
+    """Parses strict JSON: no NaN, nothing after the value. Numbers with a point or an exponent stay exact.
 
     Raises:
-        JsonValueError
+        JsonValueError: the text is not JSON.
     """
     try:
         if isinstance(text, bytes):
@@ -70,19 +70,19 @@ def parse_json(text: bytes | str) -> Any:
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except UnicodeEncodeError as error:
-        raise JsonValueError("half of a surrogate pair is no character") from error
+        raise JsonValueError("half of a surrogate pair is not a character") from error
     except UnicodeDecodeError as error:
-        raise JsonValueError(f"it is not UTF-8: {error.reason} at byte {error.start}") from error
+        raise JsonValueError(f"the text is not UTF-8: {error.reason} at byte {error.start}") from error
     except RecursionError as error:
-        raise JsonValueError("it is nested too deeply") from error
+        raise JsonValueError("the value is nested too deeply") from error
     except JsonValueError:
         raise
     except ValueError as error:
-        raise JsonValueError(f"it is not JSON: {error}") from error
+        raise JsonValueError(f"the text is not JSON: {error}") from error
 
 
 class _ExactFloat(float):
-    """A float that remembers how it was written, for BIG_DEC."""
+    """A float with its original text, for BIG_DEC."""
 
     __slots__ = ("text",)
     text: str
@@ -94,18 +94,18 @@ class _ExactFloat(float):
 
 
 def _refuse_constant(name: str) -> Any:
-    raise JsonValueError(f"it is not JSON: {name} is no JSON number")
+    raise JsonValueError(f"the text is not JSON: {name} is not a JSON number")
 
 
-#: Made once: `json.loads` would make one for each text.
+#: Created once; `json.loads` would create a decoder per text.
 _decode = json.JSONDecoder(parse_float=_ExactFloat, parse_constant=_refuse_constant).decode
 
 
 def converter_of(type_info: TypeInformation, options: JsonReadOptions) -> Convert:
-    """What makes a parsed value one of this type; it raises JsonValueError.
+    """Returns a function that converts a parsed value to this type, or raises JsonValueError.
 
     Raises:
-        UnsupportedOperationError: JSON does not hold values of this type.
+        UnsupportedOperationError: JSON does not support the type.
     """
     convert = _plain_converter(type_info, options)
     if options.ignore_parse_errors and not isinstance(type_info, ti.RowTypeInfo):
@@ -123,7 +123,7 @@ def converter_of(type_info: TypeInformation, options: JsonReadOptions) -> Conver
 
 
 def row_converter(row_type: ti.RowTypeInfo, options: JsonReadOptions) -> Callable[[Any], list[Any]]:
-    """Like `converter_of`, but gives the values of the fields, and refuses a null in the place of the row."""
+    """Returns a function like `converter_of` that returns the field values and refuses null instead of a row."""
     names = row_type.get_field_names()
     fields = [(name, converter_of(kind, options)) for name, kind in zip(names, row_type.get_field_types())]
     must_have_all = options.fail_on_missing_field
@@ -135,7 +135,7 @@ def row_converter(row_type: ti.RowTypeInfo, options: JsonReadOptions) -> Callabl
         for name, field in fields:
             if name not in value:
                 if must_have_all:
-                    raise JsonValueError(f"there is no field {name!r}")
+                    raise JsonValueError(f"field {name!r} is missing")
                 values.append(None)
                 continue
             try:
@@ -173,12 +173,12 @@ def _plain_converter(type_info: TypeInformation, options: JsonReadOptions) -> Co
         return lambda value: _to_list(value, element)
     convert = _TEMPORAL.get(temporal_kind(type_info) or "")
     if convert is None:
-        raise UnsupportedOperationError(f"JSON does not hold values of {type_info!r}")
+        raise UnsupportedOperationError(f"JSON does not support values of {type_info!r}")
     return convert
 
 
 def temporal_kind(type_info: TypeInformation) -> str | None:
-    """DATE, TIME or TIMESTAMP, of a type that is one of them."""
+    """Returns DATE, TIME or TIMESTAMP, or None for another type."""
     if isinstance(type_info, ti.LocalTimeTypeInfo):
         return {"LOCAL_DATE": "DATE", "LOCAL_TIME": "TIME", "LOCAL_DATE_TIME": "TIMESTAMP"}[type_info.time_type.name]
     kinds = ((ti.DateTypeInfo, "DATE"), (ti.TimeTypeInfo, "TIME"), (ti.TimestampTypeInfo, "TIMESTAMP"))
@@ -190,7 +190,7 @@ def _is_byte(type_info: TypeInformation) -> bool:
 
 
 def plain_value(value: Any) -> Any:
-    """As Python's own JSON reader would have it."""
+    """Returns the value as Python's JSON reader would."""
     if isinstance(value, dict):
         return {name: plain_value(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -213,7 +213,7 @@ def _to_int(value: Any, limit: int | None) -> int:
             raise ValueError
         number = int(value)
     except (ValueError, OverflowError):
-        raise JsonValueError(f"{_shown(value)} is no integer") from None
+        raise JsonValueError(f"{_shown(value)} is not an integer") from None
     if limit is not None and not -limit <= number < limit:
         raise JsonValueError(f"{_shown(value)} is out of range")
     return number
@@ -221,7 +221,7 @@ def _to_int(value: Any, limit: int | None) -> int:
 
 def _to_big_int(value: Any) -> int:
     if isinstance(value, float):
-        raise JsonValueError(f"{_shown(value)} is no integer")
+        raise JsonValueError(f"{_shown(value)} is not an integer")
     return _to_int(value, None)
 
 
@@ -233,7 +233,7 @@ def _to_float(value: Any) -> float:
             raise ValueError
         return float(value)
     except (ValueError, OverflowError):
-        raise JsonValueError(f"{_shown(value)} is no number") from None
+        raise JsonValueError(f"{_shown(value)} is not a number") from None
 
 
 def _to_decimal(value: Any) -> decimal.Decimal:
@@ -247,7 +247,7 @@ def _to_decimal(value: Any) -> decimal.Decimal:
             raise decimal.InvalidOperation
         return number
     except (decimal.InvalidOperation, ValueError):
-        raise JsonValueError(f"{_shown(value)} is no decimal number") from None
+        raise JsonValueError(f"{_shown(value)} is not a decimal number") from None
 
 
 def _decimal_converter(type_info: ti.DecimalTypeInfo) -> Convert:
@@ -255,7 +255,7 @@ def _decimal_converter(type_info: ti.DecimalTypeInfo) -> Convert:
         try:
             return type_info.rounded(_to_decimal(value))
         except OverflowError as error:
-            raise JsonValueError(f"{_shown(value)} is no {type_info!r}: it has {error}") from None
+            raise JsonValueError(f"{_shown(value)} is not a {type_info!r}: it has {error}") from None
 
     return convert
 
@@ -265,7 +265,7 @@ def _to_boolean(value: Any) -> bool:
         return value
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
-    raise JsonValueError(f"{_shown(value)} is no boolean")
+    raise JsonValueError(f"{_shown(value)} is not a boolean")
 
 
 def _to_string(value: Any) -> str:
@@ -284,7 +284,7 @@ def _to_bytes(value: Any) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):
-        raise JsonValueError(f"{_shown(value)} is no base64 text") from None
+        raise JsonValueError(f"{_shown(value)} is not base64 text") from None
 
 
 def _to_list(value: Any, element: Convert) -> list[Any]:
@@ -300,7 +300,7 @@ def _to_list(value: Any, element: Convert) -> list[Any]:
 
 
 def _map_converter(type_info: ti.MapTypeInfo, options: JsonReadOptions) -> Convert:
-    # The names of an object are text: another key type is read from it.
+    # Names of an object are texts. Keys of other types are parsed from them.
     key = converter_of(type_info.key_type, options)
     item = converter_of(type_info.value_type, options)
 
@@ -323,7 +323,7 @@ def _tuple_converter(type_info: ti.TupleTypeInfo, options: JsonReadOptions) -> C
 
     def convert(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list) or len(value) != len(fields):
-            raise JsonValueError(f"an array of {len(fields)} is expected, not {_shown(value)}")
+            raise JsonValueError(f"an array of {len(fields)} elements is expected, not {_shown(value)}")
         return tuple(field(item) for field, item in zip(fields, value))
 
     return convert
@@ -333,23 +333,23 @@ def _to_date(value: Any) -> datetime.date:
     try:
         return datetime.date.fromisoformat(value)
     except (TypeError, ValueError):
-        raise JsonValueError(f"{_shown(value)} is no date (yyyy-MM-dd)") from None
+        raise JsonValueError(f"{_shown(value)} is not a date (yyyy-MM-dd)") from None
 
 
 def _to_time(value: Any) -> datetime.time:
     try:
         return datetime.time.fromisoformat(value).replace(tzinfo=None)
     except (TypeError, ValueError):
-        raise JsonValueError(f"{_shown(value)} is no time (HH:mm:ss[.S][Z])") from None
+        raise JsonValueError(f"{_shown(value)} is not a time (HH:mm:ss[.S][Z])") from None
 
 
 def _to_timestamp(value: Any) -> datetime.datetime:
-    """One with an offset is taken to UTC."""
+    """Parses a timestamp. One with an offset is converted to UTC."""
     try:
         moment = datetime.datetime.fromisoformat(value)
         return moment if moment.tzinfo is None else moment.astimezone(datetime.UTC).replace(tzinfo=None)
     except (TypeError, ValueError, OverflowError):
-        raise JsonValueError(f"{_shown(value)} is no timestamp (yyyy-MM-ddTHH:mm:ss[.S][Z])") from None
+        raise JsonValueError(f"{_shown(value)} is not a timestamp (yyyy-MM-ddTHH:mm:ss[.S][Z])") from None
 
 
 def _to_instant(value: Any) -> Instant:

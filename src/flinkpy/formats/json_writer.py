@@ -1,7 +1,7 @@
-"""JsonWriter: columns to JSON objects, one text for each row.
+"""JsonWriter: writes columns as JSON objects, one text per row.
 
-Each column becomes a list of texts, and a template puts the fields of a row together, so that no object is made for a
-row. What Flink writes is written: no spaces, null fields as null, dates and times of RFC 3339, bytes in base64.
+Each column becomes a list of texts, and a template combines the fields of a row. So there is no Python object per row.
+The texts are those of Flink: no spaces, null for null fields, RFC 3339 dates and times, base64 for bytes.
 
 Source: org.apache.flink.formats.json.JsonRowSerializationSchema.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import datetime
-import decimal
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from flinkpy.common import typeinfo as ti
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.typeinfo import BasicType, RowTypeInfo, TypeInformation
 from flinkpy.connectors.text_form import float_text
+from flinkpy.formats.csv_writer import decimal_text
 from flinkpy.formats.json_values import temporal_kind
 from flinkpy.records.column_codecs import codec_of
 
@@ -32,22 +32,22 @@ Texts = Callable[[pa.Array], list[str]]
 
 _NULL = "null"
 _QUOTE = '"'
-#: Texts of a whole column at once, each on a line of its own: in JSON strings a newline is always escaped.
+#: Encodes the texts of a column at once, each on its own line: JSON strings escape newlines.
 _DUMPS = json.JSONEncoder(ensure_ascii=False, separators=("\n", ":")).encode
 
 
 class JsonWriter:
-    """Thread: any.
+    """Writes rows of a type as JSON objects. Thread: any.
 
     Raises:
-        UnsupportedOperationError: a field has a type that JSON does not hold.
+        UnsupportedOperationError: JSON does not support the type of a field.
     """
 
     def __init__(self, row_type: RowTypeInfo) -> None:
         self._texts = _row_texts(row_type.get_field_names(), row_type.get_field_types())
 
     def texts(self, columns: pa.RecordBatch) -> list[str]:
-        """The objects of `RecordBatch[schema=arrow_schema(row_type)]`, in order."""
+        """Returns one JSON object per row of `RecordBatch[schema=arrow_schema(row_type)]`."""
         return self._texts(columns.columns, columns.num_rows)
 
 
@@ -65,7 +65,7 @@ def _row_texts(names: list[str], types: list[TypeInformation]) -> Callable[[list
 
 
 def texts_of(type_info: TypeInformation) -> Texts:
-    """What makes the JSON texts of a column of this type."""
+    """Returns a function from a column of this type to the JSON texts of its values."""
     if isinstance(type_info, ti.ExternalTypeInfo):
         return texts_of(type_info.wrapped_type)
     if isinstance(type_info, ti.BasicTypeInfo):
@@ -90,7 +90,7 @@ def texts_of(type_info: TypeInformation) -> Texts:
         return lambda array: _list_texts(array, element)
     temporal = _TEMPORAL.get(temporal_kind(type_info) or "")
     if temporal is None:
-        raise UnsupportedOperationError(f"JSON does not hold values of {type_info!r}")
+        raise UnsupportedOperationError(f"JSON does not support values of {type_info!r}")
     return temporal
 
 
@@ -114,20 +114,15 @@ def _float_texts(array: pa.Array) -> list[str]:
     plain = pc.or_(pc.and_(pc.greater_equal(magnitude, 1e-3), pc.less(magnitude, 1e7)), pc.equal(magnitude, 0))
     if not is_float32 and pc.all(plain, min_count=0).as_py() is not False:
         return _string_texts(array)
-    # With an exponent as Java writes it, or no number that JSON has.
+    # Numbers with an exponent, written like Java, or numbers that JSON does not have.
     return [_NULL if value is None else _float_text(value, is_float32) for value in array.to_pylist()]
 
 
 def _float_text(value: float, is_float32: bool) -> str:
     if not math.isfinite(value):
         return _QUOTE + float_text(value) + _QUOTE
-    # The shortest text of a 32-bit number, not of the 64-bit one that Python makes of it.
+    # The shortest digits of the 32-bit number; Python holds it as a 64-bit number.
     return float_text(value, str(np.float32(value))) if is_float32 else float_text(value)
-
-
-def _decimal_text(value: decimal.Decimal) -> str:
-    text = format(value, "f")
-    return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
 
 
 def _base64_text(value: bytes) -> str:
@@ -193,7 +188,7 @@ def _any_text(value: Any) -> str:
 
 
 def _instant_texts(array: pa.Array) -> list[str]:
-    # An INSTANT may lie outside of Python's years.
+    # An INSTANT may be outside of Python's years.
     micros = array.cast(pa.int64()).to_pylist()
     return [_NULL if value is None else _timestamp_text(_moment(value)) for value in micros]
 
@@ -203,7 +198,7 @@ def _moment(micros: int) -> datetime.datetime:
         return datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)
     except OverflowError:
         raise UnsupportedOperationError(
-            f"the instant {micros} us from the epoch is outside of the years 1 to 9999"
+            f"the instant {micros} us after the epoch is outside of the years 1 to 9999"
         ) from None
 
 
@@ -223,6 +218,6 @@ _BASIC: dict[BasicType, Texts] = {
     BasicType.FLOAT: _float_texts,
     BasicType.DOUBLE: _float_texts,
     BasicType.BIG_INT: lambda array: _each(array, lambda value: str(int(value))),
-    BasicType.BIG_DEC: lambda array: _each(array, _decimal_text),
+    BasicType.BIG_DEC: lambda array: _each(array, decimal_text),
     BasicType.INSTANT: _instant_texts,
 }

@@ -1,8 +1,8 @@
-"""Large pieces of a file that consist of whole records, for formats whose records end with a newline.
+"""LineChunks: reads large pieces of whole records, for formats whose records end with a newline.
 
-A split is a range of bytes cut anywhere. It owns the records that START in its range: its first piece begins after the
-first newline at or after `offset - 1`, its last one ends with the record that began before `end`. Thus neighbouring
-splits agree on every record without looking at each other.
+A split is a range of bytes that may begin within a record. It owns the records that START in its range: its first piece
+begins after the first newline at or after `offset - 1`, and its last piece ends with the record that began before
+`end`. So neighbouring splits agree on each record without communication.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from flinkpy.common.errors import ExternalError, InputFormatError
 from flinkpy.formats.file_format import FileSourceSplit
 from flinkpy.formats.input_files import DECOMPRESSION_ERRORS, is_compressed, open_input, open_random
 
-#: No record may be longer: a file without newlines (a wrong format) must not be loaded whole.
+#: Longest record. A file without newlines (of a wrong format) must not be loaded whole.
 MAX_RECORD_BYTES = 64 << 20
-#: Pieces are at least this large (the cost of a piece is spread over it) and at most that (memory, latency).
+#: Smallest and largest piece: the first spreads the cost per piece, the second bounds memory and latency.
 MIN_CHUNK_BYTES = 64 << 10
 MAX_CHUNK_BYTES = 4 << 20
 _UTF8_BOM = b"\xef\xbb\xbf"
 
 
 class Chunk(NamedTuple):
-    """Whole records, and where in the (decompressed) file they begin; without the byte order mark of UTF-8."""
+    """Whole records and their offset in the (decompressed) file. The byte order mark of UTF-8 is removed."""
 
     offset: int
     data: memoryview
 
 
 class RecordCutter:
-    """Finds where records end. A newline between two quote characters does not end one, if `quote` is given.
+    """Finds the ends of records. If `quote` is given, a newline inside quotes does not end a record.
 
-    With `quote` it must be used from the start of a record, and a doubled quote inside quotes is not special: it leaves
-    the count even.
+    With `quote`, the data must begin at the start of a record. A doubled quote inside quotes needs no special case,
+    because it keeps the count of quotes even.
     """
 
     def __init__(self, quote: bytes = b"", escape: bytes = b"") -> None:
@@ -43,11 +43,11 @@ class RecordCutter:
 
     @property
     def is_plain(self) -> bool:
-        """Every newline ends a record, so one can be found from any position."""
+        """True if every newline ends a record, so that a record can be found from any position."""
         return not self._quote
 
     def last_end(self, data: bytes) -> int:
-        """Length of the longest prefix of `data` that is whole records; 0 if there is none."""
+        """Returns the length of the longest prefix of `data` with whole records; 0 if there is none."""
         end = data.rfind(b"\n") + 1
         if self.is_plain:
             return end
@@ -59,7 +59,7 @@ class RecordCutter:
         return end
 
     def record_ends(self, data: bytes, start: int = 0) -> Iterator[int]:
-        """Where each record from `start` on ends, in order; the last may lack its newline."""
+        """Yields the end of each record from `start` on, in order. The last record may lack its newline."""
         open_quotes = 0
         while start < len(data):
             end = data.find(b"\n", start) + 1 or len(data)
@@ -73,17 +73,17 @@ class RecordCutter:
             return 0
         if not self._escape:
             return data.count(self._quote, start, end)
-        # An escaped escape character escapes nothing.
+        # An escaped escape character does not escape the next one.
         text = data[start:end].replace(self._escape + self._escape, b"")
         return text.count(self._quote) - text.count(self._escape + self._quote)
 
 
 class LineChunks(ABC):
-    """The pieces of one split, in order. Thread: task thread."""
+    """Reads the pieces of one split, in order. Thread: task thread."""
 
     @abstractmethod
     def next_chunk(self, target_bytes: int) -> Chunk | None:
-        """About `target_bytes` of whole records, at least one record; None at the end.
+        """Returns about `target_bytes` of whole records, at least one record, or None at the end.
 
         Raises:
             InputFormatError: a record is longer than MAX_RECORD_BYTES.
@@ -94,8 +94,9 @@ class LineChunks(ABC):
 
 
 def open_chunks(split: FileSourceSplit, cutter: RecordCutter) -> LineChunks:
-    """The pieces of the split, from where it has been read. One that covers its whole file may be compressed or have
-    quoted newlines.
+    """Returns the pieces of the split from its position on.
+
+    If the file is compressed or has quoted newlines, the split must cover the whole file.
     """
     if is_compressed(split.path) or not cutter.is_plain:
         return _WholeFileChunks(split.path, cutter, split.reading_offset or 0)
@@ -103,7 +104,7 @@ def open_chunks(split: FileSourceSplit, cutter: RecordCutter) -> LineChunks:
 
 
 class _RangeChunks(LineChunks):
-    """Pieces of a plain file by position, so that nothing before the range is read."""
+    """Reads a plain file by position, so that nothing before the range is read."""
 
     def __init__(self, split: FileSourceSplit) -> None:
         self._split = split
@@ -136,7 +137,7 @@ class _RangeChunks(LineChunks):
         return Chunk(position + start, memoryview(data)[start:stop])
 
     def _stop(self, data: bytes, position: int, end: int) -> int:
-        """How much of `data` is whole records that start before `end`; 0: more must be read to tell."""
+        """Returns the length of the whole records in `data` that start before `end`; 0 if more data is needed."""
         last_start = end - 1 - position
         if len(data) <= last_start:
             return data.rfind(b"\n") + 1
@@ -154,7 +155,7 @@ class _RangeChunks(LineChunks):
                 return position + newline + 1
             position += len(data)
             if not data or position >= self._split.end:
-                # The line that began before this split reaches beyond it: no line starts here.
+                # The line that began before this split ends after it, so no line starts in the split.
                 return self._split.end
             _check_record_length(position - offset, self._split.path, offset)
 
@@ -162,7 +163,7 @@ class _RangeChunks(LineChunks):
         if size < self._split.file_size:
             raise ExternalError(
                 f"input {self._split.path} was truncated while it was read: "
-                f"it had {self._split.file_size} bytes, now {size}",
+                f"it had {self._split.file_size} bytes and now has {size}",
                 details={"path": self._split.path},
             )
 
@@ -171,13 +172,13 @@ class _RangeChunks(LineChunks):
 
 
 class _WholeFileChunks(LineChunks):
-    """Pieces of a file that can only be read from its start."""
+    """Reads a file that can only be read from its start."""
 
     def __init__(self, path: str, cutter: RecordCutter, start: int) -> None:
         self._path = path
         self._cutter = cutter
         self._file = open_input(path)
-        #: Of the file's content: where the next piece begins. The first piece has to be looked for from 0.
+        #: Offset of the next piece in the content of the file. It is 0 until the first piece has been found.
         self._offset = 0
         self._start = start
         self._rest = b""
@@ -191,7 +192,7 @@ class _WholeFileChunks(LineChunks):
                 self._skip_bom()
         while True:
             if not self._is_at_end:
-                # As much again as there is: a long line is looked through a few times, not once for each chunk of it.
+                # This doubles the data, so that a long line is searched a few times and not once per chunk.
                 self._read(max(target_bytes - len(self._rest), len(self._rest), MIN_CHUNK_BYTES))
             data = self._rest
             stop = len(data) if self._is_at_end else self._cutter.last_end(data)
@@ -212,7 +213,7 @@ class _WholeFileChunks(LineChunks):
             self._rest = b""
         if self._offset < start:
             raise ExternalError(
-                f"input {self._path} is shorter than when it was read before: {start} bytes then, now {self._offset}",
+                f"input {self._path} has become shorter: {start} bytes were read before, and it now has {self._offset}",
                 details={"path": self._path},
             )
 
@@ -236,7 +237,7 @@ class _WholeFileChunks(LineChunks):
 
 
 def line_number_at(path: str, offset: int) -> int:
-    """The 1-based number of the line that contains byte `offset` of the decompressed file."""
+    """Returns the 1-based number of the line with byte `offset` of the decompressed file."""
     lines = 1
     with open_input(path) as file:
         while offset > 0:
@@ -251,16 +252,16 @@ def line_number_at(path: str, offset: int) -> int:
 def _check_record_length(length_bytes: int, path: str, offset: int) -> None:
     if length_bytes > MAX_RECORD_BYTES:
         raise InputFormatError(
-            f"input {path}: the record at byte {offset} has no end within {MAX_RECORD_BYTES} bytes; "
-            "the file is not of this format",
+            f"input {path}: the record at byte {offset} does not end within {MAX_RECORD_BYTES} bytes; "
+            "the file has another format",
             details={"path": path, "offset": str(offset)},
         )
 
 
 class ChunkSizer:
-    """How many bytes to take so that a piece has a little less than `max_batch_rows` records."""
+    """Estimates the size of a piece with a little less than `max_batch_rows` records."""
 
-    #: A piece that has a few records too many would leave a tiny batch behind.
+    #: Below 1, because a piece with a few records too many would leave a tiny batch.
     _AIM = 0.95
     _FIRST_BYTES = 1 << 20
 

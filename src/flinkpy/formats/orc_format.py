@@ -1,15 +1,16 @@
-"""OrcFormat: rows of ORC files in columns. Beyond PyFlink, which only writes ORC.
+"""Reads and writes ORC files as columns. Reading is beyond PyFlink.
 
-Source: org.apache.flink.orc.OrcColumnarRowInputFormat.
+Source: org.apache.flink.orc.{OrcColumnarRowInputFormat, writer.OrcBulkWriterFactory}.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from flinkpy.common.errors import InputFormatError, TypeMismatchError
+from flinkpy.common.errors import InputFormatError, TypeMismatchError, UnsupportedOperationError
 from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.formats.bad_records import FAIL, BadRecord
+from flinkpy.formats.bulk_writer import BulkWriter, ColumnBulkWriterFactory
 from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FilePosition, FileSourceSplit
 from flinkpy.formats.input_files import not_found_error, open_arrow_file
 from flinkpy.formats.parquet_format import find_columns, projected_type
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class OrcFormat(BulkFormat):
-    """Reads the columns of `row_type`, found by name; batches are `RecordBatch[schema=arrow_schema(row_type)]`.
+    """Reads the columns of `row_type` by name. Batches are `RecordBatch[schema=arrow_schema(row_type)]`.
 
-    The stripes of a file are shared among its splits by their numbers: the k-th of n belongs to the split with the k-th
-    n-th part of the file's bytes. A stripe that cannot be read counts as one bad record.
+    Stripes are assigned to splits by number: stripe k of n belongs to the split that contains byte k * size / n of the
+    file. A damaged stripe counts as one bad record.
     """
 
     def __init__(self, row_type: RowTypeInfo) -> None:
@@ -35,7 +36,7 @@ class OrcFormat(BulkFormat):
         return self.row_type
 
     def projected_to(self, columns: list[str]) -> OrcFormat | None:
-        # A stripe that cannot be read is a bad record: which ones are depends on what is read.
+        # Without other columns, a damaged stripe might not be found, which would change the bad records.
         return OrcFormat(project_row_type(self.row_type, columns)) if self.on_error == FAIL else None
 
     def is_splittable(self, path: str) -> bool:
@@ -46,7 +47,7 @@ class OrcFormat(BulkFormat):
 
 
 class _OrcReader:
-    """Thread: task thread."""
+    """Reads one split. Thread: task thread."""
 
     def __init__(self, split: FileSourceSplit, row_type: RowTypeInfo, max_batch_rows: int, fails: bool) -> None:
         from flinkpy.formats.slicing import SlicedPieces
@@ -58,7 +59,7 @@ class _OrcReader:
         self._columns = find_columns(split.path, self._file.schema.names, row_type.get_field_names())
         first = split.reading_offset or 0
         count = self._file.nstripes
-        #: Those that have not been read.
+        #: Numbers of the stripes that have not been read.
         self._stripes = [
             stripe for stripe in range(first, count) if split.offset <= split.file_size * stripe // count < split.end
         ]
@@ -66,7 +67,7 @@ class _OrcReader:
 
     @property
     def batch_position(self) -> FilePosition:
-        """Offsets are numbers of stripes in the file."""
+        """Position of the last batch. Its offset is the number of a stripe."""
         return self._ready.position
 
     @property
@@ -101,11 +102,11 @@ class _OrcReader:
 
 
 def open_orc(path: str) -> Any:
-    """The `pyarrow.orc.ORCFile`.
+    """Opens a file as `pyarrow.orc.ORCFile`.
 
     Raises:
-        InputNotFoundError: missing or unreadable.
-        InputFormatError: no ORC file.
+        InputNotFoundError: the file is missing or cannot be read.
+        InputFormatError: the file is not an ORC file.
     """
     import pyarrow as pa
     from pyarrow import orc
@@ -122,5 +123,89 @@ def open_orc(path: str) -> Any:
 
 
 def orc_row_type(path: str, columns: list[str] | None) -> RowTypeInfo:
-    """The type of a file's rows, or of some of its columns in the given order."""
+    """Returns the type of a file's rows, or of the given columns in their order."""
     return projected_type(path, open_orc(path).schema, columns)
+
+
+#: ORC properties of Flink's writer_properties, with their names in pyarrow.
+_PROPERTIES = {
+    "orc.compress": "compression",
+    "orc.stripe.size": "stripe_size",
+    "orc.compress.size": "compression_block_size",
+    "orc.row.index.stride": "row_index_stride",
+}
+#: Defaults of Flink's writer.
+_DEFAULTS: dict[str, Any] = {"compression": "zlib"}
+
+
+def orc_settings(properties: dict[str, str]) -> dict[str, Any]:
+    """Returns the arguments of `pyarrow.orc.ORCWriter`.
+
+    Raises:
+        UnsupportedOperationError: a property is unknown.
+        ValueError: a number is malformed.
+    """
+    settings = dict(_DEFAULTS)
+    for key, value in properties.items():
+        name = _PROPERTIES.get(key)
+        if name is None:
+            raise UnsupportedOperationError(
+                f"ORC writer property {key!r} is unknown; known are {', '.join(sorted(_PROPERTIES))}"
+            )
+        text = str(value).lower()
+        settings[name] = ("uncompressed" if text == "none" else text) if name == "compression" else int(value)
+    return settings
+
+
+class OrcBulkWriterFactory(ColumnBulkWriterFactory):
+    """Writes ORC files.
+
+    Args:
+        row_type: the columns of the files; None means those of the stream.
+        settings: arguments of `pyarrow.orc.ORCWriter`.
+    """
+
+    def __init__(self, row_type: RowTypeInfo | None, settings: dict[str, Any] | None = None) -> None:
+        super().__init__(row_type)
+        self._settings = dict(_DEFAULTS if settings is None else settings)
+
+    def create(self, file: BinaryIO, input_type: Any) -> BulkWriter:
+        return _OrcBulkWriter(self, file, input_type, self._settings)
+
+
+class _OrcBulkWriter:
+    def __init__(
+        self, factory: OrcBulkWriterFactory, file: BinaryIO, input_type: Any, settings: dict[str, Any]
+    ) -> None:
+        self._factory = factory
+        self._file = file
+        self._input_type = input_type
+        self._settings = settings
+        self._writer: Any = None
+
+    def add(self, batch: Batch) -> None:
+        import pyarrow as pa
+        from pyarrow import orc
+
+        columns = self._factory.columns_of(batch, self._input_type)
+        if self._writer is None:
+            self._writer = orc.ORCWriter(self._file, **self._settings)
+        try:
+            self._writer.write(pa.Table.from_batches([columns]))
+        except pa.ArrowNotImplementedError as error:
+            raise TypeMismatchError(f"ORC cannot hold the columns {columns.schema}: {error}") from error
+
+    def finish(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def discard(self) -> None:
+        import pyarrow as pa
+
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.close()
+            except (OSError, ValueError, pa.ArrowException):
+                # The file is discarded, most likely because of the same error, e.g. a full disk.
+                return

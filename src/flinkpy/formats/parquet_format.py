@@ -1,13 +1,15 @@
-"""ParquetFormat: rows of Parquet files in columns."""
+"""ParquetFormat: reads rows of Parquet files as columns, and skips row groups by their statistics."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import decimal
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import ExternalError, InputFormatError, TypeMismatchError
 from flinkpy.common.typeinfo import RowTypeInfo
+from flinkpy.expressions.nodes import Call, ColumnReference, Expression, Literal
 from flinkpy.formats.bad_records import FAIL, BadRecord
 from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FilePosition, FileSourceSplit
 from flinkpy.formats.input_files import is_remote, not_found_error, open_arrow_file
@@ -17,20 +19,19 @@ if TYPE_CHECKING:
     from flinkpy.formats.slicing import PlacedBadRecord
     from flinkpy.records.batch import Batch
 
-
-#: Of opening a file elsewhere, where the connection breaks.
+#: Number of attempts to open a remote file if the connection breaks.
 _MAX_TRIES = 3
-#: Bytes of a value in a column whose values are numbers of entries in a small dictionary.
+#: Bytes per value below which a column is taken to have a small dictionary.
 _REPEATED_BYTES = 2
-#: How Arrow's file systems name that; the error has no other mark.
+#: Mark of a broken connection in the errors of Arrow's file systems. They have no other mark.
 _CONNECTION_BROKE = "NETWORK_CONNECTION"
 
 
 class ParquetFormat(BulkFormat):
-    """Reads the columns of `row_type`, found by name; batches are `RecordBatch[schema=arrow_schema(row_type)]`.
+    """Reads the columns of `row_type` by name. Batches are `RecordBatch[schema=arrow_schema(row_type)]`.
 
-    A split owns the row groups whose first byte is in its range, so that no one has to read the files' footers to make
-    the splits. A row group that cannot be read counts as one bad record.
+    A split owns the row groups whose first byte is in its range, so splits can be made without reading the footers of
+    files. A damaged row group counts as one bad record.
 
     Source: org.apache.flink.formats.parquet.ParquetColumnarRowInputFormat.
     """
@@ -39,9 +40,9 @@ class ParquetFormat(BulkFormat):
         self.row_type = row_type
         self._batch_size = batch_size
         self._is_case_sensitive = is_case_sensitive
-        #: An expression; row groups that have no such record, as their statistics say, are left out.
+        #: An expression. Row groups without such records, by their statistics, are skipped.
         self.predicate: Any = None
-        #: Of the file last opened: (path, size, metadata). A large file is many splits, and its footer is long.
+        #: (path, size, metadata) of the last file. A large file has many splits and a long footer.
         self._footer: tuple[str, int, Any] = ("", 0, None)
 
     @property
@@ -52,7 +53,7 @@ class ParquetFormat(BulkFormat):
         return True
 
     def projected_to(self, columns: list[str]) -> ParquetFormat | None:
-        # A row group that cannot be read is a bad record: which ones are depends on what is read.
+        # Without other columns, a damaged row group might not be found, which would change the bad records.
         if self.on_error != FAIL:
             return None
         changed = copy.copy(self)
@@ -77,23 +78,25 @@ class ParquetFormat(BulkFormat):
         columns = find_columns(
             split.path, file.schema_arrow.names, self.row_type.get_field_names(), self._is_case_sensitive
         )
-        if repeated := _repeated_texts(file, columns):
+        repeated = _repeated_texts(file, columns)
+        if repeated:
             file = open_parquet(split.path, file.metadata, repeated)
         groups = RowGroups(split, file, columns, batch_rows, self.on_error == FAIL)
         if self.predicate is not None:
-            from flinkpy.formats.parquet_statistics import may_have_records
-
             names = dict(zip(self.row_type.get_field_names(), columns))
             groups.keep(lambda group: may_have_records(file, group, self.predicate, self.row_type, names))
         return _ParquetReader(groups, self.row_type)
 
 
 class RowGroups:
-    """The row groups of a split, in batches. Thread: task thread.
+    """Reads the row groups of a split in batches. Thread: task thread.
 
     Args:
-        columns: the names of those to read.
-        fails: a row group that cannot be read raises; else it is a bad record.
+        split: the split.
+        file: the `pyarrow.parquet.ParquetFile`.
+        columns: names of the columns to read.
+        batch_rows: largest number of rows of a batch.
+        fails: raise for a damaged row group. Otherwise it is a bad record.
     """
 
     def __init__(self, split: FileSourceSplit, file: Any, columns: list[str], batch_rows: int, fails: bool) -> None:
@@ -104,7 +107,7 @@ class RowGroups:
         self._fails = fails
         self._first = split.reading_offset
         first = self._first or 0
-        #: Those that have not been begun.
+        #: Row groups that have not been started.
         self._groups = [
             group
             for group in range(file.num_row_groups)
@@ -113,16 +116,16 @@ class RowGroups:
         self._batches: Any = iter(())
         self._group = 0
         self._next_row = 0
-        #: Of what was read last.
+        #: Position of the last batch.
         self.position = FilePosition(0, 0)
         self.bad_records: list[PlacedBadRecord] = []
 
     def keep(self, is_wanted: Callable[[int], bool]) -> None:
-        """Leave out the others. That at which a restored reader goes on stays: it counts the records in it."""
+        """Skips all other row groups, except the one from which a restored reader continues: it counts its records."""
         self._groups = [group for group in self._groups if group == self._first or is_wanted(group)]
 
     def read(self) -> Any:
-        """A RecordBatch with the columns in the order asked for, an empty one with a bad record; None at the end.
+        """Returns a RecordBatch with the columns in the given order, or None at the end. It is empty for a bad record.
 
         Raises: InputFormatError.
         """
@@ -141,7 +144,7 @@ class RowGroups:
             elif columns.num_rows:
                 self.position = FilePosition(self._group, self._next_row)
                 self._next_row += columns.num_rows
-                # They come in the file's order.
+                # pyarrow returns columns in the order of the file.
                 return columns.select(self._columns)
 
     def _begin_group(self) -> None:
@@ -177,7 +180,7 @@ class RowGroups:
 
 
 class _ParquetReader:
-    """Thread: task thread."""
+    """Reads one split. Thread: task thread."""
 
     def __init__(self, groups: RowGroups, row_type: RowTypeInfo) -> None:
         self._groups = groups
@@ -185,7 +188,7 @@ class _ParquetReader:
 
     @property
     def batch_position(self) -> FilePosition:
-        """Offsets are numbers of row groups in the file."""
+        """Position of the last batch. Its offset is the number of a row group."""
         return self._groups.position
 
     @property
@@ -211,7 +214,7 @@ class _ParquetReader:
 
 
 def find_columns(path: str, names: list[str], wanted: list[str], is_case_sensitive: bool = True) -> list[str]:
-    """The names in the file of the wanted columns. Raises: InputFormatError naming one that is not there."""
+    """Returns the names of the wanted columns in the file. Raises: InputFormatError that names a missing column."""
     by_key = {name if is_case_sensitive else name.lower(): name for name in names}
     found = []
     for column in wanted:
@@ -225,7 +228,7 @@ def find_columns(path: str, names: list[str], wanted: list[str], is_case_sensiti
 
 
 def _repeated_texts(file: Any, columns: list[str]) -> list[str]:
-    """Columns of strings with few different ones, as the first row group tells: they are decoded once each."""
+    """Returns columns of texts with few different values, by the first row group. Each value is decoded once."""
     if not file.num_row_groups:
         return []
     group = file.metadata.row_group(0)
@@ -239,16 +242,17 @@ def _repeated_texts(file: Any, columns: list[str]) -> list[str]:
 
 
 def open_parquet(path: str, metadata: Any = None, read_dictionary: list[str] | None = None) -> Any:
-    """The `pyarrow.parquet.ParquetFile`.
+    """Opens a file as `pyarrow.parquet.ParquetFile`.
 
     Args:
-        metadata: of the same file, which need not be read again then.
-        read_dictionary: columns of strings that come with a dictionary.
+        path: path or URI of the file.
+        metadata: metadata of the same file, which is then not read again.
+        read_dictionary: columns of texts to return with a dictionary.
 
     Raises:
-        InputNotFoundError: missing or unreadable.
-        InputFormatError: no Parquet file.
-        ExternalError: the connection to where it lies broke, and broke again.
+        InputNotFoundError: the file is missing or cannot be read.
+        InputFormatError: the file is not a Parquet file.
+        ExternalError: the connection to the remote file broke repeatedly.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -256,7 +260,7 @@ def open_parquet(path: str, metadata: Any = None, read_dictionary: list[str] | N
     for attempt in range(_MAX_TRIES):
         file = open_arrow_file(path)
         try:
-            # Elsewhere, a few large reads instead of one for each column.
+            # A remote file is read in a few large reads instead of one per column.
             return pq.ParquetFile(file, metadata=metadata, read_dictionary=read_dictionary, pre_buffer=is_remote(path))
         except pa.ArrowInvalid as error:
             raise InputFormatError(f"{path} is not a Parquet file: {error}", details={"path": path}) from error
@@ -267,11 +271,11 @@ def open_parquet(path: str, metadata: Any = None, read_dictionary: list[str] | N
                 raise InputFormatError(f"{path} is not a Parquet file: {error}", details={"path": path}) from error
             if attempt + 1 == _MAX_TRIES:
                 raise ExternalError(f"{path} cannot be read: {error}", details={"path": path}) from error
-    raise AssertionError("the last try returns or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def parquet_row_type(path: str, columns: list[str] | None) -> RowTypeInfo:
-    """The type of a file's rows, or of some of its columns in the given order."""
+    """Returns the type of a file's rows, or of the given columns in their order."""
     file = open_parquet(path)
     try:
         return projected_type(path, file.schema_arrow, columns)
@@ -280,7 +284,7 @@ def parquet_row_type(path: str, columns: list[str] | None) -> RowTypeInfo:
 
 
 def projected_type(path: str, schema: Any, columns: list[str] | None) -> RowTypeInfo:
-    """The ROW type of an Arrow schema, or of some of its columns. Raises: InputFormatError."""
+    """Returns the row type of an Arrow schema, or of some of its columns. Raises: InputFormatError."""
     from flinkpy.formats.row_types import row_type_of
 
     if columns is None:
@@ -289,3 +293,114 @@ def projected_type(path: str, schema: Any, columns: list[str] | None) -> RowType
     if missing:
         raise InputFormatError(f"{path} has no columns {missing}; it has {schema.names}", details={"path": path})
     return row_type_of({name: schema.field(name).type for name in columns})
+
+
+#: Comparisons and their equivalents with exchanged sides.
+_EXCHANGED = {
+    "equals": "equals",
+    "notEquals": "notEquals",
+    "lessThan": "greaterThan",
+    "lessThanOrEqual": "greaterThanOrEqual",
+    "greaterThan": "lessThan",
+    "greaterThanOrEqual": "lessThanOrEqual",
+}
+
+
+def may_have_records(
+    file: Any, group: int, predicate: Expression, row_type: RowTypeInfo, names: Mapping[str, str]
+) -> bool:
+    """False if the row group certainly has no record for which the predicate is true, by its statistics.
+
+    Args:
+        file: the `pyarrow.parquet.ParquetFile`.
+        group: number of the row group.
+        predicate: the condition.
+        row_type: the type of the records.
+        names: column of the type -> column of the file.
+    """
+    return _RowGroupStatistics(file, group, row_type, names).may_hold(predicate)
+
+
+class _RowGroupStatistics:
+    def __init__(self, file: Any, group: int, row_type: RowTypeInfo, names: Mapping[str, str]) -> None:
+        self._schema = file.schema_arrow
+        self._metadata = file.metadata.row_group(group)
+        self._types = dict(zip(row_type.get_field_names(), row_type.get_field_types()))
+        self._names = names
+        self._places = {
+            self._metadata.column(place).path_in_schema: place for place in range(self._metadata.num_columns)
+        }
+
+    def may_hold(self, predicate: Expression) -> bool:
+        if not isinstance(predicate, Call) or not predicate.arguments:
+            return True
+        function, arguments = predicate.function, predicate.arguments
+        if function == "and":
+            return all(map(self.may_hold, arguments))
+        if function == "or":
+            return any(map(self.may_hold, arguments))
+        if function in _EXCHANGED and isinstance(arguments[0], Literal):
+            function, arguments = _EXCHANGED[function], arguments[::-1]
+        column, *others = arguments
+        statistics = self._statistics(column)
+        if statistics is None:
+            return True
+        has_nulls, has_values = True, True
+        if statistics.has_null_count:
+            has_nulls, has_values = statistics.null_count > 0, statistics.null_count < self._metadata.num_rows
+        if function == "isNull":
+            return has_nulls
+        if function == "isNotNull":
+            return has_values
+        values = [other.value for other in others if isinstance(other, Literal)]
+        if function == "startsWith":
+            values = list(predicate.options)
+        elif (function != "in" and function not in _EXCHANGED) or len(values) < len(others):
+            return True
+        if not has_values:
+            # All these functions return null for a null column.
+            return False
+        return not statistics.has_min_max or _may_be_true(function, statistics.min, statistics.max, values)
+
+    def _statistics(self, column: Expression) -> Any:
+        if not isinstance(column, ColumnReference):
+            return None
+        from flinkpy.records.lanes import type_info_of_arrow
+
+        name = self._names.get(column.name)
+        # A value that is converted on reading may compare differently from its stored form.
+        if (
+            name is None
+            or name not in self._places
+            or type_info_of_arrow(self._schema.field(name).type) != self._types[column.name]
+        ):
+            return None
+        return self._metadata.column(self._places[name]).statistics
+
+
+def _may_be_true(function: str, low: Any, high: Any, values: list[Any]) -> bool:
+    if any(not (_are_comparable(low, value) and _are_comparable(high, value)) for value in values):
+        return True
+    if function in ("equals", "in"):
+        return any(low <= value <= high for value in values)
+    (value,) = values
+    if function == "notEquals":
+        # Bounds do not include NaN, and long texts are truncated in them.
+        return isinstance(low, float | str | bytes) or not low == high == value
+    if function == "startsWith":
+        return not isinstance(low, str) or bool(low[: len(value)] <= value <= high[: len(value)])
+    answers = {
+        "lessThan": low < value,
+        "lessThanOrEqual": low <= value,
+        "greaterThan": high > value,
+        "greaterThanOrEqual": high >= value,
+    }
+    return answers[function]
+
+
+def _are_comparable(one: Any, other: Any) -> bool:
+    """True if Python compares the values like the expression does. NaN compares with nothing."""
+    if one != one or other != other:
+        return False
+    exact = (int, decimal.Decimal)
+    return type(one) is type(other) or (type(one) in exact and type(other) in exact)

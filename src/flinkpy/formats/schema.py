@@ -1,8 +1,8 @@
-"""Schemas in batches: what connectors whose records are bytes (Kafka, RabbitMQ, ...) call.
+"""Applies schemas to batches, for connectors whose records are bytes (Kafka, RabbitMQ and others).
 
-A schema is a `DeserializationSchema` or `SerializationSchema`. One of a user defines `deserialize` or `serialize` for a
-single record; those that come with flinkpy also read and write many at a time, as columns where their type has any.
-Connectors need not know which:
+A schema is a `DeserializationSchema` or a `SerializationSchema`. A user's schema defines `deserialize` or `serialize`
+for one record. Schemas of flinkpy also read and write many records at a time, as columns if their type has columns.
+Connectors handle both kinds in the same way:
 
     decoded = decode_messages(schema, messages, lambda index: f"topic t, partition 0, offset {offsets[index]}")
     batch = decoded.batch                       # records in the order of the messages, in either lane
@@ -11,7 +11,7 @@ Connectors need not know which:
 
     values = encode_batch(schema, batch, input_type)   # bytes or None, one for each record
 
-A message that is None (a tombstone), and one for which `deserialize` returns None, gives no record.
+A message that is None (a tombstone), or for which `deserialize` returns None, has no record.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from flinkpy.records.batch import Batch
 
 
 class MessageError(NamedTuple):
-    """The message at `position` could not be read."""
+    """The reason why the message at `position` is malformed."""
 
     position: int
     reason: str
 
 
 class DecodedBatch(NamedTuple):
-    """What `deserialize_batch` of a schema gives.
+    """The result of a schema's `deserialize_batch`.
 
     Attributes:
-        values: the records, a list or a `pyarrow.RecordBatch` with the columns of the produced type.
-        positions: int64[n]: the index of the message that each came from, rising; None: of message i the record i.
-        errors: of the messages that could not be read, by rising index.
+        values: the records: a list, or a `pyarrow.RecordBatch` with the columns of the produced type.
+        positions: int64[n], the index of each record's message, ascending. None if record i is from message i.
+        errors: errors of malformed messages, by ascending position.
     """
 
     values: Any
@@ -50,7 +50,7 @@ class DecodedBatch(NamedTuple):
 
 
 class DecodedMessages(NamedTuple):
-    """What `decode_messages` gives; `positions` is int64[n], `bad` is empty where `on_error` is "fail"."""
+    """The result of `decode_messages`. `positions` is int64[n]; `bad` is empty if `on_error` is "fail"."""
 
     batch: Batch
     positions: np.ndarray
@@ -58,12 +58,12 @@ class DecodedMessages(NamedTuple):
 
 
 def on_error_of(schema: Any) -> Any:
-    """`"fail"`, `"skip"` or an OutputTag; a schema of a user may have it as an attribute `on_error`."""
+    """Returns the schema's attribute `on_error`: "fail" (default), "skip" or an OutputTag."""
     return getattr(schema, "on_error", FAIL)
 
 
 def produced_type_of(schema: Any) -> TypeInformation:
-    """The type of the records; pickled where the schema does not tell."""
+    """Returns the type of the schema's records. Without one, records are pickled."""
     get = getattr(schema, "get_produced_type", None)
     produced = None if get is None else get()
     return Types.PICKLED_BYTE_ARRAY() if produced is None else produced
@@ -72,13 +72,15 @@ def produced_type_of(schema: Any) -> TypeInformation:
 def decode_messages(
     schema: Any, messages: Sequence[bytes | None], origin: Callable[[int], str] | None = None
 ) -> DecodedMessages:
-    """Messages to records.
+    """Deserializes messages.
 
     Args:
-        origin: where the message with that index came from, for errors.
+        schema: the schema.
+        messages: the messages; None has no record.
+        origin: returns the origin of the message with an index, for errors.
 
     Raises:
-        InputFormatError: a message could not be read and `on_error` is "fail"; names its origin and shows it.
+        InputFormatError: a message is malformed and `on_error` is "fail". The error names its origin and shows it.
     """
     decode = getattr(schema, "deserialize_batch", None)
     decoded = _decode_each(schema, messages) if decode is None else decode(messages)
@@ -98,10 +100,10 @@ def decode_messages(
 
 
 def encode_batch(schema: Any, batch: Batch, type_info: TypeInformation | None) -> list[bytes | None]:
-    """Each record as bytes, in order.
+    """Serializes each record, in order.
 
     Raises:
-        TypeMismatchError: a record does not fit the schema; names it.
+        TypeMismatchError: a record does not fit the schema. The error names the record.
     """
     encode = getattr(schema, "serialize_batch", None)
     if encode is not None:
@@ -113,7 +115,7 @@ def encode_batch(schema: Any, batch: Batch, type_info: TypeInformation | None) -
 
 
 def _decode_each(schema: Any, messages: Sequence[bytes | None]) -> DecodedBatch:
-    """With the schema's `deserialize`. What a user's own raises is the user's error where nothing else is asked for."""
+    """Calls `deserialize` per message. If `on_error` is "fail", its exceptions are raised unchanged."""
     if type(schema) is SimpleStringSchema:
         charset = schema.charset
         texts = [message.decode(charset, "replace") for message in messages if message is not None]
@@ -129,7 +131,7 @@ def decode_each(
     deserialize: Callable[[bytes], Any],
     errors_of_messages: tuple[type[BaseException], ...],
 ) -> DecodedBatch:
-    """The records one by one; an exception of one of these types is an error of its message."""
+    """Deserializes messages one by one. An exception of the given types means a malformed message."""
     values: list[Any] = []
     positions: list[int] = []
     errors: list[MessageError] = []
@@ -148,7 +150,7 @@ def decode_each(
 
 
 def present(messages: Sequence[bytes | None]) -> np.ndarray | None:
-    """The indices of the messages that are not None; None: of all."""
+    """Returns the indices of messages that are not None; None if all are present."""
     if None not in messages:
         return None
     return np.array([index for index, message in enumerate(messages) if message is not None], np.int64)
@@ -160,10 +162,10 @@ def reason_of(error: BaseException) -> str:
 
 
 def columns_of_batch(batch: Batch, type_info: TypeInformation, input_type: TypeInformation | None) -> Any:
-    """The batch as `RecordBatch[schema=arrow_schema(type_info)]`, for schemas that write columns.
+    """Returns the batch as `RecordBatch[schema=arrow_schema(type_info)]`, for schemas that write columns.
 
     Raises:
-        TypeMismatchError: a record does not fit the schema's type; names it.
+        TypeMismatchError: a record does not fit the schema's type. The error names the record.
     """
     from flinkpy.records.lanes import conform, has_columns, rows_of, to_columns
 
@@ -176,7 +178,7 @@ def columns_of_batch(batch: Batch, type_info: TypeInformation, input_type: TypeI
 
 
 def check_row(element: Any, type_info: TypeInformation) -> Any:
-    """One record as columns. Raises: TypeMismatchError."""
+    """Returns one record as columns. Raises: TypeMismatchError."""
     if element is None:
         raise TypeMismatchError("a record is None")
     return columns_of_batch(Batch([element]), type_info, None)

@@ -1,4 +1,4 @@
-"""TextLineFormat: each line of a file is a record."""
+"""TextLineFormat: reads each line of a file as a record."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class TextLineFormat(StreamFormat):
-    r"""Lines end with `\n` or `\r\n`. Bytes that are no text in the charset become U+FFFD, as in Flink.
+    r"""Reads lines that end with `\n` or `\r\n`. Bytes that are invalid in the charset become U+FFFD, as in Flink.
 
-    Source: org.apache.flink.connector.file.src.reader.TextLineInputFormat. Differs: large files are split where the
-    charset allows it; a lone `\r` does not end a line.
+    Source: org.apache.flink.connector.file.src.reader.TextLineInputFormat. Differs: large files are split if the
+    charset allows it. A lone `\r` does not end a line.
     """
 
     knows_bad_records = False
 
     def __init__(self, charset_name: str = "UTF-8") -> None:
         self._charset = codecs.lookup(charset_name).name
-        # In charsets such as UTF-16 the newline byte also occurs inside other characters.
+        # In charsets such as UTF-16, the newline byte also occurs inside other characters.
         self._has_plain_newlines = "\n\ra".encode(self._charset) == b"\n\ra"
 
     @property
@@ -45,7 +45,7 @@ class TextLineFormat(StreamFormat):
 
 
 class _ChunkedLines:
-    """Lines of a charset in which a newline is one byte. Batches of rows: a line is a Python string in any case."""
+    """Reads lines in a charset with one-byte newlines. Batches have rows, because lines are Python strings anyway."""
 
     def __init__(self, split: FileSourceSplit, charset: str, max_batch_rows: int) -> None:
         from flinkpy.formats.line_chunks import ChunkSizer, RecordCutter, open_chunks
@@ -77,7 +77,7 @@ class _ChunkedLines:
 
 
 class _DecodedLines:
-    """Lines of any charset, decoded from the start of the file."""
+    """Reads lines in any charset, decoded from the start of the file."""
 
     def __init__(self, split: FileSourceSplit, charset: str, max_batch_rows: int) -> None:
         self._path = split.path

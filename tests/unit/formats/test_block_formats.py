@@ -210,7 +210,7 @@ def test_orc_settings():
     properties.set_string("orc.compress", "NONE")
     properties.set_string("orc.stripe.size", "65536")
     OrcBulkWriters.for_row_type(row_type, properties, Configuration())
-    with pytest.raises(UnsupportedOperationError, match=r"'orc\.nothing' is not known"):
+    with pytest.raises(UnsupportedOperationError, match=r"'orc\.nothing' is unknown"):
         OrcBulkWriters.for_row_type(row_type, {"orc.nothing": "1"})
     with pytest.raises(UnsupportedOperationError, match="Hadoop"):
         OrcBulkWriters.for_row_type(row_type, None, {"fs.defaultFS": "x"})

@@ -46,7 +46,7 @@ def test_columns_are_collected_in_their_order():
         ["list", "ok", "n", "id", "day"],
         [Types.LIST(Types.STRING()), Types.BOOLEAN(), Types.SHORT(), Types.LONG(), Types.SQL_DATE()],
     )
-    with pytest.raises(ValueError, match="'id' is there already"):
+    with pytest.raises(ValueError, match="'id' already exists"):
         builder.add_string_column("id")
     with pytest.raises(TypeError, match="is not a number"):
         builder.add_number_column("x", Types.STRING())

@@ -66,12 +66,12 @@ def test_compressed_files_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("line", "reason", "column"),
     [
-        ("nonsense", "it is not JSON", None),
-        ('{"id": 1', "it is not JSON", None),
+        ("nonsense", "the text is not JSON", None),
+        ('{"id": 1', "the text is not JSON", None),
         ("[1]", "an object is expected", None),
-        ('{"id": "x"}', "field 'id': \"x\" is no integer", "id"),
+        ('{"id": "x"}', "field 'id': \"x\" is not an integer", "id"),
         ('{"id": 99999999999}', "out of range", "id"),
-        ('{"day": "2020-02-30"}', "is no date", "day"),
+        ('{"day": "2020-02-30"}', "is not a date", "day"),
         (b'{"name": "\xff"}', "not UTF-8", None),
         ("1234567" * 200, "an object is expected", None),
     ],
@@ -105,7 +105,7 @@ def test_options_of_messages_are_those_of_lines(tmp_path):
     assert rows(source) == [(None, "a", None), (2, None, None)]
     strict = JsonFormat(FIELDS, JsonReadOptions(fail_on_missing_field=True))
     write(path, '{"id": 1, "name": "a"}\n')
-    with pytest.raises(InputFormatError, match="there is no field 'day'"):
+    with pytest.raises(InputFormatError, match="field 'day' is missing"):
         rows(FileSource.for_record_stream_format(strict, str(path)).set_on_error("fail").build())
 
 
@@ -116,7 +116,7 @@ def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(line_chunks.ChunkSizer, "_FIRST_BYTES", 1000)
     path = write(tmp_path / "in.json", '{"id": 1}\n{"name": "' + "x" * 20_000 + '"}\n')
     for on_error in ("fail", "skip"):
-        with pytest.raises(InputFormatError, match="no end within 5000 bytes"):
+        with pytest.raises(InputFormatError, match="does not end within 5000 bytes"):
             rows(source_of(path, on_error=on_error))
 
 
@@ -144,7 +144,7 @@ def written(tmp_path, factory, records, input_type=FIELDS):
 
 
 def test_streams_without_names_cannot_be_written(tmp_path):
-    with pytest.raises(TypeMismatchError, match="rows with names"):
+    with pytest.raises(TypeMismatchError, match="rows with field names"):
         written(tmp_path, JsonBulkWriters.for_row_type(), ["a"], Types.STRING())
 
 

@@ -153,7 +153,7 @@ def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(line_chunks, "MAX_RECORD_BYTES", 100_000)
     path = tmp_path / "a.bin"
     path.write_bytes(b"x" * 3_000_000)
-    with pytest.raises(InputFormatError, match="the file is not of this format"):
+    with pytest.raises(InputFormatError, match="the file has another format"):
         lines_of(splits_at(path))
-    with pytest.raises(InputFormatError, match="the file is not of this format"):
+    with pytest.raises(InputFormatError, match="the file has another format"):
         lines_of(splits_at(path, 1_000)[1:])

@@ -12,10 +12,9 @@ from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.io import InputFormat
 from flinkpy.common.serialization import DeserializationSchema, SerializationSchema
 from flinkpy.common.typeinfo import RowTypeInfo, TypeInformation
-from flinkpy.formats.avro_format import DECODE_ERRORS, AvroFormat
+from flinkpy.formats.avro_format import DECODE_ERRORS, ENCODE_ERRORS, AvroBulkWriterFactory, AvroFormat, mismatch_error
 from flinkpy.formats.avro_rows import row_type_of_avro, to_avro_converter, to_row_converter
 from flinkpy.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, load_fastavro
-from flinkpy.formats.avro_writer import ENCODE_ERRORS, AvroBulkWriterFactory, mismatch_error
 
 if TYPE_CHECKING:
     from flinkpy.connectors.file_source import FileSource

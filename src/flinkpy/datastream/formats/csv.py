@@ -13,8 +13,7 @@ from flinkpy.common.typeinfo import RowTypeInfo, TypeInformation
 from flinkpy.datastream.formats.row_messages import RowMessageDeserializationSchema
 from flinkpy.formats.bad_records import FAIL, checked_on_error
 from flinkpy.formats.bulk_writer import CsvBulkWriterFactory
-from flinkpy.formats.csv_format import CsvFormat, CsvOptions
-from flinkpy.formats.csv_schema import CsvSchema, CsvSchemaBuilder
+from flinkpy.formats.csv_format import CsvFormat, CsvOptions, CsvSchema, CsvSchemaBuilder
 
 if TYPE_CHECKING:
     from flinkpy.formats.csv_messages import CsvMessageParser

@@ -13,9 +13,8 @@ from flinkpy.datastream.formats.row_messages import RowMessageDeserializationSch
 from flinkpy.formats.bad_records import FAIL, checked_on_error
 from flinkpy.formats.bulk_writer import JsonBulkWriterFactory
 from flinkpy.formats.json_format import JsonFormat
-from flinkpy.formats.json_schema_types import row_type_of_json_schema
 from flinkpy.formats.json_values import JsonReadOptions, row_converter
-from flinkpy.formats.row_types import row_type_of
+from flinkpy.formats.row_types import row_type_of, row_type_of_json_schema
 
 if TYPE_CHECKING:
     from flinkpy.formats.json_parser import JsonParser

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.formats.orc_writer import OrcBulkWriterFactory, orc_settings
+from flinkpy.formats.orc_format import OrcBulkWriterFactory, orc_settings
 from flinkpy.formats.row_types import row_type_of
 
 __all__ = ["OrcBulkWriters"]
