@@ -643,9 +643,7 @@ def test_csv_is_written_with_quotes_where_they_are_needed(tmp_path):
     sink = Sink(bulk_sink(tmp_path, CsvBulkWriters.for_schema(schema)))
     sink.write((1, "plain"), (2, 'a "b", c'), (3, "two\nlines"), (None, None), (4, "NA"), (5, ""))
     sink.finish()
-    assert only_file(tmp_path).read_text() == (
-        'id,name\n1,plain\n2,"a ""b"", c"\n3,"two\nlines"\nNA,NA\n4,"NA"\n5,\n'
-    )
+    assert only_file(tmp_path).read_text() == ('id,name\n1,plain\n2,"a ""b"", c"\n3,"two\nlines"\nNA,NA\n4,"NA"\n5,\n')
 
 
 def test_the_streaming_file_sink_writes_the_same(tmp_path):

@@ -138,7 +138,9 @@ def test_a_decimal_is_rounded_half_up_to_its_scale_when_it_is_read(text, price):
 def test_a_decimal_with_too_many_digits_makes_a_bad_message(text):
     messages = [b"1," + text, b"2,3"]
 
-    with pytest.raises(InputFormatError, match=r"field 'price': .* is not a Decimal\(5, 2\): it has more than 3 digits"):
+    with pytest.raises(
+        InputFormatError, match=r"field 'price': .* is not a Decimal\(5, 2\): it has more than 3 digits"
+    ):
         decoded(reading(PRICES).build(), *messages)
 
     assert decoded(reading(PRICES).on_error("skip").build(), *messages) == [(2, Decimal("3.00"))]

@@ -191,7 +191,9 @@ def test_decimals_inside_lists_maps_and_rows_are_rounded_too():
 def test_a_decimal_with_too_many_digits_makes_a_bad_message(text):
     message, good = b'{"id": 1, "price": %s}' % text.encode(), b'{"id": 2, "price": 3}'
 
-    with pytest.raises(InputFormatError, match=r"field 'price': .* is not a Decimal\(5, 2\): it has more than 3 digits"):
+    with pytest.raises(
+        InputFormatError, match=r"field 'price': .* is not a Decimal\(5, 2\): it has more than 3 digits"
+    ):
         decoded(reading(PRICES), message)
 
     assert decoded(reading(PRICES, on_error="skip"), message, good)[0] == [(2, Decimal("3.00"))]
