@@ -1,4 +1,4 @@
-"""Sources and sinks of Kafka without a cluster around them: enumerator, readers and writers in this process."""
+"""Runs Kafka sources and sinks without a cluster: enumerator, readers and writers are in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from flinkpy.connector_api.source import ReaderStatus, SourceBase
 from flinkpy.metrics.named_metric_group import NamedMetricGroup
 
-#: Longer than anything here takes on a loaded machine.
+#: Longer than any wait here on a loaded machine.
 PATIENCE_S = 60.0
 
 
@@ -46,7 +46,7 @@ class ReaderContext:
 
 
 class EnumeratorContext:
-    """Calls what is asynchronous at once; timers wait until the test runs them."""
+    """Makes asynchronous calls at once. Timers wait until the test runs them."""
 
     def __init__(self, parallelism: int, run: Running) -> None:
         self.parallelism = parallelism
@@ -77,7 +77,7 @@ class EnumeratorContext:
 
 
 class Running:
-    """A source that runs: what its readers give, in their order, with a checkpoint whenever a test wants one."""
+    """A running source. It collects the records of its readers and takes checkpoints when a test asks for them."""
 
     def __init__(
         self, source: SourceBase, parallelism: int = 1, checkpoint: Any = None, max_batch_rows: int = 1000
@@ -85,7 +85,7 @@ class Running:
         self.contexts = [ReaderContext(index, parallelism, max_batch_rows) for index in range(parallelism)]
         self.readers = [source.create_reader(context) for context in self.contexts]
         self.enumerator_context = EnumeratorContext(parallelism, self)
-        #: Of each reader: (split id, value, timestamp).
+        #: The records of each reader: (split id, value, timestamp).
         self.records: list[list[tuple[str | None, Any, int]]] = [[] for _ in self.readers]
         self._ended = [False] * parallelism
         if checkpoint is None:
@@ -112,28 +112,28 @@ class Running:
             self.enumerator.add_reader(index)
 
     def run_timers(self) -> None:
-        """What is to be done after a time is done now."""
+        """Runs all scheduled actions now."""
         timers, self.enumerator_context.timers = self.enumerator_context.timers, []
         for timer in timers:
             timer()
 
     def poll(self) -> bool:
-        """Each reader once; whether one of them gave something."""
-        gave = False
+        """Polls each reader once. Returns True if one of them returned a batch."""
+        has_polled = False
         for index, reader in enumerate(self.readers):
             polled = reader.poll_batch()
             if polled is ReaderStatus.END_OF_INPUT:
                 self._ended[index] = True
             elif polled is not ReaderStatus.NOTHING_AVAILABLE:
-                gave = True
+                has_polled = True
                 self._ended[index] = False
                 times = polled.timestamps.tolist()
                 split_ids = [reader.current_split_id] * polled.num_rows
                 self.records[index] += zip(split_ids, list(polled.values), times, strict=True)
-        return gave
+        return has_polled
 
     def read(self, num_records: int) -> list[Any]:
-        """Until there are so many values in all; returns all of them."""
+        """Polls until there are `num_records` values in all, and returns all values."""
         return self._until(lambda: self.num_records >= num_records, f"{num_records} records")
 
     def read_to_end(self) -> list[Any]:
@@ -154,7 +154,7 @@ class Running:
         return [value for records in self.records for of, value, _ in records if of == split_id]
 
     def checkpoint(self, checkpoint_id: int = 1) -> bytes:
-        """As it is stored: `Running(source, checkpoint=...)` goes on from it."""
+        """Returns a checkpoint as it is stored. `Running(source, checkpoint=...)` continues from it."""
         serializer = self._source.split_serializer
         splits = [
             serializer.serialize(split) for reader in self.readers for split in reader.snapshot_state(checkpoint_id)
@@ -175,7 +175,7 @@ class Running:
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
             if not self.poll():
-                assert time.monotonic() < deadline, f"waited for {what}: there are {self.num_records}"
+                assert time.monotonic() < deadline, f"waited for {what}: there are {self.num_records} records"
                 time.sleep(0.005)
         return self.values
 
@@ -199,7 +199,7 @@ class WriterContext:
 
 
 class CommitRequests:
-    """What a committer is asked to commit, and what it said of each."""
+    """Requests to a committer, with the signal that it gave for each."""
 
     def __init__(self, committables: list[Any]) -> None:
         self.requests = [CommitRequest(committable) for committable in committables]

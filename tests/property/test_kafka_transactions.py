@@ -1,4 +1,4 @@
-"""The names of a sink's transactions say which of them a checkpoint has."""
+"""The names of a sink's transactions tell which of them are in a checkpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HALF = IDS_PER_SUBTASK // 2
 
 
 class FakeTransactions:
-    """The transactions that are open."""
+    """Open transactions."""
 
     def __init__(self, *transactional_ids):
         self.open = list(transactional_ids)
@@ -41,17 +41,18 @@ def test_a_name_shows_if_a_transaction_began_after_a_checkpoint(checkpoint_id, a
 
 @given(st.data())
 def test_a_restored_job_aborts_exactly_the_transactions_not_in_its_checkpoint(data):
-    """A job of several subtasks, some checkpoints of which were completed, killed and restored with another
-    parallelism: all transactions of its checkpoint stay, all others go, whoever looks first.
+    """A job is killed and restored with another parallelism.
+
+    All transactions of its checkpoint stay open, and all others are aborted, in whichever order the subtasks look.
     """
     old_parallelism, new_parallelism = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 5))
     restored = data.draw(st.integers(1, 3000))
     in_checkpoint, after = [], []
     for subtask in range(old_parallelism):
-        # Begun behind an earlier checkpoint, which need not be the one before: some are given up.
+        # Each began after an earlier checkpoint, but not always after the last one: checkpoints may be declined.
         for behind in data.draw(st.sets(st.integers(max(0, restored - 50), restored - 1), max_size=3)):
             in_checkpoint.append(TransactionName("p-q", subtask, behind + 1).transactional_id)
-        # However many checkpoints the job had gone on for. A name is open once at a time.
+        # The job had completed any number of further checkpoints. A name has one open transaction at a time.
         for behind in data.draw(st.sets(st.integers(restored, restored + 5000), max_size=3)):
             after.append(TransactionName("p-q", subtask, behind + 1).transactional_id)
     after = sorted(set(after) - set(in_checkpoint))
@@ -62,8 +63,8 @@ def test_a_restored_job_aborts_exactly_the_transactions_not_in_its_checkpoint(da
         for subtask in data.draw(st.permutations(range(new_parallelism)))
     ]
     aborted = [transactional_id for subtask in subtasks for transactional_id in subtask.abort_newer()]
-    assert set(in_checkpoint) <= set(transactions.open), "they are still to be committed"
-    # Every subtask has committed what it had restored, and a checkpoint is complete.
+    assert set(in_checkpoint) <= set(transactions.open), "the restored job still commits them"
+    # Every subtask has committed the restored transactions, and a checkpoint has completed.
     transactions.open = [found for found in transactions.open if found not in in_checkpoint]
     begun = [
         TransactionName("p-q", subtask, restored + number).transactional_id
@@ -83,7 +84,7 @@ def test_a_job_without_a_checkpoint_aborts_exactly_the_transactions_of_its_prefi
         subtask.abort_newer()
     left = ["p-x-0-7", "pp-0-7", "p-0", "p-0-7-0", "p-a-b"]
     assert transactions.open == left
-    transactions.open.append("p-0-1")  # its own
+    transactions.open.append("p-0-1")  # a transaction of the new job
     assert [subtask.abort_rest() for subtask in subtasks] == [[], []]
     assert transactions.open == [*left, "p-0-1"]
 

@@ -1,4 +1,4 @@
-"""One Apache Kafka broker in KRaft mode: a Java process on loopback, from the jars that the pom beside this names."""
+"""An Apache Kafka broker in KRaft mode: a Java process on loopback, with the jars that pom.xml names."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from requirements import has_java, require
 
 from kafka_broker.fetch import fetch_jars
 
-#: Starting takes about three seconds on an idle machine.
+#: A start takes about three seconds on an idle machine.
 READY_S = 60.0
-#: Whom the listener with TLS and SASL lets in.
-USER, PASSWORD = "ann", "s3cret"
+#: The user of the listener with TLS and SASL.
+USER = "ann"
+PASSWORD = "s3cret"
 
 _PROPERTIES = """
 process.roles=broker,controller
@@ -62,10 +63,10 @@ transaction.abort.timed.out.transaction.cleanup.interval.ms=500
 log.flush.offset.checkpoint.interval.ms=60000
 {more}
 """
-#: A broker that comes back is let in when the session of its past life is over.
+#: A restarted broker may register when its former session has expired.
 _SHORT_SESSION = "broker.heartbeat.interval.ms=300\nbroker.session.timeout.ms=1500"
 
-#: A broker is no service of flinkpy's, and would outlive tests that are killed.
+#: Ends the broker with this process. Otherwise it would outlive tests that are killed.
 _TIED_TO_THIS_PROCESS = (
     sys.executable,
     "-c",
@@ -74,7 +75,7 @@ _TIED_TO_THIS_PROCESS = (
 
 
 class KafkaBroker:
-    """A running broker, and what tests do to it. Transactions may last 15 minutes at most, as brokers have it."""
+    """A broker that tests control. Transactions may last 15 minutes, which is the default of brokers."""
 
     def __init__(self, jars: Path, directory: Path, settings: str = "") -> None:
         self._directory = directory
@@ -90,7 +91,7 @@ class KafkaBroker:
         return f"127.0.0.1:{self.port}"
 
     def secure_properties(self, mechanism: str) -> dict[str, str]:
-        """What a client needs to use the listener with TLS and SASL."""
+        """Returns the properties of a client of the listener with TLS and SASL."""
         return {
             "bootstrap.servers": f"127.0.0.1:{self._secure_port}",
             "security.protocol": "SASL_SSL",
@@ -133,7 +134,7 @@ class KafkaBroker:
             raise
 
     def resume(self) -> None:
-        """Start it again with what it has on its disk, at the same address."""
+        """Starts the broker again with its data, at the same address."""
         self._popen = self._java("kafka.Kafka", str(self._directory / "server.properties"))
 
     def wait_until_ready(self) -> None:
@@ -142,7 +143,7 @@ class KafkaBroker:
         while True:
             try:
                 self.admin().list_topics(timeout=1.0)
-            except Exception as error:  # noqa: BLE001 - whatever a client says while there is no broker
+            except Exception as error:  # noqa: BLE001 - any error of a client without a broker
                 assert self._popen.poll() is None, f"the broker has ended:\n{self.log[-2000:]}"
                 assert time.monotonic() < deadline, f"no broker after {READY_S} s: {error}\n{self.log[-2000:]}"
             else:
@@ -159,7 +160,7 @@ class KafkaBroker:
         return (self._directory / "broker.log").read_text(errors="replace")
 
     def _java(self, *command: str) -> subprocess.Popen[bytes]:
-        # One processor's worth of compiler and collector: a broker of tests is short-lived and never busy.
+        # A simple compiler and collector: a broker of tests is short-lived and never busy.
         options = ["-Xmx400m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
         with open(self._directory / "broker.log", "ab") as log:
             return subprocess.Popen(
@@ -170,7 +171,7 @@ class KafkaBroker:
                 env={**os.environ, "LOG_DIR": str(self._directory)},
             )
 
-    # -- what tests do -------------------------------------------------------------------------------------------
+    # -- topics and records --------------------------------------------------------------------------------------
 
     def admin(self) -> Any:
         from confluent_kafka.admin import AdminClient
@@ -178,7 +179,7 @@ class KafkaBroker:
         return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
 
     def create_topic(self, name: str | None = None, partitions: int = 1, **settings: str) -> str:
-        """A new topic, ready to be used; returns its name."""
+        """Creates a topic, waits until it is ready and returns its name."""
         from confluent_kafka.admin import NewTopic
 
         self._topics += 1
@@ -199,7 +200,7 @@ class KafkaBroker:
     def add_partitions(self, topic: str, total: int) -> None:
         from confluent_kafka.admin import NewPartitions
 
-        admin = self.admin()  # which must live until it has answered
+        admin = self.admin()  # must stay alive until the answer
         [done] = admin.create_partitions([NewPartitions(topic, total)]).values()
         done.result(30)
 
@@ -217,7 +218,7 @@ class KafkaBroker:
         timestamps: list[int] | None = None,
         key: Any = None,
     ) -> None:
-        """Returns when all of them are stored."""
+        """Writes records and waits until they are stored."""
         from confluent_kafka import Producer
 
         producer = Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 0})
@@ -233,7 +234,11 @@ class KafkaBroker:
         assert producer.flush(30) == 0
 
     def read(self, topic: str, *, committed: bool = True) -> list[Any]:
-        """All messages (confluent_kafka.Message) there are now; `committed`: as a read_committed consumer sees it."""
+        """Returns all present messages (confluent_kafka.Message).
+
+        Args:
+            committed: read with `read_committed`.
+        """
         from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
         consumer = Consumer(
@@ -269,7 +274,7 @@ class KafkaBroker:
 
 
 def write_certificate(keystore: Path, authority: Path) -> None:
-    """A key with a certificate of its own for 127.0.0.1, and the certificate by itself."""
+    """Writes a key with a self-signed certificate for 127.0.0.1, and the certificate alone."""
     now = datetime.datetime.now(datetime.UTC)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kafka of the tests")])
@@ -294,7 +299,7 @@ def write_certificate(keystore: Path, authority: Path) -> None:
 
 
 def broker_jars() -> Path:
-    """The folder with the broker's jars. Skips where they, or Java, cannot be had."""
+    """Returns the directory of the broker's jars. Skips the test without Java or the jars."""
     require("Java", has_java(17), "Apache Kafka runs on Java 17")
     jars, reason = fetch_jars()
     require("Maven Central", reason is None, reason or "")
@@ -303,7 +308,7 @@ def broker_jars() -> Path:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaBroker]:
-    """A broker for all tests of this session."""
+    """Provides a broker for all tests of this session."""
     with_jars = broker_jars()
     directory = Path(tempfile.mkdtemp(prefix="flinkpy-kafka-"))
     broker = KafkaBroker(with_jars, directory)
@@ -317,7 +322,7 @@ def kafka() -> Iterator[KafkaBroker]:
 
 @pytest.fixture
 def own_kafka(tmp_path: Path) -> Iterator[KafkaBroker]:
-    """A broker that a test may kill."""
+    """Provides a broker that a test may kill."""
     broker = KafkaBroker(broker_jars(), tmp_path, _SHORT_SESSION)
     try:
         broker.start()

@@ -1,4 +1,4 @@
-"""Fetches the broker's jars, unless they are there: `python fetch.py` tells by its exit status whether they are."""
+"""Fetches the jars of the Kafka broker unless they are present. `python fetch.py` exits with 0 if they are present."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ POM = Path(__file__).with_name("pom.xml")
 
 
 def fetch_jars() -> tuple[Path, str | None]:
-    """The folder with the jars, and why they could not be had. Several processes may ask at once."""
+    """Returns the directory of the jars, and the reason if they cannot be fetched. Safe for concurrent processes."""
     folder = ROOT / ".data" / "kafka-broker"
     jars = folder / "jars"
     if shutil.which("mvn") is None:
@@ -26,11 +26,11 @@ def fetch_jars() -> tuple[Path, str | None]:
         if not done.exists() or done.read_text() != wanted:
             shutil.rmtree(jars, ignore_errors=True)
             command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", "-DincludeScope=runtime"]
-            told = subprocess.run(
+            completed = subprocess.run(
                 [*command, f"-DoutputDirectory={jars}"], capture_output=True, text=True, check=False, timeout=300
             )
-            if told.returncode:
-                return jars, f"{told.stdout}{told.stderr}"[-1000:]
+            if completed.returncode:
+                return jars, f"{completed.stdout}{completed.stderr}"[-1000:]
             done.write_text(wanted)
     return jars, None
 

@@ -1,4 +1,4 @@
-"""A source with its coordinator and all its subtasks on one thread, through checkpoints and failures."""
+"""Runs a source with its coordinator and all its subtasks on one thread, with checkpoints and failures."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Checkpoint:
     checkpoint_id: int
     coordinator: bytes | None
     subtasks: list[Any]
-    #: How many rows each subtask had emitted.
+    #: The number of rows that each subtask had emitted.
     emitted: list[int]
 
 
 class SimulatedSource:
-    """What has been emitted since the restored checkpoint is forgotten in a failure, as it is by those downstream.
+    """A source and all its subtasks. A failure discards the rows emitted since the restored checkpoint.
 
     Args:
-        batch_rows: so many rows per batch, so that there is something between them.
+        batch_rows: the rows per batch; small, so that checkpoints and failures fall between batches.
     """
 
     def __init__(self, source: SourceBase, parallelism: int = 2, batch_rows: int = 2) -> None:
@@ -51,7 +51,7 @@ class SimulatedSource:
         return [row for rows in self.emitted for row in rows]
 
     def step(self, subtask_index: int) -> bool:
-        """Emit a batch, or do what else there is to do; whether there was anything."""
+        """Delivers events and emits a batch. Returns True if there was anything to do."""
         delivered = self._deliver()
         if self.ended[subtask_index]:
             return delivered
@@ -67,16 +67,16 @@ class SimulatedSource:
             if all(self.ended):
                 return self.rows
             moved = [self.step(index) for index in range(self.parallelism)]
-            assert any(moved) or all(self.ended), "nobody has anything to do, and the source has not ended"
+            assert any(moved) or all(self.ended), "the source has not ended, but no subtask has anything to do"
         raise AssertionError("the source does not end")
 
     def checkpoint(self) -> Checkpoint:
-        """Take one; it is not complete."""
+        """Takes a checkpoint without completing it."""
         self._deliver()
         self.taken += 1
         state = self.coordinator.checkpoint(self.taken)
         states = [life.checkpoint(self.taken) for life in self.subtasks]
-        # What a reader still had in its hands comes before the barrier.
+        # Rows that a reader still held come before the barrier.
         self._take_emitted()
         return Checkpoint(self.taken, state, states, [len(rows) for rows in self.emitted])
 
@@ -87,14 +87,14 @@ class SimulatedSource:
             life.operator.notify_checkpoint_complete(checkpoint.checkpoint_id)
 
     def fail_subtask(self, index: int) -> None:
-        """One subtask begins anew from the last completed checkpoint; the coordinator goes on."""
+        """Restarts one subtask from the last completed checkpoint. The coordinator continues."""
         checkpoint = self.completed
         self.subtasks[index].operator.close()
         self.coordinator.subtask_reset(index, None if checkpoint is None else checkpoint.checkpoint_id)
         self._restart(index)
 
     def fail_all(self) -> None:
-        """Everything begins anew, on a new JobMaster."""
+        """Restarts everything on a new JobMaster."""
         checkpoint = self.completed
         for life in self.subtasks:
             life.operator.close()
@@ -134,7 +134,7 @@ class SimulatedSource:
         return life
 
     def _deliver(self) -> bool:
-        """All events both ways, until there are none; what was raised by the enumerator is raised here."""
+        """Delivers events in both directions until there are none. Raises errors of the enumerator."""
         moved = False
         while True:
             self.context.finish_blocking()

@@ -1,4 +1,4 @@
-"""The JobMaster's half of watermark alignment: what sources of one group are allowed."""
+"""The JobMaster's part of watermark alignment: the limit for the sources of a group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX = (1 << 63) - 1
 
 
 class AlignedSource:
-    """A coordinator with readers that run; its timer is due whenever the test says so."""
+    """A coordinator with running readers. The test decides when its timer fires."""
 
     def __init__(self, name: str, store: dict, *, group: str = "g", drift_ms: int = 10, parallelism: int = 2) -> None:
         self.context = TestingCoordinatorContext(parallelism)
@@ -41,7 +41,7 @@ class AlignedSource:
         self.coordinator.handle_event(subtask, attempt, ReportedWatermark(timestamp))
 
     def announced(self) -> dict[int, int]:
-        """What is announced when the interval is over, by subtask."""
+        """Ends the interval and returns the announced limit by subtask."""
         self.context.take_sent()
         timers, self.context.timers = self.context.timers, []
         for delay_ms, action in timers:
@@ -57,9 +57,9 @@ def store() -> dict:
     return {}
 
 
-def test_the_lowest_of_all_subtasks_and_the_drift_are_announced_at_every_interval(store):
+def test_every_interval_announces_the_lowest_watermark_plus_the_drift(store):
     source = AlignedSource("a", store)
-    assert source.announced() == {}, "nobody has said anything"
+    assert source.announced() == {}, "no subtask has reported"
     source.report(0, 100)
     source.report(1, 40)
     assert source.announced() == {0: 50, 1: 50}
@@ -68,14 +68,14 @@ def test_the_lowest_of_all_subtasks_and_the_drift_are_announced_at_every_interva
     assert source.announced() == {0: 80, 1: 80}
 
 
-def test_a_subtask_that_has_said_nothing_is_neither_waited_for_nor_told(store):
+def test_subtask_without_a_report_does_not_count_and_gets_no_announcement(store):
     source = AlignedSource("a", store)
     source.report(0, 100)
 
     assert source.announced() == {0: 110}
 
 
-def test_sources_of_one_group_wait_for_one_another_and_other_groups_do_not(store):
+def test_sources_wait_for_each_other_only_within_a_group(store):
     fast, slow = AlignedSource("fast", store, parallelism=1), AlignedSource("slow", store, parallelism=1)
     other = AlignedSource("other", store, group="h", parallelism=1)
     fast.report(0, 1_000)
@@ -87,7 +87,7 @@ def test_sources_of_one_group_wait_for_one_another_and_other_groups_do_not(store
     assert other.announced() == {0: 15}
 
 
-def test_every_source_has_its_own_drift(store):
+def test_each_source_has_its_own_drift(store):
     wide = AlignedSource("wide", store, drift_ms=500, parallelism=1)
     narrow = AlignedSource("narrow", store, drift_ms=1, parallelism=1)
     wide.report(0, 100)
@@ -96,7 +96,7 @@ def test_every_source_has_its_own_drift(store):
     assert (wide.announced(), narrow.announced()) == ({0: 600}, {0: 101})
 
 
-def test_idle_and_finished_readers_hold_nobody_back_and_nothing_overflows(store):
+def test_idle_and_finished_readers_hold_nobody_back_and_the_limit_does_not_overflow(store):
     source = AlignedSource("a", store)
     source.report(0, MAX)
     source.report(1, 7)
@@ -105,20 +105,20 @@ def test_idle_and_finished_readers_hold_nobody_back_and_nothing_overflows(store)
     assert source.announced() == {0: MAX, 1: MAX}
 
 
-def test_a_subtask_that_failed_keeps_its_watermark_and_its_next_attempt_is_told_at_the_next_interval(store):
+def test_failed_subtask_keeps_its_watermark_and_its_next_attempt_gets_the_next_announcement(store):
     source = AlignedSource("a", store)
     source.report(0, 100)
     source.report(1, 40)
     source.coordinator.subtask_reset(1, None)
-    assert source.announced() == {0: 50}, "an attempt that is not there cannot be told"
+    assert source.announced() == {0: 50}, "the failed subtask has no running attempt"
     source.bring_up(1, attempt=1)
     assert source.announced() == {0: 50, 1: 50}
     source.report(1, 20, attempt=1)
     source.report(1, 90, attempt=0)
-    assert source.announced() == {0: 30, 1: 30}, "what the failed attempt still says is late"
+    assert source.announced() == {0: 30, 1: 30}, "the report of the failed attempt is late"
 
 
-def test_a_source_that_is_reset_leaves_the_group_until_it_reports_again(store):
+def test_reset_source_leaves_the_group_until_it_reports_again(store):
     reset, other = AlignedSource("reset", store, parallelism=1), AlignedSource("other", store, parallelism=1)
     reset.report(0, 40)
     other.report(0, 100)
@@ -131,7 +131,7 @@ def test_a_source_that_is_reset_leaves_the_group_until_it_reports_again(store):
     assert (other.announced(), reset.announced()) == ({0: 20}, {0: 20})
 
 
-def test_after_a_reset_there_is_one_timer_and_not_that_of_before_too(store):
+def test_reset_source_has_one_timer(store):
     source = AlignedSource("a", store, parallelism=1)
     source.coordinator.reset_to_checkpoint(None, None)
     source.bring_up(0, attempt=1)
@@ -141,7 +141,7 @@ def test_after_a_reset_there_is_one_timer_and_not_that_of_before_too(store):
     assert len(source.context.timers) == 1
 
 
-def test_without_alignment_there_are_no_timers_and_reports_are_an_error():
+def test_source_without_alignment_sets_no_timers_and_refuses_reports():
     context = TestingCoordinatorContext()
     coordinator = SourceCoordinator(NumberSequenceSource(1, 10), context)
     coordinator.start()
@@ -151,7 +151,7 @@ def test_without_alignment_there_are_no_timers_and_reports_are_an_error():
     assert "unknown event" in str(context.failures[0])
 
 
-def test_the_provider_takes_the_alignment_along(store):
+def test_pickled_provider_keeps_the_alignment(store):
     provider = SourceCoordinatorProvider(CollectionSource([1]), ("g", 10, 200))
     context = TestingCoordinatorContext()
     context.coordinator_store = store

@@ -1,4 +1,4 @@
-"""What the builders of PyFlink's Kafka connectors set, and what they refuse."""
+"""The builders of PyFlink's Kafka connectors: settings, defaults and refused arguments."""
 
 from __future__ import annotations
 
@@ -56,31 +56,31 @@ def topic_source():
 # -- the source --------------------------------------------------------------------------------------------------------
 
 
-def test_a_source_with_what_is_needed_can_be_built_and_pickled():
+def test_source_with_all_required_settings_can_be_built_and_pickled():
     built = cloudpickle.loads(cloudpickle.dumps(topic_source().build()))
     assert built.boundedness is Boundedness.CONTINUOUS_UNBOUNDED
     assert built.produced_type == Types.STRING()
     assert built.properties["bootstrap.servers"] == "localhost:9092"
     assert built.properties["auto.offset.reset"] == "earliest"
     assert built.properties["enable.auto.commit"] == "false"
-    assert built.properties["commit.offsets.on.checkpoint"] == "false", "there is no group"
+    assert built.properties["commit.offsets.on.checkpoint"] == "false", "without a group"
     assert built.properties["isolation.level"] == "read_uncommitted"
     with pytest.raises(InternalError, match="JobMaster's half of a Kafka source reads no records"):
         built.for_coordinator().create_reader(TestingReaderContext())
 
 
-def test_the_half_of_the_job_master_needs_neither_columns_nor_the_schema():
-    """Its process starts fast because it loads little."""
+def test_job_masters_half_of_a_source_loads_neither_columns_nor_the_schema():
+    """The process of the JobMaster starts fast because it loads little."""
     halves = [topic_source().build(), streams().set_stream_ids({"a"}).build()]
     data = cloudpickle.dumps([half.for_coordinator() for half in halves])
     program = (
         f"import pickle, sys; pickle.loads({data!r}); print([m for m in ('pyarrow', 'numpy') if m in sys.modules])"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert told.stdout == "[]\n"
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert completed.stdout == "[]\n"
 
 
-def test_properties_of_a_source():
+def test_source_keeps_its_properties():
     built = (
         topic_source()
         .set_group_id("group")
@@ -100,14 +100,14 @@ def test_properties_of_a_source():
     assert topic_source().set_group_id("group").build().properties["client.id.prefix"] == "group"
 
 
-def test_topics_pattern_and_partitions_are_subscribed_to():
+def test_source_subscribes_to_topics_a_pattern_or_partitions():
     assert source().set_topics("a", "b").build().subscriber.topics == ["a", "b"]
     assert source().set_topic_pattern("a-.*").build().subscriber.pattern.pattern == "a-.*"
     partitions = {KafkaTopicPartition("a", 0), KafkaTopicPartition("b", 3)}
     assert source().set_partitions(partitions).build().subscriber.partitions == partitions
 
 
-def test_only_one_way_to_subscribe():
+def test_source_refuses_a_second_subscription():
     with pytest.raises(ConfigurationError, match=r"Cannot use topics like x.* because topics t is already set"):
         topic_source().set_topic_pattern("x")
 
@@ -124,20 +124,20 @@ def test_only_one_way_to_subscribe():
         (KafkaOffsetsInitializer.offsets({}, KafkaOffsetResetStrategy.NONE), "none"),
     ],
 )
-def test_starting_offsets_say_what_to_do_where_there_is_none(initializer, reset):
+def test_starting_offsets_determine_the_reset_strategy(initializer, reset):
     built = topic_source().set_group_id("g").set_starting_offsets(initializer).build()
     assert built.starting_offsets is initializer
     assert built.properties["auto.offset.reset"] == reset
 
 
-def test_a_bounded_source_looks_for_no_new_partitions():
+def test_bounded_source_discovers_partitions_only_once():
     built = topic_source().set_property("partition.discovery.interval.ms", "10").set_bounded(LATEST).build()
     assert built.boundedness is Boundedness.BOUNDED
     assert built.stopping_offsets is LATEST
     assert built.properties["partition.discovery.interval.ms"] == "-1"
 
 
-def test_an_unbounded_source_may_stop():
+def test_unbounded_source_may_have_stopping_offsets():
     built = topic_source().set_unbounded(LATEST).build()
     assert built.boundedness is Boundedness.CONTINUOUS_UNBOUNDED
     assert built.stopping_offsets is LATEST
@@ -177,7 +177,7 @@ def test_an_unbounded_source_may_stop():
         ),
     ],
 )
-def test_a_source_that_cannot_work_is_refused(build, message):
+def test_source_with_missing_or_wrong_settings_is_refused(build, message):
     with pytest.raises(ConfigurationError, match=message):
         build()
 
@@ -202,12 +202,12 @@ def test_a_source_that_cannot_work_is_refused(build, message):
         lambda: KafkaTopicPartition("", 0),
     ],
 )
-def test_arguments_of_the_wrong_kind_are_refused_at_once(call):
+def test_setters_refuse_arguments_of_the_wrong_type(call):
     with pytest.raises((TypeError, ValueError)):
         call()
 
 
-def test_topic_partitions_are_values():
+def test_topic_partitions_compare_by_value():
     assert KafkaTopicPartition("t", 1) == KafkaTopicPartition("t", 1) != KafkaTopicPartition("t", 2)
     assert len({KafkaTopicPartition("t", 1), KafkaTopicPartition("t", 1)}) == 1
     assert KafkaTopicPartition("t", 1) != "t-1"
@@ -216,7 +216,7 @@ def test_topic_partitions_are_values():
 # -- properties ------------------------------------------------------------------------------------------------------
 
 
-def test_properties_of_java_become_those_of_librdkafka():
+def test_java_properties_become_librdkafka_settings():
     settings = client_settings(
         {
             "bootstrap.servers": "a:1",
@@ -242,19 +242,19 @@ def test_properties_of_java_become_those_of_librdkafka():
     }
 
 
-def test_a_property_that_nobody_knows_is_named():
+def test_error_names_an_unknown_property():
     settings = client_settings({"bootstrap.servers": "a:1", "no.such.thing": "1"})
     with pytest.raises(ConfigurationError, match=r"Kafka Producer: .*no.such.thing"):
         client.new_client("Producer", settings)
 
 
-def test_without_confluent_kafka_the_error_says_what_to_install(monkeypatch):
+def test_error_without_confluent_kafka_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "confluent_kafka", None)
     with pytest.raises(UnsupportedOperationError, match=r"pip install 'flinkpy\[kafka\]'"):
         client.load_confluent_kafka()
 
 
-def test_a_producer_has_the_defaults_of_java():
+def test_producer_has_the_defaults_of_java():
     settings = producer_settings({"bootstrap.servers": "a:1", "transaction.timeout.ms": "3600000"})
     assert settings["partitioner"] == "murmur2_random"
     assert settings["enable.idempotence"] is True
@@ -275,7 +275,7 @@ def sink():
     return KafkaSink.builder().set_bootstrap_servers("localhost:9092").set_record_serializer(serializer())
 
 
-def test_a_sink_with_what_is_needed_can_be_built_and_pickled():
+def test_sink_with_all_required_settings_can_be_built_and_pickled():
     built = cloudpickle.loads(cloudpickle.dumps(sink().build()))
     assert built.delivery_guarantee is DeliveryGuarantee.NONE
     assert built.properties["bootstrap.servers"] == "localhost:9092"
@@ -285,13 +285,13 @@ def test_a_sink_with_what_is_needed_can_be_built_and_pickled():
 
 
 @pytest.mark.parametrize("guarantee", list(DeliveryGuarantee))
-def test_delivery_guarantees(guarantee):
+def test_only_exactly_once_has_a_committer(guarantee):
     built = sink().set_delivery_guarantee(guarantee).set_transactional_id_prefix("p").build()
     assert built.delivery_guarantee is guarantee
     assert (built.create_committer() is not None) == (guarantee is DeliveryGuarantee.EXACTLY_ONCE)
 
 
-def test_a_transactional_id_prefix_is_needed_for_exactly_once():
+def test_exactly_once_requires_a_transactional_id_prefix():
     with pytest.raises(ConfigurationError, match="EXACTLY_ONCE delivery guarantee requires a transactionalIdPrefix"):
         sink().set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build()
     built = sink().set_transactional_id_prefix("mine").build()
@@ -300,12 +300,12 @@ def test_a_transactional_id_prefix_is_needed_for_exactly_once():
         sink().set_transactional_id_prefix("p" * 64_001)
 
 
-def test_properties_of_a_sink():
+def test_sink_keeps_its_properties():
     built = sink().set_property("compression.type", "lz4").set_property("linger.ms", 5).build()
     assert {"compression.type": "lz4", "linger.ms": "5"}.items() <= built.properties.items()
 
 
-def test_a_sink_needs_servers_and_a_serializer():
+def test_sink_without_servers_or_serializer_is_refused():
     with pytest.raises(ConfigurationError, match=r"bootstrap.servers is required"):
         KafkaSink.builder().set_record_serializer(serializer()).build()
     with pytest.raises(ConfigurationError, match="a record serializer is required"):
@@ -328,7 +328,7 @@ def encoded(schema, *values):
     return list(zip(records.topics, records.keys, records.values))
 
 
-def test_a_fixed_topic():
+def test_schema_writes_to_a_fixed_topic():
     schema = builder().set_topic("t").set_value_serialization_schema(SimpleStringSchema()).build()
     assert encoded(schema, "a", "b") == [("t", None, b"a"), ("t", None, b"b")]
 
@@ -339,24 +339,24 @@ class ByCategory(KafkaTopicSelector):
 
 
 @pytest.mark.parametrize("selector", [ByCategory(), lambda text: "topic-" + text[0]])
-def test_a_topic_selector(selector):
+def test_schema_writes_to_the_selected_topic(selector):
     schema = builder().set_topic_selector(selector).set_value_serialization_schema(SimpleStringSchema()).build()
     assert encoded(schema, "a1", "b1") == [("topic-a", None, b"a1"), ("topic-b", None, b"b1")]
 
 
-def test_a_topic_selector_that_gives_no_topic_is_an_error():
+def test_topic_selector_without_a_result_is_an_error():
     schema = builder().set_topic_selector(lambda value: None).set_value_serialization_schema(SimpleStringSchema())
     with pytest.raises(TypeError, match="None is not the name of a Kafka topic"):
         encoded(schema.build(), "a")
 
 
-def test_a_key_schema():
+def test_key_schema_makes_the_key():
     schema = builder().set_topic("t").set_key_serialization_schema(SimpleStringSchema("UTF-16-LE"))
     schema.set_value_serialization_schema(SimpleStringSchema())
     assert encoded(schema.build(), "a") == [("t", b"a\0", b"a")]
 
 
-def test_a_value_schema():
+def test_value_schema_makes_the_value():
     schema = builder().set_topic("t").set_value_serialization_schema(ByteArraySchema()).build()
     assert encoded(schema, b"\x00\xff") == [("t", None, b"\x00\xff")]
 
@@ -385,12 +385,12 @@ def test_a_value_schema():
         ),
     ],
 )
-def test_a_serializer_that_cannot_work_is_refused(build, message):
+def test_schema_with_missing_or_repeated_parts_is_refused(build, message):
     with pytest.raises(ConfigurationError, match=message):
         build()
 
 
-def test_a_selector_that_is_none_is_refused():
+def test_topic_selector_of_the_wrong_type_is_refused():
     with pytest.raises(TypeError, match="topic_selector must be KafkaTopicSelector or a callable"):
         builder().set_topic_selector("t")
 
@@ -403,7 +403,7 @@ def consumer(**properties):
         return FlinkKafkaConsumer("t", SimpleStringSchema(), {"bootstrap.servers": "x:1", **properties})
 
 
-def test_the_consumer_is_a_source():
+def test_consumer_becomes_a_source():
     properties = {"group.id": "g", "auto.offset.reset": "earliest"}
     made = consumer(**properties)
     assert made.get_produced_type() == Types.STRING()
@@ -420,7 +420,7 @@ def test_the_consumer_is_a_source():
     assert discovering.properties["partition.discovery.interval.ms"] == "7"
 
 
-def test_where_the_consumer_starts():
+def test_consumer_starts_where_its_setters_say():
     made = consumer()
     assert made.set_start_from_latest().to_source().properties["auto.offset.reset"] == "latest"
     assert made.set_start_from_earliest().to_source().properties["auto.offset.reset"] == "earliest"
@@ -432,7 +432,7 @@ def test_where_the_consumer_starts():
         consumer(**{"group.id": "g", "auto.offset.reset": "middle"}).to_source()
 
 
-def test_the_producer_is_a_sink():
+def test_producer_becomes_a_sink():
     made = FlinkKafkaProducer("t", SimpleStringSchema(), {"bootstrap.servers": "x:1"})
     assert made.to_sink().delivery_guarantee is DeliveryGuarantee.AT_LEAST_ONCE
     assert made.set_flush_on_checkpoint(False).to_sink().delivery_guarantee is DeliveryGuarantee.NONE
@@ -446,7 +446,7 @@ def test_the_producer_is_a_sink():
     assert list(schema.encode(batch, None).timestamps) == [5]
 
 
-def test_the_producer_writes_exactly_once():
+def test_producer_may_write_exactly_once():
     made = FlinkKafkaProducer("t", SimpleStringSchema(), {"bootstrap.servers": "x:1"}, 5, Semantic.EXACTLY_ONCE)
     built = made.ignore_failures_after_transaction_timeout().to_sink()
     assert built.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
@@ -472,7 +472,7 @@ def streams():
     )
 
 
-def test_a_stream_source_with_what_is_needed_can_be_built_and_pickled():
+def test_stream_source_with_all_required_settings_can_be_built_and_pickled():
     built = cloudpickle.loads(cloudpickle.dumps(streams().set_stream_ids({"a"}).build()))
     assert built.boundedness is Boundedness.CONTINUOUS_UNBOUNDED
     assert built.produced_type == Types.STRING()
@@ -486,7 +486,7 @@ def test_a_stream_source_with_what_is_needed_can_be_built_and_pickled():
         (lambda made: made.set_kafka_stream_subscriber(KafkaStreamSetSubscriber({"a"})), {"a"}),
     ],
 )
-def test_stream_ids(subscribe, expected):
+def test_stream_source_subscribes_to_stream_ids(subscribe, expected):
     assert subscribe(streams()).build().subscriber.stream_ids == expected
 
 
@@ -497,23 +497,23 @@ def test_stream_ids(subscribe, expected):
         lambda made: made.set_kafka_stream_subscriber(StreamPatternSubscriber("a.*")),
     ],
 )
-def test_stream_patterns(subscribe):
+def test_stream_source_subscribes_to_a_pattern(subscribe):
     assert subscribe(streams()).build().subscriber.pattern.pattern == "a.*"
 
 
-def test_properties_of_a_stream_source():
+def test_stream_source_keeps_its_properties():
     built = streams().set_stream_ids({"a"}).set_properties({"x": "1"}).set_property("y", "2").set_group_id("g")
     properties = built.set_client_id_prefix("c").build().properties
     assert properties == {"x": "1", "y": "2", "group.id": "g", "client.id.prefix": "c"}
 
 
-def test_where_a_stream_source_starts_and_ends():
+def test_stream_source_keeps_its_offsets():
     built = streams().set_stream_ids({"a"}).set_starting_offsets(LATEST).set_bounded(LATEST).build()
     assert built.starting_offsets is LATEST and built.stopping_offsets is LATEST
     assert built.boundedness is Boundedness.BOUNDED
 
 
-def test_deserializers_of_a_stream_source():
+def test_stream_source_keeps_its_deserializer():
     schema = KafkaRecordDeserializationSchema.value_only(SimpleStringSchema())
     assert streams().set_stream_ids({"a"}).set_deserializer(schema).build().deserializer is schema
 
@@ -530,7 +530,7 @@ def test_deserializers_of_a_stream_source():
         (lambda: streams().set_stream_ids({"a"}).set_stream_pattern("b"), "already selected"),
     ],
 )
-def test_a_stream_source_that_cannot_work_is_refused(build, message):
+def test_stream_source_with_missing_settings_is_refused(build, message):
     with pytest.raises(ConfigurationError, match=message):
         build()
 
@@ -549,7 +549,7 @@ def test_java_objects_are_refused():
         SingleClusterTopicMetadataService("c", {})
 
 
-def test_rows_are_written_by_a_user_schema():
+def test_users_schema_writes_rows():
     class Own(KafkaRecordSerializationSchema):
         def serialize(self, element):
             from flinkpy.datastream.connectors.kafka import ProducerRecord
@@ -559,7 +559,7 @@ def test_rows_are_written_by_a_user_schema():
     assert encoded(Own(), Row("t1", b"v1"), Row("t2", b"v2")) == [("t1", None, b"v1"), ("t2", None, b"v2")]
 
 
-def test_a_client_that_cannot_reach_its_brokers_says_so_once_in_a_while() -> None:
+def test_client_without_brokers_logs_it_once_per_interval() -> None:
     now = [0.0]
     repeats = _Repeats(lambda: now[0])
 

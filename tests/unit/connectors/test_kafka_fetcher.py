@@ -1,4 +1,4 @@
-"""KafkaFetcher with a consumer of ours: what becomes of the offsets that are committed last."""
+"""KafkaFetcher with a fake consumer: the last commit of offsets."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ confluent_kafka = pytest.importorskip("confluent_kafka")
 A, B = KafkaTopicPartition("t", 0), KafkaTopicPartition("t", 1)
 LOADING, NOT_COORDINATOR, NOT_KNOWN_YET, LOST = 14, 16, -180, -195
 UNAUTHORIZED = 30
-#: Instead of a code: the coordinator does not answer.
+#: In place of a code: the coordinator does not answer.
 NEVER = -1000
 
 
 class FakeConsumer:
-    """Answers commits, when it is polled, with these error codes in turn, then with 0."""
+    """Answers commits when it is polled: with the given error codes in turn, then with success."""
 
     def __init__(self, settings: dict[str, Any], codes: list[int]) -> None:
         self._on_commit = settings["on_commit"]
         self._codes = codes
         self._unanswered: list[Any] = []
-        #: What the coordinator has stored, and how often it was asked.
+        #: The offsets that the coordinator has stored, and the number of commits.
         self.committed: dict[KafkaTopicPartition, int] = {}
         self.num_commits = 0
         self.is_closed = False
@@ -87,13 +87,13 @@ class Fetching:
 
 
 @pytest.mark.parametrize("code", [LOADING, NOT_COORDINATOR, NOT_KNOWN_YET, LOST])
-def test_the_last_commit_is_sent_again_until_the_coordinator_takes_it(code: int) -> None:
+def test_last_commit_is_retried_until_the_coordinator_accepts_it(code: int) -> None:
     consumer = Fetching(code, code, code).commit_and_close(60.0, {A: 5, B: 7})
     assert consumer.committed == {A: 5, B: 7}
     assert consumer.num_commits == 4
 
 
-def test_a_commit_that_was_refused_before_is_made_up_for_at_the_end() -> None:
+def test_refused_commit_is_repeated_at_the_end() -> None:
     fetching = Fetching(LOADING)
     fetching.fetcher.assign({A: 0})
     fetching.fetcher.commit({A: 5})
@@ -102,17 +102,17 @@ def test_a_commit_that_was_refused_before_is_made_up_for_at_the_end() -> None:
     assert consumer.committed == {A: 5}
 
 
-def test_the_last_commit_is_not_sent_again_if_that_cannot_help() -> None:
+def test_permanently_refused_commit_is_not_retried() -> None:
     consumer = Fetching(*[UNAUTHORIZED] * 10).commit_and_close(60.0, {A: 5})
     assert consumer.committed == {} and consumer.num_commits == 1
 
 
-def test_waiting_for_the_last_commit_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
+def test_wait_for_the_last_commit_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     consumer = Fetching(NEVER).commit_and_close(0.05, {A: 5})
-    assert consumer.num_commits == 1, "one that is under way is not sent again"
+    assert consumer.num_commits == 1, "a commit in flight is not repeated"
     assert "offsets were not committed within 0.05 s" in caplog.text
 
 
-def test_a_reader_that_was_cancelled_waits_for_no_commit() -> None:
+def test_cancelled_reader_waits_for_no_commit() -> None:
     consumer = Fetching(NEVER).commit_and_close(0.0, {A: 5})
     assert consumer.committed == {} and not consumer.polled.is_set()

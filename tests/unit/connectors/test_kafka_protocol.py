@@ -1,4 +1,4 @@
-"""What the exactly-once sink says to brokers itself: bytes, SASL, and what it makes of answers."""
+"""The requests that the exactly-once sink sends to brokers itself: bytes, SASL, retries, and logs of transactions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from flinkpy.connectors.kafka.wire import (
 
 
 @given(st.integers(0, 2**35), st.text(max_size=300), st.binary(max_size=300), st.integers(-(2**63), 2**63 - 1))
-def test_what_is_written_is_read_again(number, text, data, signed):
+def test_reader_reads_what_the_writer_wrote(number, text, data, signed):
     written = (
         Writer().varint(number).compact_string(text).string(text).bytes_(data).int64(signed).boolean(True).no_tags()
     )
@@ -52,7 +52,7 @@ def test_what_is_written_is_read_again(number, text, data, signed):
         reader.int8()
 
 
-def test_nulls_and_tagged_fields_are_read():
+def test_reader_reads_nulls_and_tagged_fields():
     data = Writer().int16(-1).int32(-1).varint(0).varint(0).varint(1).varint(9).varint(3).raw(b"abc").int8(5).data
     reader = Reader(data)
     assert (reader.nullable_string(), reader.bytes_()) == (None, b"")
@@ -61,7 +61,7 @@ def test_nulls_and_tagged_fields_are_read():
     assert reader.int8() == 5
 
 
-def test_a_request_as_kafka_documents_it():
+def test_requests_have_the_documented_bytes():
     body = Writer().string("id").int64(1).int16(2).boolean(True).data
     assert request_bytes(END_TXN, 7, "me", body).hex() == (
         "0000001b" + "001a" + "0002" + "00000007" + "00026d65" + "00026964" + "0000000000000001" + "0002" + "01"
@@ -70,7 +70,7 @@ def test_a_request_as_kafka_documents_it():
     assert flexible.hex() == "00000012" + "0041" + "0000" + "00000007" + "00026d65" + "00" + "02" + "036964" + "00"
 
 
-def test_an_answer_to_another_request_is_refused():
+def test_answer_to_another_request_is_refused():
     with pytest.raises(KafkaError, match="answered request 8 instead of request 7"):
         response_body(END_TXN, 7, Writer().int32(8).data)
 
@@ -78,7 +78,7 @@ def test_an_answer_to_another_request_is_refused():
 # -- SASL --------------------------------------------------------------------------------------------------------------
 
 
-def test_scram_as_rfc_7677_shows_it():
+def test_scram_follows_the_example_of_rfc_7677():
     client = ScramClient("SCRAM-SHA-256", "user", "pencil", nonce="rOprNGfwEbeRWgbNEkqO")
     assert client.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
     server_first = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -91,7 +91,7 @@ def test_scram_as_rfc_7677_shows_it():
 
 
 @pytest.mark.parametrize("answer", [b"r=other,s=AAAA,i=4096", b"r=NONCEx,s=AAAA,i=99999999999", b"r=NONCEx,s=AAAA"])
-def test_a_scram_answer_of_another_conversation_is_refused(answer):
+def test_scram_answer_of_another_conversation_is_refused(answer):
     client = ScramClient("SCRAM-SHA-512", "a,b=c", "p", nonce="NONCE")
     assert client.first() == b"n,,n=a=2Cb=3Dc,r=NONCE"
     with pytest.raises(KafkaError, match="does not belong to this conversation"):
@@ -102,7 +102,7 @@ def test_a_scram_answer_of_another_conversation_is_refused(answer):
 
 
 class FakeBroker:
-    """Answers each request with what `answer(api key, body after the header)` gives; None closes the connection."""
+    """Answers each request with `answer(api key, body after the header)`. None closes the connection."""
 
     def __init__(self, answer: Callable[[int, bytes], bytes | None]) -> None:
         self._answer = answer
@@ -166,14 +166,14 @@ def connect(fake: FakeBroker, **settings: str) -> BrokerConnection:
     return BrokerConnection("127.0.0.1", fake.port, {key.replace("_", "."): v for key, v in settings.items()}, 5.0)
 
 
-def test_a_broker_that_is_too_old_is_named(broker):
+def test_error_names_a_broker_that_is_too_old(broker):
     connection = connect(broker(lambda key, body: versions(18, 3)))
     with pytest.raises(KafkaError, match=r"does not know DescribeTransactions version 0: exactly-once needs .* 3\.0"):
         connection.ask(DESCRIBE_TRANSACTIONS, b"")
     connection.close()
 
 
-def test_something_that_is_no_broker_is_named():
+def test_error_names_a_peer_that_is_no_broker():
     server = socket.create_server(("127.0.0.1", 0))
 
     def answer():
@@ -188,7 +188,7 @@ def test_something_that_is_no_broker_is_named():
     server.close()
 
 
-def test_plain_sasl(broker):
+def test_plain_sasl_sends_user_and_password(broker):
     seen = []
 
     def answer(key, body):
@@ -204,7 +204,7 @@ def test_plain_sasl(broker):
     assert seen == [b"\0ann\0secret"]
 
 
-def test_refused_sasl_says_why(broker):
+def test_error_of_a_refused_login_has_the_reason(broker):
     def refuses_password(key, body):
         if key == 17:
             return Writer().int16(0).int32(0).data
@@ -218,7 +218,7 @@ def test_refused_sasl_says_why(broker):
         connect(other, **settings)
 
 
-def test_what_is_not_spoken_is_named(broker):
+def test_error_names_unsupported_mechanisms_and_settings(broker):
     fake = broker(lambda key, body: Writer().int16(0).int32(0).data)
     with pytest.raises(ConfigurationError, match=r"sink does not support sasl.mechanism GSSAPI, only PLAIN"):
         connect(fake, security_protocol="SASL_PLAINTEXT")
@@ -230,7 +230,7 @@ def test_what_is_not_spoken_is_named(broker):
 
 
 class FakeCoordinator:
-    """A broker that is everybody's coordinator, and answers EndTxn with these codes in turn, then with 0."""
+    """A broker that coordinates all transactions. It answers EndTxn with the given codes in turn, then with 0."""
 
     def __init__(self, broker, codes: list[int | None]) -> None:
         self.codes = codes
@@ -252,7 +252,7 @@ class FakeCoordinator:
         return self.fake.requests.count(END_TXN.key)
 
 
-def test_what_goes_away_by_itself_is_asked_again(broker):
+def test_client_retries_transient_errors(broker):
     # not the coordinator, loading, still finishing the transaction before, connection lost
     coordinator = FakeCoordinator(broker, [16, 14, 51, None])
     client = coordinator.client()
@@ -265,7 +265,7 @@ def test_what_goes_away_by_itself_is_asked_again(broker):
     ("code", "name"),
     [(90, "PRODUCER_FENCED"), (48, "INVALID_TXN_STATE"), (53, "TRANSACTIONAL_ID_AUTH"), (99, "error 99")],
 )
-def test_what_does_not_is_an_error_at_once(broker, code, name):
+def test_client_raises_permanent_errors_at_once(broker, code, name):
     coordinator = FakeCoordinator(broker, [code])
     client = coordinator.client()
     with pytest.raises(KafkaError, match=f"EndTxn of transactional id id: {name}"):
@@ -274,7 +274,7 @@ def test_what_does_not_is_an_error_at_once(broker, code, name):
     client.close()
 
 
-def test_asking_again_has_an_end(broker):
+def test_client_stops_retrying_after_its_timeout(broker):
     coordinator = FakeCoordinator(broker, [14] * 1000)
     client = coordinator.client(timeout_s=0.1)
     with pytest.raises(KafkaError, match="COORDINATOR_LOAD_IN_PROGRESS"):
@@ -301,7 +301,7 @@ def fetched(code: int = 0, stable: int = 90, aborted: tuple[tuple[int, int], ...
 
 
 class FakeLeader:
-    """A broker that leads partition 1 of topic "t", and answers Fetch and DescribeProducers with these in turn."""
+    """Leads partition 1 of topic "t". It answers Fetch and DescribeProducers with the given bytes in turn."""
 
     def __init__(self, broker, *answers: bytes) -> None:
         self.answers = list(answers)
@@ -332,8 +332,11 @@ class FakeLeader:
     [
         (fetched(records=batch()), Outcome.COMMITTED),
         (fetched(aborted=((7, 38),), records=batch()), Outcome.ABORTED),
-        (fetched(aborted=((8, 30), (7, 60)), records=batch()), Outcome.COMMITTED),  # of others, and a later one
-        (fetched(aborted=((7, 38),)), Outcome.ABORTED),  # compacted, and still listed
+        (
+            fetched(aborted=((8, 30), (7, 60)), records=batch()),
+            Outcome.COMMITTED,
+        ),  # another producer, and a later transaction
+        (fetched(aborted=((7, 38),)), Outcome.ABORTED),  # compacted, but still listed
         (fetched(), Outcome.NOT_FOUND),
         (fetched(records=batch(base=41)), Outcome.NOT_FOUND),
         (fetched(records=batch(producer_id=8)), Outcome.NOT_FOUND),
@@ -346,15 +349,15 @@ def test_the_log_tells_how_a_transaction_ended(broker, answer, expected):
         assert log.outcome(COMMITTABLE) is expected
 
 
-def test_a_leader_that_moves_and_a_transaction_that_is_being_ended_are_waited_for(broker):
+def test_outcome_waits_for_a_moving_leader_and_for_the_end_of_the_transaction(broker):
     leader = FakeLeader(broker, fetched(code=NOT_LEADER), fetched(stable=40), fetched(records=batch()))
     with leader.log() as log:
         assert log.outcome(COMMITTABLE) is Outcome.COMMITTED
     assert leader.answers == []
-    assert leader.fake.requests.count(METADATA.key) >= 2, "the leader is looked up again"
+    assert leader.fake.requests.count(METADATA.key) >= 2, "the client looks the leader up again"
 
 
-def test_a_log_that_must_not_be_read_is_an_error_at_once(broker):
+def test_unauthorized_read_of_the_log_is_an_error_at_once(broker):
     with (
         FakeLeader(broker, fetched(code=UNAUTHORIZED)).log() as log,
         pytest.raises(KafkaError, match="Fetch of Kafka partition t-1: TOPIC_AUTHORIZATION_FAILED"),
@@ -363,7 +366,11 @@ def test_a_log_that_must_not_be_read_is_an_error_at_once(broker):
 
 
 def producers(code: int, *found: tuple[int, int]) -> bytes:
-    """An answer to DescribeProducers: ids, and where their open transactions begin."""
+    """Returns an answer to DescribeProducers.
+
+    Args:
+        found: (producer id, offset at which its open transaction begins).
+    """
     writer = Writer().no_tags().int32(0).varint(2).compact_string("t").varint(2).int32(1).int16(code).varint(0)
     writer.varint(len(found) + 1)
     for producer_id, start in found:
@@ -379,21 +386,21 @@ def producers(code: int, *found: tuple[int, int]) -> bytes:
         (producers(0), None),
     ],
 )
-def test_a_partition_tells_where_a_transaction_begins(broker, answer, expected):
+def test_first_record_is_where_the_open_transaction_begins(broker, answer, expected):
     open_transaction = TransactionDescription("id", "Ongoing", 7, 3, (("t", 1),))
     with FakeLeader(broker, answer).log() as log:
         assert log.first_record(open_transaction) == expected
 
 
-def test_a_sink_that_may_not_ask_where_its_transactions_begin_warns_once(broker, caplog):
+def test_sink_without_read_permission_warns_once(broker, caplog):
     with FakeLeader(broker, producers(UNAUTHORIZED), producers(UNAUTHORIZED)).log() as log:
         for _ in range(2):
             assert log.first_record(TransactionDescription("id", "Ongoing", 7, 3, (("t", 1),))) is None
-    [told] = [record.getMessage() for record in caplog.records]
-    assert "TOPIC_AUTHORIZATION_FAILED" in told and "Grant the principal Read on the topic" in told
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert "TOPIC_AUTHORIZATION_FAILED" in warning and "Grant the principal Read on the topic" in warning
 
 
-def test_committables_of_this_and_of_the_older_version_are_read():
+def test_serializer_reads_committables_of_both_versions():
     serializer = KafkaCommittableSerializer()
     for committable in (COMMITTABLE, KafkaCommittable("id", 7, 3)):
         assert serializer.deserialize(2, serializer.serialize(committable)) == committable

@@ -1,4 +1,4 @@
-"""KafkaSourceReader with made-up messages: positions, ends, pauses, and batches cut anywhere."""
+"""KafkaSourceReader with fake messages: positions, ends of splits, pauses and batch sizes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ A, B = KafkaTopicPartition("t", 0), KafkaTopicPartition("t", 1)
 
 
 class Message:
-    """What confluent_kafka.Message has."""
+    """A fake confluent_kafka.Message."""
 
     def __init__(self, partition, offset, value="", timestamp=None):
         self._fields = partition, offset, value, timestamp
@@ -49,7 +49,7 @@ class Message:
 
 
 class FakeFetcher:
-    """Gives what a test puts into it."""
+    """Returns the messages that a test puts into it."""
 
     def __init__(self, *fetched):
         self.queue = deque(fetched)
@@ -107,7 +107,7 @@ class Reading:
         self.reader.start()
 
     def batches(self, number=None):
-        """(split id, values) of so many batches, or all."""
+        """Returns (split id, values) of the next `number` batches, or of all."""
         found = []
         while number is None or len(found) < number:
             polled = self.reader.poll_batch()
@@ -121,7 +121,7 @@ class Reading:
         return {split.split_id: split.starting_offset for split in self.reader.snapshot_state(checkpoint_id)}
 
 
-def test_a_batch_is_of_one_partition_and_says_which():
+def test_batch_holds_records_of_one_partition_and_names_it():
     reading = Reading(
         messages(A, 0, 1), messages(B, 5), messages(A, 2), splits=[KafkaPartitionSplit(A, 0), KafkaPartitionSplit(B, 5)]
     )
@@ -132,7 +132,7 @@ def test_a_batch_is_of_one_partition_and_says_which():
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 100])
-def test_what_is_given_does_not_depend_on_how_it_is_cut(rows):
+def test_records_and_positions_do_not_depend_on_the_batch_size(rows):
     reading = Reading(messages(A, 3, 4, 7, 8), messages(A, 9, 20), rows=rows)
     given = []
     positions = [3]
@@ -144,12 +144,12 @@ def test_what_is_given_does_not_depend_on_how_it_is_cut(rows):
     assert positions == sorted(positions) and positions[-1] == 21
 
 
-def test_timestamps_are_those_of_kafka():
+def test_records_have_the_timestamps_of_kafka():
     reading = Reading(messages(A, 1, 2))
     assert reading.reader.poll_batch().timestamps.tolist() == [10, 20]
 
 
-def test_a_split_ends_before_its_stopping_offset():
+def test_split_ends_before_its_stopping_offset():
     split = KafkaPartitionSplit(A, 0, 5)
     reading = Reading(messages(A, 0, 3, 4, 5, 6), messages(A, 7), splits=[split], rows=2)
     reading.reader.notify_no_more_splits()
@@ -162,15 +162,15 @@ def test_a_split_ends_before_its_stopping_offset():
 @pytest.mark.parametrize(
     "last", [[messages(A, 0, 1), end(A, 5)], [messages(A, 0, 1, 9)], [messages(A, 0, 1), end(A, 9)]]
 )
-def test_a_split_ends_although_the_offsets_before_its_end_are_no_records(last):
-    """Markers of transactions and records that were rolled back, or compacted away."""
+def test_split_ends_if_the_last_offsets_hold_no_records(last):
+    """Transaction markers, aborted records and compacted records leave gaps."""
     reading = Reading(*last, splits=[KafkaPartitionSplit(A, 0, 5)])
     reading.reader.notify_no_more_splits()
     assert reading.batches() == [("t-0", ["0:0", "0:1"])]
     assert reading.status is ReaderStatus.END_OF_INPUT
 
 
-def test_a_split_without_an_offset_to_read_is_finished_at_once():
+def test_empty_split_finishes_at_once():
     reading = Reading(splits=[KafkaPartitionSplit(A, 5, 5), KafkaPartitionSplit(B, 0, 0)])
     assert reading.context.finished_splits == ["t-0", "t-1"] and reading.fetcher.assigned == {}
     assert reading.batches() == [] and reading.status is ReaderStatus.NOTHING_AVAILABLE
@@ -178,13 +178,13 @@ def test_a_split_without_an_offset_to_read_is_finished_at_once():
     assert reading.batches() == [] and reading.status is ReaderStatus.END_OF_INPUT
 
 
-def test_the_end_of_a_partition_is_a_position():
+def test_end_of_a_partition_becomes_the_position():
     reading = Reading(messages(A, 0), end(A, 4))
     reading.batches()
-    assert reading.positions() == {"t-0": 4}, "a restored reader does not look at the markers again"
+    assert reading.positions() == {"t-0": 4}, "a restored reader does not read the markers again"
 
 
-def test_messages_without_a_value_move_the_position():
+def test_messages_without_a_value_advance_the_position():
     reading = Reading(Fetched(A, [Message(A, 0), Message(A, 1, None), Message(A, 2)], 3), rows=1)
     assert reading.batches() == [("t-0", ["0:0"]), ("t-0", ["0:2"])]
     reading = Reading(Fetched(A, [Message(A, 0, None)], 1))
@@ -192,13 +192,13 @@ def test_messages_without_a_value_move_the_position():
     assert reading.positions() == {"t-0": 1}
 
 
-def test_a_paused_split_gives_nothing_until_it_is_resumed_and_then_all():
+def test_paused_split_returns_nothing_until_it_resumes_and_then_everything():
     splits = [KafkaPartitionSplit(A, 0), KafkaPartitionSplit(B, 0)]
     reading = Reading(messages(A, 0, 1, 2), messages(B, 0), messages(A, 3), splits=splits, rows=1)
     assert reading.batches(1) == [("t-0", ["0:0"])]
     reading.reader.pause_or_resume_splits(["t-0"], [])
     assert reading.batches() == [("t-1", ["1:0"])]
-    assert reading.positions() == {"t-0": 1, "t-1": 1}, "what is held back was not emitted"
+    assert reading.positions() == {"t-0": 1, "t-1": 1}, "messages that are held back do not count"
     reading.fetcher.queue.append(messages(A, 4))
     reading.fetcher.queue.append(messages(B, 1))
     assert reading.batches() == [("t-1", ["1:1"])]
@@ -207,10 +207,10 @@ def test_a_paused_split_gives_nothing_until_it_is_resumed_and_then_all():
     assert [value for _, [value] in reading.batches()] == ["0:1", "0:2", "0:3", "0:4", "0:5"]
     assert reading.fetcher.pauses == [([A], []), ([], [A])]
     reading.reader.pause_or_resume_splits(["t-9"], ["t-8"])
-    assert reading.fetcher.pauses[-1] == ([], []), "splits that have ended"
+    assert reading.fetcher.pauses[-1] == ([], []), "splits that have ended are ignored"
 
 
-def test_the_group_is_told_of_completed_checkpoints_only():
+def test_reader_commits_offsets_of_completed_checkpoints_only():
     splits = [KafkaPartitionSplit(A, 0, 2), KafkaPartitionSplit(B, 0)]
     reading = Reading(messages(A, 0, 1), splits=splits)
     reading.batches()
@@ -220,7 +220,7 @@ def test_the_group_is_told_of_completed_checkpoints_only():
     reading.reader.snapshot_state(2)
     reading.reader.snapshot_state(3)
     reading.reader.notify_checkpoint_complete(2)
-    assert reading.fetcher.commits == [{A: 2, B: 2}], "the finished split, too"
+    assert reading.fetcher.commits == [{A: 2, B: 2}], "including the finished split"
     reading.reader.notify_checkpoint_complete(1)
     assert len(reading.fetcher.commits) == 1
     silent = Reading(messages(A, 0), commits=False)
@@ -230,7 +230,7 @@ def test_the_group_is_told_of_completed_checkpoints_only():
     assert silent.fetcher.commits == []
 
 
-def test_an_error_of_the_fetcher_comes_behind_what_it_fetched():
+def test_error_of_the_fetcher_follows_the_fetched_messages():
     reading = Reading(messages(A, 0))
     reading.fetcher.error = KafkaError("gone")
     assert reading.batches(1) == [("t-0", ["0:0"])]
@@ -240,7 +240,7 @@ def test_an_error_of_the_fetcher_comes_behind_what_it_fetched():
     assert reading.fetcher.is_closed and reading.fetcher.last_commit_s == 0
 
 
-def test_only_a_reader_that_has_read_everything_waits_for_its_last_commit():
+def test_only_a_finished_reader_waits_for_its_last_commit():
     reading = Reading(messages(A, 0, 1), splits=[KafkaPartitionSplit(A, 0, 2)])
     reading.batches()
     reading.reader.notify_no_more_splits()
@@ -253,7 +253,7 @@ def test_only_a_reader_that_has_read_everything_waits_for_its_last_commit():
     assert cancelled.fetcher.last_commit_s == 0
 
 
-def test_splits_are_stored_and_dealt_out_as_flink_does():
+def test_splits_are_stored_and_assigned_as_in_flink():
     serializer = KafkaPartitionSplitSerializer()
     for split in (KafkaPartitionSplit(A, 7), KafkaPartitionSplit(KafkaTopicPartition("ü", 3), 0, 9)):
         assert serializer.deserialize(1, serializer.serialize(split)) == split

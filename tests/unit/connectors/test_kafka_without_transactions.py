@@ -1,6 +1,6 @@
-"""Kafka's source and its at-least-once sink on the mock brokers that are inside librdkafka.
+"""Kafka's source and its at-least-once sink on the mock brokers of librdkafka.
 
-They know neither transactions nor consumer isolation: those are tested on a real broker.
+These know neither transactions nor isolation levels. Tests on a real broker cover both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ confluent_kafka = pytest.importorskip("confluent_kafka")
 
 
 class MockCluster:
-    """Topics appear when they are written to, with four partitions."""
+    """A mock cluster. The first record creates a topic with four partitions."""
 
     def __init__(self) -> None:
         self._producer = confluent_kafka.Producer(
@@ -44,7 +44,7 @@ class MockCluster:
 
 @pytest.fixture
 def clusters():
-    """A function that starts one."""
+    """Provides a function that starts a mock cluster."""
     started = []
 
     def start() -> MockCluster:
@@ -66,7 +66,7 @@ def source(cluster: MockCluster, *topics: str) -> Any:
     )
 
 
-def test_what_a_sink_writes_a_source_reads(clusters):
+def test_source_reads_what_a_sink_wrote(clusters):
     cluster = clusters()
     cluster.write("t", "first")
     schema = KafkaRecordSerializationSchema.builder().set_topic("t")
@@ -74,7 +74,7 @@ def test_what_a_sink_writes_a_source_reads(clusters):
         KafkaSink.builder()
         .set_bootstrap_servers(cluster.bootstrap_servers)
         .set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE)
-        # Each record to another partition, not as many as come within some milliseconds.
+        # Choose a partition per record, not per few milliseconds.
         .set_property("sticky.partitioning.linger.ms", "0")
         .set_record_serializer(schema.set_value_serialization_schema(SimpleStringSchema()).build())
         .build()
@@ -88,7 +88,7 @@ def test_what_a_sink_writes_a_source_reads(clusters):
     assert {subtask for subtask, records in enumerate(run.records) if records} == {0, 1}
 
 
-def test_a_restored_reader_goes_on_in_each_partition(clusters):
+def test_restored_reader_resumes_each_partition(clusters):
     cluster = clusters()
     cluster.write("t", *range(300))
     with running(source(cluster, "t"), 2, max_batch_rows=11) as run:
@@ -99,7 +99,7 @@ def test_a_restored_reader_goes_on_in_each_partition(clusters):
 
 
 class Moving(KafkaMetadataService):
-    """A stream that is on these clusters."""
+    """A service of one stream, whose clusters the test sets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class Moving(KafkaMetadataService):
         return {found.stream_id: found for found in self.get_all_streams()}
 
 
-def test_a_stream_is_read_from_several_clusters_and_followed_when_it_moves(clusters):
+def test_stream_source_reads_several_clusters_and_follows_a_stream_that_moves(clusters):
     service = Moving()
     service.clusters = {"one": clusters(), "two": clusters()}
     for name, cluster in service.clusters.items():

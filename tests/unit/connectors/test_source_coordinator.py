@@ -1,3 +1,5 @@
+"""SourceCoordinator: assignment, resets, checkpoints and recovery of splits."""
+
 from __future__ import annotations
 
 import pickle
@@ -29,7 +31,7 @@ from flinkpy.connectors.split_enumerator import StaticSplitEnumerator
 
 
 class ListedSource(SourceBase):
-    """Splits "a", "b", ...; listed at once or on an I/O thread."""
+    """A source of the splits "a", "b", ..., which it lists at once or on an I/O thread."""
 
     def __init__(self, splits="abc", blocking=False, listing_error=None):
         self.splits = splits
@@ -76,7 +78,7 @@ def bring_up(coordinator, subtask_index, attempt_number=0):
     coordinator.handle_event(subtask_index, attempt_number, ReaderRegistered())
 
 
-def test_each_request_gets_the_next_split_and_then_no_more(context):
+def test_requests_get_the_next_split_and_at_last_no_more_splits(context):
     coordinator = started(context)
     bring_up(coordinator, 0)
     bring_up(coordinator, 1)
@@ -90,7 +92,7 @@ def test_each_request_gets_the_next_split_and_then_no_more(context):
     ]
 
 
-def test_what_is_assigned_before_the_attempt_is_ready_is_sent_when_it_is(context):
+def test_splits_assigned_before_the_attempt_is_ready_are_sent_once_it_is(context):
     coordinator = started(context)
     coordinator.handle_event(0, 0, ReaderRegistered())
     coordinator.handle_event(0, 0, RequestSplit())
@@ -99,7 +101,7 @@ def test_what_is_assigned_before_the_attempt_is_ready_is_sent_when_it_is(context
     assert context.sent == [(0, AddSplits(("a",)))]
 
 
-def test_a_duplicated_registration_changes_nothing(context):
+def test_repeated_registration_changes_nothing(context):
     coordinator = started(context)
     bring_up(coordinator, 0)
     coordinator.handle_event(0, 0, RequestSplit())
@@ -108,7 +110,7 @@ def test_a_duplicated_registration_changes_nothing(context):
     assert coordinator.assigned_splits(0) == ("a",)
 
 
-def test_a_duplicated_request_loses_no_split(context):
+def test_repeated_request_loses_no_split(context):
     coordinator = started(context)
     bring_up(coordinator, 0)
     for _ in range(4):
@@ -116,7 +118,7 @@ def test_a_duplicated_request_loses_no_split(context):
     assert coordinator.assigned_splits(0) == ("a", "b", "c")
 
 
-def test_a_reset_gives_all_splits_back_in_order_and_the_next_attempt_gets_them(context):
+def test_reset_returns_all_splits_in_order_and_the_next_attempt_gets_them(context):
     coordinator = started(context)
     bring_up(coordinator, 0)
     coordinator.handle_event(0, 0, RequestSplit())
@@ -136,7 +138,7 @@ def test_a_reset_gives_all_splits_back_in_order_and_the_next_attempt_gets_them(c
     ]
 
 
-def test_another_subtask_can_take_the_splits_of_a_lost_one(context):
+def test_another_subtask_takes_the_splits_of_a_failed_one(context):
     coordinator = started(context)
     bring_up(coordinator, 0)
     bring_up(coordinator, 1)
@@ -147,7 +149,7 @@ def test_another_subtask_can_take_the_splits_of_a_lost_one(context):
     assert context.sent[-1] == (1, AddSplits(("a",)))
 
 
-def test_late_events_of_an_older_attempt_are_dropped(context):
+def test_late_events_of_a_former_attempt_are_dropped(context):
     coordinator = started(context)
     bring_up(coordinator, 0)
     coordinator.subtask_reset(0, None)
@@ -161,7 +163,7 @@ def test_late_events_of_an_older_attempt_are_dropped(context):
     assert coordinator.assigned_splits(0) == ()
 
 
-def test_an_event_of_a_newer_attempt_stands_in_for_a_lost_reset(context):
+def test_event_of_a_newer_attempt_replaces_a_lost_reset(context):
     coordinator = started(context)
     bring_up(coordinator, 0)
     coordinator.handle_event(0, 0, RequestSplit())
@@ -171,7 +173,7 @@ def test_an_event_of_a_newer_attempt_stands_in_for_a_lost_reset(context):
     assert coordinator.assigned_splits(0) == ("a",)
 
 
-def test_a_reset_while_the_assignment_waits_for_readiness_sends_nothing_old(context):
+def test_reset_drops_an_assignment_that_waits_for_the_attempt(context):
     coordinator = started(context)
     coordinator.handle_event(0, 0, ReaderRegistered())
     coordinator.handle_event(0, 0, RequestSplit())
@@ -182,7 +184,7 @@ def test_a_reset_while_the_assignment_waits_for_readiness_sends_nothing_old(cont
     assert context.sent == [(0, AddSplits(("a",)))]
 
 
-def test_requests_that_come_before_the_listing_are_answered_after_it(context):
+def test_requests_before_the_listing_are_answered_after_it(context):
     coordinator = started(context, ListedSource(blocking=True))
     bring_up(coordinator, 0)
     coordinator.handle_event(0, 0, RequestSplit())
@@ -192,7 +194,7 @@ def test_requests_that_come_before_the_listing_are_answered_after_it(context):
     assert context.sent == [(0, AddSplits(("a",)))]
 
 
-def test_a_reader_that_was_reset_during_the_listing_is_not_assigned_anything(context):
+def test_reader_that_was_reset_during_the_listing_gets_no_split(context):
     coordinator = started(context, ListedSource(blocking=True))
     bring_up(coordinator, 0)
     coordinator.handle_event(0, 0, RequestSplit())
@@ -202,7 +204,7 @@ def test_a_reader_that_was_reset_during_the_listing_is_not_assigned_anything(con
     assert coordinator.assigned_splits(0) == ()
 
 
-def test_a_full_reset_starts_a_new_enumerator_and_drops_the_listing_of_the_old(context):
+def test_full_reset_starts_a_new_enumerator_and_drops_the_former_listing(context):
     source = ListedSource(blocking=True)
     coordinator = started(context, source)
     bring_up(coordinator, 0)
@@ -216,7 +218,7 @@ def test_a_full_reset_starts_a_new_enumerator_and_drops_the_listing_of_the_old(c
     assert source.enumerators[0].remaining == ()
 
 
-def test_after_a_full_reset_all_splits_are_handed_out_again(context):
+def test_full_reset_assigns_all_splits_again(context):
     coordinator = started(context)
     bring_up(coordinator, 0)
     for _ in range(4):
@@ -229,28 +231,28 @@ def test_after_a_full_reset_all_splits_are_handed_out_again(context):
     assert len(context.sent) == 4
 
 
-def test_starting_twice_starts_once(context):
+def test_second_start_does_nothing(context):
     source = ListedSource()
     coordinator = started(context, source)
     coordinator.start()
     assert len(source.enumerators) == 1
 
 
-def test_an_error_of_the_listing_fails_the_job_as_it_is(context):
+def test_typed_error_of_the_listing_fails_the_job_unchanged(context):
     started(context, ListedSource(blocking=True, listing_error=InputNotFoundError("input x: gone")))
     context.finish_blocking()
     assert [str(error) for error in context.failures] == ["input x: gone"]
     assert isinstance(context.failures[0], InputNotFoundError)
 
 
-def test_an_unexpected_error_of_an_enumerator_fails_the_job_with_its_name(context):
+def test_unexpected_error_of_an_enumerator_fails_the_job_and_names_the_source(context):
     started(context, ListedSource(listing_error=ZeroDivisionError("oops")))
     assert isinstance(context.failures[0], InternalError)
     assert "ListedSource" in str(context.failures[0])
     assert "ZeroDivisionError: oops" in str(context.failures[0])
 
 
-def test_nothing_happens_after_close(context):
+def test_closed_coordinator_does_nothing(context):
     coordinator = started(context, ListedSource(blocking=True))
     coordinator.close()
     coordinator.reset_to_checkpoint(None, None)
@@ -260,7 +262,7 @@ def test_nothing_happens_after_close(context):
     assert context.failures == []
 
 
-def test_an_unknown_event_and_an_unknown_subtask_are_internal_errors(context):
+def test_unknown_events_and_subtasks_are_internal_errors(context):
     coordinator = started(context)
     coordinator.handle_event(0, 0, "what?")
     assert isinstance(context.failures[0], InternalError)
@@ -268,7 +270,7 @@ def test_an_unknown_event_and_an_unknown_subtask_are_internal_errors(context):
         coordinator.subtask_ready(7)
 
 
-def test_a_client_request_is_refused(context):
+def test_coordinator_refuses_requests_of_clients(context):
     with pytest.raises(UnsupportedOperationError):
         started(context).handle_request(b"")
 
@@ -291,7 +293,7 @@ class ChattySource(ListedSource):
         return Chatty()
 
 
-def test_events_of_the_connector_go_both_ways_and_timers_run(context):
+def test_connector_events_travel_both_ways_and_timers_run(context):
     coordinator = started(context, ChattySource())
     bring_up(coordinator, 0)
     coordinator.handle_event(0, 0, SourceEvent("hello"))
@@ -302,7 +304,7 @@ def test_events_of_the_connector_go_both_ways_and_timers_run(context):
     assert context.sent == [(0, AddSplits(("timed",)))]
 
 
-def test_a_timer_of_a_replaced_enumerator_is_dropped(context):
+def test_timer_of_a_replaced_enumerator_is_dropped(context):
     coordinator = started(context, ChattySource())
     bring_up(coordinator, 0)
     coordinator.reset_to_checkpoint(None, None)
@@ -310,7 +312,7 @@ def test_a_timer_of_a_replaced_enumerator_is_dropped(context):
     assert coordinator.assigned_splits(0) == ()
 
 
-def test_the_pickled_provider_carries_no_data_of_the_source():
+def test_pickled_provider_leaves_out_the_data_of_the_source():
     source = CollectionSource(["x" * 100_000])
     pickled = pickle.dumps(SourceCoordinatorProvider(source))
     assert len(pickled) < 2_000
@@ -326,7 +328,7 @@ def test_the_pickled_provider_carries_no_data_of_the_source():
 
 
 def request(coordinator, context, subtask_index=0, attempt_number=0):
-    """What the reader is answered: splits, or "end"."""
+    """Sends a split request and returns the answer: splits, or "end"."""
     coordinator.handle_event(subtask_index, attempt_number, RequestSplit())
     answers = []
     for index, event in context.take_sent():
@@ -335,7 +337,7 @@ def request(coordinator, context, subtask_index=0, attempt_number=0):
     return answers
 
 
-def test_a_reset_subtask_gives_back_what_it_was_sent_after_the_checkpoint(context):
+def test_reset_subtask_gives_back_the_splits_sent_after_the_checkpoint(context):
     coordinator = started(context, ListedSource("abcd"))
     bring_up(coordinator, 0)
     bring_up(coordinator, 1)
@@ -350,7 +352,7 @@ def test_a_reset_subtask_gives_back_what_it_was_sent_after_the_checkpoint(contex
     assert [request(coordinator, context, 0, 1) for _ in range(4)] == [["b"], ["c"], ["d"], ["end"]]
 
 
-def test_finished_splits_do_not_come_back_after_the_checkpoint_that_has_their_end(context):
+def test_splits_finished_before_a_checkpoint_do_not_come_back(context):
     coordinator = started(context, ListedSource("ab"))
     bring_up(coordinator, 0)
     assert request(coordinator, context) == ["a"]
@@ -362,7 +364,7 @@ def test_finished_splits_do_not_come_back_after_the_checkpoint_that_has_their_en
     assert request(coordinator, context, 0, 1) == ["end"]
 
 
-def test_without_a_completed_checkpoint_everything_comes_back(context):
+def test_all_splits_come_back_without_a_completed_checkpoint(context):
     coordinator = started(context, ListedSource("ab"))
     bring_up(coordinator, 0)
     assert request(coordinator, context) == ["a"]
@@ -374,7 +376,7 @@ def test_without_a_completed_checkpoint_everything_comes_back(context):
     assert [request(coordinator, context, 0, 1) for _ in range(3)] == [["a"], ["b"], ["end"]]
 
 
-def test_a_notification_that_never_comes_is_made_up_for_by_the_next(context):
+def test_later_notification_covers_a_missing_one(context):
     coordinator = started(context, ListedSource("ab"))
     bring_up(coordinator, 0)
     assert request(coordinator, context) == ["a"]
@@ -387,7 +389,7 @@ def test_a_notification_that_never_comes_is_made_up_for_by_the_next(context):
     assert context.failures == []
 
 
-def test_a_reset_to_before_a_completed_checkpoint_restarts_the_job_instead_of_losing_splits(context):
+def test_reset_to_before_a_completed_checkpoint_fails_the_job_instead_of_losing_splits(context):
     coordinator = started(context, ListedSource("ab"))
     bring_up(coordinator, 0)
     coordinator.checkpoint(1)
@@ -398,7 +400,7 @@ def test_a_reset_to_before_a_completed_checkpoint_restarts_the_job_instead_of_lo
     assert "restored from checkpoint 1" in str(context.failures[0])
 
 
-def test_the_state_is_what_nobody_has_been_sent(context):
+def test_state_holds_the_splits_that_were_not_sent(context):
     coordinator = started(context, ListedSource("abc"))
     bring_up(coordinator, 0)
     assert request(coordinator, context) == ["a"]
@@ -409,7 +411,7 @@ def test_the_state_is_what_nobody_has_been_sent(context):
     assert [request(coordinator, context, 0, 1) for _ in range(3)] == [["b"], ["c"], ["end"]]
 
 
-def test_a_split_that_waits_for_its_reader_is_in_the_state_of_the_coordinator(context):
+def test_state_holds_a_split_that_waits_for_its_reader(context):
     coordinator = started(context, ListedSource("abc"))
     coordinator.handle_event(0, 0, ReaderRegistered())
     assert request(coordinator, context) == []
@@ -427,7 +429,7 @@ def test_a_split_that_waits_for_its_reader_is_in_the_state_of_the_coordinator(co
     assert request(coordinator, context, 0, 1) == ["a"]
 
 
-def test_a_listing_that_was_under_way_is_done_again_after_a_restore(context):
+def test_restore_repeats_an_unfinished_listing(context):
     source = ListedSource("ab", blocking=True)
     coordinator = started(context, source)
     state = coordinator.checkpoint(1)
@@ -438,7 +440,7 @@ def test_a_listing_that_was_under_way_is_done_again_after_a_restore(context):
     assert context.take_sent() == [(0, AddSplits(("a",)))]
 
 
-def test_a_restored_listing_is_not_done_again(context):
+def test_restore_does_not_repeat_a_finished_listing(context):
     source = ListedSource("ab", blocking=True)
     coordinator = started(context, source)
     context.finish_blocking()
@@ -450,7 +452,7 @@ def test_a_restored_listing_is_not_done_again(context):
     assert [request(coordinator, context) for _ in range(3)] == [["a"], ["b"], ["end"]]
 
 
-def test_a_lost_reset_is_made_up_for_with_the_checkpoint_that_the_reader_names(context):
+def test_registration_replaces_a_lost_reset_and_names_the_checkpoint(context):
     coordinator = started(context, ListedSource("abc"))
     bring_up(coordinator, 0)
     assert request(coordinator, context) == ["a"]
@@ -460,7 +462,7 @@ def test_a_lost_reset_is_made_up_for_with_the_checkpoint_that_the_reader_names(c
     assert [request(coordinator, context, 0, 1) for _ in range(3)] == [["b"], ["c"], ["end"]]
 
 
-def test_an_operator_that_the_checkpoint_does_not_have_begins_at_the_beginning(context):
+def test_operator_without_state_in_the_checkpoint_starts_from_the_beginning(context):
     coordinator = SourceCoordinator(ListedSource("a"), context)
     coordinator.reset_to_checkpoint(7, None)
     coordinator.start()
@@ -471,7 +473,7 @@ def test_an_operator_that_the_checkpoint_does_not_have_begins_at_the_beginning(c
     assert request(coordinator, context, 0, 1) == ["a"]
 
 
-def test_a_damaged_state_fails_the_job_with_the_operator_named(context):
+def test_damaged_state_fails_the_job_and_names_the_operator(context):
     coordinator = SourceCoordinator(ListedSource("a"), context)
     coordinator.reset_to_checkpoint(1, b"nonsense")
     coordinator.start()
@@ -479,7 +481,7 @@ def test_a_damaged_state_fails_the_job_with_the_operator_named(context):
     assert "operator-1" in str(context.failures[0])
 
 
-def test_an_enumerator_without_snapshots_declines_the_checkpoint_and_goes_on(context):
+def test_enumerator_without_snapshots_declines_the_checkpoint_and_continues(context):
     coordinator = started(context, ChattySource())
     with pytest.raises(UnsupportedOperationError, match="Chatty cannot be checkpointed"):
         coordinator.checkpoint(1)
@@ -487,7 +489,7 @@ def test_an_enumerator_without_snapshots_declines_the_checkpoint_and_goes_on(con
 
 
 class TextSerializer(SimpleVersionedSerializer):
-    """Writes upper case from version 2 on; reads version 1 too."""
+    """Writes upper case since version 2, and reads version 1 too."""
 
     def __init__(self, version):
         self._version = version
@@ -515,7 +517,7 @@ class VersionedSource(ListedSource):
         return TextSerializer(self.version)
 
 
-def test_own_serializers_are_used_and_may_read_what_an_older_version_wrote(context):
+def test_own_serializers_read_the_state_of_an_older_version(context):
     coordinator = started(context, VersionedSource(1))
     coordinator.handle_event(0, 0, RequestSplit())
     old = coordinator.checkpoint(1)
@@ -534,7 +536,7 @@ def test_own_serializers_are_used_and_may_read_what_an_older_version_wrote(conte
     assert "written by a later release" in str(context.failures[0])
 
 
-def test_a_batch_goes_on_in_the_next_job_master_with_what_nobody_has_finished(context):
+def test_batch_job_continues_in_the_next_job_master_with_unfinished_splits(context):
     first = started(context)
     for subtask in (0, 1):
         bring_up(first, subtask)
@@ -554,7 +556,7 @@ def test_a_batch_goes_on_in_the_next_job_master_with_what_nobody_has_finished(co
     assert sorted(given) == ["b", "c"]
 
 
-def test_a_finished_subtask_whose_result_was_lost_reads_its_splits_again(context):
+def test_finished_subtask_with_a_lost_result_reads_its_splits_again(context):
     first = started(context)
     bring_up(first, 0)
     for _ in range(4):
@@ -571,7 +573,7 @@ def test_a_finished_subtask_whose_result_was_lost_reads_its_splits_again(context
     assert sorted(given) == ["a", "b", "c"]
 
 
-def test_splits_that_wait_for_their_reader_are_not_lost_in_a_recovery(context):
+def test_recovery_keeps_splits_that_wait_for_their_reader(context):
     first = started(context)
     first.handle_event(0, 0, ReaderRegistered())
     first.handle_event(0, 0, RequestSplit())
@@ -586,6 +588,6 @@ def test_splits_that_wait_for_their_reader_are_not_lost_in_a_recovery(context):
     assert sorted(given) == ["a", "b", "c"]
 
 
-def test_what_is_no_state_of_a_source_is_refused_in_a_recovery(context):
+def test_recovery_refuses_bytes_that_are_no_state_of_a_source(context):
     with pytest.raises(CorruptStateError, match="has a wrong header"):
         SourceCoordinator(ListedSource(), context).restore_for_recovery(b"something else")
