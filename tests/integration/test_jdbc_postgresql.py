@@ -9,11 +9,11 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from clusters import RunningCluster, StartCluster
-from connector_fakes import TestingWriterContext
 from job_support import environment, wait_until
 from postgresql_server import connect, postgresql
 from verifying.sequence_source import SequencePerKeySource
@@ -130,7 +130,10 @@ def test_a_prepared_transaction_that_is_rolled_back_by_hand_is_reported(
     ask(url, "CREATE TABLE by_hand (number int)")
     row_type = Types.ROW([Types.INT()])
     sink = JdbcSink.exactly_once_sink("INSERT INTO by_hand VALUES (?)", row_type, options(url)).to_sink()
-    writer = sink.create_writer(TestingWriterContext(input_type=row_type))
+    context: Any = SimpleNamespace(
+        job_id="by-hand", subtask_index=0, parallelism=1, restored_checkpoint_id=None, input_type=row_type
+    )
+    writer = sink.create_writer(context)
     pending = Committables()
     for number in range(3):
         writer.write(Batch([Row(number)]))

@@ -1,6 +1,8 @@
-"""The connectors that come with flinkpy: `number_sequence`, `collection`, `file_source`, `file_sink`, `print_sink`,
-`discard_sink`, `collect_sink`.
+"""The connectors of flinkpy.
 
-A source's own module imports neither pyarrow nor numpy, because the JobMaster loads it for its enumerator; what the
-tasks need is in the reader modules.
+Bases for sources: `split_enumerator` and `split_reader` for splits that are known at the start and read one after the
+other; `source_reader_base` for readers whose threads fetch records; `source_function` for a function in its own thread.
+
+The module of a source should import neither pyarrow nor numpy, because the JobMaster loads it for the enumerator. Its
+reader does, in the tasks.
 """

@@ -1,18 +1,19 @@
-"""Cluster data sets: records that one job writes down and later jobs read in its stead, each exactly once.
+"""Cluster data sets: one job stores records, and later jobs read them exactly once instead of computing them again.
 
 ```
-<directory>/<subtask>-<writer>-<number>.block     batches, in their order; none is changed once it has this name
-           /end-<subtask>                         names the blocks that count of this subtask, in their order
+<directory>/<subtask>-<writer>-<number>.block     batches in their order; a block with this name never changes
+           /end-<subtask>                         the names of the valid blocks of this subtask, in their order
 ```
 
-A writer that starts from the beginning begins a new series of blocks, under a name of its own; one that is restored
-goes on with its series. The end of a subtask names one whole series, and a later end replaces it: what an attempt that
-failed has written is never read. The data set is complete when every subtask has its end and the job has finished.
+A writer that starts from the beginning begins a series of blocks with a name of its own. A restored writer continues
+its series. The end file of a subtask names all blocks of one series, and a later end file replaces it. The blocks of a
+failed attempt are therefore never read. The data set is complete when every subtask has an end file and the job has
+finished.
 
-The directory is one that all processes of the job reach under the same path.
+All processes of the job reach the directory under the same path.
 
-Source: org.apache.flink.streaming.api.transformations.CacheTransformation. Differs: files in place of result partitions
-that outlive their job.
+Source: org.apache.flink.streaming.api.transformations.CacheTransformation. Differs: records are stored in files. In
+Flink they are result partitions that outlive their job.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ if TYPE_CHECKING:
     from flinkpy.records.batch import Batch
 
 _LENGTH = struct.Struct("<Q")
-#: First part of the name of a user's directory for cached streams, in the temporary directory; the uid follows.
+#: The beginning of the name of a user's directory for cached streams in the temporary directory. The uid follows.
 OWN_ROOT_PREFIX = "flinkpy-cached-streams-"
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A committable: a file that is complete, and the name it gets."""
+    """A committable: a complete file, and its final name."""
 
     written: str
     path: str
@@ -58,13 +59,15 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """A committable: the subtask's records are these blocks."""
+    """A committable: the end file of a subtask, and the blocks that it names."""
 
     path: str
     blocks: tuple[str, ...]
 
 
 class ClusterDatasetSink(SinkBase):
+    """Stores records in a cluster data set."""
+
     def __init__(self, directory: str) -> None:
         self._directory = directory
 
@@ -90,7 +93,7 @@ class _Writer(StatefulSinkWriter):
         self._directory = directory
         self._subtask = subtask
         self._name = name
-        #: Blocks handed over so far.
+        #: The number of blocks that are complete.
         self._number = number
         self._file: BinaryIO | None = None
         self._is_at_end = False
@@ -156,7 +159,7 @@ class _Committer(Committer):
 
 @dataclass(frozen=True, slots=True)
 class ClusterDatasetSplit:
-    """What one subtask has written, without the first `rows_done` records."""
+    """The records of one writer's subtask, without the first `rows_done`."""
 
     split_id: str
     blocks: tuple[str, ...]
@@ -164,7 +167,11 @@ class ClusterDatasetSplit:
 
 
 class ClusterDatasetSource(SourceBase):
-    """Args: num_writers: subtasks that have written the data set."""
+    """Reads a cluster data set.
+
+    Args:
+        num_writers: the number of subtasks that have written the data set.
+    """
 
     def __init__(self, directory: str, num_writers: int, produced_type: Any = None) -> None:
         self._directory = directory
@@ -193,9 +200,9 @@ class ClusterDatasetSource(SourceBase):
         return _Reader(context)
 
     def split(self) -> list[ClusterDatasetSplit]:
-        """One for each subtask that has written something.
+        """Returns one split for each subtask that has written records.
 
-        Raises: ClusterDatasetCorruptedError where something is missing.
+        Raises: ClusterDatasetCorruptedError if an end file is missing.
         """
         splits = []
         for subtask in range(self._num_writers):
@@ -208,8 +215,8 @@ class ClusterDatasetSource(SourceBase):
                     names = pickle.load(file)
             except FileNotFoundError as error:
                 raise ClusterDatasetCorruptedError(
-                    f"the records of a cached stream are not at {self._directory} (any more): call invalidate() on it, "
-                    "and where the cluster has several hosts set execution.cached-stream.dir to a directory they share",
+                    f"the records of a cached stream are missing at {self._directory}: call invalidate() on it. "
+                    "If the cluster has several hosts, set execution.cached-stream.dir to a directory that they share.",
                     details={"directory": self._directory},
                 ) from error
             blocks = tuple(str(Path(self._directory) / name) for name in names)
@@ -266,12 +273,12 @@ def _read(blocks: tuple[str, ...]) -> Generator[Batch, None, None]:
 
 
 def _open_directory(directory: Path, *, is_made: bool = False) -> PrivateDirectory:
-    """Opens the directory of a data set. It holds pickles, so nobody else may be able to write there.
+    """Opens the directory of a data set, which no other user may be able to write to because it contains pickles.
 
-    Raises: PrivateDirectoryError where somebody can, FileNotFoundError, OSError.
+    Raises: PrivateDirectoryError if another user can; FileNotFoundError; OSError.
     """
     parts = directory.parts
-    # The names from this one on can be guessed by other users of the host; those before it were configured.
+    # Other users of the host can guess the names from this one on. The names before it were configured.
     start = next((n for n, part in enumerate(parts) if part.startswith(OWN_ROOT_PREFIX)), len(parts) - 1)
     root, names = Path(*parts[:start]), parts[start:]
     if is_made:

@@ -1,9 +1,9 @@
-"""CollectCoordinator: the collect sink's half in the JobMaster, between its writers and the client.
+"""CollectCoordinator: the collect sink's part in the JobMaster, between its writers and the client.
 
-It keeps the batches that the client does not hold yet. It has no state of its own worth a checkpoint (but whether the
-client has closed): what is lost with it, restored writers send again, and where the client stands, it says in each
-request. The job ends in three steps, so that a lost answer can be asked for again: the client is told `finished`, it
-closes, the writers are released. A client that is told and never closes is given `RELEASE_AFTER_MS`.
+It keeps the batches that the client does not have yet. Its checkpoints only contain whether the client has closed the
+result: restored writers send lost batches again, and each request contains the client's position. The job ends in three
+steps, so that the client can ask again for a lost answer: the coordinator answers `finished`, the client closes, and
+the writers are released. If the client never closes, they are released after `RELEASE_AFTER_MS`.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from flinkpy.connectors.collect_protocol import (
 if TYPE_CHECKING:
     from flinkpy.connector_api.coordinator import CoordinatorContext
 
-#: How long a job waits for a client that was told that its result is complete: long enough to repeat a lost request.
+#: How long a job waits for a client that has the complete result to close it. Allows the client to repeat a request.
 RELEASE_AFTER_MS = 5_000
-#: The state of a coordinator whose client wants no more.
+#: The state of a coordinator whose client needs no more batches.
 _CANCELLED = b"cancelled"
 
 
 @dataclass(slots=True)
 class _Writer:
-    """What the coordinator knows of one subtask's writer."""
+    """The state of one subtask's writer."""
 
     attempt: int = -1
-    #: Events of attempts up to this one are late: the subtask has been reset since.
+    #: Events of attempts up to this one are ignored, because the subtask has been reset since.
     reset_up_to: int = -1
-    #: None: the attempt has not begun.
+    #: None until the attempt has started.
     start: CollectStart | None = None
-    #: The batches from `first_held` on; a lower number that comes is a duplicate.
+    #: The batches from `first_held` on. A batch with a lower number is a duplicate.
     held: deque[bytes] = field(default_factory=deque)
     first_held: int = 0
     confirmed_sequence: int = 0
-    #: None: more may come.
+    #: None while more batches may come.
     end_sequence: int | None = None
 
     @property
@@ -57,7 +57,10 @@ class _Writer:
 
 
 class CollectCoordinator:
-    """Thread: JobMaster main thread. Invariant: holds no more than the writers' bounds on unread batches together."""
+    """Keeps batches for the client. The writers' limits on unread batches bound its memory.
+
+    Thread: JobMaster main thread.
+    """
 
     def __init__(self, context: CoordinatorContext) -> None:
         self._context = context
@@ -65,7 +68,7 @@ class CollectCoordinator:
         self._is_cancelled = False
         self._is_released = False
         self._is_release_planned = False
-        #: Turns with each request, so that no subtask's batches always come last.
+        #: Rotates the order of subtasks in answers, so that no subtask always comes last.
         self._num_requests = 0
 
     def start(self) -> None:
@@ -94,7 +97,7 @@ class CollectCoordinator:
                 )
             return
         if writer.start is None or attempt_number != writer.attempt:
-            self._fail(subtask_index, f"attempt {attempt_number} sent {event!r} before it began")
+            self._fail(subtask_index, f"attempt {attempt_number} sent {event!r} before CollectStart")
             return
         match event:
             case CollectBatch(sequence, payload):
@@ -109,16 +112,16 @@ class CollectCoordinator:
                 self._fail(subtask_index, f"sent an unknown event: {event!r}")
 
     def _expect(self, subtask_index: int, writer: _Writer, sequence: int) -> bool:
-        """Whether it is the next, not a duplicate; a gap fails the job."""
+        """True if `sequence` is the next number, False if it is a duplicate. A gap fails the job."""
         if sequence > writer.next_sequence:
-            self._fail(subtask_index, f"batch {writer.next_sequence} was lost, {sequence} came")
+            self._fail(subtask_index, f"batch {sequence} arrived, but batch {writer.next_sequence} was lost")
         return sequence == writer.next_sequence
 
     def _fail(self, subtask_index: int, problem: str) -> None:
         self._context.fail_job(InternalError(f"collect sink subtask {subtask_index}: {problem}"))
 
     def subtask_reset(self, subtask_index: int, checkpoint_id: int | None) -> None:
-        """Drop what its writer has sent: the next attempt sends again what the client may need."""
+        """Drops the batches of the subtask. The next attempt sends again what the client may need."""
         writer = self._writers.get(subtask_index)
         if writer is not None:
             reset_up_to = max(writer.reset_up_to, writer.attempt)
@@ -177,7 +180,7 @@ class CollectCoordinator:
             writer = self._writers[subtask_index]
             assert writer.start is not None
             batches = []
-            # A client that knows nothing of the subtask is at its beginning.
+            # A client that has no position for the subtask is at its beginning.
             is_at_start = subtask_index not in request.positions and not writer.first_held
             if is_at_start or self._knows(request, subtask_index, writer):
                 for sequence, payload in enumerate(writer.held, writer.first_held):
@@ -190,12 +193,12 @@ class CollectCoordinator:
         return results
 
     def _knows(self, request: CollectRequest, subtask_index: int, writer: _Writer) -> bool:
-        """Whether the client's position is one in what the current attempt sends."""
+        """True if the client's position refers to the current attempt."""
         version, _ = request.positions.get(subtask_index, ("", 0))
         return writer.start is not None and writer.start.version == version
 
     def _acknowledge(self, request: CollectRequest) -> None:
-        """Drop what the client holds, and let the writers go on."""
+        """Drops the batches that the client has, and tells the writers."""
         for subtask_index, writer in self._writers.items():
             if not self._knows(request, subtask_index, writer):
                 continue
@@ -208,7 +211,7 @@ class CollectCoordinator:
                 self._context.send_event(subtask_index, CollectAck(writer.attempt, writer.first_held))
 
     def _position(self, request: CollectRequest, subtask_index: int) -> int:
-        """Below which the client holds everything of the current attempt; 0 where it does not know that."""
+        """Returns the number below which the client has all batches; 0 if it does not know the current attempt."""
         writer = self._writers[subtask_index]
         return request.positions[subtask_index][1] if self._knows(request, subtask_index, writer) else 0
 
@@ -238,7 +241,7 @@ class CollectCoordinator:
 
     def _release_if_ended(self) -> None:
         self._is_release_planned = False
-        # Not so where a subtask was reset meanwhile.
+        # A subtask that was reset meanwhile has not ended.
         ended = [writer for writer in self._writers.values() if writer.end_sequence is not None]
         if len(ended) == self._context.parallelism and not self._is_released:
             self._release()

@@ -17,21 +17,21 @@ from flinkpy.connectors.collect_protocol import (
     SubtaskResult,
 )
 
-#: Per request: several of the writer's largest batches, below the RPC layer's message limit.
+#: The size of an answer: several of the writer's largest batches, below the RPC layer's message limit.
 _MAX_RESPONSE_BYTES = 2 << 20
-#: An empty answer is asked for again after this long, doubled up to the maximum. The first is short, because a result
-#: that comes in small batches should be seen as it comes; the last is Flink's own interval.
+#: The pause after an empty answer, which doubles up to the maximum. The first pause is short, so that small batches are
+#: returned as they come. The maximum is Flink's interval.
 _FIRST_WAIT_S = 0.002
 _LAST_WAIT_S = 0.1
-#: How long a request that cannot be answered (the JobMaster is only starting, or is being replaced) is repeated.
+#: How long to repeat a request that nobody can answer, because the JobMaster is starting or is being replaced.
 _RETRY_FOR_S = 60.0
 
 
 class _Subtask:
-    """What the client has of one subtask's result.
+    """The client's part of one subtask's result.
 
-    Batches below `given` have been given to the user. Those from there on to `next_sequence` are held back until a
-    completed checkpoint has them.
+    Batches below `given` have been returned to the user. Batches from `given` to `next_sequence` are held back until a
+    completed checkpoint contains them.
     """
 
     def __init__(self) -> None:
@@ -45,13 +45,14 @@ class _Subtask:
         return self.given + len(self.held_back)
 
     def begin(self, result: SubtaskResult) -> None:
-        """The writer has begun, or begun anew.
+        """Handles the start or restart of the writer.
 
-        A restored writer sends again what the client did not hold at the checkpoint, from `first_sequence` on. So what
-        the client holds below that is right, and what it holds beyond is made anew or comes again.
+        A restored writer sends the batches that the client did not have at the checkpoint again, from `first_sequence`
+        on. Held batches below that number stay valid. Later ones are dropped, because the writer sends or produces them
+        again.
 
         Raises:
-            JobExecutionError: it begins before something that the user was given.
+            JobExecutionError: the writer restarts before batches that were returned to the user.
         """
         start = result.start
         self.version = start.version
@@ -69,13 +70,13 @@ class _Subtask:
             )
         if start.first_sequence > self.next_sequence:
             raise InternalError(
-                f"batches {self.next_sequence} to {start.first_sequence} of the result were taken for read"
+                f"batches {self.next_sequence} to {start.first_sequence} of the result are lost: they count as read"
             )
         while self.held_back and self.next_sequence > start.first_sequence:
             self.held_back.pop()
 
     def take(self, result: SubtaskResult) -> Iterator[bytes]:
-        """The batches that may be given now."""
+        """Adds batches. Yields those that may be returned to the user now."""
         for sequence, payload in result.batches:
             if sequence == self.next_sequence:
                 self.held_back.append(payload)
@@ -86,20 +87,19 @@ class _Subtask:
 
 
 class CollectIterator(Iterator[Any]):
-    """Iterates over the records that a CollectSink takes, while the job runs. Thread: the user's.
+    """Iterates over the records of a CollectSink while the job runs. Thread: the user's.
 
-    With exactly-once checkpoints it gives the records of completed checkpoints, and holds in memory what comes between
-    two of them.
+    With exactly-once checkpoints it returns the records of completed checkpoints, and keeps later records in memory.
 
     Args:
-        request: sends a payload to the sink's coordinator and returns its answer
-            (`Dispatcher.SendCoordinationRequest`). It may raise any FlinkError: those with `retry` BACKOFF are tried
-            again for a minute, all others reach the user. A request may be repeated: it changes nothing twice.
+        request: sends a payload to the sink's coordinator and returns the answer
+            (`Dispatcher.SendCoordinationRequest`). It may raise any FlinkError. Those with `retry` BACKOFF are retried
+            for a minute, all others reach the user. Repeating a request has no further effect.
         on_close: called once, when everything was read or `close()` was called.
-        wait: sleeps for so many seconds.
+        wait: sleeps for a number of seconds.
 
     Raises:
-        JobExecutionError: the job was restarted from its beginning after some of its result had been read.
+        JobExecutionError: the job restarted from its beginning after a part of its result had been read.
 
     Source: org.apache.flink.streaming.api.operators.collect.{CollectResultIterator, CollectResultFetcher}.
     """
@@ -125,7 +125,7 @@ class CollectIterator(Iterator[Any]):
         return self._records.popleft()
 
     def close(self) -> None:
-        """Want no more: the job's sink drops what follows. A second call does nothing."""
+        """Ends the iteration. The job's sink drops the remaining records. A second call has no effect."""
         self._records.clear()
         if not self._is_closed:
             self._send_close()
@@ -137,7 +137,7 @@ class CollectIterator(Iterator[Any]):
         self.close()
 
     def _fetch(self) -> None:
-        """Take over the next batches; waits until there are some, or the end."""
+        """Fetches the next batches. Waits until there are some or the result ends."""
         wait_s = _FIRST_WAIT_S
         while True:
             response = self._ask(self._next_request(_MAX_RESPONSE_BYTES))
@@ -157,7 +157,7 @@ class CollectIterator(Iterator[Any]):
             wait_s = min(2 * wait_s, _LAST_WAIT_S)
 
     def _take(self, response: CollectResponse) -> bool:
-        """Whether a writer has begun, so that its batches can be asked for."""
+        """Takes batches from an answer. Returns True if a writer has started, so that its batches can be requested."""
         has_begun = False
         for subtask_index, result in sorted(response.subtasks.items()):
             subtask = self._subtasks.setdefault(subtask_index, _Subtask())
@@ -181,7 +181,7 @@ class CollectIterator(Iterator[Any]):
                 return pickle.loads(self._request(payload))
             except FlinkError as error:
                 if error.retry is not ErrorRetry.BACKOFF or waited_s >= _RETRY_FOR_S:
-                    # Nobody will read the rest: the job must not wait for that.
+                    # Nobody will read the rest, so the job must not wait for a reader.
                     self._send_close()
                     raise
             self._wait(wait_s)
@@ -194,7 +194,7 @@ class CollectIterator(Iterator[Any]):
         try:
             self._request(pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL))
         except FlinkError:
-            # The job is over already, or cannot be reached; the coordinator does without after a while.
+            # The job has ended or cannot be reached. The coordinator releases the writers after a while.
             return
         finally:
             if self._on_close is not None:

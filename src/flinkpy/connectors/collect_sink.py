@@ -1,15 +1,15 @@
-"""CollectSink: brings the records of a stream back to the program that submitted the job (`execute_and_collect`).
+"""CollectSink: returns the records of a stream to the program that submitted the job (`execute_and_collect`).
 
-A result that nobody reads holds the job up: a writer has at most `MAX_UNACKED_BYTES` on the way, and the coordinator
-holds nothing but what writers have on the way.
+A result that nobody reads blocks the job: a writer has at most `MAX_UNACKED_BYTES` in flight, and the coordinator holds
+only what writers have in flight.
 
-With exactly-once checkpoints the client gives out what a completed checkpoint has, and a restart goes unnoticed: a
-checkpoint holds what the client had not fetched, and the number at which a restored writer goes on; what the client has
-fetched from beyond that number it drops. Without checkpoints everything is given out at once; where a restart comes
-after some of it was, the client gets an error that says so.
+With exactly-once checkpoints the client returns the records of completed checkpoints, and a restart is not visible. A
+checkpoint contains the batches that the client had not fetched, and the number with which a restored writer continues.
+The client drops fetched batches with higher numbers. Without checkpoints, records are returned at once, and the client
+raises an error if the job restarts after some were returned.
 
 Source: org.apache.flink.streaming.api.operators.collect.{CollectSinkFunction, CollectSinkOperatorCoordinator}. Differs:
-results go through operator events instead of a socket of the sink's own, and any parallelism is possible.
+results travel as operator events instead of through a socket of the sink, and any parallelism is possible.
 """
 
 from __future__ import annotations
@@ -39,22 +39,23 @@ if TYPE_CHECKING:
     from flinkpy.connectors.collect_coordinator import CollectCoordinator
     from flinkpy.records.batch import Batch
 
-#: A writer with this much unread is not writable. Large enough to cover the round trip to a client that reads at speed.
+#: A writer with this much unread is not writable. It covers the round trip to a client that reads at full speed.
 MAX_UNACKED_BYTES = 4 << 20
-#: ... or with this many batches, however small: each is an RPC of its own.
+#: A writer with this many unread batches is not writable. Each batch is an RPC.
 MAX_UNACKED_BATCHES = 1_024
 #: A larger batch is sent in halves, and a larger record in parts: well below the message limit of the RPC layer.
 MAX_PAYLOAD_BYTES = 1 << 20
 _MAX_RECORD_KEY = "collect-sink.batch-size.max"
-#: The largest record where nothing else is said: what a JobMaster of the default size can hold beside its work.
+#: The default for the largest record, which a JobMaster of the default size can hold in addition to its work.
 DEFAULT_MAX_RECORD_BYTES = 256 << 20
 
 
 class CollectSink(SinkBase):
-    """Give it a job; read the result with `CollectIterator` through requests to this operator's coordinator.
+    """Sends records to the client, which reads them with a CollectIterator from this operator's coordinator.
 
     Args:
-        max_record_bytes: the job fails for a larger record. JobMaster and client hold a record as a whole.
+        max_record_bytes: the size of the largest record. A larger one fails the job, because JobMaster and client hold
+            each record as a whole.
     """
 
     def __init__(self, max_record_bytes: int = DEFAULT_MAX_RECORD_BYTES) -> None:
@@ -73,6 +74,8 @@ class CollectSink(SinkBase):
 
 @dataclass(frozen=True)
 class CollectCoordinatorProvider:
+    """Creates the coordinator in the JobMaster."""
+
     def create(self, context: CoordinatorContext) -> CollectCoordinator:
         from flinkpy.connectors.collect_coordinator import CollectCoordinator
 
@@ -81,8 +84,9 @@ class CollectCoordinatorProvider:
 
 @dataclass(frozen=True, slots=True)
 class CollectWriterState:
-    """What a checkpoint has of one writer: the number of its next batch, and the batches that the client did not hold,
-    which are the last ones before it.
+    """The state of one writer in a checkpoint.
+
+    `unacked` has the batches before `next_sequence` that the client had not confirmed.
     """
 
     job_id: str
@@ -92,7 +96,7 @@ class CollectWriterState:
 
 
 class CollectWriter(StatefulSinkWriter):
-    """Thread: task thread."""
+    """Sends the records of one subtask to the coordinator. Thread: task thread."""
 
     def __init__(
         self,
@@ -104,10 +108,10 @@ class CollectWriter(StatefulSinkWriter):
         self._context = context
         self._max_record_bytes = max_record_bytes
         self._next_sequence = 0
-        #: Batches that the client does not hold yet, the oldest first.
+        #: Batches that the client has not confirmed, oldest first.
         self._unacked: deque[bytes] = deque()
         self._total_unacked_bytes = 0
-        #: (checkpoint, the number of the first batch after it) of those that may still be completed.
+        #: (checkpoint, number of the first batch after it) for checkpoints that are not complete.
         self._snapshots: deque[tuple[int, int]] = deque()
         self._is_released = False
         self._is_cancelled = False
@@ -122,7 +126,8 @@ class CollectWriter(StatefulSinkWriter):
             case [state] if state.job_id == context.job_id and state.subtask_index == context.subtask_index:
                 next_sequence = state.next_sequence
             case _:
-                # Of another job, whose client is not ours: the numbers begin anew with what its client did not get.
+                # The state is from another job or subtask, whose client is a different one. Numbers start at 0 again,
+                # with the batches that its client did not get.
                 next_sequence = sum(len(state.unacked) for state in states)
         payloads = [payload for state in states for payload in state.unacked]
         first = self._next_sequence = next_sequence - len(payloads)
@@ -142,8 +147,8 @@ class CollectWriter(StatefulSinkWriter):
             return
         if len(payload) > self._max_record_bytes:
             raise UserError(
-                f"a record of the collected stream has {len(payload)} bytes when it is sent, and {_MAX_RECORD_KEY} "
-                f"allows {self._max_record_bytes}: collect less of it, write it to files, or raise the option",
+                f"a record of the collected stream has {len(payload)} bytes when it is sent, but {_MAX_RECORD_KEY} "
+                f"allows only {self._max_record_bytes}: collect smaller records, write to files, or raise the option",
                 details={"option": _MAX_RECORD_KEY, "size_bytes": str(len(payload))},
             )
         for part in split_payload(payload, MAX_PAYLOAD_BYTES):
@@ -183,13 +188,13 @@ class CollectWriter(StatefulSinkWriter):
                 self._unacked.clear()
                 self._total_unacked_bytes = 0
             case _:
-                raise InternalError(f"the collect sink got an unknown event: {event!r}")
+                raise InternalError(f"the collect sink received an unknown event: {event!r}")
         self._context.notify_writable()
 
     def _on_ack(self, sequence: int, is_final: bool) -> None:
         first_unacked = self._next_sequence - len(self._unacked)
         acked = sequence - first_unacked
-        # The parts of a payload are kept until the client holds all of them: a restored writer begins with the first.
+        # All parts of a payload are kept until the client has all of them: a restored writer begins with the first.
         while acked > 0 and not is_complete(self._unacked[acked - 1]):
             acked -= 1
         for _ in range(acked):
@@ -204,5 +209,5 @@ class CollectWriter(StatefulSinkWriter):
 
     @property
     def has_finished(self) -> bool:
-        """True once the client has everything or wants no more."""
+        """True once the client has all batches or needs no more."""
         return self._is_released or self._is_cancelled

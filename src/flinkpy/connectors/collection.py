@@ -1,4 +1,4 @@
-"""CollectionSource: records that the program itself brings along."""
+"""CollectionSource: emits records that are part of the program."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from flinkpy.connectors.split_reader import OpenSplit, SequentialSplitReader
 if TYPE_CHECKING:
     from flinkpy.records.batch import Batch
 
-#: Records are checked and pickled this many at a time, so that a task needs no second copy of the whole collection.
+#: The number of records that are checked and pickled together. A task needs no second copy of the whole collection.
 _ROWS_PER_BLOCK = 16_384
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionSplit:
-    """The collection without its first `position` elements: there is one split, so the source keeps its order and runs
-    in one subtask.
+    """The collection without its first `position` elements.
+
+    There is one split, so the source keeps the order of the elements and runs in one subtask.
     """
 
     split_id: str = "0"
@@ -40,7 +41,7 @@ class CollectionSplit:
 
 @dataclass(frozen=True, slots=True)
 class CollectionRange:
-    """The elements `position` to `end`, without the last, of a collection that several subtasks share."""
+    """The elements from `position` up to, but not including, `end` of a collection that several subtasks share."""
 
     split_id: str
     position: int
@@ -48,15 +49,20 @@ class CollectionRange:
 
 
 class CollectionSource(SourceBase):
-    """Emits `elements` in their order, in one subtask; with `is_parallel` in all, each a part of them in its order.
+    """Emits elements in their order.
 
-    With `type_info` every element is checked against it here, where the program can still be told by a traceback into
-    its own code, and takes the form that the type gives it (a tuple becomes a `Row` where the type is a ROW, an int too
-    wide for INT wraps around). Without, the elements are any Python objects that can be pickled.
+    With `type_info`, the constructor checks every element and converts it to the form of its type: a tuple becomes a
+    `Row` if the type is a ROW, and an int that is too large for INT wraps around. A mismatch is thus raised in the
+    user's program and not in a task. Without `type_info`, elements are any Python objects that can be pickled.
+
+    Args:
+        elements: the records.
+        type_info: TypeInformation of the records; None for pickled Python objects.
+        is_parallel: True to divide the elements among all subtasks, False to emit them in one subtask.
 
     Raises:
-        TypeMismatchError: an element does not match `type_info`; names its index and field.
-        FunctionSerializationError: an element cannot be pickled; names its index.
+        TypeMismatchError: an element does not match `type_info`. Names its index and field.
+        FunctionSerializationError: an element cannot be pickled. Names its index.
 
     Source: pyflink StreamExecutionEnvironment.from_collection.
     """
@@ -91,13 +97,13 @@ class CollectionSource(SourceBase):
         return _CollectionReader(context, self._blocks)
 
     def for_coordinator(self) -> CollectionSource:
-        """Without the elements, whose classes the JobMaster may not have."""
+        """Returns a source without the elements, whose classes the JobMaster may not have."""
         source = CollectionSource((), is_parallel=self._is_parallel)
         source._num_rows = self._num_rows
         return source
 
     def split(self, num_splits: int) -> list[CollectionSplit | CollectionRange]:
-        """The whole, or at most `num_splits` parts of nearly equal length, none of them empty."""
+        """Returns one split, or at most `num_splits` ranges of nearly equal length if the source is parallel."""
         if not self._is_parallel:
             return [CollectionSplit()]
         bounds = [self._num_rows * i // num_splits for i in range(num_splits + 1)]
@@ -153,7 +159,7 @@ class _CollectionReader(SequentialSplitReader):
 
 
 class _OpenCollection:
-    """What is left of the collection; batches of rows."""
+    """The unread part of a split, in batches of rows."""
 
     def __init__(
         self, split: CollectionSplit | CollectionRange, blocks: list[bytes], context: SourceReaderContext
@@ -163,7 +169,7 @@ class _OpenCollection:
         self._context = context
         self._position = split.position
         self._end = split.end if isinstance(split, CollectionRange) else None
-        #: The block in `_rows`; -1: none.
+        #: The number of the block in `_rows`; -1 for none.
         self._block = -1
         self._rows: list[Any] = []
 

@@ -1,7 +1,7 @@
-"""ContinuousFileEnumerator: looks for new files again and again, and hands out each once.
+"""ContinuousFileEnumerator: looks for new files periodically, and assigns each file once.
 
-A file is known by its path. One that has been seen is never looked at again, so files must be complete when they get a
-name that readers see (write elsewhere or under a hidden name, then rename).
+A file is identified by its path. A file that was discovered is never read again, so it must be complete when it gets a
+visible name: write it elsewhere or under a hidden name, and rename it.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from flinkpy.connector_api.source import SplitEnumerator, SplitEnumeratorContext
 
 _LOG = logging.getLogger(__name__)
 
-#: (path, size in bytes) of every file there is.
+#: (path, size in bytes) of every existing file.
 Listing = list[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSplitsCheckpoint:
-    """What a checkpoint holds of a ContinuousFileEnumerator.
+    """The state of a ContinuousFileEnumerator in a checkpoint.
 
     Source: org.apache.flink.connector.file.src.PendingSplitsCheckpoint.
     """
 
     remaining: tuple[Any, ...]
     processed_paths: tuple[str, ...]
-    #: Splits made so far: their ids go on from here.
+    #: The number of splits created so far, from which ids continue.
     num_splits: int
 
 
 class ContinuousFileEnumerator(SplitEnumerator):
-    """Never says that there are no more splits.
+    """Assigns splits of new files without end.
 
     Args:
-        list_files: all files there are; runs on an I/O thread.
-        make_splits: of new files; its ids go on after so many.
-        interval_ms: between the end of one look and the next.
+        list_files: returns all existing files. Runs on an I/O thread.
+        make_splits: returns the splits of new files. Its second argument is the number of splits created before.
+        interval_ms: the time between the end of one listing and the start of the next.
 
     Source: org.apache.flink.connector.file.src.impl.ContinuousFileSplitEnumerator.
     """
@@ -58,10 +58,10 @@ class ContinuousFileEnumerator(SplitEnumerator):
         self._interval_ms = interval_ms
         self._is_first_look = state is None
         self._remaining: deque[Any] = deque(() if state is None else state.remaining)
-        #: A dict for its order; grows with the number of files ever seen, as Flink's does.
+        #: The paths of discovered files, in order. Grows with every file, as Flink's list does.
         self._processed: dict[str, None] = dict.fromkeys(() if state is None else state.processed_paths)
         self._num_splits = 0 if state is None else state.num_splits
-        #: Subtasks that have nothing to read, in the order in which they asked.
+        #: Subtasks without a split, in the order of their requests.
         self._waiting: dict[int, None] = {}
 
     def start(self) -> None:
@@ -84,12 +84,12 @@ class ContinuousFileEnumerator(SplitEnumerator):
 
     def _on_listed(self, files: Listing | None, error: BaseException | None) -> None:
         if error is not None:
-            # At the start a wrong path should be noticed; later a file server may be away for a while.
+            # A wrong path fails the job at the start. Later a file server may be unavailable for a while.
             if self._is_first_look:
                 raise error
             _LOG.warning("files could not be listed; trying again in %d ms", self._interval_ms, exc_info=error)
         self._is_first_look = False
-        # An empty file may be one that somebody has just begun to write.
+        # A writer may have just created an empty file.
         new = [(path, size) for path, size in files or () if path not in self._processed and size]
         new = list(dict(new).items())
         if new:
@@ -102,7 +102,7 @@ class ContinuousFileEnumerator(SplitEnumerator):
 
     def _assign(self) -> None:
         registered = self._context.registered_readers
-        # One that was reset meanwhile asks again when it is back.
+        # A reader that was reset meanwhile requests again when it has restarted.
         self._waiting = {subtask: None for subtask in self._waiting if subtask in registered}
         while self._waiting and self._remaining:
             subtask_index = next(iter(self._waiting))

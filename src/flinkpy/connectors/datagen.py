@@ -1,8 +1,10 @@
-"""DataGeneratorSource: records made from their numbers 0, 1, 2, ...
+"""DataGeneratorSource: generates records from the numbers 0, 1, 2, ..., optionally at a limited rate.
 
-The same number always gives the same record, so the source goes on exactly where it was: a split is a range of numbers.
+A number always produces the same record, so a restored source continues exactly where it was. A split is a range of
+numbers.
 
-Source: org.apache.flink.connector.datagen.source.DataGeneratorSource.
+Source: org.apache.flink.connector.datagen.source.DataGeneratorSource,
+org.apache.flink.api.connector.source.util.ratelimit.{RateLimiterStrategy,GuavaRateLimiter,GatedRateLimiter}.
 """
 
 from __future__ import annotations
@@ -32,26 +34,29 @@ _INT64_MAX = (1 << 63) - 1
 
 _NS = 1_000_000_000
 
-#: Unused permits of so long a time may be used at once.
+#: The longest time whose unused permits may be used at once.
 _BURST_NS = _NS
 
-#: Records are let through in groups of so long a time where there are many: one at a time would cost too much.
+#: The shortest wait. At a high rate it lets records through in groups, which costs less than one at a time.
 _GROUP_NS = 10_000_000
 
 
 class RateLimiter(ABC):
-    """Of one reader. Thread: task thread."""
+    """Limits the rate of one reader. Thread: task thread."""
 
     @abstractmethod
     def available(self) -> int:
-        """How many records may be emitted now."""
+        """Returns how many records may be emitted now."""
 
     @abstractmethod
     def take(self, records: int) -> None:
-        """They are emitted."""
+        """Subtracts emitted records."""
 
     def wait_ns(self) -> int | None:
-        """How long until more may be, when none may now; None: not before `notify_checkpoint_complete`."""
+        """Returns the time until a record may be emitted; None if that is after `notify_checkpoint_complete`.
+
+        Called when no record may be emitted now.
+        """
         return None
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -59,22 +64,26 @@ class RateLimiter(ABC):
 
 
 class RateLimiterStrategy(ABC):
-    """Pickled with the source; makes the limiter of each reader."""
+    """Creates the rate limiter of each reader. Pickled with the source."""
 
     @abstractmethod
     def create_rate_limiter(self, parallelism: int, monotonic_ns: Callable[[], int]) -> RateLimiter | None:
-        """None: there is no limit."""
+        """Returns a limiter for one reader; None for no limit."""
 
     @staticmethod
     def per_second(records_per_second: float) -> RateLimiterStrategy:
-        """Of all readers together; each gets an equal share."""
+        """Limits all readers together to a number of records per second. Each gets an equal share."""
         if isinstance(records_per_second, bool) or not records_per_second > 0:
             raise ValueError(f"records_per_second must be positive, not {records_per_second!r}")
         return _PerSecond(records_per_second)
 
     @staticmethod
     def per_checkpoint(records_per_checkpoint: int) -> RateLimiterStrategy:
-        """So many between two checkpoints, of all readers together: at least one for each of them."""
+        """Limits all readers together to a number of records between two checkpoints.
+
+        Args:
+            records_per_checkpoint: at least the parallelism, because each reader gets an equal share.
+        """
         if isinstance(records_per_checkpoint, bool) or not isinstance(records_per_checkpoint, int):
             raise TypeError(f"records_per_checkpoint must be an int, not {records_per_checkpoint!r}")
         if records_per_checkpoint <= 0:
@@ -83,6 +92,7 @@ class RateLimiterStrategy(ABC):
 
     @staticmethod
     def no_op() -> RateLimiterStrategy:
+        """Sets no limit."""
         return _NoLimit()
 
 
@@ -114,7 +124,7 @@ class _PerCheckpoint(RateLimiterStrategy):
 
 
 class _SmoothLimiter(RateLimiter):
-    """Permits come evenly; one is there at the start."""
+    """Adds permits evenly over time. There is one at the start."""
 
     def __init__(self, per_second: float, monotonic_ns: Callable[[], int]) -> None:
         self._per_ns = per_second / _NS
@@ -137,7 +147,7 @@ class _SmoothLimiter(RateLimiter):
 
 
 class _GatedLimiter(RateLimiter):
-    """A share until the next checkpoint is complete."""
+    """Allows a number of records until the next checkpoint is complete."""
 
     def __init__(self, share: int) -> None:
         self._share = share
@@ -154,34 +164,39 @@ class _GatedLimiter(RateLimiter):
 
 
 class GeneratorFunction:
-    """A number to a record. A function with one argument will do, unless it is to be opened.
+    """Generates a record from its number. Use a plain function with one argument unless you need `open` or `close`.
 
-    A subclass defines `map(index)`, or `map_batch(indices)`, which makes many records at a time: `indices` is a numpy
-    array of int64, and the result a pyarrow.RecordBatch, or a list, with a record for each of them in their order.
+    Subclasses define either `map(index)` or `map_batch(indices)`. The latter generates many records at a time.
+    `indices` is a numpy array of int64. The result is a pyarrow.RecordBatch or a list with one record per index, in
+    order.
     """
 
-    #: Makes many records at a time; None: `map` makes one.
+    #: Generates many records at a time; None to use `map`.
     map_batch: Callable[[Any], Any] | None = None
 
     def open(self, context: SourceReaderContext) -> None:
-        """In each reader, before the first record."""
+        """Called in each reader before the first record."""
         return
 
     def map(self, index: int) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} has neither map nor map_batch")
+        raise NotImplementedError(f"{type(self).__name__} defines neither map nor map_batch")
 
     def close(self) -> None:
         return
 
 
 class DataGeneratorSource(SourceBase):
-    """The records of the numbers 0 to `count` - 1; within one subtask in ascending order.
+    """Generates records from the numbers 0 to `count` - 1. Each subtask emits them in ascending order.
 
     Args:
-        generator_function: a GeneratorFunction, or a function of one number.
-        count: how many records all readers make together; None: no end (2**63 - 1, as in Flink).
-        rate_limiter_strategy: how fast; None: as fast as they are taken.
-        type_info: TypeInformation of the records; None: pickled Python objects. Records are checked against it.
+        generator_function: a GeneratorFunction, or a function that takes a number and returns a record.
+        count: the number of records of all readers together; None for no end (2**63 - 1, as in Flink).
+        rate_limiter_strategy: limits the rate; None for no limit.
+        type_info: TypeInformation of the records, which are checked against it; None for pickled Python objects.
+
+    Example:
+        >>> source = DataGeneratorSource(lambda n: (n, n % 7), 1_000_000, RateLimiterStrategy.per_second(10_000))
+        >>> env.from_source(source, WatermarkStrategy.no_watermarks(), "generated")
     """
 
     def __init__(
@@ -192,13 +207,13 @@ class DataGeneratorSource(SourceBase):
         type_info: Any = None,
     ) -> None:
         if not isinstance(generator_function, GeneratorFunction) and not callable(generator_function):
-            raise TypeError(f"a GeneratorFunction or a function of one number is needed, not {generator_function!r}")
+            raise TypeError(f"generator_function must be a GeneratorFunction or a callable, not {generator_function!r}")
         if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
             raise TypeError(f"count must be an int, not {count!r}")
         if count is not None and count < 0:
             raise ValueError(f"count must not be negative, got {count}")
         if rate_limiter_strategy is not None and not isinstance(rate_limiter_strategy, RateLimiterStrategy):
-            raise TypeError(f"a RateLimiterStrategy is needed, not {rate_limiter_strategy!r}")
+            raise TypeError(f"rate_limiter_strategy must be a RateLimiterStrategy, not {rate_limiter_strategy!r}")
         self._function = generator_function
         self._count = _INT64_MAX if count is None else count
         self._strategy = rate_limiter_strategy or RateLimiterStrategy.no_op()
@@ -224,7 +239,7 @@ class DataGeneratorSource(SourceBase):
         return _GeneratingReader(context, self._function, limiter, self._type_info)
 
     def for_coordinator(self) -> SourceBase:
-        """Without the function, whose module the JobMaster may not have."""
+        """Returns a source without the function, whose module the JobMaster may not have."""
         return DataGeneratorSource(GeneratorFunction(), self._count if self._is_bounded else None)
 
     def _numbers(self) -> NumberSequenceSource:
@@ -240,7 +255,7 @@ class _NoNumbers(NumberSequenceSource):
 
 
 class _GeneratingReader(SequentialSplitReader):
-    """Reads no more at a time than the limiter lets through."""
+    """Reads at most as many records at a time as the limiter allows."""
 
     def __init__(
         self, context: SourceReaderContext, function: Any, limiter: RateLimiter | None, type_info: Any
@@ -275,7 +290,7 @@ class _GeneratingReader(SequentialSplitReader):
         return batch
 
     def _on_timer(self, _: int) -> None:
-        """The task wakes up for its timers, and polls its reader then."""
+        """Allows the next timer. The task polls its reader after every timer."""
         self._is_timer_set = False
 
     @property
@@ -299,7 +314,7 @@ class _GeneratingReader(SequentialSplitReader):
 
 
 class _LimitedContext:
-    """The reader's context with shorter batches."""
+    """The reader's context, with batches as short as the limiter requires."""
 
     def __init__(self, context: SourceReaderContext, limiter: RateLimiter) -> None:
         self._context = context
@@ -314,7 +329,7 @@ class _LimitedContext:
 
 
 class _OpenNumbers:
-    """The rest of a range."""
+    """The unread part of a range of numbers."""
 
     def __init__(self, split: NumberSequenceSplit, context: Any, function: Any, type_info: Any) -> None:
         self._split = split
@@ -341,7 +356,7 @@ class _OpenNumbers:
             values = self._map_batch(np.arange(rows, dtype=np.int64) + first)
         batch = Batch(values)
         if batch.num_rows != rows:
-            raise TypeMismatchError(f"map_batch gave {batch.num_rows} records for {rows} numbers from {first} on")
+            raise TypeMismatchError(f"map_batch returned {batch.num_rows} records for {rows} numbers from {first} on")
         self._next = first + rows
         return self._typed(batch)
 

@@ -1,4 +1,4 @@
-"""DiscardingSink: takes everything and keeps nothing."""
+"""DiscardingSink: a sink that drops all records."""
 
 from __future__ import annotations
 

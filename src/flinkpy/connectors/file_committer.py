@@ -1,4 +1,4 @@
-"""FileCommitter: gives the part files of completed checkpoints their names.
+"""FileCommitter: publishes the part files of completed checkpoints under their final names.
 
 Source: org.apache.flink.connector.file.sink.committer.FileCommitter.
 """
@@ -15,7 +15,7 @@ from flinkpy.connectors.part_store import part_store
 
 @dataclass(frozen=True, slots=True)
 class PendingFile:
-    """A complete file, on the disk under a hidden name. Paths are relative to the sink's."""
+    """A complete, durable file under a hidden name. Paths are relative to the sink's path."""
 
     bucket: str
     hidden_name: str
@@ -25,14 +25,14 @@ class PendingFile:
 
 @dataclass(frozen=True, slots=True)
 class SupersededFile:
-    """A file in progress that a restored writer has copied, and that no later checkpoint needs."""
+    """A file that no later checkpoint needs, because a restored writer has copied it or it has been merged."""
 
     bucket: str
     hidden_name: str
 
 
 class FileCommitter(Committer):
-    """Idempotent: a file that has its name keeps it. Thread: task thread."""
+    """Publishes part files. Committing a published file again has no effect. Thread: task thread."""
 
     def __init__(self, base_path: str) -> None:
         self._store = part_store(base_path)

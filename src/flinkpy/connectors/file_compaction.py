@@ -1,9 +1,9 @@
-"""Merging a FileSink's small part files before anybody sees them.
+"""FileCompaction: merges small part files of a FileSink before they become visible.
 
-A part file that is complete is not handed over to be committed but kept, hidden, until its bucket is due; then all that
-the bucket has is merged into one file, on a thread beside the task, and the next checkpoint hands that one over. The
-parts are in every checkpoint until then; when the checkpoint that has the merged file is complete, the file gets its
-name and the parts are deleted. See docs/decisions/0014.
+A complete part file stays hidden until its bucket is due. Then a thread beside the task merges all files of the bucket
+into one, and the next checkpoint contains the merged file as a committable. Until then every checkpoint contains the
+parts. When the checkpoint with the merged file is complete, this file gets its final name and the parts are deleted.
+See docs/decisions/0014.
 
 Source: org.apache.flink.connector.file.sink.compactor. Differs: each subtask merges its own files.
 """
@@ -27,7 +27,7 @@ _COPY_BYTES = 1 << 20
 
 
 class FileCompactStrategy:
-    """When the files of a bucket are merged."""
+    """Decides when the files of a bucket are merged. Create it with `FileCompactStrategy.builder()`."""
 
     def __init__(self, size_threshold: int, num_checkpoints_before_compaction: int, num_compact_threads: int) -> None:
         self._size_threshold = size_threshold
@@ -36,12 +36,12 @@ class FileCompactStrategy:
 
     @property
     def size_threshold(self) -> int:
-        """In bytes; -1: none."""
+        """The size in bytes from which a bucket is merged; -1 for no threshold."""
         return self._size_threshold
 
     @property
     def num_checkpoints_before_compaction(self) -> int:
-        """-1: the number of checkpoints does not count."""
+        """The number of checkpoints after which a bucket is merged; -1 for no limit."""
         return self._num_checkpoints
 
     @property
@@ -49,7 +49,7 @@ class FileCompactStrategy:
         return self._num_compact_threads
 
     def is_due(self, size_bytes: int, num_checkpoints: int) -> bool:
-        """Whether a bucket that has so much, and was last merged so many checkpoints ago, is to be merged."""
+        """True if a bucket of this size, last merged this many checkpoints ago, is to be merged."""
         by_size = self._size_threshold >= 0 and size_bytes >= self._size_threshold
         return by_size or 0 < self._num_checkpoints <= num_checkpoints
 
@@ -58,6 +58,8 @@ class FileCompactStrategy:
         return FileCompactStrategy.Builder()
 
     class Builder:
+        """Builds a FileCompactStrategy from a size threshold, a number of checkpoints, or both."""
+
         def __init__(self) -> None:
             self._size_threshold = -1
             self._num_checkpoints = -1
@@ -66,25 +68,25 @@ class FileCompactStrategy:
         def enable_compaction_on_checkpoint(
             self, num_checkpoints_before_compaction: int
         ) -> FileCompactStrategy.Builder:
-            """Merge when so many checkpoints have passed since the last time."""
+            """Merges a bucket when a number of checkpoints have passed since it was last merged."""
             self._num_checkpoints = _positive("num_checkpoints_before_compaction", num_checkpoints_before_compaction)
             return self
 
         def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
-            """Merge when the files of a bucket have so many bytes together; looked at at each checkpoint."""
+            """Merges a bucket when its files have a total size in bytes. Checked at each checkpoint."""
             if isinstance(size_threshold, bool) or not isinstance(size_threshold, int) or size_threshold < 0:
                 raise ValueError(f"size_threshold must be a number of bytes, not {size_threshold!r}")
             self._size_threshold = size_threshold
             return self
 
         def set_num_compact_threads(self, num_compact_threads: int) -> FileCompactStrategy.Builder:
-            """So many buckets of a subtask are merged at a time."""
+            """Sets the number of buckets that a subtask merges at a time."""
             self._num_compact_threads = _positive("num_compact_threads", num_compact_threads)
             return self
 
         def build(self) -> FileCompactStrategy:
             if self._size_threshold < 0 and self._num_checkpoints < 0:
-                raise ValueError("a FileCompactStrategy needs a size threshold, or a number of checkpoints, or both")
+                raise ValueError("a FileCompactStrategy needs a size threshold, a number of checkpoints, or both")
             return FileCompactStrategy(self._size_threshold, self._num_checkpoints, self._num_compact_threads)
 
 
@@ -95,31 +97,35 @@ def _positive(name: str, value: int) -> int:
 
 
 class FileCompactor(ABC):
-    """How files are merged. Subclass it for a format of your own. Beyond PyFlink.
+    """Merges files. Beyond PyFlink, subclass it to merge files of other formats.
 
     Attributes:
-        joins_bytes: it puts files one behind the other, which not every format can be read from.
+        joins_bytes: True if it concatenates files, which is not possible for every format.
     """
 
     joins_bytes = False
 
     @abstractmethod
     def compact(self, paths: list[str], output: BinaryIO) -> None:
-        """Write what `paths` hold, in that order. On a thread beside the task; at least two paths."""
+        """Writes the records of at least two files to `output`, in order. Runs on a thread beside the task."""
 
     @staticmethod
     def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
-        """One behind the other, with `file_delimiter` in between. For formats without head and tail: lines, JSON."""
+        """Concatenates files, for formats without header and footer such as lines of text or JSON.
+
+        Args:
+            file_delimiter: written between the files; None for nothing.
+        """
         return ConcatFileCompactor(file_delimiter)
 
     @staticmethod
     def identical_file_compactor() -> FileCompactor:
-        """Files stay as they are; they are held back until their bucket is due."""
+        """Does not merge files, but keeps them hidden until their bucket is due."""
         return IdenticalFileCompactor()
 
     @staticmethod
     def parquet_file_compactor() -> FileCompactor:
-        """Parquet files of one schema, row group by row group. Beyond PyFlink."""
+        """Merges Parquet files of one schema, row group by row group. Beyond PyFlink."""
         return ParquetFileCompactor()
 
 
@@ -139,7 +145,7 @@ class ConcatFileCompactor(FileCompactor):
 
 class IdenticalFileCompactor(FileCompactor):
     def compact(self, paths: list[str], output: BinaryIO) -> None:
-        raise ValueError(f"an identical file compactor merges nothing, and was given {len(paths)} files")
+        raise ValueError(f"an IdenticalFileCompactor cannot merge files, but got {len(paths)}")
 
 
 class ParquetFileCompactor(FileCompactor):
@@ -162,7 +168,7 @@ class ParquetFileCompactor(FileCompactor):
 @dataclass(slots=True)
 class _Bucket:
     files: list[PendingFile] = field(default_factory=list)
-    #: Since it was last merged, or had its first file.
+    #: The number of checkpoints since the bucket was last merged, or got its first file.
     num_checkpoints: int = 0
 
     @property
@@ -180,12 +186,12 @@ class _Merge:
 
 
 class FileCompaction:
-    """One subtask's files that wait to be merged, or are being merged. Thread: task thread; it has threads of its own.
+    """Merges the part files of one subtask. Thread: task thread; merges run on threads of its own.
 
     Args:
-        open_target: a new hidden part file in that bucket.
-        in_snapshot: hidden names that a checkpoint has, completed or not: those files are not to be deleted. Shared
-            with the writer; kept up by this.
+        open_target: creates a hidden part file in a bucket.
+        in_snapshot: hidden names of files in a checkpoint, completed or not, which must not be deleted. Shared with the
+            writer and updated here.
     """
 
     def __init__(
@@ -206,46 +212,46 @@ class FileCompaction:
         self._in_snapshot = in_snapshot
 
     def add(self, files: Iterable[PendingFile]) -> None:
-        """Complete files, which are on the disk."""
+        """Adds complete, durable files."""
         for file in files:
             self._buckets.setdefault(file.bucket, _Bucket()).files.append(file)
 
     @property
     def files(self) -> list[PendingFile]:
-        """All that have not been handed over: they are the state, whether they are being merged or not."""
+        """All files that are not committables yet, merging or not. They are part of the writer's state."""
         merging = [file for merge in self._merges for file in merge.files]
         return merging + [file for bucket in self._buckets.values() for file in bucket.files]
 
     @property
     def targets(self) -> list[SupersededFile]:
-        """What is being written, of which a restored writer knows nothing else."""
+        """The unfinished merged files, which a restored writer must delete."""
         return [SupersededFile(merge.bucket, merge.target.hidden_name) for merge in self._merges]
 
     def on_snapshot(self) -> None:
-        """What there is now is in a checkpoint; what it had before has been handed over."""
+        """Records that the current files are in a checkpoint. Earlier ones have become committables."""
         self._in_snapshot.clear()
         self._in_snapshot.update(file.hidden_name for file in self.files)
 
     def at_checkpoint(self) -> list[Any]:
-        """Begin what is due; returns the committables of what has been finished."""
-        handed_over = self._take_finished(wait=False)
+        """Begins to merge buckets that are due. Returns the committables of finished merges."""
+        committables = self._take_finished(wait=False)
         for name, bucket in list(self._buckets.items()):
             bucket.num_checkpoints += 1
             if self._strategy.is_due(bucket.size_bytes, bucket.num_checkpoints):
                 del self._buckets[name]
-                handed_over += self._begin(name, bucket.files)
-        return handed_over
+                committables += self._begin(name, bucket.files)
+        return committables
 
     def finish(self) -> list[Any]:
-        """The end of the input: merge all there is, and wait for it."""
-        handed_over: list[Any] = []
+        """Merges all files at the end of the input, and waits for the result. Returns the committables."""
+        committables: list[Any] = []
         buckets, self._buckets = self._buckets, {}
         for name, bucket in buckets.items():
-            handed_over += self._begin(name, bucket.files)
-        return handed_over + self._take_finished(wait=True)
+            committables += self._begin(name, bucket.files)
+        return committables + self._take_finished(wait=True)
 
     def close(self) -> None:
-        """Delete what no checkpoint has."""
+        """Stops all merges, and deletes files that no checkpoint contains."""
         if self._threads is not None:
             self._threads.shutdown(wait=True, cancel_futures=True)
         files = self.files
@@ -257,7 +263,7 @@ class FileCompaction:
                 unlink_if_there(self._path(file))
 
     def _begin(self, bucket: str, files: list[PendingFile]) -> list[Any]:
-        """Returns the files that need no merging."""
+        """Begins to merge files. Returns the files that need no merging."""
         if len(files) == 1 or isinstance(self._compactor, IdenticalFileCompactor):
             return list(files)
         if self._threads is None:
@@ -268,21 +274,21 @@ class FileCompaction:
         return []
 
     def _merge(self, paths: list[str], target: OpenPart) -> int:
-        """Thread: a compactor's."""
+        """Thread: one of the executor."""
         failpoint("file_sink.before_compact")
         self._compactor.compact(paths, target.file)
         return target.close()
 
     def _take_finished(self, wait: bool) -> list[Any]:
-        handed_over: list[Any] = []
+        committables: list[Any] = []
         for merge in list(self._merges):
             if wait or merge.done.done():
                 size_bytes = merge.done.result()
                 target = merge.target
-                handed_over.append(PendingFile(merge.bucket, target.hidden_name, target.final_name, size_bytes))
-                handed_over += [SupersededFile(file.bucket, file.hidden_name) for file in merge.files]
+                committables.append(PendingFile(merge.bucket, target.hidden_name, target.final_name, size_bytes))
+                committables += [SupersededFile(file.bucket, file.hidden_name) for file in merge.files]
                 self._merges.remove(merge)
-        return handed_over
+        return committables
 
     def _path(self, file: PendingFile) -> str:
         return os.path.join(self._base_path, file.bucket, file.hidden_name)

@@ -1,8 +1,8 @@
-"""FileSink: writes a stream into files, exactly once.
+"""FileSink: writes a stream to files, exactly once. StreamingFileSink is its predecessor.
 
-A part file becomes visible, complete, when a checkpoint is completed that has all of it: after its rolling policy has
-finished it, or at the end of the input. What is visible never changes and never goes away. In a job without checkpoints
-files become visible at the end of the input only; a job that never ends needs checkpoints to show anything.
+A part file is finished by its rolling policy or by the end of the input. It becomes visible when the next checkpoint is
+complete. A visible file is complete and never changes. In a job without checkpoints, files become visible at the end of
+the input only, so a job that does not end needs checkpoints.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ from flinkpy.formats.input_files import input_path, is_remote
 
 
 class FileSink(SinkBase):
-    """Files below `base_path`, a path that every process of the cluster sees alike or a URI (`s3://`, `hdfs://`, ...).
+    """Writes files below `base_path`: a path that every process of the cluster can reach, or a URI (`s3://`, ...).
+
+    Create it with `for_row_format` or `for_bulk_format`.
+
+    Example:
+        >>> builder = FileSink.for_row_format("/data/out", Encoder.simple_string_encoder())
+        >>> stream.sink_to(builder.with_output_file_config(OutputFileConfig("part", ".txt")).build())
 
     Source: org.apache.flink.connector.file.sink.FileSink. Differs: a restored file in progress is copied, not
     truncated.
@@ -48,17 +54,16 @@ class FileSink(SinkBase):
         self._bucket_assigner = bucket_assigner
         self._rolling_policy = rolling_policy
         self._file_config = file_config
-        # An upload is whole or not there: at a URI every file is finished at a checkpoint.
+        # An unfinished upload cannot be read back, so at a URI every file is finished at a checkpoint.
         self._is_resumable = is_resumable and not is_remote(self._base_path)
         self._compaction = compaction
         if compaction is not None and is_remote(self._base_path):
             raise UnsupportedOperationError(
-                f"{base_path}: files can be merged on a local disk or a network mount, not at a URI; "
-                "leave enable_compact out"
+                f"{base_path}: enable_compact works on a local disk or a network mount, but not at a URI; remove it"
             )
 
     def get_transformer(self) -> None:
-        """There is nothing to do before the sink."""
+        """Returns None: nothing is done before the sink."""
         return
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
@@ -69,7 +74,7 @@ class FileSink(SinkBase):
 
     @property
     def supports_concurrent_attempts(self) -> bool:
-        return True  # their files have names of their own
+        return True  # attempts write files with different names
 
     def create_committer(self) -> Committer:
         from flinkpy.connectors.file_committer import FileCommitter
@@ -93,9 +98,15 @@ class FileSink(SinkBase):
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:
-        """One record after the other, each encoded by itself; `Encoder.simple_string_encoder()` writes lines.
+        """Writes records one by one.
 
-        Beyond PyFlink: a subclass of Encoder with `encode(record) -> bytes` writes what it likes.
+        Args:
+            base_path: the directory of the files, as a local path or a URI.
+            encoder: encodes each record. `Encoder.simple_string_encoder()` writes lines of text. Beyond PyFlink, a
+                subclass of Encoder may define `encode(record) -> bytes`.
+
+        Returns:
+            A builder of the sink.
         """
         if not isinstance(encoder, Encoder):
             raise TypeError(f"{encoder!r} is not an Encoder")
@@ -103,18 +114,25 @@ class FileSink(SinkBase):
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSink.BulkFormatBuilder:
-        """Batches of records: ParquetBulkWriters, OrcBulkWriters, AvroBulkWriters, AvroParquetWriters, CsvBulkWriters,
-        JsonBulkWriters.
+        """Writes batches of records.
+
+        Args:
+            base_path: the directory of the files, as a local path or a URI.
+            writer_factory: from ParquetBulkWriters, OrcBulkWriters, AvroBulkWriters, AvroParquetWriters, CsvBulkWriters
+                or JsonBulkWriters.
+
+        Returns:
+            A builder of the sink.
         """
         if not isinstance(writer_factory, BatchWriterFactory):
             raise TypeError(
-                f"{writer_factory!r} cannot write files: use ParquetBulkWriters.for_row_type, "
+                f"{writer_factory!r} is not a writer factory of flinkpy: use ParquetBulkWriters.for_row_type, "
                 "CsvBulkWriters.for_schema, AvroBulkWriters.for_generic_record, ..."
             )
         return FileSink.BulkFormatBuilder(base_path, writer_factory.create, writer_factory.is_concatenable)
 
     class BaseBuilder:
-        """Buckets by the hour of processing time unless told otherwise, as Flink does."""
+        """Builds a FileSink. By default it has one bucket per hour of processing time, as in Flink."""
 
         def __init__(self, base_path: str, make_content: Callable[..., Any], rolling_policy: RollingPolicy) -> None:
             self._base_path = base_path
@@ -127,35 +145,45 @@ class FileSink(SinkBase):
             self._file_config = OutputFileConfig.builder().build()
 
         def with_bucket_check_interval(self, interval: int) -> Any:
-            """Has no effect: the rolling policy is asked at every write and at every checkpoint. `interval` in
-            milliseconds.
+            """Has no effect, because the rolling policy is checked at every write and every checkpoint.
+
+            Args:
+                interval: in milliseconds.
             """
             if interval <= 0:
                 raise ValueError(f"the bucket check interval must be positive, not {interval}")
             return self
 
         def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Any:
+            """Sets which directory a record goes to."""
             if not isinstance(bucket_assigner, BucketAssigner):
                 raise TypeError(f"{bucket_assigner!r} is not a BucketAssigner")
             self._bucket_assigner = bucket_assigner
             return self
 
         def with_output_file_config(self, output_file_config: OutputFileConfig) -> Any:
+            """Sets prefix and suffix of the file names."""
             if not isinstance(output_file_config, OutputFileConfig):
                 raise TypeError(f"{output_file_config!r} is not an OutputFileConfig")
             self._file_config = output_file_config
             return self
 
         def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Any:
+            """Sets when a file is finished and the next one begins."""
             if not isinstance(rolling_policy, RollingPolicy):
                 raise TypeError(f"{rolling_policy!r} is not a RollingPolicy")
             self._rolling_policy = rolling_policy
             return self
 
         def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Any:
-            """Merge complete files before they become visible: fewer and larger ones, later.
+            """Merges complete files before they become visible. There are fewer and larger files then, but later.
 
-            Raises: ValueError: the compactor joins bytes, and files of this format have a head or a tail.
+            Args:
+                strategy: when files are merged.
+                compactor: how files are merged.
+
+            Raises:
+                ValueError: the compactor concatenates files, but files of this format have a header or a footer.
             """
             if not isinstance(strategy, FileCompactStrategy):
                 raise TypeError(f"{strategy!r} is not a FileCompactStrategy")
@@ -163,14 +191,14 @@ class FileSink(SinkBase):
                 raise TypeError(f"{compactor!r} is not a FileCompactor")
             if compactor.joins_bytes and not self._is_concatenable:
                 raise ValueError(
-                    "files of this format cannot be put one behind the other: "
+                    "files of this format cannot be concatenated: "
                     "use FileCompactor.parquet_file_compactor() for Parquet, or a FileCompactor of your own"
                 )
             self._compaction = (strategy, compactor)
             return self
 
         def disable_compact(self) -> Any:
-            """Merge nothing: the default. Files that wait in a restored state are committed as they are."""
+            """Merges no files, which is the default. Files in a restored state are committed as they are."""
             self._compaction = None
             return self
 
@@ -189,17 +217,21 @@ class FileSink(SinkBase):
             )
 
     class RowFormatBuilder(BaseBuilder):
+        """Builds a FileSink that writes records one by one."""
+
         def __init__(self, base_path: str, make_content: Callable[..., Any]) -> None:
             super().__init__(base_path, make_content, RollingPolicy.default_rolling_policy())
             self._is_resumable = True
 
     class BulkFormatBuilder(BaseBuilder):
+        """Builds a FileSink that writes batches of records."""
+
         def __init__(self, base_path: str, make_content: Callable[..., Any], is_concatenable: bool = False) -> None:
             super().__init__(base_path, make_content, RollingPolicy.on_checkpoint_rolling_policy())
             self._is_concatenable = is_concatenable
 
         def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Any:
-            """Only OnCheckpointRollingPolicy: a bulk file cannot be closed in the middle of a checkpoint."""
+            """Accepts an OnCheckpointRollingPolicy only, because bulk files must be finished at every checkpoint."""
             if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
                 raise ValueError("rolling_policy of bulk formats must be OnCheckpointRollingPolicy")
             return super().with_rolling_policy(rolling_policy)
@@ -212,10 +244,10 @@ def _row_content(encoder: Encoder, file: Any, input_type: Any) -> Any:
 
 
 class StreamingFileSink(FileSink, SinkFunction):
-    """Writes as FileSink does; use that one. `add_sink` and `sink_to` both take it.
+    """The predecessor of FileSink. It writes the same files, and both `add_sink` and `sink_to` accept it.
 
     Source: pyflink.datastream.connectors.file_system.StreamingFileSink. Differs: in a job without checkpoints its files
-    become visible at the end of the input, as FileSink's do, instead of never.
+    become visible at the end of the input. In Flink they never do.
     """
 
     def to_sink(self) -> Any:

@@ -1,4 +1,4 @@
-"""Where a FileSink puts its files, how it names them, and when it begins a new one."""
+"""Settings of a FileSink: OutputFileConfig, RollingPolicy and BucketAssigner."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ DEFAULT_INTERVAL_MS = 60_000
 
 
 class OutputFileConfig:
-    """The name of a part file: `PREFIX-<uid>-<count>SUFFIX`; the uid is the writer's, drawn at random."""
+    """The names of part files: `PREFIX-<uid>-<count>SUFFIX`. The uid is a random id of the writer.
+
+    Args:
+        part_prefix: must not begin with a dot or an underscore, because readers skip such files.
+        part_suffix: such as `.csv`.
+    """
 
     def __init__(self, part_prefix: str, part_suffix: str) -> None:
         for name, value in (("prefix", part_prefix), ("suffix", part_suffix)):
             if "/" in value or "\0" in value:
-                raise ValueError(f"a part file's {name} cannot contain {value!r}")
+                raise ValueError(f"the {name} of part files must not contain '/' or NUL: {value!r}")
         if part_prefix.startswith((".", "_")):
-            raise ValueError(f"a file named {part_prefix}... would be hidden from readers")
+            raise ValueError(f"readers skip files with the prefix {part_prefix!r}: it must not begin with '.' or '_'")
         self._part_prefix = part_prefix
         self._part_suffix = part_suffix
 
@@ -38,7 +43,7 @@ class OutputFileConfig:
         return OutputFileConfig.OutputFileConfigBuilder()
 
     class OutputFileConfigBuilder:
-        """Defaults: `part` and no suffix."""
+        """Builds an OutputFileConfig. The default prefix is `part`; the default suffix is empty."""
 
         def __init__(self) -> None:
             self._part_prefix = "part"
@@ -57,14 +62,18 @@ class OutputFileConfig:
 
 
 class RollingPolicy(ABC):
-    """When a part file is finished and the next one begun."""
+    """Decides when a part file is finished and the next one begins. Subclass it for a policy of your own."""
 
     @abstractmethod
     def should_roll(self, size_bytes: int, created_ms: int, last_write_ms: int, now_ms: int) -> bool:
-        """Asked of each open file, whenever something is written to any file of the subtask, and at checkpoints."""
+        """Returns True to finish a file.
+
+        Called for each open file when the subtask writes to any file, and at checkpoints. Times are in milliseconds
+        since the epoch.
+        """
 
     def should_roll_on_checkpoint(self, size_bytes: int) -> bool:
-        """Whether a file must be finished at a checkpoint; else it is gone on with afterwards, also after a failure."""
+        """Returns True to finish a file at a checkpoint. Otherwise it is continued, even after a failure."""
         return False
 
     @staticmethod
@@ -73,17 +82,26 @@ class RollingPolicy(ABC):
         rollover_interval: int = DEFAULT_INTERVAL_MS,
         inactivity_interval: int = DEFAULT_INTERVAL_MS,
     ) -> DefaultRollingPolicy:
-        """Args in bytes and milliseconds: a file's size, its age, and the time since the last write to it."""
+        """Finishes a file at a certain size or age, or when it has not been written to for a while.
+
+        Args:
+            part_size: in bytes.
+            rollover_interval: the age in milliseconds.
+            inactivity_interval: the time since the last write in milliseconds.
+        """
         return DefaultRollingPolicy(part_size, rollover_interval, inactivity_interval)
 
     @staticmethod
     def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
-        """Only at a checkpoint, or at the end of the input."""
+        """Finishes files at checkpoints and at the end of the input only."""
         return OnCheckpointRollingPolicy()
 
 
 class DefaultRollingPolicy(RollingPolicy):
-    """Source: org.apache.flink.streaming.api.functions.sink.filesystem.rollingpolicies.DefaultRollingPolicy."""
+    """Finishes files by size, age and inactivity.
+
+    Source: org.apache.flink.streaming.api.functions.sink.filesystem.rollingpolicies.DefaultRollingPolicy.
+    """
 
     def __init__(self, part_size: int, rollover_interval: int, inactivity_interval: int) -> None:
         limits = {
@@ -107,6 +125,8 @@ class DefaultRollingPolicy(RollingPolicy):
 
 
 class OnCheckpointRollingPolicy(RollingPolicy):
+    """Finishes files at every checkpoint."""
+
     def should_roll(self, size_bytes: int, created_ms: int, last_write_ms: int, now_ms: int) -> bool:
         return False
 
@@ -116,7 +136,7 @@ class OnCheckpointRollingPolicy(RollingPolicy):
 
 @dataclass(frozen=True, slots=True)
 class BucketAssignerContext:
-    """What a BucketAssigner may look at besides the record. Times are in milliseconds since the epoch.
+    """The second argument of `BucketAssigner.get_bucket_id`. Times are in milliseconds since the epoch.
 
     Source: org.apache.flink.streaming.api.functions.sink.filesystem.BucketAssigner.Context.
     """
@@ -129,43 +149,48 @@ class BucketAssignerContext:
         return self.processing_time_ms
 
     def current_watermark(self) -> int:
-        """The least there is where there has been none."""
+        """Returns the current watermark, or the smallest one (-2**63) before the first."""
         return self.watermark_ms
 
     def timestamp(self) -> int | None:
-        """Of the record; None where it has none."""
+        """Returns the timestamp of the record; None if it has none."""
         return self.timestamp_ms
 
 
 class BucketAssigner:
-    """The directory below the base path into which records go.
+    """Chooses the bucket of a record: the directory below the base path to which it is written.
 
     Beyond PyFlink: subclass it and define `get_bucket_id`.
+
+    Example:
+        >>> class ByCountry(BucketAssigner):
+        ...     def get_bucket_id(self, element, context):
+        ...         return f"country={element['country']}"
     """
 
-    #: Whether the bucket is the same for all that is written at one time.
+    #: False if all records written at one time have the same bucket.
     looks_at_records = True
 
     def get_bucket_id(self, element: Any, context: BucketAssignerContext) -> str:
-        """The bucket of a record: names of directories, with slashes in between; empty: the base path itself."""
+        """Returns the bucket of a record: directory names separated by slashes, or "" for the base path."""
         raise NotImplementedError(f"{type(self).__name__} does not define get_bucket_id")
 
     def bucket_id(self, now_ms: int) -> str:
-        """The bucket of what is written now, of an assigner that does not look at records."""
-        raise NotImplementedError(f"{type(self).__name__} looks at records")
+        """Returns the bucket of all records that are written now, if the assigner does not look at records."""
+        raise NotImplementedError(f"{type(self).__name__} looks at records, so it has no bucket without one")
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
-        """No directories."""
+        """Writes all files to the base path."""
         return _BasePathBucketAssigner()
 
     @staticmethod
     def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
-        """A directory per period of processing time.
+        """Writes to a directory per period of processing time.
 
         Args:
-            format_str: of Java's DateTimeFormatter: yyyy MM dd HH mm ss SSS, and text in single quotes.
-            timezone_id: such as `Europe/Berlin`; None: that of the machine.
+            format_str: a pattern of Java's DateTimeFormatter, from yyyy MM dd HH mm ss SSS and text in single quotes.
+            timezone_id: such as `Europe/Berlin`; None for the time zone of the machine.
         """
         return _DateTimeBucketAssigner(format_str, timezone_id)
 
@@ -200,13 +225,13 @@ class _DateTimeBucketAssigner(BucketAssigner):
 
 
 def _parse_pattern(pattern: str) -> list[str]:
-    """strftime directives (`%Y`), `SSS`, and literal text that starts with neither."""
+    """Splits a pattern into strftime directives (`%Y`), `SSS`, and literal text."""
     parts: list[str] = []
     position = 0
     while position < len(pattern):
         token = _PATTERN_TOKEN.match(pattern, position)
         if token is None:
-            raise ValueError(f"bucket format {pattern!r} has an open quote")
+            raise ValueError(f"bucket format {pattern!r} has an unclosed quote")
         position = token.end()
         if token["quoted"] is not None:
             parts.extend(token["quoted"].replace("''", "'") or "'")
@@ -216,6 +241,6 @@ def _parse_pattern(pattern: str) -> list[str]:
             parts.append(_STRFTIME.get(token[0], token[0]))
         else:
             raise UnsupportedOperationError(
-                f"bucket format {pattern!r}: {token[0]!r} is not known; known are {', '.join((*_STRFTIME, 'SSS'))}"
+                f"bucket format {pattern!r}: {token[0]!r} is not supported, only {', '.join((*_STRFTIME, 'SSS'))}"
             )
     return parts

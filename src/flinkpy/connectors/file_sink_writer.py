@@ -1,12 +1,12 @@
-"""FileSinkWriter: one subtask's part files, in two phases.
+"""FileSinkWriter: writes the part files of one subtask, for two-phase commit.
 
     open --(rolling policy, checkpoint of a bulk format, end of input)--> closed --(prepare_commit)--> committable
       |
       +--(checkpoint of a row format)--> stays open; its length is in the writer's state
 
-What is in a checkpoint is on the disk before the checkpoint is acknowledged. A restored writer never goes on in a file
-of the attempt before, which may not know yet that it was given up: it copies what the checkpoint has of the file, and
-the copy's first checkpoint takes the original away.
+Everything in a checkpoint is on the disk before the checkpoint is acknowledged. A restored writer never continues a
+file of the previous attempt, which may still be running. It copies the part of the file that the checkpoint contains,
+and the first checkpoint with the copy deletes the original.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-#: The watermark before there has been one.
+#: The watermark before the first one.
 MIN_TIMESTAMP = -(1 << 63)
-#: Makes what writes into one file: given the file and the type of the stream's records.
+#: Creates the writer of one file, from the file and the type of the stream's records.
 ContentFactory = Callable[[BinaryIO, Any], BulkWriter]
 
 
@@ -48,13 +48,13 @@ class _OpenPart:
     content: BulkWriter
     created_ms: int
     last_write_ms: int
-    #: Whether a checkpoint names it, completed or not.
+    #: True if a checkpoint contains the file, completed or not.
     is_in_snapshot: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class InProgressFile:
-    """A file in progress as a checkpoint has it. Paths are relative to the sink's."""
+    """The state of an open file in a checkpoint. Paths are relative to the sink's path."""
 
     bucket: str
     hidden_name: str
@@ -66,31 +66,33 @@ class InProgressFile:
 
 @dataclass(frozen=True, slots=True)
 class FileWriterState:
-    """What a checkpoint has of one writer: there is always one of each, so that a restored subtask can tell what its
-    predecessor wrote afterwards.
+    """The state of one writer in a checkpoint.
+
+    There is one even if the writer has no files, so that a restored subtask can tell which files its predecessor wrote
+    after the checkpoint.
     """
 
     job_id: str
     subtask_index: int
     uid: str
-    #: Files of that uid with this number or a higher one were begun after the checkpoint.
+    #: Files of this uid with this number or a higher one are newer than the checkpoint.
     next_number: int
     in_progress: tuple[InProgressFile, ...]
-    #: Complete files that wait to be merged.
+    #: Complete files that have not been merged.
     to_compact: tuple[PendingFile, ...] = ()
-    #: What was being written of them.
+    #: Unfinished results of merging them.
     compacting: tuple[SupersededFile, ...] = ()
 
 
 class FileSinkWriter(StatefulSinkWriter):
-    """At most one open file per bucket. Thread: task thread.
+    """Writes part files, with at most one open file per bucket. Thread: task thread.
 
     Args:
-        is_resumable: a file may be gone on with after a failure (row formats).
-        states: of a restored checkpoint; None: there is none.
+        is_resumable: True if files can be continued after a failure, as those of row formats can.
+        states: the states in the restored checkpoint; None if there is no checkpoint.
 
     Raises:
-        StateRestoreError: a file that the checkpoint needs is gone or too short; names it.
+        StateRestoreError: a file that the checkpoint needs is missing or too short.
     """
 
     def __init__(
@@ -124,13 +126,13 @@ class FileSinkWriter(StatefulSinkWriter):
         )
         self._next_number = 0
         self._open: dict[str, _OpenPart] = {}
-        #: Complete and on the disk, not handed over yet.
+        #: Complete, durable files that no checkpoint contains as committables yet.
         self._closed: list[PendingFile] = []
-        #: Committables of what was merged at the end of the input.
+        #: Committables of files merged at the end of the input.
         self._compacted: list[Any] = []
         self._superseded: list[SupersededFile] = []
         self._watermark_ms = MIN_TIMESTAMP
-        #: Hidden names of complete files that a checkpoint has, completed or not.
+        #: Hidden names of complete files in a checkpoint, completed or not.
         self._in_snapshot: set[str] = set()
         self._compaction: FileCompaction | None = None
         if compaction is not None:
@@ -164,7 +166,7 @@ class FileSinkWriter(StatefulSinkWriter):
         entry.last_write_ms = now_ms
 
     def _by_bucket(self, batch: Batch, now_ms: int) -> list[tuple[str, Batch]]:
-        """The records of each bucket, in their order."""
+        """Returns the buckets of a batch with their records, in order."""
         import numpy as np
 
         from flinkpy.records.lanes import rows_of
@@ -194,7 +196,7 @@ class FileSinkWriter(StatefulSinkWriter):
 
     def prepare_commit(self) -> list[Any]:
         now_ms = self._clock.now_ms()
-        # Also where nothing is written for a while: this is where a file that is due can become visible at all.
+        # Without writes, this is the only place where a file that is due can be finished.
         self._roll(now_ms)
         for bucket, entry in list(self._open.items()):
             if not self._is_resumable or self._rolling_policy.should_roll_on_checkpoint(entry.part.size_bytes):
@@ -237,7 +239,7 @@ class FileSinkWriter(StatefulSinkWriter):
         ]
 
     def close(self) -> None:
-        """Delete what no checkpoint has."""
+        """Closes all files, and deletes those that no checkpoint contains."""
         if self._compaction is not None:
             self._compaction.close()
         complete, self._closed, self._compacted = [*self._closed, *self._compacted], [], []
@@ -276,7 +278,7 @@ class FileSinkWriter(StatefulSinkWriter):
             return self._store.create(bucket, hidden_name, final_name, continue_from)
         except OSError as error:
             path = self._store.name_of(bucket, final_name)
-            raise ExternalError(f"part file {path} cannot be made: {error}", details={"path": path}) from error
+            raise ExternalError(f"part file {path} cannot be created: {error}", details={"path": path}) from error
 
     def _roll(self, now_ms: int) -> None:
         due = [
@@ -288,7 +290,7 @@ class FileSinkWriter(StatefulSinkWriter):
             self._close_part(bucket)
 
     def _close_part(self, bucket: str) -> None:
-        # Stays in `_open` until it is on the disk: close() deletes what a failure on the way leaves.
+        # The file stays in `_open` until it is durable, so that `close` deletes it if this fails.
         entry = self._open[bucket]
         entry.content.finish()
         size_bytes = entry.part.close()
@@ -303,35 +305,35 @@ class FileSinkWriter(StatefulSinkWriter):
     # -- restore -------------------------------------------------------------------------------------------------
 
     def _continue_file(self, file: InProgressFile, is_ours: bool) -> None:
-        """Go on from what the checkpoint has of a file in progress."""
+        """Continues an open file of the checkpoint in a copy."""
         if not self._is_resumable:
             raise StateRestoreError(
-                f"part file {file.hidden_name} of the checkpoint is of a row format; a bulk format cannot go on with it"
+                f"part file {file.hidden_name} of the checkpoint has a row format; a bulk format cannot continue it"
             )
         if not self._store.exists(file.bucket, file.hidden_name):
             path, final = (self._store.name_of(file.bucket, name) for name in (file.hidden_name, file.final_name))
             if not self._store.exists(file.bucket, file.final_name):
                 raise StateRestoreError(
-                    f"part file {path} of the checkpoint is gone, and {final} was never made", details={"path": path}
+                    f"part file {path} of the checkpoint is missing, and {final} does not exist", details={"path": path}
                 )
-            _LOG.warning("%s was finished after the checkpoint that is restored: it stays as it is", final)
+            _LOG.warning("%s was committed after the restored checkpoint and stays as it is", final)
             return
         if file.bucket in self._open:
-            # Several subtasks have become one, which has one open file per bucket.
+            # After a reduction of the parallelism, several subtasks may have had an open file in this bucket.
             self._close_part(file.bucket)
         entry = self._open_part(file.bucket, file.last_write_ms, file.created_ms, (file.hidden_name, file.length_bytes))
         assert entry.part.size_bytes == file.length_bytes
         if is_ours:
-            # Not those of another job: it may be running, or be started from that savepoint once more.
+            # Files of another job stay: it may be running, or be started from the savepoint again.
             self._superseded.append(SupersededFile(file.bucket, file.hidden_name))
 
     def _restore_compaction(self, state: FileWriterState, is_ours: bool) -> None:
-        """Go on with the files that wait to be merged; without compaction they are to be committed as they are."""
+        """Takes over the files that were not merged. Without compaction they are committed as they are."""
         for file in state.to_compact:
             if not self._store.exists(file.bucket, file.hidden_name):
                 path = self._store.name_of(file.bucket, file.hidden_name)
                 raise StateRestoreError(
-                    f"part file {path} of the checkpoint is gone: it has been merged since", details={"path": path}
+                    f"part file {path} of the checkpoint is missing: it has been merged since", details={"path": path}
                 )
             if is_ours:
                 self._in_snapshot.add(file.hidden_name)
@@ -346,22 +348,23 @@ class FileSinkWriter(StatefulSinkWriter):
                 self._store.delete(target.bucket, target.hidden_name)
 
     def _adopt(self, file: PendingFile) -> PendingFile:
-        """A complete file of another job under a name of ours: that job may delete its own."""
+        """Copies a complete file of another job under a name of this job. The other job may delete its own."""
         part = self._new_part(file.bucket, (file.hidden_name, file.size_bytes))
         return PendingFile(file.bucket, part.hidden_name, part.final_name, part.close())
 
     def _remove_orphans(self, states: list[FileWriterState] | None) -> None:
-        """Delete what earlier attempts of this job wrote after the checkpoint that is restored, so far as it is known
-        to be of this subtask's predecessors.
+        """Deletes files that earlier attempts wrote after the restored checkpoint.
+
+        Only deletes files that are known to be from predecessors of this subtask.
         """
         context = self._context
         is_fresh = context.restored_checkpoint_id is None
         if is_fresh and context.attempt_number == 0:
             return
         known = {state.uid: state for state in states or () if state.job_id == context.job_id}
-        # Of whichever attempt: they stay until they are merged.
+        # Files of any attempt stay until they are merged.
         needed = {file.hidden_name for state in states or () for file in state.to_compact}
-        # Otherwise the state has been dealt out anew, and what the predecessor had may be in another subtask.
+        # If the state was redistributed, files of the predecessor may belong to another subtask now.
         has_own = is_fresh or any(state.subtask_index == context.subtask_index for state in known.values())
         for bucket, file in list(self._store.hidden_files(self._naming)):
             if file.uid in known:
@@ -374,15 +377,15 @@ class FileSinkWriter(StatefulSinkWriter):
 
 
 def checked_bucket(bucket: Any) -> str:
-    """Raises: ValueError for what is no path below the sink's."""
+    """Returns a valid bucket. Raises: ValueError if it is not a path below the sink's."""
     parts = bucket.split("/") if isinstance(bucket, str) else [".."]
     if ".." in parts or "\0" in str(bucket) or (bucket and not all(parts)):
-        raise ValueError(f"{bucket!r} is no bucket: names of directories with slashes in between, or an empty string")
+        raise ValueError(f"a bucket must be directory names separated by slashes, or an empty string, not {bucket!r}")
     return bucket  # type: ignore[no-any-return]
 
 
 class RowContent:
-    """Each record as the line that it prints as. `encode` of an encoder, if it has one, gives the bytes instead."""
+    """Writes records one by one: with the encoder's `encode`, or as lines of text if it has none."""
 
     def __init__(self, file: BinaryIO, input_type: Any, encoder: Any) -> None:
         self._file = file

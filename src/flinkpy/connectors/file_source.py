@@ -1,7 +1,7 @@
-"""FileSource: reads files with a format: a fixed set, or whatever appears.
+"""FileSource: reads files of a format, either a fixed set or new files as they appear.
 
-The paths are local ones that every process of the cluster sees alike (a local disk on one host, a network mount on
-several), or URIs. They are listed in the JobMaster, when the job starts or again and again.
+Paths are URIs, or local paths that every process of the cluster can read: on a local disk if there is one host, on a
+network mount if there are several. The JobMaster lists the files, once at the start or periodically.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
     from flinkpy.common.time import Duration
     from flinkpy.records.batch import Batch
 
-#: A file is split into about this many parts per subtask, so that they finish at about the same time ...
+#: The input is divided into about this many splits per subtask, so that all subtasks finish at about the same time.
 SPLITS_PER_SUBTASK = 8
-#: ... of at least so much that the request for a split is a small part of the time to read it ...
+#: The smallest split. Requesting it takes little time in comparison to reading it.
 MIN_SPLIT_BYTES = 1 << 20
-#: ... and at most so much that a split returned by a failed subtask is soon read again.
+#: The largest split. A split that a failed subtask gives back is soon read again.
 MAX_SPLIT_BYTES = 32 << 20
-#: What a format decodes at a time, of which the reader gives away as much as it is asked for.
+#: The number of rows that a format decodes at a time. The reader emits them in smaller batches if asked to.
 READ_BATCH_ROWS = 65_536
 
 
 class FileEnumeratorProvider:
-    """Which files may be read by several subtasks at a time."""
+    """Selects whether several subtasks may read one file at the same time."""
 
     def __init__(self, splittable: bool) -> None:
         self._splittable = splittable
@@ -65,35 +65,43 @@ class FileEnumeratorProvider:
 
     @staticmethod
     def default_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """Those whose format allows it."""
+        """Splits files whose format allows it."""
         return FileEnumeratorProvider(True)
 
     @staticmethod
     def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """None: a file is one split."""
+        """Makes each file one split."""
         return FileEnumeratorProvider(False)
 
 
 class FileSplitAssignerProvider:
-    """In which order subtasks are given splits. There is one: the subtask that asks gets the next."""
+    """The order in which splits are assigned. There is only one: the subtask that asks gets the next split."""
 
     @staticmethod
     def locality_aware_split_assigner() -> FileSplitAssignerProvider:
-        """Local files have no places to prefer, so this is the order of the paths."""
+        """Assigns splits in the order of the paths, because flinkpy knows no locality of files."""
         return FileSplitAssignerProvider()
 
 
 class FileSource(SourceBase):
-    """Reads all files under the paths, each once. Build it with `for_record_stream_format`, `for_bulk_file_format` or,
-    beyond PyFlink, `for_csv`, `for_json`, `for_avro`, `for_parquet` or `for_orc`.
+    """Reads every file under the paths once.
 
-    A directory stands for all files below it, except those whose name, or a directory's name on the way, starts with a
-    dot or an underscore.
+    Create it with `for_record_stream_format` or `for_bulk_file_format` or, beyond PyFlink, with `for_csv`, `for_json`,
+    `for_avro`, `for_parquet` or `for_orc`.
 
-    A checkpoint has, for each split, the place between two records up to which it has been emitted.
+    A directory stands for all files below it. Files and directories whose names begin with a dot or an underscore are
+    skipped. A checkpoint contains the position of each split, between two records.
 
     Args:
-        discovery_interval_ms: look for new files so often, for ever; None: read those there are at the start.
+        file_format: decodes the files.
+        paths: files and directories, as local paths or URIs.
+        is_splittable: True if several subtasks may read one file, where the format allows it.
+        discovery_interval_ms: how often to look for new files, without end; None to read the files that exist at the
+            start.
+
+    Example:
+        >>> source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/logs").build()
+        >>> lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "logs")
 
     Source: org.apache.flink.connector.file.src.FileSource.
     """
@@ -114,14 +122,30 @@ class FileSource(SourceBase):
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
-        """Files that are read record by record: text lines, CSV."""
+        """Reads files record by record, for example lines of text or CSV.
+
+        Args:
+            stream_format: such as `StreamFormat.text_line_format()` or a CsvReaderFormat.
+            paths: files and directories.
+
+        Returns:
+            A builder of the source.
+        """
         if not isinstance(stream_format, StreamFormat):
             raise TypeError(f"{stream_format!r} is not a StreamFormat")
         return FileSourceBuilder(stream_format, paths)
 
     @staticmethod
     def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
-        """Files that are read in blocks of records: Parquet."""
+        """Reads files in blocks of records, for example Parquet.
+
+        Args:
+            bulk_format: such as a ParquetColumnarRowInputFormat.
+            paths: files and directories.
+
+        Returns:
+            A builder of the source.
+        """
         if not isinstance(bulk_format, BulkFormat):
             raise TypeError(f"{bulk_format!r} is not a BulkFormat")
         return FileSourceBuilder(bulk_format, paths)
@@ -137,23 +161,27 @@ class FileSource(SourceBase):
         newlines_in_values: bool = False,
         on_error: Any = FAIL,
     ) -> FileSource:
-        """CSV files as typed columns. Beyond PyFlink.
+        """Reads CSV files as typed columns. Beyond PyFlink.
 
         Args:
-            schema: `Types.ROW_NAMED(...)`, a `pyarrow.Schema`, or a dict from column name to type. With a header it may
-                name some of the columns, in any order. None: the types are told from the first megabyte of the first
-                file, which must be readable here; a later value that does not fit them fails the job, so give a
-                schema where the beginning does not show what follows.
-            columns: those to read, in this order; the others are not converted, which saves time. None: all.
-            null_values: fields that mean null, e.g. `("NA",)`. Where any are given, an empty field is null too, also
-                in a STRING column; where none are, it is null in all columns but those.
-            header: the first line of each file names its columns.
-            newlines_in_values: quoted fields may contain newlines; then a file is not split among subtasks.
-            on_error: what becomes of rows that cannot be read: "fail", "skip" or an OutputTag.
+            schema: `Types.ROW_NAMED(...)`, a `pyarrow.Schema`, or a dict from column name to type. If the files have a
+                header, the schema may contain some of the columns, in any order. None to infer the types from the
+                first megabyte of the first file, which this process must be able to read. A later value of another
+                type then fails the job, so give a schema if the beginning of the file is not typical.
+            columns: the columns to read, in this order; None for all. Other columns are not converted.
+            delimiter: the character between fields.
+            null_values: texts that mean null, such as `("NA",)`. If there are any, an empty field is null in all
+                columns. If there are none, an empty field is null in all columns except STRING columns.
+            header: True if the first line of each file contains the column names.
+            newlines_in_values: True if quoted fields may contain newlines. Files are then not split among subtasks.
+            on_error: what happens to rows that cannot be read: "fail", "skip" or an OutputTag.
 
         Raises:
-            InputNotFoundError, InputFormatError: without `schema`, about the first file.
-            ValueError: `columns` names one that the schema has not.
+            InputNotFoundError, InputFormatError: there is no `schema`, and the first file cannot be read.
+            ValueError: `columns` contains a column that is not in the schema.
+
+        Example:
+            >>> orders = FileSource.for_csv("/data/orders", schema={"id": Types.LONG(), "price": Types.DOUBLE()})
         """
         mode = HeaderMode.USE if header else HeaderMode.NONE
         options = CsvOptions(
@@ -177,22 +205,23 @@ class FileSource(SourceBase):
 
     @staticmethod
     def for_json(*paths: str, schema: Any, on_error: Any = FAIL) -> FileSource:
-        """Files of one JSON object a line, as typed columns. Beyond PyFlink.
+        """Reads files with one JSON object per line as typed columns. Beyond PyFlink.
 
         Args:
-            schema: `Types.ROW_NAMED(...)`, a `pyarrow.Schema`, or a dict from field name to type; other fields of the
-                objects are passed over, fields that are not there are null.
-            on_error: what becomes of lines that cannot be read: "fail", "skip" or an OutputTag.
+            schema: `Types.ROW_NAMED(...)`, a `pyarrow.Schema`, or a dict from field name to type. Other fields of the
+                objects are ignored, and missing fields are null.
+            on_error: what happens to lines that cannot be read: "fail", "skip" or an OutputTag.
         """
         return FileSource(JsonFormat(row_type_of(schema)).with_on_error(on_error), paths)
 
     @staticmethod
     def for_avro(*paths: str, schema: Any = None, as_rows: bool = False, on_error: Any = FAIL) -> FileSource:
-        """Avro files, as dicts or as Rows. Beyond PyFlink, which has AvroInputFormat.
+        """Reads Avro files as dicts or Rows. Beyond PyFlink, which has AvroInputFormat.
 
         Args:
-            schema: an AvroSchema; None: that of the first file, which must be readable here.
-            on_error: what becomes of records and blocks that cannot be read: "fail", "skip" or an OutputTag.
+            schema: an AvroSchema; None for the schema of the first file, which this process must be able to read.
+            as_rows: True to emit Rows, False to emit dicts.
+            on_error: what happens to records and blocks that cannot be read: "fail", "skip" or an OutputTag.
         """
         from flinkpy.formats.avro_format import AvroFormat, avro_schema_of_file
 
@@ -202,10 +231,15 @@ class FileSource(SourceBase):
 
     @staticmethod
     def for_parquet(*paths: str, columns: Sequence[str] | None = None, on_error: Any = FAIL) -> FileSource:
-        """Parquet files as typed columns, all or some of them. Beyond PyFlink.
+        """Reads Parquet files as typed columns. Beyond PyFlink.
 
-        The types are those of the first file, which must be readable here; the others must have such columns. A row
-        group that cannot be read counts as one bad record.
+        The types are those of the first file, which this process must be able to read. The other files must have the
+        same columns.
+
+        Args:
+            columns: the columns to read, in this order; None for all.
+            on_error: what happens to row groups that cannot be read: "fail", "skip" or an OutputTag. A row group counts
+                as one bad record.
         """
         from flinkpy.formats.parquet_format import ParquetFormat, parquet_row_type
 
@@ -214,7 +248,7 @@ class FileSource(SourceBase):
 
     @staticmethod
     def for_orc(*paths: str, columns: Sequence[str] | None = None, on_error: Any = FAIL) -> FileSource:
-        """ORC files as typed columns, all or some of them; like `for_parquet`, with stripes. Beyond PyFlink."""
+        """Reads ORC files as typed columns, as `for_parquet` does, with stripes for row groups. Beyond PyFlink."""
         from flinkpy.formats.orc_format import OrcFormat, orc_row_type
 
         row_type = orc_row_type(_first_file(paths)[0], None if columns is None else list(columns))
@@ -264,17 +298,18 @@ class FileSource(SourceBase):
                 state,
             )
         raise StateRestoreError(
-            f"{self!r}: a fixed set of files cannot be restored as files that are discovered, or the other way"
+            f"{self!r}: the checkpoint is of a source with another kind of discovery. A source of a fixed set of files "
+            "cannot be restored as one that discovers files, nor the other way round."
         )
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return _FileReader(context, self._format)
 
     def list_splits(self, parallelism: int) -> list[FileSourceSplit]:
-        """The splits of all files, in the order of the paths; blocks.
+        """Returns the splits of all files in the order of the paths. Blocks.
 
         Raises:
-            InputNotFoundError: a path is missing or may not be read.
+            InputNotFoundError: a path does not exist or cannot be read.
         """
         return self._splits_of(self._list_files(), parallelism, 0)
 
@@ -291,7 +326,7 @@ class FileSource(SourceBase):
         splits: list[FileSourceSplit] = []
         for path, size_bytes in files:
             splittable = self._is_splittable and self._format.is_splittable(path)
-            # Equal parts: a rest of a few bytes is not worth a split.
+            # The parts have equal sizes, because a remainder of a few bytes is not worth a split.
             parts = max(1, size_bytes // split_bytes) if splittable else min(1, size_bytes)
             for part in range(parts if size_bytes else 0):
                 start, end = size_bytes * part // parts, size_bytes * (part + 1) // parts
@@ -303,7 +338,7 @@ class FileSource(SourceBase):
 
 
 class FileSourceBuilder:
-    """Builds a FileSource."""
+    """Builds a FileSource. By default it reads the files that exist at the start."""
 
     def __init__(self, file_format: FileFormat, paths: Sequence[str]) -> None:
         self._format = file_format
@@ -312,8 +347,13 @@ class FileSourceBuilder:
         self._discovery_interval_ms: int | None = None
 
     def monitor_continuously(self, discovery_interval: Duration) -> FileSourceBuilder:
-        """Look for new files so often, and never end. A file is read as it is when it is first seen, and must not have
-        a visible name before it is complete; an empty one is looked at again.
+        """Makes the source look for new files periodically, without end.
+
+        A file is read as it is when it is discovered, so it must not have a visible name before it is complete. Empty
+        files are checked again.
+
+        Args:
+            discovery_interval: the time between two looks.
         """
         interval_ms = discovery_interval.to_millis()
         if interval_ms <= 0:
@@ -322,22 +362,26 @@ class FileSourceBuilder:
         return self
 
     def process_static_file_set(self) -> FileSourceBuilder:
-        """Read the files that are there when the job starts, then end: the default."""
+        """Makes the source read the files that exist at the start of the job, and then end. The default."""
         self._discovery_interval_ms = None
         return self
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
+        """Sets whether several subtasks may read one file."""
         self._is_splittable = file_enumerator.is_splittable
         return self
 
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
+        """Has no effect: there is only one assigner."""
         if not isinstance(split_assigner, FileSplitAssignerProvider):
             raise TypeError(f"{split_assigner!r} is not a FileSplitAssignerProvider")
         return self
 
     def set_on_error(self, on_error: Any) -> FileSourceBuilder:
-        """What becomes of records that cannot be read: "fail" (the default), "skip" or an OutputTag, which gives
-        `(raw bytes, error)`. Beyond PyFlink.
+        """Sets what happens to records that cannot be read. Beyond PyFlink.
+
+        Args:
+            on_error: "fail" (the default), "skip", or an OutputTag that receives `(raw bytes, error)`.
         """
         self._format = self._format.with_on_error(on_error)
         return self
@@ -358,7 +402,7 @@ class _FileReader(SequentialSplitReader):
 
 
 class _OpenFile:
-    """A split being read, from its position on. Bad records are reported between the good ones around them."""
+    """A split that is being read from its position. Reports bad records between the good records around them."""
 
     def __init__(
         self,
@@ -371,27 +415,27 @@ class _OpenFile:
         self._reader = reader
         self._context = context
         self._reporter = reporter
-        #: Good or bad.
+        #: The number of records, good or bad, that precede the position.
         self._records_to_drop = 0 if split.position is None else split.position.records_after_offset
-        #: For formats that do not say where their batches begin: records given since the start of the split.
-        self._num_given = 0
-        #: Behind the batch last given.
+        #: The number of records read since the start of the split, for formats that do not report batch positions.
+        self._num_read = 0
+        #: The position after the last emitted batch.
         self._end = split.position
-        #: Of a batch with bad records: what has not been given yet, and where that batch begins.
+        #: The slices of a batch with bad records that have not been emitted, and the position of that batch.
         self._slices: deque[Any] = deque()
         self._slices_start = FilePosition(NO_OFFSET, 0)
 
     def read_batch(self) -> Batch | None:
         while True:
             if self._slices:
-                return self._give_slice()
+                return self._next_slice()
             batch = self._reader.read_batch()
             if batch is None:
                 return None
             bad = getattr(self._reader, "bad_records", ())
             records = batch.num_rows + len(bad)
-            start = getattr(self._reader, "batch_position", None) or FilePosition(NO_OFFSET, self._num_given)
-            self._num_given += records
+            start = getattr(self._reader, "batch_position", None) or FilePosition(NO_OFFSET, self._num_read)
+            self._num_read += records
             dropped = min(self._records_to_drop, records)
             self._records_to_drop -= dropped
             if bad:
@@ -402,7 +446,7 @@ class _OpenFile:
                 return batch.slice(dropped, records - dropped) if dropped else batch
 
     def _cut(self, batch: Batch, bad: Any, start: FilePosition, dropped: int) -> None:
-        """Into slices that nobody has to cut again, so that each is given with the bad records that are in it."""
+        """Cuts a batch into slices of at most `max_batch_rows`, each with the bad records in it."""
         from flinkpy.formats.slicing import even_slices
 
         bad_dropped = sum(place < dropped for place, _ in bad)
@@ -414,12 +458,12 @@ class _OpenFile:
         if not self._slices:
             self._end = self._slices_start
 
-    def _give_slice(self) -> Batch:
-        given = self._slices.popleft()
+    def _next_slice(self) -> Batch:
+        part = self._slices.popleft()
         offset, records = self._slices_start
-        self._end = FilePosition(offset, records + given.start + given.num_records)
-        self._reporter.report([record for _, record in given.bad])
-        return given.batch  # type: ignore[no-any-return]
+        self._end = FilePosition(offset, records + part.start + part.num_records)
+        self._reporter.report([record for _, record in part.bad])
+        return part.batch  # type: ignore[no-any-return]
 
     def rest(self, rows_back: int) -> FileSourceSplit:
         if self._end is None:
@@ -432,10 +476,10 @@ class _OpenFile:
 
 
 def list_files(path: str) -> list[tuple[str, int]]:
-    """The readable files at or below `path` with their sizes, in the order of their names.
+    """Returns the visible files at or below `path` with their sizes, in the order of their names.
 
     Raises:
-        InputNotFoundError: something is missing or may not be read.
+        InputNotFoundError: a file or directory does not exist or cannot be read.
     """
 
     def fail(error: OSError) -> None:

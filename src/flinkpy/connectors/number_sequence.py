@@ -1,4 +1,4 @@
-"""NumberSequenceSource: the whole numbers of a range, in columns."""
+"""NumberSequenceSource: emits the integers of a range, in columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class NumberSequenceSplit:
-    """The numbers `start` to `end`, both included; none where `start` is the greater one."""
+    """The numbers from `start` to `end`, both included. Empty if `start` is greater than `end`."""
 
     split_id: str
     start: int
@@ -34,7 +34,10 @@ class NumberSequenceSplit:
 
 
 class NumberSequenceSource(SourceBase):
-    """Emits the numbers `start` to `end`, both included, as LONG; within one subtask in ascending order.
+    """Emits the numbers from `start` to `end`, both included, as LONG. Each subtask emits them in ascending order.
+
+    Example:
+        >>> env.from_source(NumberSequenceSource(1, 1000), WatermarkStrategy.no_watermarks(), "numbers")
 
     Source: org.apache.flink.api.connector.source.lib.NumberSequenceSource.
     """
@@ -68,7 +71,7 @@ class NumberSequenceSource(SourceBase):
         return _NumberSequenceReader(context)
 
     def split(self, num_splits: int) -> list[NumberSequenceSplit]:
-        """At most `num_splits` ranges of nearly equal length, none of them empty."""
+        """Returns at most `num_splits` ranges of nearly equal length. None of them is empty."""
         total = self.end - self.start + 1
         bounds = [self.start + total * i // num_splits for i in range(num_splits + 1)]
         return [
@@ -87,7 +90,7 @@ class _NumberSequenceReader(SequentialSplitReader):
 
 
 class _OpenRange:
-    """The rest of a range. `read_batch` gives `RecordBatch[n rows, f0: int64]`."""
+    """The unread part of a range. `read_batch` returns `RecordBatch[n rows, f0: int64]`."""
 
     def __init__(self, split: NumberSequenceSplit, context: SourceReaderContext) -> None:
         from flinkpy.records.lanes import arrow_schema
@@ -109,7 +112,7 @@ class _OpenRange:
         if rows <= 0:
             return None
         self._next = first + rows
-        # Counted from zero and shifted: the end of a range at 2**63 - 1 has no int64 after it.
+        # Counting from `first` would need the number after the end, and 2**63 - 1 has no int64 after it.
         numbers = np.arange(rows, dtype=np.int64)
         numbers += first
         return Batch(pa.RecordBatch.from_arrays([pa.array(numbers)], schema=self._schema))

@@ -1,9 +1,9 @@
-"""PartFile: a file that readers do not see before it is committed.
+"""PartFile: a file that is hidden from readers until it is committed.
 
-It is written under a hidden name, `.PREFIX-<uid>-<n>SUFFIX.inprogress.<job>-<subtask>-<attempt>`, forced to the disk,
-and given its name, `PREFIX-<uid>-<n>SUFFIX`, when a completed checkpoint has it. The uid is drawn at random by each
-writer, so no two attempts, restores or jobs ever mean the same file, and nothing is ever written to a file of another
-attempt: an attempt that was given up and does not know it yet spoils nothing.
+It is written under a hidden name, `.PREFIX-<uid>-<n>SUFFIX.inprogress.<job>-<subtask>-<attempt>`, and forced to disk.
+It gets its final name, `PREFIX-<uid>-<n>SUFFIX`, when a checkpoint that contains it is complete. Each writer has a
+random uid, so attempts and jobs never use the same name, and never write to each other's files. A cancelled attempt
+that is still running can therefore do no damage.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from flinkpy.common.durable_file import sync_directory
 from flinkpy.common.errors import CommitError, StateRestoreError
 from flinkpy.common.failpoints import failpoint
 
-#: One write to the file system is at least so large.
+#: The size of the write buffer.
 _BUFFER_BYTES = 1 << 20
-#: What `link` answers on file systems that have no hard links.
+#: Errors of `link` on file systems without hard links.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-#: What `copy_file_range` answers where the kernel or the file system does not have it.
+#: Errors of `copy_file_range` if the kernel or the file system does not support it.
 _NO_RANGE_COPY = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 
 
 class HiddenFile(NamedTuple):
-    """What a hidden name says."""
+    """The parts of a hidden name."""
 
     name: str
     uid: str
@@ -57,7 +57,7 @@ class PartNaming:
         return f".{self.final_name(number)}.inprogress.{self._owner}"
 
     def hidden_file_of_job(self, name: str) -> HiddenFile | None:
-        """What the name says, if it is one of any subtask and attempt of this job."""
+        """Parses a hidden name of any subtask and attempt of this job; returns None for other names."""
         match = self._pattern.fullmatch(name)
         if match is None:
             return None
@@ -66,14 +66,14 @@ class PartNaming:
 
 
 class PartFile:
-    """A hidden file being written. Thread: task thread.
+    """A hidden file that is being written. Thread: task thread.
 
     Args:
-        directory: exists.
-        continue_from: (path, length): the file begins with so much of that one.
+        directory: an existing directory.
+        continue_from: (path, length in bytes) of a file whose beginning is copied into this one.
 
     Raises:
-        StateRestoreError: that one does not have so much.
+        StateRestoreError: the file to copy from is shorter than that.
     """
 
     def __init__(
@@ -96,24 +96,24 @@ class PartFile:
         return self.file.tell()
 
     def sync(self) -> int:
-        """Force what was written to the disk; returns its length in bytes."""
+        """Forces written data to disk. Returns the length in bytes."""
         self.file.flush()
         failpoint("file_sink.before_sync")
         os.fsync(self.file.fileno())
         return self.file.tell()
 
     def close(self) -> int:
-        """Nothing more is written. Returns the length in bytes; all of it is on the disk."""
+        """Closes the file after forcing it to disk. Returns the length in bytes."""
         size_bytes = self.sync()
         self.file.close()
         return size_bytes
 
     def abandon(self) -> None:
-        """Let go of it; what it had at the checkpoint stays on the disk."""
+        """Closes the file but keeps it, because a checkpoint contains it."""
         _close_quietly(self.file)
 
     def abort(self) -> None:
-        """Leave nothing behind; may be called in any state."""
+        """Deletes the file. May be called in any state."""
         try:
             _close_quietly(self.file)
         finally:
@@ -121,7 +121,7 @@ class PartFile:
 
 
 def make_directory(base_path: str, bucket: str) -> str:
-    """The directory of the bucket, which survives a power failure."""
+    """Creates the directory of a bucket durably, and returns it."""
     directory = Path(base_path, bucket)
     missing = []
     parent = directory
@@ -135,10 +135,10 @@ def make_directory(base_path: str, bucket: str) -> str:
 
 
 def publish(directory: str, hidden_name: str, final_name: str) -> bool:
-    """Give a closed file its name; False: it has had it already. The caller syncs the directory.
+    """Gives a closed file its final name. Returns False if it already has it. The caller syncs the directory.
 
     Raises:
-        CommitError: the file is gone, or something else has that name.
+        CommitError: the file does not exist, or another file has that name.
     """
     hidden, final = os.path.join(directory, hidden_name), os.path.join(directory, final_name)
     failpoint("file_sink.before_link")
@@ -148,7 +148,7 @@ def publish(directory: str, hidden_name: str, final_name: str) -> bool:
         if os.path.lexists(final):
             return False
         raise CommitError(
-            f"{hidden} is gone, and {final} was never made: the records of the part file are lost",
+            f"{hidden} is missing, and {final} does not exist: the records of the part file are lost",
             details={"path": hidden},
         ) from None
     failpoint("file_sink.before_unlink")
@@ -164,19 +164,19 @@ def unlink_if_there(path: str) -> None:
 
 
 def _link(hidden: str, final: str) -> None:
-    """A file that is there is never overwritten."""
+    """Links or renames `hidden` to `final`. Never overwrites an existing file."""
     try:
         os.link(hidden, final)
     except FileExistsError:
         # The process died between link and unlink.
         if not os.path.samefile(hidden, final):
-            raise CommitError(f"{final} is there already and is not {hidden}", details={"path": final}) from None
+            raise CommitError(f"{final} exists already and is not {hidden}", details={"path": final}) from None
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        # Without links there is a gap between the two; nobody else has the name, for it has the writer's uid.
+        # Check and rename are not atomic, but nobody else uses the name, which contains the writer's uid.
         if os.path.lexists(final):
-            raise CommitError(f"{final} is there already and is not {hidden}", details={"path": final}) from error
+            raise CommitError(f"{final} exists already and is not {hidden}", details={"path": final}) from error
         os.rename(hidden, final)
 
 
@@ -202,9 +202,9 @@ def _copy_beginning(path: str, length: int, target: BinaryIO) -> None:
 
 
 def _close_quietly(file: BinaryIO) -> None:
-    """What has not been written is not wanted, and writing it may fail (a full disk)."""
+    """Closes a file whose buffered data is not needed. Writing that data may fail, for example on a full disk."""
     try:
         file.close()
     except OSError:
-        # The descriptor is closed all the same.
+        # The descriptor is closed nevertheless.
         return

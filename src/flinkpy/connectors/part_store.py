@@ -1,7 +1,7 @@
-"""PartStore: where a FileSink's part files are: on a file system of the operating system, or at a URI.
+"""PartStore: stores the part files of a FileSink on a local file system or at a URI.
 
-A part file is written under a hidden name, and has its own name when a completed checkpoint has it. At a URI it is
-whole or not there (an upload that is not ended leaves nothing), so it cannot be gone on with after a failure.
+A part file is written under a hidden name and gets its final name when a checkpoint that contains it is complete. At a
+URI an unfinished upload leaves nothing, so a file cannot be continued after a failure.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from flinkpy.common.failpoints import failpoint
 from flinkpy.connectors.part_file import HiddenFile, PartFile, PartNaming, make_directory, publish, unlink_if_there
 from flinkpy.formats.input_files import is_remote
 
-#: A part of an upload is gathered in memory; this keeps it to a few of them.
+#: The write buffer of an upload, whose parts are collected in memory.
 _BUFFER_BYTES = 1 << 20
 
 
 class OpenPart(Protocol):
-    """A hidden file being written. Thread: one at a time."""
+    """A hidden file that is being written. Thread: one at a time."""
 
     hidden_name: str
     final_name: str
@@ -34,57 +34,59 @@ class OpenPart(Protocol):
     def size_bytes(self) -> int: ...
 
     def sync(self) -> int:
-        """Force what was written to the disk; returns its length in bytes. Only where the store can resume."""
+        """Forces written data to disk. Returns the length in bytes. Only for stores that can continue files."""
         ...
 
     def close(self) -> int:
-        """Nothing more is written. Returns the length in bytes; all of it is durable."""
+        """Closes the file and makes it durable. Returns the length in bytes."""
         ...
 
     def abandon(self) -> None:
-        """Let go of it; what it had at the checkpoint stays."""
+        """Closes the file but keeps it, because a checkpoint contains it."""
         ...
 
     def abort(self) -> None:
-        """Leave nothing behind; may be called in any state."""
+        """Deletes the file. May be called in any state."""
         ...
 
 
 class PartStore(Protocol):
-    """Thread: any. Names are relative to the bucket, buckets to the sink's path."""
+    """Creates and publishes part files. Names are relative to the bucket, buckets to the sink's path. Thread: any."""
 
     def create(
         self, bucket: str, hidden_name: str, final_name: str, continue_from: tuple[str, int] | None = None
     ) -> OpenPart:
-        """Args:
-        continue_from: (hidden name in the same bucket, length): it begins with so much of that one.
+        """Creates a hidden file.
+
+        Args:
+            continue_from: (hidden name in the same bucket, length) of a file whose beginning is copied into this one.
         """
         ...
 
     def publish(self, bucket: str, hidden_name: str, final_name: str) -> bool:
-        """Give a closed file its name; False: it has had it already. Durable after `sync`.
+        """Gives a closed file its final name. Returns False if it already has it. Durable after `sync`.
 
         Raises:
-            CommitError: the file is gone, or something else has that name.
+            CommitError: the file does not exist, or another file has that name.
         """
         ...
 
     def delete(self, bucket: str, name: str) -> None:
-        """One that is not there is fine."""
+        """Deletes a file if it exists."""
         ...
 
     def exists(self, bucket: str, name: str) -> bool: ...
 
     def sync(self, bucket: str) -> None:
-        """What has been created and published in the bucket survives a power failure."""
+        """Makes the names of created and published files in the bucket durable."""
         ...
 
     def hidden_files(self, naming: PartNaming) -> Iterator[tuple[str, HiddenFile]]:
-        """(bucket, file) of every hidden file of the job, of all subtasks and attempts."""
+        """Yields (bucket, file) for the hidden files of all subtasks and attempts of the job."""
         ...
 
     def name_of(self, bucket: str, name: str) -> str:
-        """For errors."""
+        """Returns the full name of a file, for errors."""
         ...
 
 
@@ -93,6 +95,8 @@ def part_store(base_path: str) -> PartStore:
 
 
 class LocalPartStore:
+    """Stores part files on a file system of the operating system."""
+
     def __init__(self, base_path: str) -> None:
         self._base_path = base_path
 
@@ -128,7 +132,7 @@ class LocalPartStore:
 
 
 class _Upload:
-    """An output stream of pyarrow as a file that format writers do not close."""
+    """A file over an output stream of pyarrow. Format writers cannot close the stream."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -162,7 +166,7 @@ class _Upload:
 
 
 class RemotePart:
-    """A hidden object. It is there when it is closed, whole."""
+    """A hidden object at a URI. It exists from `close` on."""
 
     def __init__(self, arrow: Any, path: str, hidden_name: str, final_name: str) -> None:
         self.hidden_name = hidden_name
@@ -178,7 +182,7 @@ class RemotePart:
         return self._upload.tell()
 
     def sync(self) -> int:
-        raise UnsupportedOperationError(f"{self._path}: an upload has nothing that survives before it is ended")
+        raise UnsupportedOperationError(f"{self._path}: an upload is not durable before it is complete")
 
     def close(self) -> int:
         failpoint("file_sink.before_sync")
@@ -189,7 +193,7 @@ class RemotePart:
         self.abort()
 
     def abort(self) -> None:
-        # An upload can only be ended, not dropped.
+        # pyarrow cannot abort an upload, so it is completed and deleted.
         with contextlib.suppress(OSError):
             self._stream.close()
         with contextlib.suppress(OSError):
@@ -197,10 +201,12 @@ class RemotePart:
 
 
 class RemotePartStore:
-    """On an object store a name is given by a copy that the store makes itself, and the hidden object is deleted.
+    """Stores part files at a URI.
 
-    Source: org.apache.flink.fs.s3.common.writer. Differs: uploads are ended at the checkpoint and copied when it is
-    complete, where Flink ends them when it is complete.
+    On an object store a file is published by a copy within the store, and the hidden object is deleted.
+
+    Source: org.apache.flink.fs.s3.common.writer. Differs: an upload is completed at the checkpoint, and copied when the
+    checkpoint is complete. Flink completes the upload then.
     """
 
     def __init__(self, base_path: str) -> None:
@@ -216,7 +222,9 @@ class RemotePartStore:
         self, bucket: str, hidden_name: str, final_name: str, continue_from: tuple[str, int] | None = None
     ) -> RemotePart:
         if continue_from is not None:
-            raise UnsupportedOperationError(f"{self.name_of(bucket, continue_from[0])} cannot be gone on with")
+            raise UnsupportedOperationError(
+                f"{self.name_of(bucket, continue_from[0])} is at a URI and cannot be continued"
+            )
         self._file_system.make_directories(self.name_of(bucket, "").rstrip("/"))
         return RemotePart(self._arrow, self._inner(bucket, hidden_name), hidden_name, final_name)
 
@@ -231,12 +239,12 @@ class RemotePartStore:
                 return False
             path = self.name_of(bucket, hidden_name)
             raise CommitError(
-                f"{path} is gone, and {self.name_of(bucket, final_name)} was never made: the records of the part file "
-                "are lost",
+                f"{path} is missing, and {self.name_of(bucket, final_name)} does not exist: the records of the part "
+                "file are lost",
                 details={"path": path},
             )
         if self._file_system.is_object_store:
-            # Where it is there already, this process died before the deletion: the copy is the same once more.
+            # After a failure before the deletion, the copy is made again with the same content.
             self._arrow.copy_file(hidden, final)
             failpoint("file_sink.before_unlink")
             self._arrow.delete_file(hidden)
@@ -255,7 +263,7 @@ class RemotePartStore:
         return bool(self._arrow.get_file_info(self._inner(bucket, name)).type == fs.FileType.File)
 
     def sync(self, bucket: str) -> None:
-        return  # what is there is durable
+        return  # objects are durable as soon as they exist
 
     def hidden_files(self, naming: PartNaming) -> Iterator[tuple[str, HiddenFile]]:
         from pyarrow import fs

@@ -14,20 +14,20 @@ from flinkpy.connectors.text_form import lines_of
 if TYPE_CHECKING:
     from flinkpy.records.batch import Batch
 
-#: A write up to this size into a pipe is never torn apart by the write of another process (POSIX). Several
-#: TaskExecutors may share the user's terminal, so a batch is written in groups of whole lines no longer than this.
+#: POSIX guarantees that writes of other processes do not interleave with a write of this size to a pipe. Several
+#: TaskExecutors may share the user's terminal, so a batch is written in groups of whole lines of at most this size.
 _ATOMIC_WRITE_BYTES = select.PIPE_BUF
 
-#: Of one process: two subtasks never write at the same time.
+#: Keeps two subtasks of this process from writing at the same time.
 _OUTPUT_LOCK = threading.Lock()
 
 
 class PrintSink(SinkBase):
-    """Prints `ID:N> record`: the sink's identifier where it has one, the subtask where there are several.
+    """Prints records as `ID:N> record`: with the sink's identifier if it has one, and the subtask if there are several.
 
     Args:
-        sink_identifier: shown in front of each line.
-        std_err: print to the standard error instead.
+        sink_identifier: a prefix of each line.
+        std_err: True to print to standard error.
 
     Source: org.apache.flink.api.common.functions.util.PrintSinkOutputWriter.
     """
@@ -45,7 +45,7 @@ class PrintSink(SinkBase):
 
 
 class PrintSinkWriter(SinkWriter):
-    """Thread: task thread."""
+    """Prints the records of one subtask. Thread: task thread."""
 
     def __init__(self, context: WriterContext, sink_identifier: str, std_err: bool) -> None:
         self._input_type = context.input_type
@@ -58,7 +58,7 @@ class PrintSinkWriter(SinkWriter):
     def write(self, batch: Batch) -> None:
         prefix = self._prefix
         lines = [f"{prefix}{valid_text(line)}\n" for line in lines_of(batch, self._input_type)]
-        # Looked up now, not at the start: a test or a program may have replaced it.
+        # Looked up for each batch, because a test or a program may replace the stream.
         stream = sys.stderr if self._std_err else sys.stdout
         with _OUTPUT_LOCK:
             _write_lines(stream, lines)
@@ -68,7 +68,7 @@ def _write_lines(stream: TextIO, lines: list[str]) -> None:
     group: list[str] = []
     size_bytes = 0
     for line in lines:
-        # Four bytes is the most that a character takes in UTF-8; most lines are ASCII and take one.
+        # A character takes at most four bytes in UTF-8. Most lines are ASCII, with one byte per character.
         line_bytes = len(line) if line.isascii() else 4 * len(line)
         if size_bytes + line_bytes > _ATOMIC_WRITE_BYTES and group:
             stream.write("".join(group))

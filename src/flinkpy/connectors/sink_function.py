@@ -98,7 +98,7 @@ class RichSinkFunction(SinkFunction):
 
 
 class SinkFunctionSink(SinkBase):
-    """Each writer has a copy of the function. Its operator opens and closes it, and has its state."""
+    """Calls a copy of the function in each writer. The operator opens and closes the function and keeps its state."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
@@ -142,7 +142,7 @@ class _SinkFunctionWriter(SinkWriter):
 
 
 class _Invocation(SinkFunction.Context):
-    """What `invoke` is given: one object for all records, as Flink's."""
+    """The context of `invoke`. One object serves all records, as in Flink."""
 
     def __init__(self, context: WriterContext) -> None:
         self._context = context

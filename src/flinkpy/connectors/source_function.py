@@ -22,13 +22,13 @@ The reader hands the records over in batches:
 
 ```
    function's thread:  run(ctx) -> collect, emit_watermark ... -> bounded queue
-   task thread:        poll_batch <- all that is in the queue up to the next watermark
-                       checkpoint: take the lock; the function's state and what is in the queue; release
+   task thread:        poll_batch <- the queued records up to the next watermark
+                       checkpoint: take the lock; store the function's state and the queued records; release
 ```
 
-A record in the queue belongs to the function's past, so a checkpoint has it as a record: putting it out before the
-barrier would let more and more of them pile up behind an output that takes none. A function that waits for room in the
-queue while it holds the lock gets room, so that it can let go of it.
+The function's state already covers the records in the queue, so a checkpoint stores these records too. Emitting them
+before the barrier instead would pile up records behind a blocked output. A function that waits for room in the queue
+while it holds the lock gets room, so that it can release the lock.
 
 Source: org.apache.flink.streaming.api.functions.source.legacy.SourceFunction,
 org.apache.flink.streaming.api.operators.StreamSource,
@@ -67,21 +67,26 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-#: Records that wait for the task: enough for full batches, little enough that they do not show as latency.
+#: The capacity of the queue: enough records for full batches, and few enough to add no noticeable latency.
 MAX_QUEUED_RECORDS = 4096
 
 #: How long the end of a task waits for `run` to return after `cancel`.
 _JOIN_S = 10.0
 
-#: The end of `run` wakes a task that waits for it; one that does not look at `cancel` is looked at so often.
+#: How often a waiting task checks whether `run` has returned. Usually the end of `run` wakes the task before.
 _LOOK_AGAIN_S = 0.5
 
 
 class CheckpointLock:
-    """Reentrant. The task goes first: a function that takes the lock again at once would keep it out for ever.
+    """The lock that a source function holds during steps that no checkpoint may split. The task takes it to checkpoint.
+
+    It is reentrant. The task has priority, because a function that takes the lock again at once would keep it out
+    forever.
 
     Args:
-        condition: guards this lock's own fields too; its waiters are woken whenever the lock is free.
+        condition: guards the fields of this lock. Its waiters are woken when the lock becomes free.
+
+    Source: the checkpoint lock of org.apache.flink.streaming.api.functions.source.legacy.SourceFunction.
     """
 
     def __init__(self, condition: threading.Condition) -> None:
@@ -102,24 +107,25 @@ class CheckpointLock:
         self.release()
 
     def acquire(self) -> None:
-        me = threading.get_ident()
+        thread = threading.get_ident()
         with self._condition:
-            if self._owner != me:
+            if self._owner != thread:
                 while self._owner is not None or self._is_wanted_by_task:
                     self._condition.wait()
-                self._owner = me
+                self._owner = thread
             self._depth += 1
 
     def is_open_to(self, thread: int) -> bool:
-        """Whether that thread has it, or nobody: a step that is taken without letting the condition go needs no lock of
-        its own then. Call with the condition held.
+        """True if `thread` holds the lock, or nobody holds or wants it. Call with the condition held.
+
+        A step that keeps holding the condition then needs no lock.
         """
         return self._owner == thread or (self._owner is None and not self._is_wanted_by_task)
 
     def release(self) -> None:
         with self._condition:
             if self._owner != threading.get_ident():
-                raise RuntimeError("the checkpoint lock is released by a thread that does not hold it")
+                raise RuntimeError("a thread released the checkpoint lock without holding it")
             self._depth -= 1
             if not self._depth:
                 self._owner = None
@@ -128,7 +134,10 @@ class CheckpointLock:
     # -- the task's thread ---------------------------------------------------------------------------------------
 
     def try_acquire_for_task(self) -> bool:
-        """Never waits; where it fails, nobody else gets the lock before the task does. Call with the condition held."""
+        """Tries to take the lock without waiting. Call with the condition held.
+
+        After a failed try nobody else gets the lock before the task.
+        """
         if self._owner is not None and self._owner != threading.get_ident():
             self._is_wanted_by_task = True
             return False
@@ -138,7 +147,7 @@ class CheckpointLock:
         return True
 
     def release_for_task(self) -> None:
-        """Idempotent; also gives up on getting it."""
+        """Releases the lock, or withdraws the claim of a failed try. May be called again."""
         with self._condition:
             self._is_wanted_by_task = False
             if self._owner == threading.get_ident():
@@ -240,10 +249,10 @@ class RichParallelSourceFunction(RichSourceFunction, ParallelSourceFunction):
 
 
 class SourceFunctionSource(SourceBase):
-    """Each reader has a copy of the function; there are no splits.
+    """A source without splits. Each reader runs a copy of the function.
 
     Args:
-        produced_type: TypeInformation of the records; None: pickled Python objects.
+        produced_type: TypeInformation of the records; None for pickled Python objects.
     """
 
     def __init__(self, function: Any, produced_type: Any = None) -> None:
@@ -252,7 +261,7 @@ class SourceFunctionSource(SourceBase):
 
     @property
     def boundedness(self) -> Boundedness:
-        """Nobody knows whether `run` returns."""
+        """Unbounded, because it is not known whether `run` returns."""
         return Boundedness.CONTINUOUS_UNBOUNDED
 
     @property
@@ -277,7 +286,7 @@ class SourceFunctionSource(SourceBase):
 
 
 class _NoSplits(SplitEnumerator):
-    """Every reader knows what to do."""
+    """Does nothing, because readers need no splits."""
 
     def start(self) -> None:
         return
@@ -294,7 +303,7 @@ class _NoSplits(SplitEnumerator):
 
 @dataclass(slots=True)
 class _Records:
-    """Records in a row that all have a timestamp, or none has."""
+    """Consecutive records that either all have timestamps or all have none."""
 
     values: list[Any]
     timestamps: list[int] | None
@@ -306,16 +315,19 @@ class _Idle:
 
 
 class _SourceCancelledError(BaseException):
-    """Ends `run` of a function whose task is over; no `except Exception` of the function's stops it."""
+    """Ends `run` of a function whose task has ended. An `except Exception` in the function does not catch it."""
 
 
 class SourceFunctionReader(SourceReader):
-    """Thread: task thread, but for `_run` and the methods of its SourceContext."""
+    """Runs a SourceFunction in a thread and emits its records.
+
+    Thread: task thread, except for `_run` and the methods of the SourceContext.
+    """
 
     def __init__(self, function: Any, context: SourceReaderContext) -> None:
         self._function = function
         self._context = context
-        #: That of the condition: entered once per record, it is worth being entered without Python code.
+        #: The lock of the condition. `put_record` enters it directly, which is faster than entering the condition.
         self._mutex = threading.Lock()
         self._condition = threading.Condition(self._mutex)
         self._queue: deque[_Records | Watermark | _Idle] = deque()
@@ -324,7 +336,8 @@ class SourceFunctionReader(SourceReader):
         self._has_returned = False
         self._is_cancelled = False
         self._is_idle = False
-        #: For the lock: the function gets to the end of what it does under it, though the queue is full.
+        #: True while the task waits for the lock. A full queue then accepts more records, so that the function can
+        #: release the lock.
         self._is_task_waiting = False
         self._thread: threading.Thread | None = None
         self.lock = CheckpointLock(self._condition)
@@ -348,7 +361,7 @@ class SourceFunctionReader(SourceReader):
         return ReaderStatus.NOTHING_AVAILABLE
 
     def take_lock(self) -> Iterator[Batch]:
-        """At the end the task has the lock, until `release_lock`. Gives what is to be emitted meanwhile."""
+        """Takes the lock for the task, until `release_lock`. Yields batches that must be emitted meanwhile."""
         while True:
             with self._condition:
                 self._is_task_waiting = True
@@ -358,11 +371,11 @@ class SourceFunctionReader(SourceReader):
                 self._is_task_waiting = False
                 if self.lock.try_acquire_for_task():
                     return
-            # What the function does under the lock has no end.
+            # The queue is full and the function still holds the lock.
             yield from self._all_batches()
 
     def queued(self) -> list[Batch]:
-        """Records that have not been polled. Call with the lock taken."""
+        """Returns the records that have not been polled. Call with the lock taken."""
         with self._condition:
             return [_batch_of(item) for item in self._queue if isinstance(item, _Records)]
 
@@ -370,7 +383,7 @@ class SourceFunctionReader(SourceReader):
         self.lock.release_for_task()
 
     def stop(self) -> Iterator[Batch]:
-        """Cancel the function; gives all that it has made until it ends. Nothing comes afterwards."""
+        """Cancels the function. Yields all records until it has ended; none come afterwards."""
         thread = self._thread
         if thread is None or not thread.is_alive():
             yield from self._all_batches()
@@ -417,10 +430,10 @@ class SourceFunctionReader(SourceReader):
         finally:
             thread.join(_JOIN_S)
             if thread.is_alive():
-                _LOG.warning("%s goes on although it was cancelled: run has not returned", thread.name)
+                _LOG.warning("%s was cancelled but is still running: run has not returned", thread.name)
 
     def _next_batch(self) -> Batch | None:
-        """The next records, after having said of watermarks and idleness what comes before them."""
+        """Returns the next records, after emitting the watermarks and idleness that precede them."""
         while True:
             with self._condition:
                 if not self._queue:
@@ -449,7 +462,7 @@ class SourceFunctionReader(SourceReader):
             self._function.run(_Context(self))
         except _SourceCancelledError:
             return
-        except BaseException as raised:  # noqa: BLE001 - it is raised again on the task thread
+        except BaseException as raised:  # noqa: BLE001 - raised again on the task thread
             error = raised
         with self._condition:
             self._error = error

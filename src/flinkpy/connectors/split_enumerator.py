@@ -1,4 +1,4 @@
-"""StaticSplitEnumerator: hands out a fixed list of splits, one per request."""
+"""StaticSplitEnumerator: assigns a fixed list of splits, one per request."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from flinkpy.connector_api.source import SplitEnumerator, SplitEnumeratorContext
 
 @dataclass(frozen=True, slots=True)
 class StaticEnumeratorState:
-    """What a checkpoint holds of a StaticSplitEnumerator."""
+    """The state of a StaticSplitEnumerator in a checkpoint."""
 
-    #: Whether all splits are known; false: they have to be listed again.
+    #: True if the splits have been listed; False if they have to be listed again.
     is_listed: bool
-    #: Those nobody has, in the order in which they are handed out.
+    #: Unassigned splits, in the order in which they are assigned.
     remaining: tuple[Any, ...]
 
 
 class StaticSplitEnumerator(SplitEnumerator):
-    """The first reader to ask gets the next split, so a slow subtask does not hold up the others.
+    """Gives the next split to the first reader that requests one, so a slow subtask does not delay the others.
 
     Args:
-        list_splits: gives all splits. With `blocking` it runs on an I/O thread (it looks at files); requests that come
-            meanwhile wait for its result.
-        state: what an earlier one gave with `snapshot_state`. The splits are listed only once in the life of a job:
-            what is added meanwhile is not read, whether there was a failure or not.
+        list_splits: returns all splits. It is called once in the life of a job.
+        blocking: True to call `list_splits` on an I/O thread, because it does I/O. Requests then wait for its result.
+        state: the result of `snapshot_state` of an earlier enumerator, if there was one.
 
     Source: org.apache.flink.api.connector.source.lib.util.IteratorSourceEnumerator,
     org.apache.flink.connector.file.src.impl.StaticFileSplitEnumerator.
@@ -46,12 +45,12 @@ class StaticSplitEnumerator(SplitEnumerator):
         self._blocking = blocking
         self._is_listed = state is not None and state.is_listed
         self._remaining: deque[Any] = deque(() if state is None else state.remaining)
-        #: Subtasks that asked before the splits were known, in the order in which they asked.
+        #: Subtasks that requested a split before the splits were known, in the order of their requests.
         self._waiting: dict[int, None] = {}
 
     @property
     def remaining(self) -> tuple[Any, ...]:
-        """The splits nobody has."""
+        """The unassigned splits."""
         return tuple(self._remaining)
 
     def start(self) -> None:
@@ -83,6 +82,6 @@ class StaticSplitEnumerator(SplitEnumerator):
         self._is_listed = True
         waiting, self._waiting = self._waiting, {}
         for subtask_index in waiting:
-            # One that was reset meanwhile asks again when it is back.
+            # A reader that was reset meanwhile requests again when it has restarted.
             if subtask_index in self._context.registered_readers:
                 self.handle_split_request(subtask_index)

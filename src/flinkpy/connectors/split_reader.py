@@ -1,4 +1,4 @@
-"""SequentialSplitReader: reads its splits one after the other, batch by batch."""
+"""SequentialSplitReader: a base class of readers that read splits one after the other."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ class OpenSplit(Protocol):
     """A split that is being read. Thread: task thread."""
 
     def read_batch(self) -> Batch | None:
-        """The next batch, never an empty one; None at the end of the split."""
+        """Returns the next batch, which is not empty; None at the end of the split."""
         ...
 
     def rest(self, rows_back: int) -> Any:
-        """The split that is left, as if the last `rows_back` records of the batch last read had not been read.
+        """Returns the split that remains to be read.
 
-        `rows_back` is 0 before the first batch, and never more than the batch had.
+        Args:
+            rows_back: the number of records at the end of the last batch that count as not read. It is 0 before the
+                first batch.
         """
         ...
 
@@ -30,11 +32,13 @@ class OpenSplit(Protocol):
 
 
 class SequentialSplitReader(SourceReader):
-    """Asks for a split, reads it to its end, asks for the next.
+    """Requests a split, reads it to its end, and requests the next one.
 
-    It never asks ahead: a split waiting behind a long one could have been read by an idle subtask. Batches are handed
-    over in slices of `context.max_batch_rows`; a checkpoint between two slices knows how far it has come. Splits with a
-    `split_id` have watermarks of their own.
+    It never requests a split in advance, because an idle subtask could read that split meanwhile. Batches are emitted
+    in slices of `context.max_batch_rows`; a checkpoint between two slices stores the position between them. Splits with
+    a `split_id` have their own watermarks.
+
+    Subclasses define `open_split`.
     """
 
     names_splits = True
@@ -43,13 +47,14 @@ class SequentialSplitReader(SourceReader):
         self._context = context
         self._splits: deque[Any] = deque()
         self._open: OpenSplit | None = None
-        #: The batch last read, and how much of it has been handed over; None: all of it.
+        #: The last batch, and the number of its rows that have been emitted; None if all have.
         self._batch: Batch | None = None
         self._offset = 0
         self._no_more_splits = False
 
     @abstractmethod
-    def open_split(self, split: Any) -> OpenSplit: ...
+    def open_split(self, split: Any) -> OpenSplit:
+        """Opens a split for reading."""
 
     def start(self) -> None:
         if not self._splits:
@@ -62,7 +67,7 @@ class SequentialSplitReader(SourceReader):
             if self._open is None:
                 if not self._splits:
                     return ReaderStatus.END_OF_INPUT if self._no_more_splits else ReaderStatus.NOTHING_AVAILABLE
-                # Opened before it is taken off the queue: after an error it is still there.
+                # A split that cannot be opened stays in the queue.
                 self._open = self.open_split(self._splits[0])
                 self.current_split_id = getattr(self._splits.popleft(), "split_id", None)
             batch = self._open.read_batch()
@@ -92,8 +97,9 @@ class SequentialSplitReader(SourceReader):
         self._context.notify_available()
 
     def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
-        """Nothing to do: the split being read is alone, and pausing it would keep those behind it from ever being
-        read. The source as a whole waits where its watermark is ahead.
+        """Does nothing: only one split is read at a time, and pausing it would block the splits behind it.
+
+        A source whose watermark is ahead waits as a whole instead.
         """
         return
 

@@ -1,7 +1,7 @@
-"""How a record looks as text: in `print()` and in a row-format FileSink.
+"""The text form of records, in `print()` and in a row-format FileSink.
 
-A record of a declared type, and every Row, looks as in Flink (`+I[a, 1]`, `(a,1)`, `true`, `null`); any other record is
-a Python object and looks as `str()` gives it.
+Records of a declared type, and all Rows, have the same form as in Flink (`+I[a, 1]`, `(a,1)`, `true`, `null`). Other
+records are Python objects and have the form that `str()` returns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def text_of(value: Any) -> str:
-    """`value` as Flink prints an object of the corresponding Java type."""
+    """Returns `value` as Flink prints an object of the corresponding Java type."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -43,10 +43,10 @@ def text_of(value: Any) -> str:
 
 
 def float_text(value: float, digits_of: str | None = None) -> str:
-    """Plain between 0.001 and 10 million, else with an exponent: `1.0E7`.
+    """Returns a float as Java prints it: plain from 0.001 up to 10 million, otherwise with an exponent (`1.0E7`).
 
     Args:
-        digits_of: the shortest text of the number, where it is not a 64-bit one.
+        digits_of: the shortest text of the number, if it is not a 64-bit float.
     """
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
@@ -61,7 +61,7 @@ def float_text(value: float, digits_of: str | None = None) -> str:
 
 
 def _timestamp_text(value: datetime.datetime) -> str:
-    """Always with a fraction, without its trailing zeros: `2013-01-01 10:00:00.0`."""
+    """Returns a timestamp with a fraction, without the fraction's trailing zeros: `2013-01-01 10:00:00.0`."""
     fraction = f"{value.microsecond:06d}".rstrip("0") or "0"
     return f"{value.replace(microsecond=0, tzinfo=None).isoformat(sep=' ')}.{fraction}"
 
@@ -71,12 +71,12 @@ def _untyped_text(value: Any) -> str:
 
 
 def formatter_of(type_info: TypeInformation | None) -> Callable[[Any], str]:
-    """What makes a record of this type into text."""
+    """Returns the function that converts records of a type to text."""
     return _untyped_text if type_info is None or isinstance(type_info, PickledBytesTypeInfo) else text_of
 
 
 def lines_of(batch: Batch, type_info: TypeInformation | None) -> list[str]:
-    """Each record of the batch as text."""
+    """Returns each record of the batch as text."""
     from flinkpy.records.lanes import rows_of
 
     return list(map(formatter_of(type_info), rows_of(batch, type_info)))

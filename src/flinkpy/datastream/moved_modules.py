@@ -1,4 +1,4 @@
-"""Loads modules of this package that have moved under their old names.
+"""Loads modules that have moved under their old names.
 
 A pickle names a class by its module. Savepoints may hold windows, and job graphs hold triggers and functions, so the
 modules in which these classes were written remain importable. New code imports the classes from the modules that
@@ -16,6 +16,13 @@ from types import ModuleType
 
 #: The old name of each module, and the modules that have its classes now.
 MOVED = {
+    "flinkpy.connectors.elasticsearch.emitter": ("flinkpy.connectors.elasticsearch.sink",),
+    "flinkpy.connectors.kinesis.async_writer": ("flinkpy.connectors.kinesis.sinks",),
+    "flinkpy.connectors.pulsar.driver": ("flinkpy.connectors.pulsar.client",),
+    "flinkpy.connectors.rate_limiter": ("flinkpy.connectors.datagen",),
+    "flinkpy.connectors.socket_sink": ("flinkpy.connectors.sockets",),
+    "flinkpy.connectors.socket_source": ("flinkpy.connectors.sockets",),
+    "flinkpy.connectors.streaming_file_sink": ("flinkpy.connectors.file_sink",),
     "flinkpy.datastream.async_functions": ("flinkpy.functions.async_functions",),
     "flinkpy.datastream.base_functions": ("flinkpy.functions.function",),
     "flinkpy.datastream.internal_window_functions": ("flinkpy.functions.window_functions",),

@@ -160,7 +160,7 @@ def test_record_too_large_for_one_message_is_sent_in_parts():
 def test_record_beyond_the_option_is_an_error_that_names_both():
     writer = CollectSink(max_record_bytes=1_000).create_writer(TestingWriterContext())
     with pytest.raises(
-        UserError, match=r"a record .* has 2\d\d\d bytes .*collect-sink.batch-size.max allows 1000"
+        UserError, match=r"a record .* has 2\d\d\d bytes .*collect-sink.batch-size.max allows only 1000"
     ) as raised:
         writer.write(Batch(["x" * 2_000]))
     assert raised.value.details["option"] == "collect-sink.batch-size.max"
@@ -318,7 +318,7 @@ def test_late_and_duplicated_batches_are_dropped_and_a_lost_one_fails_the_job():
     coordinator.handle_event(0, 0, CollectBatch(1, first.payload))
     assert "batch 0 was lost" in str(context.failures.pop())
     coordinator.handle_event(0, 1, first)
-    assert "before it began" in str(context.failures.pop())
+    assert "before CollectStart" in str(context.failures.pop())
     coordinator.handle_event(0, 0, "what?")
     assert isinstance(context.failures[0], InternalError)
 

@@ -76,9 +76,9 @@ def test_records_are_checked_against_their_type():
     wrong = generated(DataGeneratorSource(lambda index: Row("x", index), 3, type_info=PAIR), (0, 2))
     with pytest.raises(TypeMismatchError, match="record 0, field id"):
         wrong.emit()
-    with pytest.raises(TypeMismatchError, match="map_batch gave 1 records for 10 numbers"):
+    with pytest.raises(TypeMismatchError, match="map_batch returned 1 records for 10 numbers"):
         generated(DataGeneratorSource(TooFew(), 10)).emit()
-    with pytest.raises(FunctionError, match="GeneratorFunction has neither map nor map_batch"):
+    with pytest.raises(FunctionError, match="GeneratorFunction defines neither map nor map_batch"):
         generated(DataGeneratorSource(GeneratorFunction(), 10)).emit()
 
 
@@ -157,10 +157,10 @@ def test_a_source_is_bounded_where_it_has_a_count():
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ((5,), "a GeneratorFunction or a function"),
+        ((5,), "must be a GeneratorFunction or a callable"),
         ((double, -1), "must not be negative"),
         ((double, "5"), "must be an int"),
-        ((double, 5, 100), "a RateLimiterStrategy is needed"),
+        ((double, 5, 100), "rate_limiter_strategy must be a RateLimiterStrategy"),
     ],
 )
 def test_what_cannot_generate_is_refused(arguments, reason):

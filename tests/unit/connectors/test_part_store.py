@@ -78,7 +78,7 @@ def test_files_at_a_uri_appear_with_the_checkpoint_that_has_them(uri):
     missing = PendingFile("", ".nothing", "nothing", 1)
     pending = Committables()
     pending.add(1, [missing])
-    with pytest.raises(CommitError, match=f"{uri}/.nothing is gone"):
+    with pytest.raises(CommitError, match=f"{uri}/.nothing is missing"):
         pending.commit_up_to(1, committer, 0)
 
 

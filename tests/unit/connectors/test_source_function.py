@@ -449,5 +449,5 @@ def test_the_lock_is_reentrant_and_only_its_holder_lets_it_go():
         assert lock.try_acquire_for_task()
     lock.release_for_task()
     lock.release_for_task()
-    with pytest.raises(RuntimeError, match="does not hold it"):
+    with pytest.raises(RuntimeError, match="without holding it"):
         lock.release()
