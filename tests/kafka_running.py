@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flinkpy.connector_api.source import ReaderStatus, SourceBase
-from flinkpy.metrics.named_metric_group import NamedMetricGroup
+from flinkpy.metrics.metric_registry import NamedMetricGroup
 
 #: Longer than any wait here on a loaded machine.
 PATIENCE_S = 60.0

@@ -15,8 +15,8 @@ from job_support import Gate, environment, num_free_slots, wait_for_state, wait_
 from flinkpy._proto import resourcemanager_pb2
 from flinkpy.client.local_cluster import LOOPBACK
 from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
+from flinkpy.common.addresses import RESERVED_PORT_VARIABLE
 from flinkpy.common.errors import JobExecutionError
-from flinkpy.common.port_reservation import RESERVED_PORT_VARIABLE
 from flinkpy.common.states import JobState
 from flinkpy.rpc.sync_client import SyncGateway
 

@@ -24,8 +24,8 @@ from flinkpy.cli.program import (
     program_overrides,
     run_program,
 )
+from flinkpy.common.error_text import escaped, escaped_line
 from flinkpy.common.errors import JobNotFoundError, UserError
-from flinkpy.common.printable import escaped, escaped_line
 from flinkpy.common.states import JobState
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from flinkpy import __version__
+from flinkpy.common.error_text import escaped
 from flinkpy.common.errors import ErrorDomain, FlinkError, JobCancelledError, JobExecutionError
-from flinkpy.common.printable import escaped
 
 #: verb -> (module of flinkpy.cli, name of the command there, line of the help). Internal verbs have no help line.
 _VERBS: dict[str, tuple[str, str, str]] = {

@@ -17,7 +17,7 @@ from pathlib import Path
 from flinkpy.common.errors import ExternalError, UserError
 from flinkpy.common.private_directory import check_owner, make_private_directory
 from flinkpy.common.process import ProcessIdentity
-from flinkpy.configuration.run_directory import run_directory
+from flinkpy.configuration.loading import run_directory
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
-from flinkpy.common.error_text import MAX_MESSAGE_CHARS, MAX_TRACEBACK_CHARS, bounded_text, format_traceback
-from flinkpy.common.printable import escaped
+from flinkpy.common.error_text import MAX_MESSAGE_CHARS, MAX_TRACEBACK_CHARS, bounded_text, escaped, format_traceback
 
 if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from flinkpy.common.printable import escaped_line
+from flinkpy.common.error_text import escaped_line
 
 
 def print_table(

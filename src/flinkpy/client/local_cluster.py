@@ -16,9 +16,8 @@ from pathlib import Path
 
 from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
 from flinkpy.client.service_supervisor import ServiceSupervisor
-from flinkpy.common.addresses import LOOPBACK
+from flinkpy.common.addresses import LOOPBACK, PortReservation
 from flinkpy.common.interruptible import wait_for_exit
-from flinkpy.common.port_reservation import PortReservation
 from flinkpy.common.private_directory import PrivateDirectory
 from flinkpy.common.process import stop_children
 from flinkpy.configuration import core_options, jobmanager_options, resource_manager_options, security_options

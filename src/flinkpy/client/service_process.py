@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from flinkpy.common.addresses import RESERVED_PORT_VARIABLE
 from flinkpy.common.errors import ExternalError, UnsupportedOperationError
-from flinkpy.common.port_reservation import RESERVED_PORT_VARIABLE
 from flinkpy.common.process import (
     FAILURE_MARK,
     PARENT_PID_VARIABLE,

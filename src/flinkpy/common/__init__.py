@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from flinkpy.common.either import Either
     from flinkpy.common.execution_config import ExecutionConfig
     from flinkpy.common.input_dependency_constraint import InputDependencyConstraint
-    from flinkpy.common.job_client import JobClient
+    from flinkpy.common.job_client import JobClient, JobListener
     from flinkpy.common.job_execution_result import JobExecutionResult
     from flinkpy.common.job_id import JobID
-    from flinkpy.common.job_listener import JobListener
     from flinkpy.common.job_status import JobStatus
     from flinkpy.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
     from flinkpy.common.serialization import (
@@ -73,10 +72,9 @@ _MODULES = {
     "either": ("Either",),
     "execution_config": ("ExecutionConfig",),
     "input_dependency_constraint": ("InputDependencyConstraint",),
-    "job_client": ("JobClient",),
+    "job_client": ("JobClient", "JobListener"),
     "job_execution_result": ("JobExecutionResult",),
     "job_id": ("JobID",),
-    "job_listener": ("JobListener",),
     "job_status": ("JobStatus",),
     "restart_strategy": ("RestartStrategies", "RestartStrategyConfiguration"),
     "serialization": (

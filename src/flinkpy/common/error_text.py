@@ -1,4 +1,4 @@
-"""Text of exceptions that is safe to send, store and print.
+"""Text of exceptions, and other untrusted text, that is safe to send, store and print.
 
 Exceptions come from any code. Their text may be missing, may raise when it is read, may contain characters that UTF-8
 cannot encode, or may be huge. All reports of exceptions use the functions here, which return valid and bounded text.
@@ -6,6 +6,7 @@ cannot encode, or may be huge. All reports of exceptions use the functions here,
 
 from __future__ import annotations
 
+import re
 import traceback
 from typing import Any
 
@@ -176,3 +177,20 @@ def _is_runtime(frame: traceback.FrameSummary) -> bool:
     package = __name__.partition(".")[0]
     path = frame.filename.replace("\\", "/")
     return f"/{package}/" in path or path.startswith("<flinkpy")
+
+
+#: Characters that a terminal interprets or a reader cannot see: control characters except tab and line feed, line
+#: separators, marks that change the direction of text, and lone surrogates.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def escaped(text: str) -> str:
+    r"""Returns the text with unprintable characters as Python escapes: `\x1b`, `\u202e`. Line feeds and tabs stay."""
+    return _UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def escaped_line(text: str) -> str:
+    """Returns the text like `escaped`, with line feeds and tabs escaped too."""
+    return escaped(text).replace("\n", r"\n").replace("\t", r"\t")

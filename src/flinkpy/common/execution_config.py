@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.parallelism import check_max_parallelism, check_parallelism
+from flinkpy.common.key_groups import check_max_parallelism, check_parallelism
 
 __all__ = ["ExecutionConfig"]
 

@@ -1,4 +1,7 @@
-"""JobClient: the client of one submitted job. Source: pyflink.common.JobClient."""
+"""JobClient, the client of one submitted job, and JobListener, the callbacks for the jobs of an environment.
+
+Source: pyflink.common.JobClient, org.apache.flink.core.execution.JobListener.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flinkpy.common.completable_future import CompletableFuture
     from flinkpy.common.ids import JobID
+    from flinkpy.common.job_execution_result import JobExecutionResult
 
-__all__ = ["JobClient"]
+__all__ = ["JobClient", "JobListener"]
 
 
 class JobClient:
@@ -82,3 +86,28 @@ class JobClient:
     def get_job_execution_result(self) -> CompletableFuture:
         """Returns a future of the JobExecutionResult. It fails with the error of the job if the job does not finish."""
         return self._client.get_job_execution_result()
+
+
+class JobListener:
+    """Base class of listeners for `StreamExecutionEnvironment.register_job_listener`. Beyond PyFlink.
+
+    Thread: the thread that calls `execute` or `execute_async`. An exception of a listener propagates from that call.
+    """
+
+    def on_job_submitted(self, job_client: JobClient | None, error: BaseException | None) -> None:
+        """Called after the submission of a job.
+
+        Args:
+            job_client: client of the job; None if the submission failed.
+            error: the error if the submission failed, otherwise None.
+        """
+        return
+
+    def on_job_executed(self, job_execution_result: JobExecutionResult | None, error: BaseException | None) -> None:
+        """Called after the end of a job that `execute` waited for; never for a job of `execute_async`.
+
+        Args:
+            job_execution_result: result of the job; None if the job failed.
+            error: the error if the job failed, otherwise None.
+        """
+        return

@@ -4,6 +4,8 @@ A key belongs to key group `hash(key) % max_parallelism`, and key group g to sub
 `g * parallelism // max_parallelism`. The vectorised hash is in `flinkpy.records.key_hash`; this module
 contains the arithmetic, which the control path needs too.
 
+This module also validates the parallelism that a program sets.
+
 Source: org.apache.flink.runtime.state.KeyGroupRangeAssignment.
 """
 
@@ -46,3 +48,30 @@ def key_group_range(max_parallelism: int, parallelism: int, subtask_index: int) 
     start = (subtask_index * max_parallelism + parallelism - 1) // parallelism
     end = ((subtask_index + 1) * max_parallelism - 1) // parallelism
     return KeyGroupRange(start, end)
+
+
+#: The parallelism of a JobVertex for which the JobMaster decides.
+UNDECIDED_PARALLELISM = -1
+
+
+def check_parallelism(parallelism: int) -> None:
+    if isinstance(parallelism, bool) or not isinstance(parallelism, int):
+        raise TypeError(f"the parallelism must be an int, not {parallelism!r}")
+    if not 1 <= parallelism <= UPPER_BOUND_MAX_PARALLELISM:
+        raise ValueError(f"The parallelism must be from 1 to {UPPER_BOUND_MAX_PARALLELISM}, not {parallelism}.")
+
+
+def check_max_parallelism(max_parallelism: int) -> None:
+    if isinstance(max_parallelism, bool) or not isinstance(max_parallelism, int):
+        raise TypeError(f"the maximum parallelism must be an int, not {max_parallelism!r}")
+    if not 1 <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
+        raise ValueError(
+            f"The maximum parallelism must be from 1 to {UPPER_BOUND_MAX_PARALLELISM}, not {max_parallelism}."
+        )
+
+
+def check_buffer_timeout(timeout_ms: int) -> None:
+    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int):
+        raise TypeError(f"the buffer timeout must be an int (milliseconds), not {timeout_ms!r}")
+    if timeout_ms < -1:
+        raise ValueError(f"The buffer timeout must be -1 (only when full), 0 or more, not {timeout_ms}.")

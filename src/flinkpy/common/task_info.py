@@ -1,15 +1,18 @@
-"""JobInfo and TaskInfo: a function's job and its place in the job.
+"""JobInfo, TaskInfo and DistributedCache: a function's job, its place in the job, and the job's cached files.
 
-Source: org.apache.flink.api.common.{JobInfo,TaskInfo}. Beyond PyFlink, whose RuntimeContext has only single getters.
+Source: org.apache.flink.api.common.{JobInfo,TaskInfo,cache.DistributedCache}. Beyond PyFlink, whose RuntimeContext has
+only single getters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from flinkpy.common.errors import InputNotFoundError
 from flinkpy.common.ids import JobID
 
-__all__ = ["JobInfo", "TaskInfo"]
+__all__ = ["DistributedCache", "JobInfo", "TaskInfo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +60,28 @@ class TaskInfo:
         """Returns e.g. `Map (1/3)#0`, with the subtask counted from 1 and the attempt from 0."""
         place = f"({self.index_of_this_subtask + 1}/{self.number_of_parallel_subtasks})"
         return f"{self.task_name} {place}#{self.attempt_number}"
+
+
+class DistributedCache:
+    """The local copies of the files that a program registered with `register_cached_file`.
+
+    They are read-only: all tasks of the job on a host share them.
+    """
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._paths = paths
+
+    def get_file(self, name: str) -> str:
+        """Returns the local path of the file or directory registered as `name`.
+
+        Raises:
+            InputNotFoundError: no file is registered under this name.
+        """
+        path = self._paths.get(name)
+        if path is None:
+            known = ", ".join(sorted(self._paths)) or "none"
+            raise InputNotFoundError(
+                f"no cached file is registered as {name!r} (registered: {known}); call register_cached_file",
+                details={"file": name},
+            )
+        return path

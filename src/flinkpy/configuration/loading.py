@@ -1,5 +1,8 @@
 """Loads a configuration from the `config.yaml` of a directory and from `-D key=value` texts, which override it.
 
+It also locates the run directory, where a user's processes and clients share the cluster secret, process records and
+logs.
+
 Source: org.apache.flink.configuration.{GlobalConfiguration,YamlParserUtils}.
 """
 
@@ -15,6 +18,8 @@ from flinkpy.configuration.values import format_list
 
 if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration
+from flinkpy.configuration import core_options
+from flinkpy.configuration.options import AnyConfiguration, read_option
 
 CONFIG_FILE_NAME = "config.yaml"
 #: Environment variables in the order of lookup; the second allows the directory of an installed Flink.
@@ -125,3 +130,13 @@ def _lines_of_environment() -> dict[str, str]:
     return parse_dynamic_properties(
         line for line in os.environ.get(DYNAMIC_PROPERTIES_VARIABLE, "").splitlines() if line.strip()
     )
+
+
+#: Environment variable that sets the run directory.
+RUN_DIR_VARIABLE = "FLINKPY_RUN_DIR"
+
+
+def run_directory(configuration: AnyConfiguration) -> Path:
+    """Returns `env.pid.dir`, else FLINKPY_RUN_DIR, else `~/.flinkpy/cluster`."""
+    configured = read_option(configuration, core_options.PID_DIR) or os.environ.get(RUN_DIR_VARIABLE)
+    return Path(configured).expanduser().absolute() if configured else Path.home() / ".flinkpy" / "cluster"

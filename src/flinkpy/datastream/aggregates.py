@@ -11,9 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flinkpy.common.basic_typeinfo import DateTypeInfo, TimestampTypeInfo, TimeTypeInfo
 from flinkpy.common.errors import UserError
-from flinkpy.common.typeinfo import BasicType, BasicTypeInfo, DecimalTypeInfo, RowTypeInfo, TypeInformation, Types
+from flinkpy.common.typeinfo import (
+    BasicType,
+    BasicTypeInfo,
+    DateTypeInfo,
+    DecimalTypeInfo,
+    RowTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+    TypeInformation,
+    Types,
+)
 from flinkpy.datastream import function_checks as checks
 from flinkpy.expressions import decimals
 from flinkpy.expressions.nodes import ColumnReference, Expression, without_alias

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.job_listener import JobListener
+from flinkpy.common.job_client import JobListener
 
 if TYPE_CHECKING:
     from flinkpy._proto import job_pb2

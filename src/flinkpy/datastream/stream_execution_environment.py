@@ -11,8 +11,8 @@ from flinkpy.client.user_artifacts import UserArtifacts, check_python_executable
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import JobExecutionError, UnsupportedOperationError, UserError
 from flinkpy.common.execution_config import ExecutionConfig
-from flinkpy.common.job_listener import JobListener
-from flinkpy.common.parallelism import check_buffer_timeout, check_parallelism
+from flinkpy.common.job_client import JobListener
+from flinkpy.common.key_groups import check_buffer_timeout, check_parallelism
 from flinkpy.common.typeinfo import TypeInformation
 from flinkpy.common.watermark_strategy import WatermarkStrategy
 from flinkpy.connector_api.source import SourceBase

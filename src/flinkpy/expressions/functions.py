@@ -6,10 +6,9 @@ import datetime
 import decimal
 from typing import Any
 
-from flinkpy.common.basic_typeinfo import DecimalTypeInfo
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.time import Instant
-from flinkpy.common.typeinfo import TypeInformation, Types
+from flinkpy.common.typeinfo import DecimalTypeInfo, TypeInformation, Types
 from flinkpy.expressions.nodes import Call, ColumnReference, Expression, Literal, without_alias
 
 _INT_BITS, _LONG_BITS = 31, 63

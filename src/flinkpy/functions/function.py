@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flinkpy.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
-    from flinkpy.common.distributed_cache import DistributedCache
-    from flinkpy.common.task_info import JobInfo, TaskInfo
+    from flinkpy.common.task_info import DistributedCache, JobInfo, TaskInfo
     from flinkpy.functions.state import (
         AggregatingState,
         AggregatingStateDescriptor,

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flinkpy.common.basic_typeinfo import DateTypeInfo, TimestampTypeInfo, TimeTypeInfo
-from flinkpy.common.typeinfo import BasicType, BasicTypeInfo, DecimalTypeInfo, RowTypeInfo, TypeInformation, Types
+from flinkpy.common.typeinfo import (
+    BasicType,
+    BasicTypeInfo,
+    DateTypeInfo,
+    DecimalTypeInfo,
+    RowTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+    TypeInformation,
+    Types,
+)
 from flinkpy.expressions import decimals
 from flinkpy.expressions.nodes import Alias, Call, ColumnReference, Expression
 from flinkpy.graph import operator_specs as specs

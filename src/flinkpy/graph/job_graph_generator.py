@@ -19,8 +19,8 @@ from flinkpy.common.clock import SystemClock
 from flinkpy.common.error_text import bounded_text, safe_repr, valid_text
 from flinkpy.common.errors import UserError
 from flinkpy.common.ids import JobID
+from flinkpy.common.key_groups import UNDECIDED_PARALLELISM
 from flinkpy.common.names import MAX_NAME_CHARS
-from flinkpy.common.parallelism import UNDECIDED_PARALLELISM
 from flinkpy.configuration import read_option
 from flinkpy.configuration.execution_options import AUTO_PARALLELISM_ENABLED
 from flinkpy.graph.chaining import Chain, build_chains, chain_name

@@ -13,7 +13,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from flinkpy.common.parallelism import check_buffer_timeout, check_max_parallelism, check_parallelism
+from flinkpy.common.key_groups import check_buffer_timeout, check_max_parallelism, check_parallelism
 from flinkpy.common.typeinfo import PickledBytesTypeInfo, TypeInformation
 from flinkpy.connector_api.source import Boundedness, SourceBase
 from flinkpy.graph.operator_specs import (

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.errors import JobSubmissionError
-from flinkpy.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
-from flinkpy.common.parallelism import UNDECIDED_PARALLELISM
+from flinkpy.common.key_groups import UNDECIDED_PARALLELISM, UPPER_BOUND_MAX_PARALLELISM
 
 #: The maximum number of mistakes in an error. A faulty generator could make thousands.
 _MAX_LISTED = 20

@@ -23,6 +23,7 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from flinkpy.common.addresses import is_reserved, raise_if_taken
 from flinkpy.common.error_text import bounded_text, text_of
 from flinkpy.common.errors import (
     AddressInUseError,
@@ -33,7 +34,6 @@ from flinkpy.common.errors import (
     StaleFencingTokenError,
     VersionMismatchError,
 )
-from flinkpy.common.port_reservation import is_reserved, raise_if_taken
 from flinkpy.rpc.aio_server import add_handlers, make_server
 from flinkpy.rpc.authorization import AuthorizationInterceptor
 from flinkpy.rpc.error_codec import bounded_error_metadata

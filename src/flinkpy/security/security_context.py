@@ -8,8 +8,8 @@ from pathlib import Path
 
 from flinkpy.common.errors import SecretError
 from flinkpy.configuration import security_options
+from flinkpy.configuration.loading import run_directory
 from flinkpy.configuration.options import AnyConfiguration, read_option
-from flinkpy.configuration.run_directory import run_directory
 from flinkpy.security.access_token import Audience, GivenToken, OwnTokens, Tokens
 from flinkpy.security.cluster_authority import derived_tls, of_authority
 from flinkpy.security.cluster_secret import ClusterSecret

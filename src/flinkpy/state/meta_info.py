@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from flinkpy.common.composite_typeinfo import MapTypeInfo, TupleTypeInfo
 from flinkpy.common.errors import StateMigrationError, StateRestoreError
-from flinkpy.common.typeinfo import Types
+from flinkpy.common.typeinfo import MapTypeInfo, TupleTypeInfo, Types
 from flinkpy.state.type_snapshot import (
     PICKLED,
     Conversion,

@@ -22,23 +22,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flinkpy.common.basic_typeinfo import (
+from flinkpy.common.typeinfo import (
+    BasicArrayTypeInfo,
     BasicTypeInfo,
     DateTypeInfo,
     DecimalTypeInfo,
-    LocalTimeTypeInfo,
-    TimestampTypeInfo,
-    TimeTypeInfo,
-)
-from flinkpy.common.composite_typeinfo import (
-    BasicArrayTypeInfo,
     ExternalTypeInfo,
     ListTypeInfo,
+    LocalTimeTypeInfo,
     MapTypeInfo,
     ObjectArrayTypeInfo,
     PickledBytesTypeInfo,
     PrimitiveArrayTypeInfo,
     RowTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
     TupleTypeInfo,
 )
 from flinkpy.common.types import Row, row_of

@@ -20,7 +20,7 @@ from flinkpy.cli.service_logging import (
 )
 from flinkpy.client.local_cluster import set_shared_output_defaults
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.printable import escaped
+from flinkpy.common.error_text import escaped
 
 
 @pytest.fixture

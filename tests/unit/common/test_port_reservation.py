@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from flinkpy.common.addresses import PortReservation, raise_if_taken
 from flinkpy.common.errors import AddressInUseError
-from flinkpy.common.port_reservation import PortReservation, raise_if_taken
 from flinkpy.rpc.server import RpcServer
 from flinkpy.security import SecurityContext
 

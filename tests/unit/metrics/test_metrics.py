@@ -9,9 +9,8 @@ import pytest
 from flinkpy._proto import metrics_pb2
 from flinkpy.common.configuration import Configuration
 from flinkpy.metrics import Counter, Distribution, Histogram, Meter, MetricGroup
-from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, read_metric
+from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup, read_metric
 from flinkpy.metrics.metricbase import Gauge
-from flinkpy.metrics.named_metric_group import NamedMetricGroup
 from flinkpy.streaming.operators.metric_group import OperatorMetricGroup, TaskMetricGroup
 
 SCOPE = MetricScope("job", "vertex", 1, 0)

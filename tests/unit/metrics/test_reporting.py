@@ -12,10 +12,16 @@ import pytest
 from flinkpy.common.clock import ManualClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ConfigurationError
-from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope
-from flinkpy.metrics.named_metric_group import NamedMetricGroup
-from flinkpy.metrics.reporter import JsonLinesReporter, LogReporter, MetricReporter, ReportedMetric, create_reporter
-from flinkpy.metrics.reporting import MetricReporting, _reported
+from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup
+from flinkpy.metrics.reporter import (
+    JsonLinesReporter,
+    LogReporter,
+    MetricReporter,
+    MetricReporting,
+    ReportedMetric,
+    _reported,
+    create_reporter,
+)
 
 SCOPE = MetricScope("job", "vertex", 0, 0)
 

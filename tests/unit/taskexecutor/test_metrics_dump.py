@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope
-from flinkpy.metrics.named_metric_group import NamedMetricGroup
+from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup
 from flinkpy.taskexecutor.metrics_dump import MetricQueryService, dump_metrics
 
 SCOPE = MetricScope("job", "vertex", 2, 1, "id", "map")

@@ -10,8 +10,8 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from flinkpy.common.composite_typeinfo import RowTypeInfo
 from flinkpy.common.errors import ConfigurationError
+from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, WriterContext
 from flinkpy.connectors.jdbc.database import BatchStatement, Database, number_of_placeholders
 from flinkpy.connectors.jdbc.options import JdbcConnectionOptions, JdbcExecutionOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flinkpy.common.composite_typeinfo import RowTypeInfo
+from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.connectors.jdbc.options import JdbcConnectionOptions, JdbcExecutionOptions
 from flinkpy.connectors.jdbc.sink import JdbcStatementSink
 from flinkpy.connectors.sink_function import SinkFunction

@@ -11,8 +11,7 @@ from __future__ import annotations
 from flinkpy._proto import job_pb2
 from flinkpy.common.errors import JobSubmissionError
 from flinkpy.common.ids import JobVertexID
-from flinkpy.common.key_groups import UPPER_BOUND_MAX_PARALLELISM, default_max_parallelism
-from flinkpy.common.parallelism import UNDECIDED_PARALLELISM
+from flinkpy.common.key_groups import UNDECIDED_PARALLELISM, UPPER_BOUND_MAX_PARALLELISM, default_max_parallelism
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResult, IntermediateResultPartition
 

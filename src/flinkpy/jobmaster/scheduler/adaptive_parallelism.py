@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.ids import JobVertexID
-from flinkpy.common.parallelism import UNDECIDED_PARALLELISM
+from flinkpy.common.key_groups import UNDECIDED_PARALLELISM
 from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.executiongraph.edge_manager import (
     EdgeSlices,

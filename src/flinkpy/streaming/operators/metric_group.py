@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from flinkpy.common.configuration import Configuration
 from flinkpy.configuration import read_option
 from flinkpy.configuration.metric_options import SCOPE_DELIMITER, SCOPE_OPERATOR, SCOPE_TASK
-from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope
-from flinkpy.metrics.named_metric_group import NamedMetricGroup
+from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup
 
 if TYPE_CHECKING:
     from flinkpy.configuration.options import ConfigOption

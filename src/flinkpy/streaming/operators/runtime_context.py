@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.accumulators import Accumulator, DoubleCounter, Histogram, IntCounter, LongCounter
-from flinkpy.common.distributed_cache import DistributedCache
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.ids import JobID
-from flinkpy.common.task_info import JobInfo, TaskInfo
+from flinkpy.common.task_info import DistributedCache, JobInfo, TaskInfo
 from flinkpy.configuration import read_option
 from flinkpy.configuration.metric_options import PYTHON_METRIC_ENABLED
 from flinkpy.configuration.pipeline_options import GLOBAL_JOB_PARAMETERS

@@ -12,7 +12,7 @@ from flinkpy.streaming.operators.watermark_outputs import WatermarkListener
 
 if TYPE_CHECKING:
     from flinkpy.common.clock import Clock
-    from flinkpy.metrics.named_metric_group import NamedMetricGroup
+    from flinkpy.metrics.metric_registry import NamedMetricGroup
     from flinkpy.records.batch import Batch
 
 #: Names of the subgroups: `split.<id>.watermark`.
