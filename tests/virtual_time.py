@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 
@@ -52,3 +53,12 @@ class LoopClock:
 
     def thread_time_ns(self) -> int:
         return 0
+
+
+def run_on_virtual_time(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Runs a coroutine function to its end on a new VirtualTimeLoop."""
+    loop = VirtualTimeLoop()
+    try:
+        loop.run_until_complete(test())
+    finally:
+        loop.close()

@@ -16,15 +16,15 @@ from batch_jobs import NUM_SPLITS, expected_output, partitioned, random_job
 from simulated_cluster import ACK, TICK_S, Cluster, FakeTaskExecutor, SimulationLoop
 
 from flinkpy._proto import job_pb2, taskexecutor_pb2
-from flinkpy.common.errors import PartitionCorruptedError, PartitionNotFoundError, TaskSubmissionError
+from flinkpy.common.errors import PartitionCorruptedError, PartitionNotFoundError
 from flinkpy.jobmaster.scheduler.default_scheduler import PARTITION_DETAIL
-from flinkpy.rpc.error_codec import error_to_proto
 
 
 class BatchTask:
     def __init__(self, deployment: taskexecutor_pb2.TaskDeployment, vertex: job_pb2.JobVertex) -> None:
         self.attempt = deployment.execution_attempt_id
         self.allocation_id = deployment.allocation_id
+        self.is_running = False
         self.produced = list(deployment.produced_partitions)
         self.unread = [(gate, partition) for gate in deployment.input_gates for partition in gate.partitions]
         self.records: list[str] = []
@@ -44,23 +44,9 @@ class BatchTaskExecutor(FakeTaskExecutor):
         super()._leave()
         self.results = {}
 
-    def submit_tasks(self, request: Any, context: Any) -> Any:
-        response = taskexecutor_pb2.SubmitTasksResponse()
-        vertices = {vertex.id: vertex for vertex in request.vertices}
-        for deployment in request.tasks:
-            attempt = deployment.execution_attempt_id
-            if attempt in self._known_attempts:
-                continue
-            if deployment.allocation_id not in self.slots:
-                error = error_to_proto(TaskSubmissionError("no such slot"))
-                response.rejections.add(execution_attempt_id=attempt, error=error)
-                continue
-            self._known_attempts.add(attempt)
-            task = BatchTask(deployment, vertices[deployment.vertex_id])
-            self.tasks[attempt] = task  # type: ignore[assignment]
-            self._update(task, "INITIALIZING")  # type: ignore[arg-type]
-            self._update(task, "RUNNING")  # type: ignore[arg-type]
-        return response
+    def make_task(self, request: Any, deployment: taskexecutor_pb2.TaskDeployment) -> Any:
+        vertex = next(vertex for vertex in request.vertices if vertex.id == deployment.vertex_id)
+        return BatchTask(deployment, vertex)
 
     def release_partitions(self, request: Any, context: Any) -> Any:
         for partition_id in request.result_partition_ids:

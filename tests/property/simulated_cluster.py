@@ -438,13 +438,17 @@ class FakeTaskExecutor:
                 response.rejections.add(execution_attempt_id=attempt, error=error)
                 continue
             self._known_attempts.add(attempt)
-            task = FakeTask(deployment, self._cluster.parallelism)
-            self._cluster.check_restore(task)
+            task = self.make_task(request, deployment)
             self.tasks[attempt] = task
             self._update(task, "INITIALIZING")
             self._update(task, "RUNNING")
             task.is_running = True
         return response
+
+    def make_task(self, request: Any, deployment: taskexecutor_pb2.TaskDeployment) -> FakeTask:
+        task = FakeTask(deployment, self._cluster.parallelism)
+        self._cluster.check_restore(task)
+        return task
 
     def cancel_tasks(self, request: Any, context: Any) -> Any:
         for attempt in request.execution_attempt_ids:

@@ -16,21 +16,10 @@ from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 
 
 @pytest.fixture
-def storage(tmp_path):
-    return make_storage(tmp_path)
-
-
-@pytest.fixture
 def location(storage):
     location = storage.location_of(1)
     storage.initialize(location)
     return location
-
-
-@pytest.fixture(autouse=True)
-def _no_failpoints():
-    yield
-    failpoints.arm("")
 
 
 def test_small_state_is_inlined_in_its_handle(location):

@@ -19,17 +19,6 @@ from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 LONG_AFTER_MS = 4_102_444_800_000  # 2100
 
 
-@pytest.fixture(autouse=True)
-def _no_failpoints():
-    yield
-    failpoints.arm("")
-
-
-@pytest.fixture
-def storage(tmp_path):
-    return make_storage(tmp_path)
-
-
 @pytest.fixture
 def store(storage, tmp_path):
     return CompletedCheckpointStore(FileCheckpointPointerStore(tmp_path / "recovery"), storage, 2)

@@ -32,17 +32,6 @@ from flinkpy.highavailability.file_checkpoint_stores import FileCheckpointIDCoun
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 
 
-@pytest.fixture(autouse=True)
-def _no_failpoints():
-    yield
-    failpoints.arm("")
-
-
-@pytest.fixture
-def storage(tmp_path):
-    return make_storage(tmp_path)
-
-
 @pytest.fixture
 def new_store(storage, tmp_path):
     """Another life of the JobMaster each time."""

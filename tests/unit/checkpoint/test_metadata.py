@@ -25,12 +25,6 @@ from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 FILES = FileSystems()
 
 
-@pytest.fixture(autouse=True)
-def _no_failpoints():
-    yield
-    failpoints.arm("")
-
-
 def test_metadata_is_loaded_by_its_directory_or_its_own_path(tmp_path):
     written = write_checkpoint(make_storage(tmp_path), 3)
     for path in (written.external_path, f"{written.external_path}/_metadata", f"file://{written.external_path}/"):

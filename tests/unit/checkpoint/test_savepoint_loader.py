@@ -38,11 +38,6 @@ from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 FILES = FileSystems()
 
 
-@pytest.fixture
-def storage(tmp_path):
-    return make_storage(tmp_path)
-
-
 def test_a_job_starts_without_state_by_default():
     assert SavepointRestoreSettings.from_configuration({}) is None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fake_peers import FakePeers
-from virtual_time import LoopClock, VirtualTimeLoop
+from virtual_time import LoopClock, run_on_virtual_time
 
 from flinkpy import __version__
 from flinkpy._proto import common_pb2, job_pb2
@@ -433,11 +433,7 @@ def scenario(**options: Any) -> Callable[[Callable[[Harness], Awaitable[None]]],
                 await harness.dispatcher.close()
                 assert harness.processes.alive == {}
 
-            loop = VirtualTimeLoop()
-            try:
-                loop.run_until_complete(body())
-            finally:
-                loop.close()
+            run_on_virtual_time(body)
 
         wrapped.__name__ = test.__name__
         wrapped.__doc__ = test.__doc__

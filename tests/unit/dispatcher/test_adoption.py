@@ -75,7 +75,7 @@ async def test_the_dispatcher_exchanges_messages_with_an_adopted_job_master(harn
     harness.leading_hello("survivor-1")
     await harness.settle()
     await harness.dispatcher.request_job(pb.JobIdMessage(job_id=JOB), CONTEXT)
-    assert ("survivor-1:1", "survivor-1") in {(address, token) for _, address, token, _ in harness.gateways.calls}
+    assert ("survivor-1:1", "survivor-1") in {(call.address, call.token) for call in harness.gateways.calls}
     harness.dispatcher.notify_job_status(
         pb.JobStatusUpdate(job_id=JOB, job_master_id="survivor-1", status=RESTARTING, timestamp_ms=9), CONTEXT
     )
@@ -211,7 +211,7 @@ async def test_a_cancellation_during_the_wait_for_a_job_master_reaches_it(harnes
     assert harness.status() == CANCELLING
     harness.leading_hello("survivor-1")
     await harness.settle()
-    assert [address for method, address, _, _ in harness.gateways.calls if method == "cancel"] == ["survivor-1:1"]
+    assert [call.address for call in harness.gateways.calls_of("cancel")] == ["survivor-1:1"]
 
 
 @scenario(is_highly_available=True, unfinished=[job_graph(is_cancel_requested=True)])
@@ -220,7 +220,7 @@ async def test_a_cancellation_that_a_former_dispatcher_acknowledged_reaches_the_
     harness.leaders.lead(JOB, led_by("survivor-1"))
     harness.leading_hello("survivor-1")
     await harness.settle()
-    assert [address for method, address, _, _ in harness.gateways.calls if method == "cancel"] == ["survivor-1:1"]
+    assert [call.address for call in harness.gateways.calls_of("cancel")] == ["survivor-1:1"]
 
 
 @scenario(is_highly_available=True, unfinished=[job_graph(is_cancel_requested=True)])

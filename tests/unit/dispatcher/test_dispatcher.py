@@ -390,7 +390,7 @@ async def test_a_cancellation_during_the_start_of_the_job_master_is_forwarded_af
     assert harness.gateways.requests("cancel") == []
     job_master.started()
     await harness.settle()
-    ((_, address, token, request),) = [call for call in harness.gateways.calls if call[0] == "cancel"]
+    ((_, address, token, _, request),) = harness.gateways.calls_of("cancel")
     assert (address, token, request.job_id) == ("leader-1:1", "leader-1", JOB)
 
 

@@ -42,7 +42,7 @@ async def test_each_operation_is_forwarded_to_the_job_master_with_its_trigger_id
         answer = await asked
         assert (answer.checkpoint_id, answer.path) == (7, "/s/savepoint-1")
         assert harness.gateways.requests(method) == [request]
-    assert harness.gateways.calls[-1][2] == job_master.start_command.job_master_id
+    assert harness.gateways.calls[-1].token == job_master.start_command.job_master_id
 
 
 @scenario()

@@ -42,7 +42,7 @@ def registered_as(token):
 
 
 def addresses_of(job, method):
-    return [address for _, address, _, called, _ in job.peers.calls if called == method]
+    return [call.address for call in job.peers.calls_of(method)]
 
 
 # The ResourceManager

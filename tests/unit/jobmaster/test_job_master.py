@@ -76,7 +76,7 @@ async def test_a_job_goes_from_its_start_to_its_result(process):
     assert {request.allocation_id for request in job.peers.requests("free_slot")} == {"tm1-0", "tm1-1"}
     assert len(job.peers.requests("disconnect_job_master")) == 2  # the TaskExecutor and the ResourceManager
     assert not job.peers.requests("declare_required_resources")[-1].requirements
-    assert all(watch.is_cancelled for watch in job.peers.watches)
+    assert not any(job.peers.on_lost.values())
     await job.job_master.close()
 
 
@@ -133,7 +133,7 @@ async def test_a_cancel_that_was_not_answered_is_sent_again(process):
 @in_loop
 async def test_the_death_of_a_task_executor_is_noticed_by_its_connection(process):
     job = await running(process)
-    job.peers.lose("tm1:1")
+    job.peers.break_connection("tm1:1")
     await job.settle()
     assert job.result.status == common_pb2.FAILED
     assert job.result.error.type == "TaskManagerLostError"
@@ -178,7 +178,7 @@ async def test_a_task_executor_without_heartbeats_is_lost(process):
 async def test_a_job_with_a_restart_strategy_survives_the_death_of_a_task_executor(process):
     configuration = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "0 s"}
     job = await running(process, source_and_sink(1), configuration)
-    job.peers.lose("tm1:1")
+    job.peers.break_connection("tm1:1")
     await job.until(lambda: job.job_master.state.name == "RUNNING")
     await job.add_task_manager("tm2", 1)
     assert [attempt.rpartition("_")[2] for attempt in job.deployed] == ["0", "0", "1", "1"]
@@ -190,7 +190,7 @@ async def test_a_job_with_a_restart_strategy_survives_the_death_of_a_task_execut
 async def test_the_job_goes_on_without_resource_manager_and_registers_again(process):
     job = await running(process)
     sequence = job.peers.requests("declare_required_resources")[-1].sequence_number
-    job.peers.lose("rm:1")
+    job.peers.break_connection("rm:1")
     await job.settle()
     assert job.job_master.state.name == "RUNNING"
     assert len(job.peers.requests("register_job_master")) == 2
@@ -267,12 +267,12 @@ async def test_calls_before_there_is_a_job_and_for_another_job_are_refused(proce
 @in_loop
 async def test_a_task_executor_that_registers_twice_is_registered_once(process):
     job = await running(process)
-    watches = len(job.peers.watches)
+    watches = [list(watches) for watches in job.peers.on_lost.values()]
     request = jobmaster_pb2.RegisterTaskManagerRequest(
         job_id="job", resource_id="tm1", address="tm1:1", data_address="tm1:2"
     )
     assert job.call("register_task_manager", request).resource_id == "jm"
-    assert len(job.peers.watches) == watches
+    assert [list(watches) for watches in job.peers.on_lost.values()] == watches
     assert job.job_master.state.name == "RUNNING"
     await job.job_master.close()
 

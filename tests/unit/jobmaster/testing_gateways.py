@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import itertools
 from random import Random
+
+from fake_peers import FakePeers
 
 from flinkpy._proto import dispatcher_pb2, jobmaster_pb2
 from flinkpy.common.clock import ManualClock
@@ -13,7 +14,6 @@ from flinkpy.jobmaster.job_master import JobMaster
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.servicer import JobMasterServicer
 from flinkpy.rpc.server import CallContext
-from flinkpy.rpc.services import service_methods
 
 CONTEXT = CallContext(fencing_token="jmid", client_version=None, peer="test")
 
@@ -21,81 +21,11 @@ CONTEXT = CallContext(fencing_token="jmid", client_version=None, peer="test")
 MANY_TURNS = 100
 
 
-class TestingGateway:
-    """Records all calls. Answers with an empty response, or with the result or error of `answers[method]`."""
-
-    __test__ = False
-
-    def __init__(self, peers, service, address, token):
-        self._peers = peers
-        self._service = service
-        self._address = address
-        self._token = token
-
-    def __getattr__(self, name):
-        method = service_methods(self._service)[name]
-
-        async def call(request, timeout_s=None):
-            self._peers.calls.append((self._service, self._address, self._token, name, request))
-            answer = self._peers.answers.get(name)
-            if answer is None:
-                return method.response_class()
-            answer = answer(request) if callable(answer) else answer
-            if inspect.isawaitable(answer):
-                answer = await answer
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-        return call
-
-
-class Watch:
-    def __init__(self, address, on_lost):
-        self.address = address
-        self.on_lost = on_lost
-        self.is_cancelled = False
-
-    def cancel(self):
-        self.is_cancelled = True
-
-
-class TestingPeers:
-    __test__ = False
-
-    def __init__(self):
-        self.calls = []
-        self.answers = {}
-        self.watches = []
-
-    def gateway(self, service, address, fencing_token=None):
-        return TestingGateway(self, service, address, fencing_token)
-
-    def watch_peer(self, address, on_lost):
-        self.watches.append(Watch(address, on_lost))
-        return self.watches[-1]
-
-    async def drop(self, address):
-        return
-
-    def requests(self, name):
-        return [request for *_, called, request in self.calls if called == name]
-
-    def tokens(self, name):
-        return [token for _, _, token, called, _ in self.calls if called == name]
-
-    def lose(self, address):
-        """Breaks the connections to `address`."""
-        for watch in self.watches:
-            if watch.address == address and not watch.is_cancelled:
-                watch.on_lost()
-
-
 class Process:
     """A JobMaster with testing gateways for the Dispatcher, the ResourceManager and the TaskExecutors."""
 
     def __init__(self, graph, tmp_path, configuration=None, **environment):
-        self.peers = TestingPeers()
+        self.peers = FakePeers()
         self.peers.answers["register_job_master"] = lambda _: _registered()
         self.clock = ManualClock(5_000)
         self.blobs = {}

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fake_peers import FakePeers
-from virtual_time import LoopClock, VirtualTimeLoop
+from virtual_time import LoopClock, run_on_virtual_time
 
 from flinkpy._proto import resourcemanager_pb2 as pb
 from flinkpy._proto import taskexecutor_pb2
@@ -82,7 +82,7 @@ class Harness:
         self.errors.append(error)
 
     def _heartbeat(self, request: taskexecutor_pb2.ResourceManagerHeartbeat) -> Any:
-        _, address, _, _ = self.peers.calls[-1]
+        address = self.peers.calls[-1].address
         resource_id, instance_id, held, num_slots = self.executors[address]
         return pb.TaskExecutorHeartbeat(
             resource_id=resource_id, instance_id=instance_id, slot_report=slot_report(num_slots, held)
@@ -167,11 +167,7 @@ def scenario(**options: Any) -> Callable[[Callable[[Harness], Awaitable[None]]],
                 await harness.endpoint.close()
                 assert harness.driver.is_closed
 
-            loop = VirtualTimeLoop()
-            try:
-                loop.run_until_complete(body())
-            finally:
-                loop.close()
+            run_on_virtual_time(body)
 
         wrapped.__name__ = test.__name__
         wrapped.__doc__ = test.__doc__

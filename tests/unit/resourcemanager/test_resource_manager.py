@@ -26,7 +26,7 @@ async def test_a_required_slot_is_requested_from_the_task_executor_with_the_mana
     harness.register_job()
     harness.declare(1)
     await harness.settle()
-    ((method, address, token, request),) = [call for call in harness.peers.calls if call[0] == "request_slot"]
+    ((_, address, token, method, request),) = harness.peers.calls_of("request_slot")
     assert (method, address, token) == ("request_slot", "te-1:1", RM_ID)
     assert request == taskexecutor_pb2.RequestSlotRequest(
         slot_index=0,
@@ -49,8 +49,8 @@ async def test_another_slot_is_requested_after_a_refusal(harness: Harness) -> No
     harness.register_job()
     harness.declare(1)
     await harness.settle()
-    assert [call[1] for call in harness.peers.calls if call[0] == "request_slot"] == ["te-1:1", "te-2:1"]
-    assert [call[1] for call in harness.peers.calls if call[0] == "heartbeat_from_resource_manager"] == ["te-1:1"]
+    assert [call.address for call in harness.peers.calls_of("request_slot")] == ["te-1:1", "te-2:1"]
+    assert [call.address for call in harness.peers.calls_of("heartbeat_from_resource_manager")] == ["te-1:1"]
     assert harness.overview().num_slots_free == 1
 
 
@@ -79,7 +79,7 @@ async def test_a_broken_connection_loses_the_task_executor_at_once_and_its_jobs_
     await harness.settle()
     harness.peers.break_connection("te-1:1")
     await harness.settle()
-    ((_, address, token, request),) = [call for call in harness.peers.calls if call[0] == "disconnect_task_manager"]
+    ((_, address, token, _, request),) = harness.peers.calls_of("disconnect_task_manager")
     assert (address, token, request.job_id, request.resource_id) == ("jm-1:1", "jm-1", JOB, "te-1")
     assert harness.overview().num_task_managers == 0
     assert harness.peers.dropped == ["te-1:1"]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
-from types import SimpleNamespace
 from typing import Any
 
-from virtual_time import LoopClock, VirtualTimeLoop
+from fake_peers import FakePeers
+from virtual_time import LoopClock
 
 from flinkpy._proto import common_pb2, job_pb2, jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
 from flinkpy.common.errors import FlinkError, SlotAllocationError
@@ -24,51 +23,6 @@ JOB = "a" * 32
 OTHER_JOB = "b" * 32
 JM_ID = "jm-1"
 RM_ID = "rm-1"
-
-
-class FakePeers:
-    """An RpcClient: records every call; answers from `answers[(service, method)]`, a function of the request."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, str, str | None, Any]] = []
-        self.answers: dict[tuple[str, str], Callable[[Any], Any]] = {}
-        self.on_lost: dict[str, list[Callable[[], None]]] = defaultdict(list)
-        self.dropped: list[str] = []
-
-    def gateway(self, service: str, address: str, fencing_token: str | None = None) -> Any:
-        return _FakeGateway(self, service, address, fencing_token)
-
-    def watch_peer(self, address: str, on_lost: Callable[[], None]) -> Any:
-        self.on_lost[address].append(on_lost)
-        return SimpleNamespace(cancel=lambda: self.on_lost[address].remove(on_lost))
-
-    async def drop(self, address: str) -> None:
-        self.dropped.append(address)
-
-    def break_connection(self, address: str) -> None:
-        for on_lost in list(self.on_lost[address]):
-            on_lost()
-
-    def requests(self, method: str) -> list[Any]:
-        return [request for _, name, _, request in self.calls if name == method]
-
-
-class _FakeGateway:
-    def __init__(self, peers: FakePeers, service: str, address: str, token: str | None) -> None:
-        self._peers, self._service, self._address, self._token = peers, service, address, token
-
-    def __getattr__(self, name: str) -> Any:
-        async def call(request: Any, timeout_s: float | None = None) -> Any:
-            self._peers.calls.append((self._service, name, self._token, request))
-            answer = self._peers.answers.get((self._service, name))
-            result = common_pb2.Acknowledge() if answer is None else answer(request)
-            if isinstance(result, asyncio.Future):
-                result = await result
-            if isinstance(result, Exception):
-                raise result
-            return result
-
-        return call
 
 
 class FakeThread:
@@ -269,15 +223,15 @@ class Harness:
         self.unexpected: list[BaseException] = []
         self.task_executor.on_fatal_error = self.unexpected.append
         answers = self.peers.answers
-        answers["ResourceManager", "register_task_executor"] = lambda _: (
-            resourcemanager_pb2.RegisterTaskExecutorResponse(resource_manager_id=RM_ID, instance_id="i-1")
+        answers["register_task_executor"] = lambda _: resourcemanager_pb2.RegisterTaskExecutorResponse(
+            resource_manager_id=RM_ID, instance_id="i-1"
         )
-        answers["ResourceManager", "heartbeat_from_task_executor"] = lambda _: (
-            resourcemanager_pb2.ResourceManagerHeartbeatResponse(resource_manager_id=RM_ID, registered=True)
+        answers["heartbeat_from_task_executor"] = lambda _: resourcemanager_pb2.ResourceManagerHeartbeatResponse(
+            resource_manager_id=RM_ID, registered=True
         )
-        answers["JobMaster", "register_task_manager"] = lambda _: jobmaster_pb2.RegisterTaskManagerResponse()
-        answers["JobMaster", "offer_slots"] = lambda r: jobmaster_pb2.OfferSlotsResponse(accepted=r.offers)
-        answers["JobMaster", "heartbeat_from_task_manager"] = self._answer_job_heartbeat
+        answers["register_task_manager"] = lambda _: jobmaster_pb2.RegisterTaskManagerResponse()
+        answers["offer_slots"] = lambda r: jobmaster_pb2.OfferSlotsResponse(accepted=r.offers)
+        answers["heartbeat_from_task_manager"] = self._answer_job_heartbeat
 
     def _answer_job_heartbeat(self, _: Any) -> Any:
         held = [str(s.allocation_id) for s in self.slots.slots if s.allocation_id is not None]
@@ -406,12 +360,3 @@ class Harness:
 
 def context(token: str | None) -> CallContext:
     return CallContext(fencing_token=token, client_version=None, peer="test")
-
-
-def run(test: Callable[[], Any]) -> None:
-    """Run a coroutine function on a virtual-time loop."""
-    loop = VirtualTimeLoop()
-    try:
-        loop.run_until_complete(test())
-    finally:
-        loop.close()

@@ -127,7 +127,7 @@ async def test_an_acknowledgement_comes_before_the_end_of_its_task(h: Harness) -
     h.submit("t1")
     await h.settle()
     await h.run_thread("t1")
-    methods = [name for service, name, _, _ in h.peers.calls if service == "JobMaster"]
+    methods = [call.method for call in h.peers.calls if call.service == "JobMaster"]
     ours = [m for m in methods if m in ("notify_end_of_data", "acknowledge_checkpoint", "update_task_execution_states")]
     assert ours[-3:] == ["notify_end_of_data", "acknowledge_checkpoint", "update_task_execution_states"]
     (ack,) = h.peers.requests("acknowledge_checkpoint")
@@ -155,8 +155,8 @@ async def test_an_acknowledgement_after_the_end_is_dropped(h: Harness) -> None:
 async def test_reports_of_checkpoints_are_repeated_until_they_are_answered(h: Harness) -> None:
     await running(h, "t1", "t2")
     answers = iter([RpcTimeoutError("lost"), common_pb2.Acknowledge(), RpcUnavailableError("lost")])
-    h.peers.answers["JobMaster", "acknowledge_checkpoint"] = lambda _: next(answers, common_pb2.Acknowledge())
-    h.peers.answers["JobMaster", "notify_end_of_data"] = lambda _: (
+    h.peers.answers["acknowledge_checkpoint"] = lambda _: next(answers, common_pb2.Acknowledge())
+    h.peers.answers["notify_end_of_data"] = lambda _: (
         RpcTimeoutError("lost") if len(h.peers.requests("notify_end_of_data")) == 1 else common_pb2.Acknowledge()
     )
     tasks = h.jobs.get(JobID(JOB)).tasks
@@ -174,7 +174,7 @@ async def test_reports_of_checkpoints_are_repeated_until_they_are_answered(h: Ha
 async def test_acknowledgements_are_sent_concurrently(h: Harness) -> None:
     await running(h, "t1", "t2", "t3")
     gate: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    h.peers.answers["JobMaster", "acknowledge_checkpoint"] = lambda _: gate
+    h.peers.answers["acknowledge_checkpoint"] = lambda _: gate
     tasks = h.jobs.get(JobID(JOB)).tasks
     for attempt in ("t1", "t2", "t3"):
         tasks[attempt].acknowledge_checkpoint(7, METRICS, STATE)
@@ -189,7 +189,7 @@ async def test_acknowledgements_are_sent_concurrently(h: Harness) -> None:
 @scenario()
 async def test_a_refused_acknowledgement_becomes_a_decline_and_the_task_lives_on(h: Harness) -> None:
     await running(h, "t1")
-    h.peers.answers["JobMaster", "acknowledge_checkpoint"] = lambda _: ExternalError("message too large")
+    h.peers.answers["acknowledge_checkpoint"] = lambda _: ExternalError("message too large")
     h.jobs.get(JobID(JOB)).tasks["t1"].acknowledge_checkpoint(7, METRICS, STATE)
     await h.settle()
     assert declined(h) == [("t1", 7, CheckpointFailureReason.CHECKPOINT_DECLINED)]
@@ -199,7 +199,7 @@ async def test_a_refused_acknowledgement_becomes_a_decline_and_the_task_lives_on
 @scenario()
 async def test_a_stale_answer_to_an_acknowledgement_disconnects_the_job(h: Harness) -> None:
     await running(h, "t1")
-    h.peers.answers["JobMaster", "acknowledge_checkpoint"] = lambda _: StaleFencingTokenError("another leader")
+    h.peers.answers["acknowledge_checkpoint"] = lambda _: StaleFencingTokenError("another leader")
     h.jobs.get(JobID(JOB)).tasks["t1"].acknowledge_checkpoint(7, METRICS, STATE)
     await h.settle()
     assert h.jobs.get(JobID(JOB)) is None

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from fake_leaders import FakeRetrieval
-from taskexecutor_fakes import Harness, run
+from taskexecutor_fakes import Harness
+from virtual_time import run_on_virtual_time
 
 from flinkpy._proto import resourcemanager_pb2
 from flinkpy.common.errors import StaleFencingTokenError
@@ -31,8 +32,8 @@ def scenario(leader: LeaderInformation | None = FIRST, **options: int) -> Callab
                 leaders = FakeRetrieval(leader)
                 harness = Harness(leaders, **options)
                 answers = harness.peers.answers
-                answers["ResourceManager", "register_task_executor"] = lambda _: registered_as(token_of(leaders))
-                answers["ResourceManager", "heartbeat_from_task_executor"] = lambda _: (
+                answers["register_task_executor"] = lambda _: registered_as(token_of(leaders))
+                answers["heartbeat_from_task_executor"] = lambda _: (
                     resourcemanager_pb2.ResourceManagerHeartbeatResponse(
                         resource_manager_id=token_of(leaders), registered=True
                     )
@@ -42,7 +43,7 @@ def scenario(leader: LeaderInformation | None = FIRST, **options: int) -> Callab
                 await harness.settle()
                 await harness.close()
 
-            run(body)
+            run_on_virtual_time(body)
 
         wrapped.__name__ = test.__name__
         return wrapped
@@ -57,7 +58,7 @@ def token_of(leaders: FakeRetrieval) -> str:
 
 def registrations(h: Harness) -> list[str | None]:
     """The tokens that they were sent with."""
-    return [token for _, name, token, _ in h.peers.calls if name == "register_task_executor"]
+    return h.peers.tokens("register_task_executor")
 
 
 @scenario()
@@ -97,10 +98,10 @@ async def test_requests_of_the_former_leader_are_refused(h: Harness, leaders: Fa
 @scenario()
 async def test_a_late_answer_of_the_former_leader_is_ignored(h: Harness, leaders: FakeRetrieval) -> None:
     late: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-    h.peers.answers["ResourceManager", "register_task_executor"] = lambda _: late
+    h.peers.answers["register_task_executor"] = lambda _: late
     leaders.lead("rm:2", "rm-2")
     await h.settle()
-    h.peers.answers["ResourceManager", "register_task_executor"] = lambda _: registered_as("rm-3")
+    h.peers.answers["register_task_executor"] = lambda _: registered_as("rm-3")
     late.set_result(registered_as("rm-2"))
     leaders.lead("rm:3", "rm-3")
     await h.settle()

@@ -8,8 +8,7 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
-from taskexecutor_fakes import run
-from virtual_time import LoopClock
+from virtual_time import LoopClock, run_on_virtual_time
 
 from flinkpy.common.ids import JobID, JobMasterId
 from flinkpy.rpc.endpoint import RpcEndpoint
@@ -62,7 +61,7 @@ def test_tasks_that_end_together_are_collected_once_they_have_settled() -> None:
         await asyncio.sleep(10)
         assert collections.at_ms == [SETTLE_MS]
 
-    run(body)
+    run_on_virtual_time(body)
 
 
 def test_a_task_that_ends_after_a_collection_causes_another() -> None:
@@ -73,7 +72,7 @@ def test_a_task_that_ends_after_a_collection_causes_another() -> None:
             await asyncio.sleep(1)
         assert collections.at_ms == [SETTLE_MS, 1_000 + SETTLE_MS, 2_000 + SETTLE_MS]
 
-    run(body)
+    run_on_virtual_time(body)
 
 
 def test_collections_take_a_small_part_of_the_time_however_often_tasks_end() -> None:
@@ -87,7 +86,7 @@ def test_collections_take_a_small_part_of_the_time_however_often_tasks_end() -> 
         assert len(pauses) >= 20
         assert all(50 * PAUSE_PER_COLLECTION <= pause - wall_ms < 50 * PAUSE_PER_COLLECTION + 200 for pause in pauses)
 
-    run(body)
+    run_on_virtual_time(body)
 
 
 class Task:
@@ -105,7 +104,7 @@ def test_a_task_that_is_still_referenced_is_collected_later() -> None:
         await asyncio.sleep(10)
         assert collections.at_ms == [100, 300, 700, 1_500]
 
-    run(body)
+    run_on_virtual_time(body)
 
 
 def test_collection_of_a_permanently_referenced_task_waits_for_the_end_of_another() -> None:
@@ -120,7 +119,7 @@ def test_collection_of_a_permanently_referenced_task_waits_for_the_end_of_anothe
         assert len(collections.at_ms) == MAX_COLLECTIONS + 1
         del task
 
-    run(body)
+    run_on_virtual_time(body)
 
 
 class Function:

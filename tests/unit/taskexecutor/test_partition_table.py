@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from taskexecutor_fakes import JM_ID, JOB, JOB_MASTER, RM_ID, Harness, context, run
+from taskexecutor_fakes import JM_ID, JOB, JOB_MASTER, RM_ID, Harness, context
+from virtual_time import run_on_virtual_time
 
 from flinkpy._proto import taskexecutor_pb2
 from flinkpy.common.errors import SlotAllocationError
@@ -87,7 +88,7 @@ def scenario(test):  # type: ignore[no-untyped-def]
             harness.task_executor.service.partitions.tracker.validate()
             await harness.close()
 
-        run(body)
+        run_on_virtual_time(body)
 
     wrapped.__name__ = test.__name__
     return wrapped

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from taskexecutor_fakes import JM_ID, JOB, JOB_MASTER, OTHER_JOB, RESOURCE_MANAGER, RM_ID, Harness, context, run
-from virtual_time import VirtualTimeLoop
+from taskexecutor_fakes import JM_ID, JOB, JOB_MASTER, OTHER_JOB, RESOURCE_MANAGER, RM_ID, Harness, context
+from virtual_time import VirtualTimeLoop, run_on_virtual_time
 
 from flinkpy._proto import common_pb2, jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
 from flinkpy.common.errors import (
@@ -32,7 +32,7 @@ def scenario(**options: object) -> Callable[[Callable[[Harness], Awaitable[None]
                 await harness.settle()
                 await harness.close()
 
-            run(body)
+            run_on_virtual_time(body)
 
         wrapped.__name__ = test.__name__
         wrapped.__doc__ = test.__doc__
@@ -55,8 +55,8 @@ async def test_a_task_executor_registers_and_sends_a_slot_report(h: Harness) -> 
 
 @scenario()
 async def test_a_task_executor_unknown_to_the_resource_manager_registers_again(h: Harness) -> None:
-    h.peers.answers["ResourceManager", "heartbeat_from_task_executor"] = lambda _: (
-        resourcemanager_pb2.ResourceManagerHeartbeatResponse(resource_manager_id=RM_ID, registered=False)
+    h.peers.answers["heartbeat_from_task_executor"] = lambda _: resourcemanager_pb2.ResourceManagerHeartbeatResponse(
+        resource_manager_id=RM_ID, registered=False
     )
     await h.pass_time(10_000)
     assert len(h.peers.requests("register_task_executor")) == 2
@@ -64,7 +64,7 @@ async def test_a_task_executor_unknown_to_the_resource_manager_registers_again(h
 
 @scenario()
 async def test_a_stale_answer_causes_another_registration(h: Harness) -> None:
-    h.peers.answers["ResourceManager", "heartbeat_from_task_executor"] = lambda _: StaleFencingTokenError("stale")
+    h.peers.answers["heartbeat_from_task_executor"] = lambda _: StaleFencingTokenError("stale")
     await h.pass_time(10_000)
     assert len(h.peers.requests("register_task_executor")) == 2
 
@@ -74,7 +74,7 @@ async def test_a_job_continues_while_the_resource_manager_is_unreachable(h: Harn
     await h.with_slot()
     h.submit("t1")
     await h.settle()
-    h.peers.answers["ResourceManager", "register_task_executor"] = lambda _: RpcUnavailableError("down")
+    h.peers.answers["register_task_executor"] = lambda _: RpcUnavailableError("down")
     h.peers.break_connection(RESOURCE_MANAGER)
     await h.pass_time(5_000)
     assert h.slot_states() == ["ACTIVE", "FREE"]
@@ -85,7 +85,7 @@ async def test_a_job_continues_while_the_resource_manager_is_unreachable(h: Harn
 
 @scenario(registration_timeout_ms=2_000)
 async def test_a_task_executor_that_cannot_register_in_time_ends(h: Harness) -> None:
-    h.peers.answers["ResourceManager", "register_task_executor"] = lambda _: RpcUnavailableError("down")
+    h.peers.answers["register_task_executor"] = lambda _: RpcUnavailableError("down")
     h.peers.break_connection(RESOURCE_MANAGER)
     await h.pass_time(2_100)
     (error,) = h.fatal
@@ -113,7 +113,7 @@ async def test_a_requested_slot_is_offered_and_becomes_active(h: Harness) -> Non
     (offer,) = h.peers.requests("offer_slots")
     assert [(o.allocation_id, o.slot_index) for o in offer.offers] == [("alloc", 0)]
     assert h.slot_states() == ["ACTIVE", "FREE"]
-    assert h.peers.calls[-1][2] == JM_ID
+    assert h.peers.calls[-1].token == JM_ID
 
 
 @scenario()
@@ -149,7 +149,7 @@ async def test_a_request_of_a_former_resource_manager_changes_nothing(h: Harness
 
 @scenario()
 async def test_a_slot_the_job_master_does_not_accept_is_free_again(h: Harness) -> None:
-    h.peers.answers["JobMaster", "offer_slots"] = lambda _: jobmaster_pb2.OfferSlotsResponse()
+    h.peers.answers["offer_slots"] = lambda _: jobmaster_pb2.OfferSlotsResponse()
     await h.with_slot()
     assert h.slot_states() == ["FREE", "FREE"]
     (freed,) = h.peers.requests("notify_slot_available")
@@ -159,7 +159,7 @@ async def test_a_slot_the_job_master_does_not_accept_is_free_again(h: Harness) -
 
 @scenario(slot_timeout_ms=500)
 async def test_a_slot_whose_job_master_cannot_be_reached_is_free_after_the_timeout(h: Harness) -> None:
-    h.peers.answers["JobMaster", "register_task_manager"] = lambda _: RpcUnavailableError("nobody there")
+    h.peers.answers["register_task_manager"] = lambda _: RpcUnavailableError("nobody there")
     h.request_slot()
     await h.pass_time(499)
     assert h.slot_states() == ["ALLOCATED", "FREE"]
@@ -173,7 +173,7 @@ async def test_a_slot_whose_job_master_cannot_be_reached_is_free_after_the_timeo
 
 @scenario()
 async def test_a_refused_registration_frees_the_slot_at_once(h: Harness) -> None:
-    h.peers.answers["JobMaster", "register_task_manager"] = lambda _: StaleFencingTokenError("another leadership")
+    h.peers.answers["register_task_manager"] = lambda _: StaleFencingTokenError("another leadership")
     await h.with_slot()
     assert h.slot_states() == ["FREE", "FREE"]
 
@@ -181,7 +181,7 @@ async def test_a_refused_registration_frees_the_slot_at_once(h: Harness) -> None
 @scenario()
 async def test_an_offer_without_answer_is_repeated(h: Harness) -> None:
     answers = [RpcTimeoutError("slow")]
-    h.peers.answers["JobMaster", "offer_slots"] = lambda r: (
+    h.peers.answers["offer_slots"] = lambda r: (
         answers.pop() if answers else jobmaster_pb2.OfferSlotsResponse(accepted=r.offers)
     )
     await h.with_slot()
@@ -192,7 +192,7 @@ async def test_an_offer_without_answer_is_repeated(h: Harness) -> None:
 @scenario()
 async def test_a_slot_freed_before_its_offer_is_answered_is_failed_at_the_job_master(h: Harness) -> None:
     answer: asyncio.Future[object] = h.loop.create_future()
-    h.peers.answers["JobMaster", "offer_slots"] = lambda _: answer
+    h.peers.answers["offer_slots"] = lambda _: answer
     await h.with_slot()
     await h.with_slot("alloc2", 1)
     h.free_slot()
@@ -274,7 +274,7 @@ async def test_a_task_reports_its_states_in_order(h: Harness) -> None:
 
 @scenario()
 async def test_a_submission_may_come_before_the_answer_to_the_offer(h: Harness) -> None:
-    h.peers.answers["JobMaster", "offer_slots"] = lambda _: h.loop.create_future()
+    h.peers.answers["offer_slots"] = lambda _: h.loop.create_future()
     await h.with_slot()
     assert h.slot_states() == ["ALLOCATED", "FREE"]
     assert list(h.submit("t1")) == []
@@ -482,7 +482,7 @@ async def test_freeing_a_slot_fails_its_tasks_and_waits_for_them(h: Harness) -> 
 @scenario()
 async def test_a_state_that_may_not_have_arrived_is_sent_again_in_order(h: Harness) -> None:
     errors = [RpcTimeoutError("slow"), RpcUnavailableError("restarting")]
-    h.peers.answers["JobMaster", "update_task_execution_states"] = lambda _: errors.pop() if errors else None
+    h.peers.answers["update_task_execution_states"] = lambda _: errors.pop() if errors else None
     await h.with_slot()
     h.submit("t1")
     await h.settle()
@@ -494,7 +494,7 @@ async def test_a_state_that_may_not_have_arrived_is_sent_again_in_order(h: Harne
 
 @scenario()
 async def test_a_report_the_job_master_refuses_fails_the_task(h: Harness) -> None:
-    h.peers.answers["JobMaster", "update_task_execution_states"] = lambda _: TaskSubmissionError("unknown attempt")
+    h.peers.answers["update_task_execution_states"] = lambda _: TaskSubmissionError("unknown attempt")
     await h.with_slot()
     h.submit("t1")
     await h.settle()
@@ -514,7 +514,7 @@ async def test_a_refused_final_report_of_a_task_is_repeated_in_a_smaller_form(h:
         raise ValueError("x" * 1_000_000)
 
     h.deployer.body = fail
-    h.peers.answers["JobMaster", "update_task_execution_states"] = answer
+    h.peers.answers["update_task_execution_states"] = answer
     await h.with_slot()
     h.submit("t1")
     await h.settle()
@@ -540,7 +540,7 @@ async def test_events_follow_the_running_state_and_precede_the_end(h: Harness) -
     await h.run_thread("t1")
     seen = [
         (name, [getattr(e, "payload_pickle", None) or e.state for e in getattr(r, "events", None) or r.updates])
-        for _, name, _, r in h.peers.calls
+        for _, _, _, name, r in h.peers.calls
         if name in ("update_task_execution_states", "send_operator_events_to_coordinator")
     ]
     assert seen == [
@@ -556,7 +556,7 @@ async def test_an_event_that_may_have_been_lost_fails_its_task(h: Harness) -> No
     def body(invokable: object) -> None:
         invokable.callbacks.send_operator_event("op", 1)  # type: ignore[attr-defined]
 
-    h.peers.answers["JobMaster", "send_operator_events_to_coordinator"] = lambda _: RpcTimeoutError("slow")
+    h.peers.answers["send_operator_events_to_coordinator"] = lambda _: RpcTimeoutError("slow")
     h.deployer.body = body
     await h.with_slot()
     h.submit("t1")
@@ -628,7 +628,7 @@ async def test_everything_of_a_job_is_released_when_its_job_master_is_lost(h: Ha
 @scenario(heartbeat_interval_ms=1_000, heartbeat_timeout_ms=5_000, heartbeat_rpc_failure_threshold=-1)
 async def test_a_silent_job_master_is_lost_after_the_timeout(h: Harness) -> None:
     await h.with_slot()
-    h.peers.answers["JobMaster", "heartbeat_from_task_manager"] = lambda _: RpcTimeoutError("hangs")
+    h.peers.answers["heartbeat_from_task_manager"] = lambda _: RpcTimeoutError("hangs")
     await h.pass_time(4_900)
     assert len(h.jobs) == 1
     await h.pass_time(1_200)
@@ -638,7 +638,7 @@ async def test_a_silent_job_master_is_lost_after_the_timeout(h: Harness) -> None
 @scenario(heartbeat_interval_ms=1_000)
 async def test_a_job_master_is_lost_after_two_failed_calls_in_a_row(h: Harness) -> None:
     await h.with_slot()
-    h.peers.answers["JobMaster", "heartbeat_from_task_manager"] = lambda _: RpcUnavailableError("refused")
+    h.peers.answers["heartbeat_from_task_manager"] = lambda _: RpcUnavailableError("refused")
     await h.pass_time(1_100)
     assert len(h.jobs) == 1
     await h.pass_time(1_000)
@@ -648,7 +648,7 @@ async def test_a_job_master_is_lost_after_two_failed_calls_in_a_row(h: Harness) 
 @scenario()
 async def test_a_job_master_that_does_not_know_this_task_executor_is_disconnected(h: Harness) -> None:
     await h.with_slot()
-    h.peers.answers["JobMaster", "heartbeat_from_task_manager"] = lambda _: jobmaster_pb2.JobMasterHeartbeatResponse(
+    h.peers.answers["heartbeat_from_task_manager"] = lambda _: jobmaster_pb2.JobMasterHeartbeatResponse(
         registered=False
     )
     await h.pass_time(10_100)
@@ -730,7 +730,7 @@ async def test_the_heartbeat_answer_lists_running_tasks_and_those_with_unreporte
     await h.with_slot()
     h.submit("t1", "t2")
     await h.settle()
-    h.peers.answers["JobMaster", "update_task_execution_states"] = lambda _: h.loop.create_future()
+    h.peers.answers["update_task_execution_states"] = lambda _: h.loop.create_future()
     await h.run_thread("t1")
     request = taskexecutor_pb2.AllocatedSlotReport(job_id=JOB, allocation_ids=["alloc"])
     answer = h.task_executor.heartbeat_from_job_master(request, context(JM_ID))
@@ -790,8 +790,8 @@ async def test_a_repeated_registration_contains_the_profile_of_the_process(h: Ha
     (first,) = h.peers.requests("register_task_executor")
     assert not first.HasField("profile")
     h.request_slot(0, "plain")
-    h.peers.answers["ResourceManager", "heartbeat_from_task_executor"] = lambda _: (
-        resourcemanager_pb2.ResourceManagerHeartbeatResponse(resource_manager_id=RM_ID, registered=False)
+    h.peers.answers["heartbeat_from_task_executor"] = lambda _: resourcemanager_pb2.ResourceManagerHeartbeatResponse(
+        resource_manager_id=RM_ID, registered=False
     )
     await h.pass_time(10_000)
     second = h.peers.requests("register_task_executor")[-1]
@@ -822,6 +822,6 @@ async def test_a_job_master_is_not_declared_lost_after_this_process_was_suspende
     await h.pass_time(30_000)
     assert h.slot_states() == ["ACTIVE", "FREE"]
     assert len(h.peers.requests("register_task_manager")) == 1
-    h.peers.answers["JobMaster", "heartbeat_from_task_manager"] = lambda _: RpcTimeoutError("silence")
+    h.peers.answers["heartbeat_from_task_manager"] = lambda _: RpcTimeoutError("silence")
     await h.pass_time(60_000)
     assert h.slot_states() == ["FREE", "FREE"]
