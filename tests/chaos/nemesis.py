@@ -64,7 +64,7 @@ class Nemesis:
             self.strike()
 
     def wait_for_checkpoints(self, more: int, pause_s: float = PATIENCE_S) -> None:
-        """So many more; after `pause_s` one is enough."""
+        """Waits for `more` checkpoints. After `pause_s` seconds, one checkpoint is enough."""
         begun_s, first = time.monotonic(), self._completed()
         while (done := self._completed() - first) < more:
             waited_s = time.monotonic() - begun_s
@@ -127,7 +127,7 @@ class Nemesis:
         return "there is no JobMaster to stop" if process is None else f"a JobMaster {self._stop(process.pid)}"
 
     def _stop(self, pid: int) -> str:
-        """For less or for longer than others wait for a heartbeat."""
+        """Suspends a process for a shorter or longer time than the heartbeat timeout."""
         seconds = self._random.choice([0.3, 1.0, 4.0])
         try:
             process = psutil.Process(pid)
@@ -161,7 +161,7 @@ class Nemesis:
 
 
 def _signal(process: psutil.Process, number: int) -> None:
-    """Only the process that was meant, not one that got its id later."""
+    """Sends a signal to the intended process, and not to a later one with the same id."""
     try:
         if process.is_running():
             os.kill(process.pid, number)

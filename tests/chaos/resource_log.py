@@ -75,7 +75,7 @@ class ResourceLog:
         self._thread.join()
 
     def growths(self) -> dict[tuple[str, str], Growth]:
-        """Of what was there after the warm-up, for at least a few samples."""
+        """Returns the growth of each resource since the warm-up, if there are enough samples."""
         return {key: growth_of(samples) for key, samples in self._samples.items() if len(samples) >= 10}
 
     def _run(self) -> None:
@@ -103,5 +103,5 @@ class ResourceLog:
 
 
 def _count_files(directory: Path) -> int:
-    """Of a directory that others change meanwhile."""
+    """Counts the files of a directory that other processes change at the same time."""
     return sum(len(files) for _, _, files in os.walk(directory))

@@ -42,7 +42,7 @@ SURVIVORS = ("dispatcher-1", "resourcemanager-1", "taskexecutor-1")
 
 
 class SoakNemesis:
-    """One fault after the other, each drawn from the seed."""
+    """Causes one fault after the other, each drawn from the seed."""
 
     def __init__(self, cluster: HaCluster, zookeeper: ZooKeeperServer, run: Run, chooser: random.Random) -> None:
         self._cluster = cluster
@@ -56,7 +56,7 @@ class SoakNemesis:
         return "\n".join(self.log)
 
     def disturb(self, seconds: float) -> None:
-        """After each fault the job gets on: a checkpoint is completed before the next one."""
+        """Causes faults. After each of them a checkpoint must complete before the next fault."""
         while (now_s := time.monotonic() - self._begun_s) < seconds:
             pause_s = min(self._random.uniform(*PAUSE_S), max(seconds - now_s, 1.0))
             time.sleep(pause_s)
@@ -88,7 +88,7 @@ class SoakNemesis:
         return f"kill -9 of {name}"
 
     def _kill_leading_host(self) -> str:
-        """Of the Dispatcher that may be killed, leading or not, and its JobMasters."""
+        """Kills a Dispatcher, leading or not, and its JobMasters."""
         self._cluster.kill_host("dispatcher-2")
         time.sleep(self._random.uniform(0.0, 8.0))
         self._cluster.start("dispatcher-2")
@@ -106,7 +106,7 @@ class SoakNemesis:
         return f"kill -9 of a JobMaster ({victim.pid})"
 
     def _stop_service(self) -> str:
-        """For less or for longer than others wait for a heartbeat, or a session for a sign."""
+        """Suspends a service for a shorter or longer time than the heartbeat or session timeout."""
         name = self._random.choice([*self._mortal(), *SURVIVORS])
         seconds = self._random.choice([0.5, 2.0, 8.0])
         self._cluster.stop_process(name)

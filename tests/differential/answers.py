@@ -21,7 +21,12 @@ Answers = list[dict[str, list[Any]]]
 def pyflink_answers(
     cases: list[Case], python: Path, directory: Path, settings: dict[str, str] | None = None
 ) -> Answers:
-    """What PyFlink says; `python` is that of an environment with apache-flink in it, `settings` are as below."""
+    """Returns PyFlink's results.
+
+    Args:
+        python: the interpreter of an environment with apache-flink.
+        settings: configuration keys and their values.
+    """
     jar = _watermarks_jar(python, directory)
     # PyFlink's workers are started as `python`: the interpreter's own directory must come first on the PATH.
     environment = dict(os.environ, PATH=f"{python.parent}{os.pathsep}{os.environ['PATH']}", PYTHONWARNINGS="ignore")
@@ -30,7 +35,11 @@ def pyflink_answers(
 
 
 def flinkpy_answers(cases: list[Case], directory: Path, settings: dict[str, str] | None = None) -> Answers:
-    """What flinkpy says; `settings` are configuration keys and their values."""
+    """Returns flinkpy's results.
+
+    Args:
+        settings: configuration keys and their values.
+    """
     arguments = ["-", *_words(settings)]
     return _run([sys.executable, str(PROGRAM), "flinkpy"], cases, directory, arguments, dict(os.environ))
 

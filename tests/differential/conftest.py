@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT))
 
 @pytest.fixture(scope="session")
 def seed() -> int:
-    """Of the generated cases: DIFFERENTIAL_SEED, or a new one, which is shown."""
+    """The seed of the generated cases: DIFFERENTIAL_SEED, or a random one that is printed."""
     return int(os.environ.get("DIFFERENTIAL_SEED") or secrets.randbelow(1 << 32))
 
 

@@ -1,7 +1,8 @@
-"""Real clusters for tests: real processes, free ports, and a check afterwards that nothing of them is left.
+"""Clusters of real processes for tests, with free ports and a leak check at their end.
 
-`start_cluster(...)` starts one, `cluster` is one of two TaskExecutors. The check is the same for a test that kills
-processes: no process, no listening port, no temporary file, no thread and no file descriptor more than before.
+`start_cluster(...)` starts a cluster, and `cluster` is one of two TaskExecutors. The check applies to every test, even
+to one that kills processes: there must be no more processes, listening ports, temporary files, threads or file
+descriptors than before.
 """
 
 from __future__ import annotations
@@ -32,7 +33,12 @@ SETTLE_S = 20.0
 
 
 class RunningCluster:
-    """A cluster under test."""
+    """A running cluster of local processes.
+
+    Attributes:
+        client: a client with the rights of the cluster.
+        run_dir: the directory of the log files.
+    """
 
     def __init__(self, local: LocalCluster, run_dir: Path) -> None:
         self._local = local
@@ -49,7 +55,7 @@ class RunningCluster:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What a client's configuration needs to reach this cluster."""
+        """The options that a client needs to reach this cluster."""
         host, _, port = self.address.rpartition(":")
         return {
             "jobmanager.rpc.address": host,
@@ -60,16 +66,16 @@ class RunningCluster:
 
     @property
     def security(self) -> SecurityContext:
-        """That of its services, which may make every call."""
+        """The security context of its services, which may make every call."""
         return self._local.security.with_role(Role.CLUSTER)
 
     @property
     def dynamic_properties(self) -> str:
-        """The same, as the environment variable FLINKPY_DYNAMIC_PROPERTIES holds it."""
+        """The same options in the form of the environment variable FLINKPY_DYNAMIC_PROPERTIES."""
         return "\n".join(f"{key}={value}" for key, value in self.properties.items())
 
     def service(self, name: str) -> ServiceProcess:
-        """`dispatcher`, `resourcemanager` or `taskexecutor-N`."""
+        """Returns the process named `dispatcher`, `resourcemanager` or `taskexecutor-N`."""
         return next(process for process in self._local.processes if process.spec.name == name)
 
     @property
@@ -77,19 +83,21 @@ class RunningCluster:
         return [process for process in self._local.processes if process.spec.verb == "taskexecutor"]
 
     def job_master_pids(self) -> list[int]:
-        """The JobMaster processes: children of the Dispatcher, without the template that they are forked from."""
+        """Returns the JobMaster processes: the children of the Dispatcher except the template that they are forked
+        from.
+        """
         children = psutil.Process(self.service("dispatcher").popen.pid).children()
         return [child.pid for child in children if _is_job_master(child)]
 
     def kill(self, name: str) -> None:
-        """kill -9 one service."""
+        """Sends SIGKILL to one service and waits for its end."""
         process = self.service(name).popen
         process.send_signal(signal.SIGKILL)
         process.wait()
 
     @property
     def is_alive(self) -> bool:
-        """Whether each of its processes still runs."""
+        """True if all processes of the cluster run."""
         return all(process.popen.poll() is None for process in self._local.processes)
 
     def add_task_executors(self, count: int) -> None:
@@ -100,7 +108,7 @@ class RunningCluster:
         return "" if path is None else path.read_text(errors="replace")
 
     def flinkpy(self, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
-        """Run the command line against this cluster."""
+        """Runs the command line against this cluster."""
         environment = {"FLINKPY_DYNAMIC_PROPERTIES": self.dynamic_properties}
         return run_flinkpy(*arguments, environment=environment, timeout_s=timeout_s)
 
@@ -112,7 +120,7 @@ class RunningCluster:
 def run_flinkpy(
     *arguments: str, environment: Mapping[str, str] | None = None, timeout_s: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
-    """Run `flinkpy ARGUMENTS` as a user would, with its output captured."""
+    """Runs `flinkpy ARGUMENTS` as a user does, and captures its output."""
     return subprocess.run(
         [sys.executable, "-m", "flinkpy.cli.main", *arguments],
         env={**os.environ, **(environment or {})},
@@ -182,9 +190,10 @@ def running_cluster(
     *,
     of_the_session: bool = False,
 ) -> Iterator[RunningCluster]:
-    """A cluster for several tests; what it writes is in `directory`.
+    """Runs a cluster for several tests, with all its files in `directory`.
 
-    `of_the_session`: it lives as long as pytest, and with it threads and files of libraries that are none of its own.
+    Args:
+        of_the_session: the cluster lives as long as pytest. Threads and files of other libraries are then ignored.
     """
     temporary = directory / "tmp"
     temporary.mkdir()
@@ -207,7 +216,9 @@ def running_cluster(
 
 
 class SharedCluster:
-    """A cluster for tests of several files: started for the first of them, and anew where a process of it has died."""
+    """A cluster that tests of several files share. The first test starts it, and the next one restarts it if a process
+    died.
+    """
 
     def __init__(self, directories: Callable[[str], Path], **options: Any) -> None:
         self._directories = directories
@@ -227,14 +238,14 @@ class SharedCluster:
         self._lifetime.close()
 
     def lend(self) -> Iterator[RunningCluster]:
-        """What a fixture of one test yields from: nothing of the test runs on."""
+        """The body of a fixture of one test: yields the cluster and cancels the jobs of the test afterwards."""
         running = self.running()
         yield running
         cancel_all_jobs(running)
 
     @classmethod
     def of_session(cls, directories: pytest.TempPathFactory, **options: Any) -> Iterator[SharedCluster]:
-        """What a fixture of the session yields from."""
+        """The body of a fixture of the session."""
         shared = cls(directories.mktemp, **options)
         try:
             yield shared
@@ -249,9 +260,9 @@ def _shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared
 
 @pytest.fixture
 def shared_cluster(_shared_cluster: SharedCluster) -> Iterator[RunningCluster]:
-    """Like `cluster`, but one for all tests of a worker: for those that leave its processes alone.
+    """Like `cluster`, but shared by all tests of a pytest worker that do not kill its processes.
 
-    To start one takes four seconds of a processor, which is more than most tests need.
+    The start of a cluster takes four seconds of CPU time, which is more than most tests need.
     """
     yield from _shared_cluster.lend()
 
@@ -284,7 +295,7 @@ class LeakWatch:
         self.processes: list[psutil.Process] = []
 
     def expect_closed(self, processes: Iterator[ServiceProcess]) -> None:
-        """Nobody may answer at these processes' addresses afterwards, and nothing of them may run."""
+        """Registers processes that must have ended, with all their children and ports, when the check runs."""
         for process in processes:
             self.addresses += [address for address in (process.address, process.data_address) if address]
             with suppress(psutil.NoSuchProcess):
@@ -301,10 +312,12 @@ def _is_job_master(process: psutil.Process) -> bool:
 
 @contextmanager
 def no_leaks(temporary: Path, *, in_this_process: bool = True) -> Iterator[LeakWatch]:
-    """Fails where the block leaves a child process, an open port, a temporary file, a thread or a descriptor behind.
+    """Fails if the block leaves a child process, an open port, a temporary file, a thread or a file descriptor behind.
 
-    Threads and descriptors are those of this process: they are looked at with `in_this_process` alone. Without, others
-    in this process start and end clusters meanwhile: of processes only those that were expected to end are looked at.
+    Args:
+        temporary: the directory in which temporary files must not remain.
+        in_this_process: also check the threads and descriptors of this process, and all of its child processes. Without
+            it, only processes registered with `expect_closed` are checked, because other clusters come and go.
     """
     processes = {child.pid for child in psutil.Process().children(recursive=True)}
     threads, descriptors = set(threading.enumerate()), _descriptors()
@@ -328,7 +341,7 @@ def no_leaks(temporary: Path, *, in_this_process: bool = True) -> Iterator[LeakW
 
 
 def _new_processes(known: set[int]) -> list[psutil.Process]:
-    """Descendants of this process that are neither `known` nor of a known one: clusters that are shared live on."""
+    """Returns descendants of this process that are neither `known` nor descend from a known process."""
     new = []
     for child in psutil.Process().children(recursive=True):
         try:
@@ -341,7 +354,7 @@ def _new_processes(known: set[int]) -> list[psutil.Process]:
 
 
 def _descriptors() -> list[str]:
-    """What this process has open, without what gRPC keeps for the process's whole life."""
+    """Returns the files that this process has open, without those that gRPC keeps for the life of the process."""
     targets = []
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -354,7 +367,7 @@ def _descriptors() -> list[str]:
 
 
 def _is_still_served(address: str, temporary: Path) -> bool:
-    """True if a process of this test listens at the port. Tests on other workers may have got the port meanwhile."""
+    """True if a process of this test listens at the port. A test on another worker may have got the port since."""
     port = int(address.rpartition(":")[2])
     listening = [
         connection.pid
@@ -365,7 +378,7 @@ def _is_still_served(address: str, temporary: Path) -> bool:
 
 
 def _has_temporary(pid: int, temporary: Path) -> bool:
-    """True if the process was started with this directory for temporary files, or one in it."""
+    """True if the process was started with this directory for temporary files, or with one below it."""
     try:
         return psutil.Process(pid).environ().get("TMPDIR", "").startswith(str(temporary))
     except psutil.Error:

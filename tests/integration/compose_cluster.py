@@ -1,8 +1,8 @@
-"""The topology of docker-compose.yml, run without an engine: every container on a host of its own of a `Network`.
+"""The topology of docker-compose.yml without a container engine: each container runs on its own host of a `Network`.
 
-Each gets exactly the file's command, environment, configuration files and volumes, the user and the read-only root; the
-image is this machine's Python. Only ZooKeeper's own image has to be imitated: its configuration file is run by the
-classes that come with pyspark.
+A container gets exactly the command, environment, configuration files and volumes of the file, its user, and a
+read-only root. This machine's Python replaces the image. Only ZooKeeper's own image is imitated: the classes in pyspark
+run its configuration file.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ HEALTHY_S = 120.0
 
 
 class ComposeCluster:
-    """`docker compose up`, without the services named in `without`. Its network ends it.
+    """A running topology, as after `docker compose up`. The end of its network ends it.
 
     Args:
-        scale: replicas, where other than in the file.
-        properties: options that are given to every service beside its own, to suit a test's patience.
+        network: the network in which the hosts are created.
+        without: services of the file that are not started.
+        scale: the number of replicas of a service if it differs from the file.
+        properties: options that every service gets in addition, for example shorter timeouts.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class ComposeCluster:
         self.containers: dict[str, HostProcess] = {}
 
     def up(self) -> None:
-        """Start everything in the order of the dependencies, and wait until all are healthy."""
+        """Starts everything in the order of the dependencies, and waits until all containers are healthy."""
         waiting = [service for service in self._services.values() if service.is_default]
         while waiting:
             due = [service for service in waiting if not self._dependencies(service) & {each.name for each in waiting}]
@@ -85,7 +87,7 @@ class ComposeCluster:
         )
 
     def restart(self, name: str) -> None:
-        """As the engine does it where a container has ended."""
+        """Restarts a container that has ended, as the engine does."""
         self._run(name, self.service_of(name), self.containers[name].host)
 
     def service_of(self, name: str) -> ComposeService:
@@ -137,7 +139,7 @@ class ComposeCluster:
     # --- what users do
 
     def is_healthy(self, name: str) -> bool:
-        """What its health check says: that of the file, or the image's."""
+        """Runs the health check of the file, or that of the image, and returns its verdict."""
         service, process = self.service_of(name), self.containers[name]
         assert process.is_alive, f"{name} ended with status {process.popen.returncode}:\n{process.log[-4000:]}"
         check = service.settings.get("healthcheck", {})
@@ -152,7 +154,7 @@ class ComposeCluster:
         return done.returncode == 0
 
     def client(self, *arguments: str, timeout_s: float = 100.0) -> CompletedProcess[str]:
-        """`docker compose run --rm client ARGUMENTS`."""
+        """Runs `docker compose run --rm client ARGUMENTS`."""
         service = self._services["client"]
         return self._client_host().run(
             ["flinkpy", *arguments],
@@ -163,7 +165,7 @@ class ComposeCluster:
 
     @contextmanager
     def running_client(self, verb: str, program: str) -> Iterator[HostProcess]:
-        """`docker compose run --volume PROGRAM:/program.py client VERB /program.py`, until the end of the block."""
+        """Runs `docker compose run --volume PROGRAM:/program.py client VERB /program.py` until the end of the block."""
         service = self._services["client"]
         path = self.network.directory / "program.py"
         path.write_text(program)
@@ -184,7 +186,7 @@ class ComposeCluster:
         return self.network.hosts.get("client") or self.network.add_host("client")
 
     def leader(self, kind: str) -> str:
-        """The name of the container whose `dispatcher` or `resourcemanager` leads."""
+        """Waits for the container whose `dispatcher` or `resourcemanager` leads, and returns its name."""
 
         def leading() -> str | None:
             for name, process in self.containers.items():

@@ -42,12 +42,12 @@ class ComposeService:
 
     @property
     def is_default(self) -> bool:
-        """Whether `docker compose up` starts it."""
+        """True if `docker compose up` starts the service."""
         return not self.settings.get("profiles")
 
     @property
     def command(self) -> list[str]:
-        """What the container runs, entrypoint included. Only for images of this project."""
+        """The command of the container, including the entrypoint. Defined only for images of this project."""
         return [*self.settings.get("entrypoint", ENTRYPOINT), *self.settings["command"]]
 
     @property

@@ -36,7 +36,7 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Before tests are chosen by their markers."""
+    """Changes markers before tests are selected by them."""
     ours = [item for item in items if HERE in item.path.parents]
     others = [item for item in items if HERE not in item.path.parents]
     arrange(ours)
@@ -44,6 +44,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Nothing of Spark runs in this process beside tests that look for what is left of theirs."""
+    """Ends Spark in this process, so that leak checks of other tests find nothing of it."""
     if nextitem is None or HERE not in nextitem.path.parents or group_of(nextitem.nodeid) != SPARK_SESSION:
         SHARED_SESSION.stop()

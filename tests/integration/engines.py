@@ -41,7 +41,7 @@ Build = Callable[[StreamExecutionEnvironment], "DataStream | dict[str, DataStrea
 
 
 def engine_properties(engine: str) -> dict[str, str]:
-    """What a job's configuration needs to run on the engine."""
+    """The options that make a job run on the engine."""
     if engine == "spark":
         require("spark", has_java(17) and importlib.util.find_spec("pyspark") is not None, "Java 17 and pyspark")
     return dict(ENGINES[engine])
@@ -54,7 +54,9 @@ def _engine_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared
 
 @pytest.fixture
 def engine_cluster(_engine_cluster: SharedCluster) -> Iterator[RunningCluster]:
-    """One for all tests of a worker, of one TaskExecutor: a Spark session belongs to one, and takes long to start."""
+    """A cluster of one TaskExecutor for all tests of a pytest worker. A Spark session belongs to one TaskExecutor and
+    starts slowly.
+    """
     yield from _engine_cluster.lend()
 
 

@@ -1,10 +1,10 @@
-"""A cluster with standby masters, on a real ZooKeeper, whose processes a test kills, stops and starts again.
+"""HaCluster: a cluster with standby masters and a real ZooKeeper. Tests kill, suspend and restart its processes.
 
     with HaCluster(zookeeper, tmp_path) as cluster:
         cluster.kill(cluster.leader("dispatcher"))
 
-Sessions are short, so that a death is noticed within a few seconds. Leaving the block ends every process that belongs
-to the cluster, JobMasters that have outlived their Dispatchers included.
+Sessions are short, so a death is noticed within a few seconds. The end of the block ends every process of the cluster,
+including JobMasters that have outlived their Dispatchers.
 """
 
 from __future__ import annotations
@@ -17,21 +17,17 @@ from types import TracebackType
 from typing import Protocol
 
 import psutil
-from job_support import wait_until
+from job_support import leads, resource_overview, wait_until
 from ports import own_port
 
-from flinkpy._proto import resourcemanager_pb2
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.process import stop_children
-from flinkpy.rpc.health_check import Health, check_health
-from flinkpy.rpc.sync_client import SyncGateway
 from flinkpy.security import ClusterSecret, Role, SecurityContext
 
 START_TIMEOUT_S = 60.0
 STOP_GRACE_S = 5.0
-SERVICES = {"dispatcher": "Dispatcher", "resourcemanager": "ResourceManager"}
 
 
 class HasQuorum(Protocol):
@@ -42,15 +38,15 @@ class HasQuorum(Protocol):
 
 
 class HaCluster:
-    """Offers what `clusters.RunningCluster` offers to those who run jobs on it.
+    """A highly available cluster of local processes. Jobs run on it as on a `clusters.RunningCluster`.
 
-    Names of services: `dispatcher-1`, `resourcemanager-1`, `taskexecutor-1` and so on. Masters keep their ports when
-    they are started again.
+    Services are named `dispatcher-1`, `resourcemanager-1`, `taskexecutor-1` and so on. Masters keep their ports when
+    they are restarted.
 
     Args:
         zookeeper: a ZooKeeperServer or a ZooKeeperEnsemble.
-        directory: an empty one for logs, the storage directory and temporary files.
-        session_timeout: of ZooKeeper's sessions; no less than twice the server's tick of 500 ms.
+        directory: an empty directory for logs, high-availability storage and temporary files.
+        session_timeout: the timeout of ZooKeeper sessions, at least twice the server's tick of 500 ms.
     """
 
     def __init__(
@@ -101,7 +97,7 @@ class HaCluster:
             self._add_task_executor()
         self._client: ClusterClient | None = None
 
-    # --- its life
+    # --- Start and stop
 
     def __enter__(self) -> HaCluster:
         try:
@@ -121,7 +117,7 @@ class HaCluster:
         self.stop()
 
     def stop(self) -> None:
-        """End everything that belongs to the cluster."""
+        """Ends all processes of the cluster."""
         for name in list(self._stopped):
             self.continue_process(name)
         if self._client is not None:
@@ -135,17 +131,17 @@ class HaCluster:
             orphan.kill()
         psutil.wait_procs(orphans, timeout=STOP_GRACE_S)
 
-    # --- what tests do to it
+    # --- Faults
 
     def kill(self, name: str) -> None:
-        """kill -9 one service. JobMasters of a Dispatcher go on."""
+        """Sends SIGKILL to one service. The JobMasters of a Dispatcher keep running."""
         process = self._processes[name].popen
         process.send_signal(signal.SIGKILL)
         process.wait()
         self._stopped.discard(name)
 
     def kill_host(self, name: str) -> None:
-        """kill -9 a Dispatcher together with the JobMasters that it has started."""
+        """Sends SIGKILL to a Dispatcher and to the JobMasters that it has started."""
         children = psutil.Process(self.pid(name)).children(recursive=True)
         self.kill(name)
         for child in children:
@@ -153,13 +149,13 @@ class HaCluster:
         psutil.wait_procs(children, timeout=STOP_GRACE_S)
 
     def start(self, name: str) -> None:
-        """Start a service again that has ended; returns when it serves, or stands by."""
+        """Restarts a service that has ended, and waits until it serves or is a standby."""
         self._processes[name].close()
         self._spawn(name)
         wait_until_ready([self._processes[name]], START_TIMEOUT_S)
 
     def heal(self) -> None:
-        """Continue what is stopped and start what has ended; returns when all leaders and slots are there."""
+        """Resumes suspended services, restarts ended ones, and waits for all leaders and slots."""
         for name in list(self._stopped):
             self.continue_process(name)
         dead = [name for name in self._specs if not self.is_alive(name)]
@@ -171,33 +167,33 @@ class HaCluster:
         wait_until(self._has_registered, "all TaskExecutors are registered")
 
     def terminate(self, name: str) -> int:
-        """Ask one service to end (SIGTERM); returns its exit status."""
+        """Sends SIGTERM to one service and returns its exit status."""
         process = self._processes[name].popen
         process.terminate()
         return process.wait(30)
 
     def stop_process(self, name: str) -> None:
-        """SIGSTOP: it keeps its connections and answers nobody."""
+        """Suspends one service (SIGSTOP). It keeps its connections and answers no call."""
         os.kill(self.pid(name), signal.SIGSTOP)
         self._stopped.add(name)
 
     def continue_process(self, name: str) -> None:
-        """SIGCONT."""
+        """Resumes a suspended service (SIGCONT)."""
         os.kill(self.pid(name), signal.SIGCONT)
         self._stopped.discard(name)
 
     def add_task_executor(self) -> str:
-        """Start one more; returns its name."""
+        """Starts another TaskExecutor and returns its name."""
         name = self._add_task_executor()
         self._spawn(name)
         wait_until_ready([self._processes[name]], START_TIMEOUT_S)
         return name
 
-    # --- what it is like
+    # --- State
 
     @property
     def client(self) -> ClusterClient:
-        """Knows of all Dispatchers, and follows the one that leads."""
+        """A client that knows all Dispatchers and follows the leader."""
         if self._client is None:
             addresses = ",".join(self._masters["dispatcher"].values())
             self._client = ClusterClient(addresses, security=self.security)
@@ -205,7 +201,7 @@ class HaCluster:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What a client's configuration needs to reach this cluster."""
+        """The options that a client needs to reach this cluster."""
         return {
             "jobmanager.rpc.address": ",".join(self._masters["dispatcher"].values()),
             "execution.target": "remote",
@@ -213,16 +209,16 @@ class HaCluster:
         }
 
     def names(self, kind: str) -> list[str]:
-        """Of `dispatcher`, `resourcemanager` or `taskexecutor`."""
+        """Returns the names of all services of one kind: `dispatcher`, `resourcemanager` or `taskexecutor`."""
         return [name for name in self._specs if name.startswith(kind)]
 
     def leader(self, kind: str) -> str:
-        """The name of the `dispatcher` or `resourcemanager` that leads; waits until one does."""
+        """Waits for the leading `dispatcher` or `resourcemanager` and returns its name."""
         name: str = wait_until(lambda: self._leader(kind), f"a {kind} leads")
         return name
 
     def standby(self, kind: str) -> str:
-        """The name of one that runs and does not lead."""
+        """Returns the name of a running master of this kind that does not lead."""
         leader = self.leader(kind)
         return next(name for name in self.names(kind) if name != leader and self.is_alive(name))
 
@@ -242,7 +238,7 @@ class HaCluster:
         return self.address(self.leader("resourcemanager"))
 
     def job_masters(self) -> list[psutil.Process]:
-        """Every JobMaster process of this cluster, whoever has started it and whether that lives."""
+        """Returns all JobMaster processes of this cluster, even those whose parent process has ended."""
         found = []
         for process in psutil.process_iter():
             try:
@@ -253,29 +249,21 @@ class HaCluster:
         return found
 
     def log(self, name: str) -> str:
-        """What a service and, of a Dispatcher, its JobMasters wrote."""
+        """Returns the log of a service. The log of a Dispatcher contains those of its JobMasters."""
         path = self._specs[name].log
         assert path is not None
         return path.read_text(errors="replace")
 
-    # ---
-
     def _leader(self, kind: str) -> str | None:
         for name, address in self._masters[kind].items():
-            if name in self._stopped or not self.is_alive(name):
-                continue
-            try:
-                if check_health(SERVICES[kind], address, security=self.security, timeout_s=2) is Health.SERVING:
-                    return name
-            except FlinkError:
-                continue
+            is_running = name not in self._stopped and self.is_alive(name)
+            if is_running and leads(kind, address, self.security):
+                return name
         return None
 
     def _has_registered(self) -> bool:
         try:
-            with SyncGateway("ResourceManager", self.resource_manager_address, security=self.security) as gateway:
-                request = resourcemanager_pb2.ResourceOverviewRequest()
-                overview = gateway.request_resource_overview(request, timeout_s=5)
+            overview = resource_overview(self, timeout_s=5)
         except FlinkError:
             return False
         return bool(overview.num_slots_total == self._slots * len(self.names("taskexecutor")))

@@ -1,4 +1,4 @@
-"""A cluster whose services run on hosts of a `Network`: hosts can be lost, and the network between them broken."""
+"""HostsCluster: a cluster on the hosts of a simulated `Network`. Tests can lose hosts and break the network."""
 
 from __future__ import annotations
 
@@ -7,25 +7,20 @@ from pathlib import Path
 
 import psutil
 import yaml
-from job_support import wait_until
+from job_support import leads, num_free_slots, wait_until
 from namespaces import Host, HostProcess, Network, flinkpy
 from requirements import require
 from zookeeper_server import ZooKeeperServer
 
-from flinkpy._proto import resourcemanager_pb2
 from flinkpy.client.cluster_client import ClusterClient
-from flinkpy.common.errors import FlinkError
-from flinkpy.rpc.health_check import Health, check_health
-from flinkpy.rpc.sync_client import SyncGateway
 from flinkpy.security import ClusterSecret, Role, SecurityContext
 
 PORTS = {"dispatcher": 6123, "resourcemanager": 6124, "taskexecutor": 6122}
-NAMES = {"dispatcher": "Dispatcher", "resourcemanager": "ResourceManager"}
 ZOOKEEPER_PORT = 2181
 CLIENT_TIMEOUT_S = 5.0
 #: Debian's package `faketime`.
 LIBFAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
-#: Losses are noticed within a test's patience, and what was lost is tried again soon.
+#: Short timeouts: losses are noticed and retried within seconds.
 FAST = {
     "heartbeat.interval": "500 ms",
     "heartbeat.timeout": "4 s",
@@ -35,20 +30,20 @@ FAST = {
 
 
 def require_clocks() -> None:
-    """Skip the calling test, loudly, where hosts cannot have clocks of their own."""
+    """Skips the calling test with a warning if hosts cannot have their own clocks."""
     require(
         "faketime", Path(LIBFAKETIME).exists(), "NOT TESTED: hosts with wrong clocks (Debian: apt-get install faketime)"
     )
 
 
 class HostsCluster:
-    """Masters on one host, or on two with ZooKeeper on a third; a TaskExecutor on each worker.
+    """A cluster with masters on one host, or on two hosts and ZooKeeper on a third, and a TaskExecutor on each worker.
 
-    This process is a host of the network too. The cluster offers what `clusters.RunningCluster` offers to those who run
-    jobs on it. All services have one `config.yaml` and one secret. Use as a context manager.
+    The test process is a host of the network too. Jobs run on the cluster as on a `clusters.RunningCluster`. All
+    services share one `config.yaml` and one secret. The cluster is a context manager.
 
     Args:
-        has_clocks: the wall clocks of the hosts can be set, `set_clock`; only of what they start themselves.
+        has_clocks: `set_clock` can set the wall clocks of the hosts. It affects only processes of the cluster.
     """
 
     def __init__(
@@ -103,7 +98,7 @@ class HostsCluster:
         self.config_file = network.directory / "config.yaml"
         self.config_file.write_text(yaml.safe_dump(self.properties))
 
-    # --- its life
+    # --- Start and stop
 
     def start(self) -> None:
         if self.zookeeper is not None:
@@ -117,10 +112,10 @@ class HostsCluster:
             service.wait_until_ready()
         self.leader("dispatcher")
         self.client = self._make_client()
-        wait_until(lambda: self.num_free_slots() == self._slots * len(self.workers), "all workers are registered")
+        wait_until(lambda: num_free_slots(self) == self._slots * len(self.workers), "all workers are registered")
 
     def start_service(self, verb: str, host: Host) -> HostProcess:
-        """As in a container: a common configuration file, and what is of this host."""
+        """Starts a service with the common configuration file and the options of its host, as in a container."""
         name = f"{verb}-{host.name}"
         own = {"dispatcher": "jobmanager", "resourcemanager": "resourcemanager", "taskexecutor": "taskmanager"}[verb]
         arguments = [f"-D{own}.bind-host={host.address}"]
@@ -138,12 +133,12 @@ class HostsCluster:
         return {
             "LD_PRELOAD": LIBFAKETIME,
             "FAKETIME_TIMESTAMP_FILE": str(self._clock_file(host)),
-            # Seconds after which the file is read again.
+            # Seconds until the file is read again.
             "FAKETIME_CACHE_DURATION": "1",
-            # That of the host's wall is set; no host can set how long it has been running.
+            # Only the wall clock is set. The monotonic clock stays true.
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "DONT_FAKE_MONOTONIC": "1",
-            # A work-around for old versions of glibc, with which waiting threads of Python spin.
+            # Avoids a workaround for old versions of glibc that makes waiting Python threads spin.
             "FAKETIME_FORCE_MONOTONIC_FIX": "0",
         }
 
@@ -151,13 +146,13 @@ class HostsCluster:
         return self.network.directory / f"clock-{host.name}"
 
     def set_clock(self, host: Host, seconds: float) -> None:
-        """From now on the host's wall clock is so much ahead of the true time, or behind it."""
+        """Sets the wall clock of the host ahead of the true time by `seconds`, or behind it if negative."""
         unfinished = self._clock_file(host).with_suffix(".unfinished")
         unfinished.write_text(f"{seconds:+g}\n")
         unfinished.rename(self._clock_file(host))
 
     def restart_what_died(self) -> list[str]:
-        """As a container engine does; returns their names."""
+        """Restarts ended services, as a container engine does, and returns their names."""
         died = [name for name, service in self.services.items() if not service.is_alive]
         for name in died:
             self.start_service(name.partition("-")[0], self.services[name].host)
@@ -175,13 +170,13 @@ class HostsCluster:
     def _make_client(self) -> ClusterClient:
         return ClusterClient(
             ",".join(f"{master.address}:{PORTS['dispatcher']}" for master in self.masters),
-            # Who asks how things are is told, or asks again.
+            # Tests repeat a call that times out.
             timeout_s=CLIENT_TIMEOUT_S,
             security=self.security,
         )
 
     def pause_zookeeper(self) -> None:
-        """SIGSTOP: it keeps its connections and answers nobody."""
+        """Suspends ZooKeeper (SIGSTOP). It keeps its connections and answers no request."""
         for process in self._zookeeper_processes():
             process.suspend()
 
@@ -193,26 +188,22 @@ class HostsCluster:
         assert self.zookeeper is not None
         return psutil.Process(self.zookeeper.pid).children(recursive=True)
 
-    # --- what it is like
+    # --- State
 
     @property
     def hosts(self) -> list[Host]:
-        """Those whose network may be broken: all but the client's."""
+        """The hosts whose network may be broken: all except the client's."""
         return [host for host in self.network.hosts.values() if host is not self.client_host]
 
     def leader(self, verb: str) -> Host:
-        """The host whose `dispatcher` or `resourcemanager` leads; waits until one does."""
+        """Waits for the leading `dispatcher` or `resourcemanager` and returns its host."""
         leader: Host = wait_until(lambda: self._leader(verb), f"a {verb} leads")
         return leader
 
     def _leader(self, verb: str) -> Host | None:
         for master in self.masters:
-            try:
-                address = f"{master.address}:{PORTS[verb]}"
-                if check_health(NAMES[verb], address, security=self.security, timeout_s=2) is Health.SERVING:
-                    return master
-            except FlinkError:
-                continue
+            if leads(verb, f"{master.address}:{PORTS[verb]}", self.security):
+                return master
         return None
 
     def other_master(self, master: Host) -> Host:
@@ -221,11 +212,6 @@ class HostsCluster:
     @property
     def resource_manager_address(self) -> str:
         return f"{self.leader('resourcemanager').address}:{PORTS['resourcemanager']}"
-
-    def num_free_slots(self) -> int:
-        with SyncGateway("ResourceManager", self.resource_manager_address, security=self.security) as gateway:
-            request = resourcemanager_pb2.ResourceOverviewRequest()
-            return int(gateway.request_resource_overview(request, timeout_s=10).num_slots_free)
 
     def log(self, name: str) -> str:
         return self.services[name].log

@@ -1,4 +1,8 @@
-"""What tests of whole jobs share: environments on a cluster under test, and functions that wait for the test."""
+"""Helpers for tests that run whole jobs: environments on a cluster under test, waiting, gates, and cluster state.
+
+They work on every kind of cluster that has a client, properties and a `resource_manager_address`: `RunningCluster`,
+`HaCluster` and `HostsCluster`.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,25 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from clusters import RunningCluster
 
 from flinkpy._proto import resourcemanager_pb2, taskexecutor_pb2
+from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.common import Configuration
+from flinkpy.common.errors import FlinkError
 from flinkpy.common.states import JobState
 from flinkpy.datastream import StreamExecutionEnvironment
+from flinkpy.rpc.health_check import Health, check_health
 from flinkpy.rpc.sync_client import SyncGateway
+from flinkpy.security import SecurityContext
 
-#: Nothing of what these tests wait for takes longer on a loaded two-core machine.
+#: The default time to wait. A loaded machine with two cores needs less for everything that these tests wait for.
 DEADLINE_S = 90.0
+
+#: The gRPC service of each kind of master.
+MASTER_SERVICES = {"dispatcher": "Dispatcher", "resourcemanager": "ResourceManager"}
 
 FIXED_DELAY = {
     "restart-strategy.type": "fixed-delay",
@@ -27,7 +38,25 @@ FIXED_DELAY = {
 NO_RESTART = {"restart-strategy.type": "none"}
 
 
-def environment(cluster: RunningCluster, parallelism: int = 2, **properties: str) -> StreamExecutionEnvironment:
+class ClusterUnderTest(Protocol):
+    """A running cluster, however it was started."""
+
+    @property
+    def client(self) -> ClusterClient: ...
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The options that a client needs to reach the cluster."""
+
+    @property
+    def security(self) -> SecurityContext: ...
+
+    @property
+    def resource_manager_address(self) -> str: ...
+
+
+def environment(cluster: ClusterUnderTest, parallelism: int = 2, **properties: str) -> StreamExecutionEnvironment:
+    """Returns an environment whose jobs run on the cluster, without restarts unless `properties` say otherwise."""
     configuration = Configuration.from_dict({**cluster.properties, **NO_RESTART, **properties})
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(parallelism)
@@ -35,7 +64,16 @@ def environment(cluster: RunningCluster, parallelism: int = 2, **properties: str
 
 
 def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = DEADLINE_S) -> Any:
-    """Ask until the answer is true; returns it."""
+    """Calls the condition every 20 ms until its result is true, and returns the result.
+
+    Args:
+        condition: the question.
+        what: the awaited event, for the error.
+        timeout_s: seconds to wait.
+
+    Raises:
+        AssertionError: the condition was not true in time.
+    """
     deadline = time.monotonic() + timeout_s
     while not (answer := condition()):
         assert time.monotonic() < deadline, f"waited {timeout_s} s for: {what}"
@@ -43,12 +81,13 @@ def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = DEADL
     return answer
 
 
-def wait_for_state(cluster: RunningCluster, job_id: str, state: JobState) -> None:
+def wait_for_state(cluster: ClusterUnderTest, job_id: str, state: JobState) -> None:
+    """Waits until the job has the state."""
     wait_until(lambda: cluster.client.request_job_status(job_id) is state, f"job {job_id} is {state.name}")
 
 
 class Gate:
-    """A file that user functions wait for: it holds a job at a chosen record until the test opens it."""
+    """A file that user functions wait for. It stops a job at a chosen record until the test opens the gate."""
 
     def __init__(self, directory: Path) -> None:
         self.path = str(directory / "gate")
@@ -56,7 +95,7 @@ class Gate:
         self._arrivals.mkdir()
 
     def pass_at(self, record: Any) -> Callable[[Any], Any]:
-        """A map function: the identity, which at `record` waits for the gate."""
+        """Returns an identity map function that waits for the gate at `record`."""
         path, arrivals = self.path, str(self._arrivals)
 
         def wait_at_gate(value: Any) -> Any:
@@ -71,7 +110,7 @@ class Gate:
 
     @property
     def arrivals(self) -> list[int]:
-        """Process ids of the tasks that have come to the gate, one per arrival."""
+        """The process ids of the tasks that have reached the gate, one per arrival."""
         return [int(name.partition("-")[0]) for name in os.listdir(self._arrivals)]
 
     def wait_for_arrival(self, number: int = 1) -> None:
@@ -82,26 +121,40 @@ class Gate:
 
 
 def task_threads(cluster: RunningCluster, address: str) -> list[str]:
-    """Names of the threads of a TaskExecutor that run tasks."""
+    """Returns the names of the threads of a TaskExecutor that run tasks."""
     with SyncGateway("TaskExecutor", address, security=cluster.security) as gateway:
         dump = gateway.request_thread_dump(taskexecutor_pb2.ThreadDumpRequest(), timeout_s=10)
     return [thread.name for thread in dump.threads if "task_thread.py" in thread.stack]
 
 
-def num_free_slots(cluster: RunningCluster) -> int:
+def leads(kind: str, address: str, security: SecurityContext) -> bool:
+    """True if the `dispatcher` or `resourcemanager` at the address serves as the leader."""
+    try:
+        return check_health(MASTER_SERVICES[kind], address, security=security, timeout_s=2) is Health.SERVING
+    except FlinkError:
+        return False
+
+
+def resource_overview(cluster: ClusterUnderTest, timeout_s: float = 10.0) -> resourcemanager_pb2.ResourceOverview:
+    """Asks the ResourceManager for the numbers of TaskExecutors and slots."""
     with SyncGateway("ResourceManager", cluster.resource_manager_address, security=cluster.security) as gateway:
         request = resourcemanager_pb2.ResourceOverviewRequest()
-        return int(gateway.request_resource_overview(request, timeout_s=10).num_slots_free)
+        answer: resourcemanager_pb2.ResourceOverview = gateway.request_resource_overview(request, timeout_s=timeout_s)
+    return answer
 
 
-def task_managers(cluster: RunningCluster) -> list[resourcemanager_pb2.TaskManagerInfo]:
+def num_free_slots(cluster: ClusterUnderTest) -> int:
+    return int(resource_overview(cluster).num_slots_free)
+
+
+def task_managers(cluster: ClusterUnderTest) -> list[resourcemanager_pb2.TaskManagerInfo]:
     with SyncGateway("ResourceManager", cluster.resource_manager_address, security=cluster.security) as gateway:
         request = resourcemanager_pb2.TaskManagerInfoRequest()
         return list(gateway.request_task_manager_info(request, timeout_s=10).task_managers)
 
 
 def wait_until_idle(cluster: RunningCluster, slots: int = 2) -> None:
-    """All slots are free again and no task thread is left."""
+    """Waits until all slots are free, and checks that no task thread is left."""
     wait_until(lambda: num_free_slots(cluster) == slots, f"{slots} free slots")
     for process in cluster.task_executors:
         if process.popen.poll() is None:

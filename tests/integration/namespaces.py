@@ -1,8 +1,8 @@
-"""Hosts on one machine, each with a network namespace, an address and a name; the network between them can be broken.
+"""Hosts on one machine, each with a network namespace, an address and a name. Tests can break the network between them.
 
-`Network` is the network with its faults, `Host` a host of it, `HostProcess` a process there. A process sees a file
-system as a container sees it where `Container` says so: a root that nobody can write to, volumes, a user without
-rights. Nothing has a name on this machine, so that nothing is left, not even by `kill -9`: see `network_switch`.
+`Network` is the network with its faults, `Host` is one host, and `HostProcess` is a process on a host. A `Container`
+gives a process the file system of a container: a read-only root, volumes, and a user without privileges. Nothing is
+registered on this machine, so even `kill -9` leaves nothing behind: see `network_switch`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GRACE_S = 15.0
 
 @cache
 def _why_not() -> str:
-    """Why hosts cannot be made here; empty where they can."""
+    """Returns why hosts cannot be created on this machine, or an empty string if they can."""
     if os.geteuid() != 0:
         return "network namespaces are made by root"
     if not os.path.exists("/dev/net/tun"):
@@ -51,20 +51,20 @@ def _why_not() -> str:
 
 
 def require_namespaces() -> None:
-    """Skip the calling test, loudly, where this machine cannot make hosts; with FLINKPY_REQUIRE_NETNS=1 fail it."""
+    """Skips the calling test if this machine cannot create hosts, or fails it with FLINKPY_REQUIRE_NETNS=1."""
     why_not = _why_not()
     require("netns", not why_not, f"NOT TESTED: hosts as network namespaces: {why_not}")
 
 
 @dataclass(frozen=True)
 class Container:
-    """What a process sees of the file system: a read-only root with what is needed to run, and what is mounted.
+    """The file system that a process sees: a read-only root with the files that it needs to run, and mounts.
 
     Attributes:
         volumes: (path on this machine, path in the container, writable).
-        scratch: directories that are empty at the start and gone at the end, with their size.
-        user: numeric user id; it gets no rights beyond those of its files.
-        group: numeric group id; that of the user where there is none.
+        scratch: directories that are empty at the start and removed at the end, with their sizes.
+        user: the numeric user id. It has no rights beyond those of its files.
+        group: the numeric group id. The default is that of the user.
     """
 
     volumes: Sequence[tuple[Path, str, bool]] = ()
@@ -74,7 +74,7 @@ class Container:
 
 
 class HostProcess:
-    """A process of a host, with all that it starts."""
+    """A process on a host, with its child processes."""
 
     def __init__(self, host: Host, name: str, popen: subprocess.Popen[bytes], log: Path) -> None:
         self.host = host
@@ -91,7 +91,7 @@ class HostProcess:
         return self.popen.poll() is None
 
     def wait_until_ready(self, text: str = " ready ") -> None:
-        """Until it has written `text`, as services do; raises where it has ended before."""
+        """Waits until the process has written `text`, as services do. Raises AssertionError if it ends before."""
 
         def is_ready() -> bool:
             assert self.is_alive, f"{self} ended with status {self.popen.returncode}:\n{self.log[-4000:]}"
@@ -100,12 +100,12 @@ class HostProcess:
         wait_until(is_ready, f"{self} is ready")
 
     def kill(self) -> None:
-        """kill -9 of it and of all it has started: nobody of it does anything more."""
+        """Sends SIGKILL to the process and all its children."""
         self.popen.kill()
         self.popen.wait()
 
     def terminate(self) -> int:
-        """SIGTERM, and SIGKILL if that does not end it; returns the exit status."""
+        """Sends SIGTERM, and SIGKILL if the process does not end. Returns the exit status."""
         if self.is_alive:
             self.popen.terminate()
         try:
@@ -115,7 +115,7 @@ class HostProcess:
             return -signal.SIGKILL
 
     def pause(self) -> None:
-        """SIGSTOP for it and for all it has started; they keep their connections."""
+        """Suspends the process and its children (SIGSTOP). They keep their connections."""
         for process in psutil.Process(self.popen.pid).children(recursive=True):
             process.suspend()
 
@@ -128,7 +128,7 @@ class HostProcess:
 
 
 class Host:
-    """A host: an address, a name, processes. What it had started ends with `Network.close`."""
+    """A host with an address, a name and processes. `Network.__exit__` ends its processes."""
 
     def __init__(self, network: Network, name: str, address: str, namespace: str) -> None:
         self.network = network
@@ -146,7 +146,7 @@ class Host:
         container: Container | None = None,
         hostname: str | None = None,
     ) -> HostProcess:
-        """Start a command in this host. Its output goes to `<directory of the network>/<name>.log`, appended."""
+        """Starts a command on this host. Its output is appended to `<directory of the network>/<name>.log`."""
         log = self.network.directory / f"{name}.log"
         with log.open("ab") as output:
             popen = subprocess.Popen(
@@ -169,7 +169,7 @@ class Host:
         container: Container | None = None,
         timeout_s: float = 60.0,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end."""
+        """Runs a command to its end."""
         return subprocess.run(
             self.command_line(command, container=container),
             env=environment_of(environment, container),
@@ -182,7 +182,7 @@ class Host:
     def command_line(
         self, command: Sequence[str], *, container: Container | None = None, hostname: str | None = None
     ) -> list[str]:
-        """What starts `command` in this host, for those who start processes themselves; may be a prefix of it."""
+        """Returns the command line that runs `command` on this host. With an empty command it is a prefix."""
         mounts: list[tuple[str, str, str]] = []
         if container is not None:
             for target, size in container.scratch.items():
@@ -203,18 +203,18 @@ class Host:
         return [sys.executable, "-I", "-S", str(_HERE / "host_process.py"), json.dumps(spec)]
 
     def kill(self) -> None:
-        """The host is lost: kill -9 of all its processes."""
+        """Simulates the loss of the host: sends SIGKILL to all its processes."""
         for process in self.processes:
             if process.is_alive:
                 process.kill()
 
 
 class Network:
-    """Hosts that reach each other, until a rule says otherwise. Use as a context manager.
+    """Hosts that reach each other unless a rule prevents it. The network is a context manager.
 
-    The process that uses it can be a host too, `add_own_host`: then it reaches the others by their addresses.
+    The test process can be a host too: after `add_own_host` it reaches the others by their addresses.
 
-    Faults hold for packets, not for connections: who is cut off hears nothing, not even that it was cut off.
+    Faults affect packets and not connections: a disconnected host receives nothing, not even a reset.
     """
 
     def __init__(self, directory: Path | None = None, *, seed: int | None = None) -> None:
@@ -238,7 +238,7 @@ class Network:
 
     @property
     def root_directory(self) -> Path:
-        """An empty directory: where containers mount their root."""
+        """An empty directory on which containers mount their root."""
         return self.directory / "root"
 
     def __enter__(self) -> Self:
@@ -269,11 +269,11 @@ class Network:
     # --- hosts
 
     def add_host(self, name: str) -> Host:
-        """A new host with the next address."""
+        """Adds a host with the next address."""
         return self._add(name, is_own=False)
 
     def add_own_host(self, name: str = "client") -> Host:
-        """This process as a host of the network."""
+        """Adds this process as a host of the network."""
         host = self._add(name, is_own=True)
         self._own = name
         return host
@@ -289,23 +289,23 @@ class Network:
         return host
 
     def alias(self, name: str, host: Host) -> None:
-        """Another name of a host."""
+        """Adds another name for a host."""
         self.hosts[name] = host
         self._write_hosts_file()
 
     def _write_hosts_file(self) -> None:
-        """In place: hosts that run see the change."""
+        """Rewrites the file in place, so running hosts see the change."""
         lines = ["127.0.0.1 localhost", *(f"{host.address} {name}" for name, host in self.hosts.items())]
         self.hosts_file.write_text("\n".join(lines) + "\n")
 
     # --- faults
 
     def rule(self, source: Host, destination: Host, rule: Rule) -> None:
-        """What happens to packets from `source` to `destination`, from now on."""
+        """Sets the fate of packets from `source` to `destination` from now on."""
         self._order("rule", source=source.name, destination=destination.name, **asdict(rule))
 
     def between(self, one: Host, other: Host, rule: Rule) -> None:
-        """The same in both directions."""
+        """Sets the same rule in both directions."""
         self.rule(one, other, rule)
         self.rule(other, one, rule)
 
@@ -313,11 +313,11 @@ class Network:
         self.between(one, other, Rule(is_cut=True))
 
     def cut_one_way(self, source: Host, destination: Host) -> None:
-        """Nothing of `source` arrives at `destination`; the other way is open."""
+        """Drops all packets from `source` to `destination`. The other direction stays open."""
         self.rule(source, destination, Rule(is_cut=True))
 
     def isolate(self, host: Host) -> None:
-        """Cut a host off from all others but the one that runs the test."""
+        """Disconnects a host from all others except the one that runs the test."""
         for other in self.others(host):
             self.cut(host, other)
 
@@ -326,7 +326,7 @@ class Network:
         return [other for other in hosts.values() if other is not host and other.name != self._own]
 
     def heal(self) -> None:
-        """Everything arrives, at once."""
+        """Removes all rules: every packet arrives without delay."""
         self._order("heal")
 
     @contextmanager
@@ -337,7 +337,7 @@ class Network:
             self.heal()
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Packets `dropped` and `delayed` by rules, by "from to"."""
+        """Returns the numbers of packets that rules `dropped` and `delayed`, by "from to"."""
         counts: dict[str, dict[str, int]] = self._order("counts")
         return counts
 
@@ -361,7 +361,9 @@ class Network:
 
 @cache
 def shown_paths() -> tuple[str, ...]:
-    """What a container needs of this machine to run this Python, flinkpy and Java; not /tmp, not anybody's home."""
+    """Returns the paths that a container needs to run this Python, flinkpy and Java. They exclude /tmp and home
+    directories.
+    """
     system = ["/usr", "/bin", "/sbin", "/lib", "/lib64"]
     settings = ["passwd", "group", "nsswitch.conf", "ld.so.cache", "localtime", "alternatives", "ssl"]
     java = sorted(path.name for path in Path("/etc").glob("java*"))
@@ -379,7 +381,7 @@ def _outside(directories: Sequence[str], of: Sequence[str]) -> list[str]:
 
 
 def environment_of(environment: Mapping[str, str] | None, container: Container | None) -> dict[str, str]:
-    """A host inherits this process's environment, a container only what is needed to run."""
+    """Returns the environment of a process. A host inherits that of this process, a container only the needed part."""
     if container is None:
         return {**os.environ, **(environment or {})}
     return {
@@ -391,13 +393,13 @@ def environment_of(environment: Mapping[str, str] | None, container: Container |
 
 
 def flinkpy(*arguments: str) -> list[str]:
-    """The command `flinkpy ARGUMENTS`, as the image's entrypoint runs it."""
+    """Returns the command `flinkpy ARGUMENTS` as the image's entrypoint runs it."""
     return [sys.executable, "-m", "flinkpy.cli.main", *arguments]
 
 
 @pytest.fixture
 def network(tmp_path: Path) -> Iterator[Network]:
-    """A network without hosts; it and all that runs in it is gone after the test."""
+    """A network without hosts. The end of the test ends everything that runs in it."""
     require_namespaces()
     with Network(tmp_path / "network") as network:
         yield network

@@ -63,7 +63,7 @@ class NetworkNemesis:
 
     @property
     def seconds(self) -> float:
-        """How long it has been at work."""
+        """The seconds since the start of the faults."""
         return time.monotonic() - self._begun_s
 
     def _is_running(self, first: int) -> bool:

@@ -40,7 +40,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass
 class Rule:
-    """What happens to packets from one host to another."""
+    """The fate of packets from one host to another."""
 
     is_cut: bool = False
     delay_ms: float = 0.0
@@ -63,7 +63,7 @@ class Switch:
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def run(self) -> None:
-        """Until standard input ends."""
+        """Runs until the standard input ends."""
         os.set_blocking(0, False)
         self._selector.register(0, selectors.EVENT_READ)
         unread = b""

@@ -18,7 +18,7 @@ _USER = "postgres"
 
 
 def _binaries() -> Path | None:
-    """Where `initdb` and `postgres` are; Debian does not put them on the path."""
+    """Returns the directory of `initdb` and `postgres`. Debian does not add it to the path."""
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     candidates = [*reversed(installed), *(Path(found).parent for found in [shutil.which("initdb")] if found)]
     return next((path for path in candidates if (path / "initdb").exists() and (path / "postgres").exists()), None)

@@ -109,7 +109,7 @@ def translated(session: Any, build: Build, parallelism: int = 2, **options: str)
 
 
 class Results:
-    """What a region has given. `accumulators`: merged, by name."""
+    """The results of a region. `accumulators` contains the merged accumulators by name."""
 
     def __init__(self) -> None:
         self.records: list[Any] = []
@@ -127,7 +127,7 @@ class Results:
 
 
 def run_in_spark(session: Any, build: Build, parallelism: int = 2, **options: str) -> Results:
-    """Run the program: its outputs, then its sinks."""
+    """Runs the program: first its outputs, then its sinks."""
     region = region_of(build, parallelism, **options)
     program = translate(region, session, [], JobFacts("a" * 32, "test"))
     results = Results()
@@ -148,7 +148,7 @@ def run_in_spark(session: Any, build: Build, parallelism: int = 2, **options: st
 
 
 def commit(sink: SinkBase, committables: Iterable[bytes]) -> None:
-    """As the task does to which a region hands them over."""
+    """Commits the committables of a region, as its task does."""
     committer = sink.create_committer()
     assert committer is not None
     due = Committables()

@@ -58,14 +58,14 @@ def require_spark() -> None:
 
 @pytest.fixture(scope="module")
 def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    """One for all tests of a file that start other sessions than the one of `engine_cluster`, of one TaskExecutor."""
+    """A cluster of one TaskExecutor for the tests of a file that need other Spark sessions than `engine_cluster`."""
     require_spark()
     with running_cluster(tmp_path_factory.mktemp("spark"), num_task_executors=1, slots=6) as running:
         yield running
 
 
 def spark_environment(cluster: RunningCluster, parallelism: int = 2, **properties: Any) -> StreamExecutionEnvironment:
-    """Of batch programs that run in Spark on this host, as far as they can."""
+    """Returns an environment for batch programs whose operators run in Spark on this host where possible."""
     return environment(
         cluster,
         parallelism,
@@ -78,7 +78,7 @@ def spark_environment(cluster: RunningCluster, parallelism: int = 2, **propertie
 
 
 def java_processes_of(cluster: RunningCluster) -> list[psutil.Process]:
-    """The drivers of Spark that its TaskExecutors have."""
+    """Returns the Spark drivers of the cluster's TaskExecutors."""
     found = []
     for service in cluster.task_executors:
         with suppress(psutil.NoSuchProcess):
@@ -99,7 +99,7 @@ def kill_with_children(pid: int) -> None:
 
 
 class JavaService:
-    """A process of Java that runs a class of Spark's."""
+    """A Java process that runs a class of Spark."""
 
     def __init__(self, directory: Path, name: str, arguments: list[str], environment: dict[str, str]) -> None:
         import pyspark
@@ -131,13 +131,13 @@ class JavaService:
             )
 
     def stop(self) -> None:
-        """With all of its children: executors, Python workers."""
+        """Kills the process with all its children: executors and Python workers."""
         kill_with_children(self.popen.pid)
         self.popen.wait()
 
 
 class StandaloneCluster:
-    """A master and workers."""
+    """A standalone Spark cluster: a master and workers."""
 
     def __init__(self, directory: Path, num_workers: int = 2) -> None:
         self._directory = directory
@@ -170,7 +170,7 @@ class StandaloneCluster:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What a job needs to run on it."""
+        """The options that make a job run on this Spark cluster."""
         prefix = "execution.batch.spark.conf."
         return {
             "execution.batch.spark.master": self.master,
@@ -209,7 +209,7 @@ def standalone_cluster(directory: Path, num_workers: int = 2) -> Iterator[Standa
 
 @contextmanager
 def connect_server(directory: Path, port: int | None = None) -> Iterator[str]:
-    """The address of a Spark Connect server with a Spark of its own, of two cores."""
+    """Runs a Spark Connect server with its own Spark of two cores, and yields its address."""
     port = port or own_port()
     settings = {
         "spark.master": "local[2]",

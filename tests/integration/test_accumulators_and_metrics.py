@@ -1,4 +1,4 @@
-"""What functions count is seen from outside, while the job runs and after it, and is right although tasks fail."""
+"""Accumulators and metrics of functions are visible during and after the job, and correct despite failures."""
 
 from __future__ import annotations
 
@@ -136,9 +136,9 @@ class FailingAfterACheckpoint(Counting):
 
 
 class Paced(MapFunction):
-    """So slow that the first attempt cannot end before a checkpoint has: it would take minutes.
+    """A slow function: the first attempt would take minutes, so it cannot end before a checkpoint completes.
 
-    It comes before an exchange, in whose buffers there is room for everything, so that barriers do not wait behind it.
+    It precedes an exchange whose buffers have room for all records, so barriers do not wait behind it.
     """
 
     def open(self, runtime_context: RuntimeContext) -> None:

@@ -37,7 +37,7 @@ APPLICATION = "ab" * 16
 
 @pytest.fixture(autouse=True)
 def _own_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing may be left in it, whatever became of the application."""
+    """Checks that no temporary file is left, however the application ended."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))

@@ -44,7 +44,7 @@ class LookUp(AsyncFunction):
 
 
 class Jobs:
-    """One job after another with one output, which is committed exactly once."""
+    """Runs jobs one after the other whose common output is committed exactly once."""
 
     def __init__(
         self, cluster: RunningCluster, directory: Path, records_per_key: int = 150, *, keyed: bool = False

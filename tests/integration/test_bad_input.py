@@ -1,4 +1,4 @@
-"""Whatever a user may get wrong ends in one typed error that names the culprit; nothing is left or half-written."""
+"""User mistakes end in one typed error that names the culprit, and leave no partial results."""
 
 from __future__ import annotations
 

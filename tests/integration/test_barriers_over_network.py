@@ -38,7 +38,7 @@ def values_of(batch: Batch) -> list[int]:
 
 
 class Exchange:
-    """What producers and consumers share. Thread: any."""
+    """The shared state of producers and consumers. Thread: any."""
 
     def __init__(self, num_producers: int, num_consumers: int, seed: int, mode: str) -> None:
         self.num_producers, self.num_consumers = num_producers, num_consumers

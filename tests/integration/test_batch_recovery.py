@@ -80,13 +80,13 @@ class Stages:
         self.job_id = str(self.client.get_job_id())
 
     def reach(self, stage: int, number: int = 1) -> None:
-        """Let the job run until a task of that stage waits at its gate, for the `number`-th time."""
+        """Lets the job run until a task of the stage waits at its gate for the `number`-th time."""
         for gate in self.gates[:stage]:
             gate.open()
         self.gates[stage].wait_for_arrival(number)
 
     def finish(self) -> Counter[str]:
-        """How often each subtask has begun."""
+        """Lets the job finish, checks its output, and returns how often each subtask has started."""
         for gate in self.gates:
             gate.open()
         self.client.get_job_execution_result().result()
@@ -108,7 +108,7 @@ class Stages:
 
 
 def runs(source: int, reduce: int, last: int) -> Counter[str]:
-    """Of every subtask of the stages."""
+    """Returns the expected number of runs of every subtask."""
     return Counter(
         {
             f"{name}-{subtask}": count
@@ -136,7 +136,9 @@ def test_only_unfinished_tasks_run_again(
 
 
 def unfinished_as_once(found: Counter[str], expected: Counter[str]) -> bool:
-    """Of the stage that was hit, the subtask that did not wait at the gate may have finished before."""
+    """Compares the numbers of runs. The subtask of the interrupted stage that did not wait at the gate may have
+    finished.
+    """
     name = next((name.partition("-")[0] for name, count in expected.items() if count == 2), "")
     again = [count for key, count in found.items() if key.startswith(name)]
     rest = {key: count for key, count in found.items() if not key.startswith(name)}
@@ -146,7 +148,7 @@ def unfinished_as_once(found: Counter[str], expected: Counter[str]) -> bool:
 
 
 def wait_for_events(stages: Stages, number: int) -> None:
-    """So many ends of tasks are on the disk."""
+    """Waits until the ends of `number` tasks are in the log on disk."""
     from flinkpy._proto import job_event_pb2
     from flinkpy.jobmaster.job_event_store.job_event_store import read_log
 

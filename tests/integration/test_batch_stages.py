@@ -33,7 +33,7 @@ def batch(cluster: RunningCluster, parallelism: int = 2, **properties: str) -> S
 
 
 def subtasks(cluster: RunningCluster, job_id: str) -> dict[str, Any]:
-    """By what the program calls its vertex, and the number of the subtask."""
+    """Returns all subtasks by the name of their vertex in the program and their number."""
     return {
         f"{next((name for name in NAMES if name in vertex.name), vertex.name)}{subtask.subtask_index}": subtask
         for vertex in cluster.client.request_job(job_id).vertices
@@ -365,7 +365,7 @@ def test_a_source_subtask_whose_result_is_lost_reads_its_splits_again(
 
 
 def written_lines(directory: Path) -> list[str]:
-    """What has been committed."""
+    """Returns the committed lines."""
     return [
         line
         for path in directory.rglob("*")

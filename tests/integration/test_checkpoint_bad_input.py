@@ -1,4 +1,4 @@
-"""What a user may get wrong with checkpoints: one typed error names it, and the last good checkpoint is untouched."""
+"""Each mistake with checkpoints causes one typed error that names it, and leaves the last good checkpoint untouched."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Job:
         return env
 
     def savepoint(self, **settings: str) -> Path:
-        """Of a job that has committed something."""
+        """A savepoint of a job that has committed output."""
         client = self.build(**settings).execute_async("counting")
         wait_until(lambda: list(committed_records(self.output)), "committed records")
         job_id = str(client.get_job_id())

@@ -99,7 +99,7 @@ def state_of(metadata):
 
 
 def names_in(storage, directory):
-    """Of all files, below the job's directory."""
+    """Returns the names of all files below the job's directory."""
     found = []
     file_system = storage.file_systems.of(directory)
     for entry in file_system.list(directory):

@@ -16,7 +16,7 @@ from ports import own_port
 
 
 class Service:
-    """One service process, ready."""
+    """A service process that is ready."""
 
     def __init__(self, verb: str, arguments: list[str], directory: Path) -> None:
         self._ready_file = directory / f"{verb}.ready"

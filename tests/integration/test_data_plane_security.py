@@ -1,4 +1,4 @@
-"""Who is let into the data plane over real sockets, what those can do who are not, and what they are told."""
+"""Access control of the data plane over real sockets: accepted peers, abilities of refused ones, and error messages."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 class Bomb:
-    """Whoever unpickles it makes a file."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -303,7 +303,7 @@ def test_the_proof_of_the_producer_cannot_be_reflected(network: Network) -> None
 
 
 def test_a_relay_to_a_real_producer_is_detected(network: Network) -> None:
-    """At the address of a process that has died somebody else listens, and connects the consumer to a live one."""
+    """An attacker listens at the address of a dead process and relays the consumer to a live producer."""
     producer, consumer = network.start(), network.start()
     finished_partition(producer)
 

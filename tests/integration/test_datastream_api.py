@@ -244,7 +244,7 @@ def test_batches_are_mapped_and_filtered_in_columns(make_env: MakeEnvironment) -
 
 
 class Person:
-    """Of a module that tasks import by its name."""
+    """A class of a module that tasks import by its name."""
 
     def __init__(self, name: str) -> None:
         self.name = name

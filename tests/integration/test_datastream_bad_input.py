@@ -1,4 +1,4 @@
-"""What is wrong with a DataStream program is told in one error that says whose fault it is, and what to do."""
+"""Each mistake in a DataStream program causes one error that names the culprit and the remedy."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_value_of_another_type_than_declared_is_reported_once(cluster: Running
 
 @pytest.mark.parametrize("kind", ["value", "list", "map"])
 def test_state_that_cannot_be_pickled_fails_the_job_at_the_checkpoint(cluster: RunningCluster, kind: str) -> None:
-    """In memory it is found out then. No restart would cure it, so there is none."""
+    """The heap backend pickles state only in a checkpoint. The job does not restart, because it would fail again."""
     env = environment(cluster, 1, **FIXED_DELAY, **{"execution.checkpointing.interval": "50 ms"})
     source = DataGeneratorSource(lambda n: n, 1_000_000, RateLimiterStrategy.per_second(200), Types.LONG())
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")

@@ -45,7 +45,7 @@ def parsed(arguments: list[str]) -> click.Context:
 
 
 def check_configuration(path: Path, arguments: list[str]) -> Any:
-    """Of a service: file and command line; every key is one that flinkpy has."""
+    """Checks the configuration file and command line of a service: flinkpy must know every key."""
     configuration = load_configuration(path, parsed(arguments).params["properties"])
     validate(configuration)
     assert set(configuration.to_dict()) <= set(implemented_options())
@@ -418,7 +418,7 @@ def may_receive(target: str, source: str, port: int) -> bool:
 
 
 def passes(pod_name: str, peer: str, port: int, direction: str, peers: str) -> bool:
-    """What a network plugin makes of the policies: those that select a pod together say what may pass."""
+    """Applies the policies as a network plugin does: those that select a pod are combined."""
     specs = [each["spec"] for each in MANIFESTS.values() if each["kind"] == "NetworkPolicy"]
     selected = [s for s in specs if direction in s["policyTypes"] and selects(s["podSelector"], labels_of(pod_name))]
     if pod_name == "outside":

@@ -1,4 +1,4 @@
-"""What a user's function raises ends its own job, quickly and with its text, and hurts no other job."""
+"""An exception of a user's function ends its own job quickly with its text, and affects no other job."""
 
 from __future__ import annotations
 

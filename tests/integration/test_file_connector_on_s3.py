@@ -167,7 +167,7 @@ def test_any_fsspec_file_system_can_be_used():
 
 
 def visible_lines(uri):
-    """By name; and the names of hidden files."""
+    """Returns the lines of all visible files by file name, and the names of hidden files."""
     file_system = process_file_systems().of(uri)
     selector = fs.FileSelector(file_system.inner(uri), recursive=True)
     files = [info for info in file_system.arrow.get_file_info(selector) if info.type == fs.FileType.File]

@@ -75,12 +75,12 @@ PLANS = st.recursive(SOURCES.map(lambda source: (("source", *source),)), _longer
 
 
 def gives_every_update(plan: Plan) -> bool:
-    """Whether a stream of it has results that a batch has not: there it is compared with batch mode only."""
+    """True if the plan emits intermediate results in streaming mode. Such a plan is compared in batch mode only."""
     return plan[0][0] == "reduce" or any(gives_every_update(each) for each in plan[1:])
 
 
 class Count(KeyedProcessFunction):
-    """Counts the records of a key, and gives the number when the key's records have ended."""
+    """Counts the records of a key and emits the number at the end of the key's records."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))

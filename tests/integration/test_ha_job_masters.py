@@ -41,7 +41,7 @@ def verifying(cluster: HaCluster, directory: Path) -> VerifyingRuns:
 
 
 def leading_pid(cluster: HaCluster, job_id: str) -> int:
-    """Of the process that was the last to be said to lead the job."""
+    """Returns the id of the process that the logs named last as the leader of the job."""
     said = re.compile(rf"^(\S+ \S+) .*job {job_id} is led by \S+ \(pid (\d+)", re.MULTILINE)
 
     def find() -> tuple[str, str] | None:

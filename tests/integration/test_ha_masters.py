@@ -218,7 +218,7 @@ def test_a_program_that_knows_only_zookeeper_finds_the_leader_and_its_successor(
 
 
 def refusal(cluster: HaCluster, name: str, job_id: str) -> NotLeaderError:
-    """What a Dispatcher that does not lead answers to who would cancel a job."""
+    """Asks a Dispatcher that does not lead to cancel a job, and returns its error."""
     with (
         SyncGateway("Dispatcher", cluster.address(name), security=cluster.security) as gateway,
         pytest.raises(NotLeaderError) as caught,

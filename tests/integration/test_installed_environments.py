@@ -14,7 +14,7 @@ from flinkpy.common.python_environment import install
 
 @pytest.fixture
 def requirements(tmp_path: Path) -> Path:
-    """Of nothing: pip has nothing to do, and asks nobody."""
+    """Empty requirements: pip installs nothing and needs no network."""
     path = tmp_path / "requirements.txt"
     path.write_text("# none\n")
     return path

@@ -75,7 +75,7 @@ class Dispatcher(Peer):
 
 
 class World:
-    """One JobMaster process and its peers."""
+    """A JobMaster process and its fake peers."""
 
     def __init__(self, tmp_path: Path) -> None:
         self.tmp_path = tmp_path

@@ -176,7 +176,7 @@ def test_keys_go_to_the_same_partitions_as_with_the_java_client(kafka: KafkaBrok
 
 
 def murmur2(data: bytes) -> int:
-    """As Kafka computes it, without its sign: the reference for the test above."""
+    """Returns Kafka's murmur2 hash without its sign: the reference for the test above."""
     mask, m = 0xFFFFFFFF, 0x5BD1E995
     h = (0x9747B28C ^ len(data)) & mask
     whole = len(data) // 4 * 4

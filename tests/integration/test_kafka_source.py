@@ -140,7 +140,7 @@ def test_pending_records_are_counted(kafka: KafkaBroker) -> None:
 
 
 def write_transactions(kafka: KafkaBroker, topic: str) -> None:
-    """One that is committed, one that is rolled back: the last things in the topic are aborted records and markers."""
+    """Writes a committed and an aborted transaction. The topic ends with aborted records and transaction markers."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"writer-of-{topic}"})
@@ -382,7 +382,7 @@ class Lateness(ProcessFunction):
 def test_records_of_a_slow_partition_are_not_late_because_another_is_ahead(
     shared_cluster: RunningCluster, kafka: KafkaBroker
 ) -> None:
-    """One subtask reads a partition of the far future, and later one of the past."""
+    """One subtask reads a partition with timestamps far in the future, and later one with timestamps in the past."""
     topic = kafka.create_topic(partitions=2)
     kafka.produce(topic, texts(range(100)), partition=0, timestamps=list(range(900_000, 900_100)))
     env = environment(shared_cluster, parallelism=1, **{"pipeline.auto-watermark-interval": "1 ms"})

@@ -104,7 +104,7 @@ def assert_exactly_once(tmp_path: Path) -> None:
 
 
 def files_below(directory: Path) -> list[Path]:
-    """What is there now, while somebody may be removing it."""
+    """Returns the files that exist now. Another process may remove files at the same time."""
     return [Path(parent, name) for parent, _, names in os.walk(directory) for name in names]
 
 

@@ -141,7 +141,7 @@ print(os.path.exists("/root/.bashrc"))
 
 
 def test_nothing_is_left_if_the_test_itself_is_killed(tmp_path: Path) -> None:
-    """Not even processes, whose parent had no time to end them."""
+    """Processes end too, although their parent had no time to end them."""
     script = f"""
 import sys
 sys.path[:0] = {[str(path) for path in (Path(__file__).parent, Path(__file__).parents[1])]!r}

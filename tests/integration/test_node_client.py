@@ -54,7 +54,7 @@ def environment_of(cluster: RunningCluster) -> dict[str, str]:
 
 
 def node(program: Path, cluster: RunningCluster, *arguments: str) -> list[dict[str, Any]]:
-    """What the program printed."""
+    """Runs the program and returns its output."""
     command = ["node", str(program), cluster.address, str(ROOT / "proto"), *arguments]
     result = subprocess.run(
         command, capture_output=True, text=True, timeout=30, check=False, env=environment_of(cluster)

@@ -1,4 +1,4 @@
-"""What programs of the DataStream API observe: as a stream, as a batch and in Spark, on clusters that tests share."""
+"""Behaviour of DataStream programs in streaming mode, in batch mode and in Spark, on clusters that tests share."""
 
 from __future__ import annotations
 
@@ -328,7 +328,7 @@ def test_keyed_process_function_can_use_all_kinds_of_state(env: StreamExecutionE
 
 
 class Numbered:
-    """How many records of the key there were so far."""
+    """Emits how many records of the key it has seen."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.INT()))

@@ -102,7 +102,7 @@ def examples() -> Path:
 
 
 def run(examples: Path, name: str, directory: Path) -> list[str]:
-    """What the example prints here, sorted."""
+    """Runs the example on flinkpy and returns its sorted output."""
     program = directory / Path(name).name
     program.write_text(_IMPORT.sub(r"\1flinkpy", (examples / name).read_text()))
     environment = {**os.environ, "TMPDIR": str(directory)}

@@ -1,6 +1,6 @@
-"""What a program brings for its functions: modules, archives, and packages that pip installs.
+"""Dependencies of a program's functions: modules, archives, and packages that pip installs.
 
-The packages are wheels made here, so that nothing is asked of the network.
+The packages are wheels that the tests build, so no network is needed.
 """
 
 from __future__ import annotations

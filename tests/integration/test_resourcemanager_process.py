@@ -10,25 +10,15 @@ from pathlib import Path
 import psutil
 import pytest
 from clusters import RunningCluster, StartCluster
-from job_support import Gate, environment, num_free_slots, wait_for_state, wait_until
+from job_support import Gate, environment, num_free_slots, resource_overview, wait_for_state, wait_until
 
-from flinkpy._proto import resourcemanager_pb2
 from flinkpy.client.local_cluster import LOOPBACK
 from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_until_ready
 from flinkpy.common.addresses import RESERVED_PORT_VARIABLE
 from flinkpy.common.errors import JobExecutionError
 from flinkpy.common.states import JobState
-from flinkpy.rpc.sync_client import SyncGateway
 
 DRIVER = {"flinkpy.resourcemanager.local-driver": "true"}
-
-
-def overview(cluster: RunningCluster) -> resourcemanager_pb2.ResourceOverview:
-    with SyncGateway("ResourceManager", cluster.resource_manager_address, security=cluster.security) as gateway:
-        answer: resourcemanager_pb2.ResourceOverview = gateway.request_resource_overview(
-            resourcemanager_pb2.ResourceOverviewRequest(), timeout_s=10
-        )
-    return answer
 
 
 def workers_of(cluster: RunningCluster) -> list[psutil.Process]:
@@ -39,10 +29,10 @@ def test_workers_are_started_for_a_job_and_stopped_when_they_are_idle(start_clus
     cluster = start_cluster(
         0, properties={**DRIVER, "resourcemanager.taskmanager-timeout": "1 s", "slot.idle.timeout": "100 ms"}
     )
-    assert overview(cluster).num_task_managers == 0
+    assert resource_overview(cluster).num_task_managers == 0
     env = environment(cluster, 2)
     assert sorted(env.from_sequence(1, 10).map(lambda x: x * x).execute_and_collect()) == [x * x for x in range(1, 11)]
-    wait_until(lambda: overview(cluster).num_task_managers == 0, "idle workers are stopped")
+    wait_until(lambda: resource_overview(cluster).num_task_managers == 0, "idle workers are stopped")
     wait_until(lambda: workers_of(cluster) == [], "their processes are gone")
 
 
@@ -73,7 +63,7 @@ def test_no_more_workers_are_started_than_slots_are_allowed(start_cluster: Start
     with pytest.raises(JobExecutionError, match=r"(?i)slot"):
         env.execute("too wide")
     assert len(workers_of(cluster)) <= 1
-    assert overview(cluster).num_slots_total <= 1
+    assert resource_overview(cluster).num_slots_total <= 1
 
 
 def test_the_configured_minimum_of_workers_runs_without_a_job(start_cluster: StartCluster) -> None:
@@ -101,7 +91,7 @@ def test_a_killed_task_executor_is_noticed_at_once(start_cluster: StartCluster) 
     wait_until(lambda: num_free_slots(cluster) == 2, "both are registered")
     cluster.kill("taskexecutor-1")
     killed = time.monotonic()
-    wait_until(lambda: overview(cluster).num_task_managers == 1, "the loss is known")
+    wait_until(lambda: resource_overview(cluster).num_task_managers == 1, "the loss is known")
     # Heartbeats would notice it after 50 s.
     assert time.monotonic() - killed < 25.0
 
@@ -123,7 +113,7 @@ def test_task_executors_find_a_restarted_resource_manager_and_running_jobs_keep_
     successor = ServiceProcess(spec)
     try:
         wait_until_ready([successor], 20)
-        wait_until(lambda: overview(cluster).num_task_managers == 2, "both register again")
+        wait_until(lambda: resource_overview(cluster).num_task_managers == 2, "both register again")
         wait_until(lambda: num_free_slots(cluster) == 1, "one slot is still the job's")
         gate.open()
         client.get_job_execution_result().result()

@@ -1,4 +1,4 @@
-"""From one release to the next without an end: processes of both in one cluster, and those that have none in common."""
+"""Rolling upgrades: processes of two releases in one cluster, and of releases without a common protocol version."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def next_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def far_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One that speaks no protocol that this one or the next knows."""
+    """A release whose protocol versions neither this release nor the next one supports."""
     newest = PROTOCOL + 7
     return build_release(tmp_path_factory.mktemp("far"), FAR, protocol=newest, min_protocol=PROTOCOL + 2)
 

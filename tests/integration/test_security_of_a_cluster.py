@@ -1,4 +1,4 @@
-"""What a cluster that nobody configured keeps to itself: its ports, its secret, and what it unpickles."""
+"""Security of a cluster with the default configuration: its ports, its secret, and the data that it unpickles."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def processes_of(cluster: RunningCluster) -> list[psutil.Process]:
 
 
 def listening(processes: list[psutil.Process]) -> set[tuple[str, int]]:
-    """What the kernel says they listen on, over IPv4 and IPv6."""
+    """Returns the addresses and ports that the processes listen on, over IPv4 and IPv6, as the kernel reports them."""
     inodes = set()
     for process in processes:
         for name in os.listdir(f"/proc/{process.pid}/fd"):
@@ -185,7 +185,7 @@ def test_a_pickle_bomb_sent_without_a_token_is_never_unpickled(
 def test_a_pickle_bomb_of_an_authorized_client_is_unpickled_in_its_task(
     cluster: RunningCluster, tmp_path: Path
 ) -> None:
-    """So that the test above would notice."""
+    """Proves that the test above would notice an unpickled bomb."""
     canary = tmp_path / "canary"
     client = cluster.client
     client.submit_job(bomb_job(cluster, canary))
@@ -290,7 +290,7 @@ def test_files_of_the_cluster_are_private_and_files_of_functions_keep_the_users_
 
 
 def is_readable_by_others(path: Path, directory: Path) -> bool:
-    """Whether they reach and read it, once they are in `directory`."""
+    """True if another user can reach and read the file from inside `directory`."""
     ways = [parent for parent in path.parents if parent != directory and parent.is_relative_to(directory)]
     return path.stat().st_mode & 0o044 > 0 and all(way.stat().st_mode & 0o011 for way in ways)
 

@@ -1,4 +1,4 @@
-"""What is wrong with Spark, or with what it is asked for, is one clear error."""
+"""Each mistake in the configuration or use of Spark causes one clear error."""
 
 from __future__ import annotations
 

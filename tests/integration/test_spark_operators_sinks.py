@@ -1,4 +1,6 @@
-"""What sinks write in Spark is there once, whatever Spark repeats; what functions raise and count comes back."""
+"""Sinks in Spark write each record once, even if Spark repeats tasks. Exceptions and accumulators of functions are
+returned.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ __all__ = ["session"]
 
 
 class FailsAtFirst(MapFunction):
-    """In the first attempt of each subtask it raises at one of the last records, when the sink has written others."""
+    """Fails in the first attempt of each subtask near the last records, after the sink has written others."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._fails = runtime_context.get_attempt_number() == 0

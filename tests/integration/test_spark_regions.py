@@ -24,13 +24,13 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture
 def spark_cluster(engine_cluster: RunningCluster) -> RunningCluster:
-    """It keeps its Spark session from one job to the next."""
+    """A cluster that keeps its Spark session between jobs."""
     require_spark()
     return engine_cluster
 
 
 def worker_of_map(value: Any) -> tuple[Any, int, str]:
-    """With the process that runs this, and the program that it was forked from."""
+    """Returns the value with the id of its process and the program that the process was forked from."""
     return value, os.getpid(), str(sys.modules["__main__"].__spec__.name)  # type: ignore[union-attr]
 
 

@@ -47,7 +47,7 @@ DAMAGES: list[Callable[[Path], None]] = [flip_a_bit, truncate, remove]
 
 
 class Damage:
-    """One running job, and what a checkpoint of it that is damaged costs."""
+    """A running job whose checkpoints the test damages."""
 
     def __init__(self, runs: VerifyingRuns, run: Run) -> None:
         self._runs = runs
@@ -59,18 +59,20 @@ class Damage:
 
     @property
     def directory(self) -> Path:
-        """Of the job's checkpoints."""
+        """The directory of the job's checkpoints."""
         return self._runs.checkpoints / self.run.job_id
 
     def take_checkpoint(self) -> int:
-        """Returns when what it commits has been committed: the job is too slow to have nothing to commit."""
+        """Takes a checkpoint and waits until its output is committed. The job is slow enough to always have output to
+        commit.
+        """
         before = Counter(self._runs.read())
         checkpoint_id = wait_until(self._checkpoint_id, "tasks that can take a checkpoint")
         wait_until(lambda: Counter(self._runs.read()) > before, f"checkpoint {checkpoint_id} is committed")
         return checkpoint_id
 
     def _checkpoint_id(self) -> int | None:
-        """None where tasks are not ready yet."""
+        """Triggers a checkpoint and returns its id, or None if tasks are not ready yet."""
         try:
             return int(self.run.cluster.client.trigger_checkpoint(self.run.job_id).checkpoint_id)
         except CheckpointError as error:
@@ -79,17 +81,17 @@ class Damage:
             return None
 
     def take_last_whole(self) -> int:
-        """Those after it are going to be damaged."""
+        """Takes the last checkpoint that stays intact and returns its id."""
         checkpoint_id = self.take_checkpoint()
         self._committed = Counter(self._runs.read())
         return checkpoint_id
 
     def take_two(self) -> tuple[int, int]:
-        """The second is going to be damaged."""
+        """Takes an intact checkpoint and one that the test damages."""
         return self.take_last_whole(), self.take_checkpoint()
 
     def files_of(self, checkpoint_id: int) -> list[Path]:
-        """Its own ones, without `_metadata`."""
+        """Returns the files of the checkpoint itself, without `_metadata`."""
         directory = self.directory / f"chk-{checkpoint_id}"
         return sorted(path for path in directory.iterdir() if path.name != "_metadata")
 
@@ -105,7 +107,7 @@ class Damage:
         self.repeatable += Counter(self._runs.read()) - self._committed
 
     def assert_told(self, path: Path, checkpoint_id: int) -> None:
-        """By the JobMaster, whose log is the Dispatcher's, as an error."""
+        """Waits for an error of the JobMaster that names the file and the checkpoint. It is in the Dispatcher's log."""
 
         def lines() -> list[str]:
             log = self.run.cluster.log("dispatcher").splitlines()
@@ -121,7 +123,7 @@ class Damage:
         os.kill(_busy_task_executor(self.run.cluster, self.run.job_id), signal.SIGKILL)
 
     def assert_nothing_lost(self) -> None:
-        """Call after the end: only what damaged checkpoints had committed may have come again."""
+        """Checks after the end of the job that only output committed for damaged checkpoints is repeated."""
         committed = Counter(self._runs.read())
         missing = self._runs.expected - committed
         assert not missing, f"{missing.total()} records are lost: {missing.most_common(5)}"
@@ -170,7 +172,7 @@ def test_a_job_resumes_from_the_checkpoint_before_one_with_damaged_metadata(
 def test_a_job_resumes_from_the_checkpoint_before_one_with_damaged_state(
     start_cluster: StartCluster, tmp_path: Path, backend: dict[str, str]
 ) -> None:
-    """A JobMaster sees files that are too short or gone; a flipped bit is seen by the task that reads the file."""
+    """The JobMaster detects short and missing files. The task that reads a file detects a flipped bit."""
     with damaged_job(start_cluster, tmp_path, backend) as damage:
         for break_file in DAMAGES:
             older, newest = damage.take_two()

@@ -86,7 +86,7 @@ class Impostor:
 
 
 def certificate_of_a_stranger(directory: Path) -> ssl.SSLContext:
-    """One that says all the right names, but is signed by an authority of the impostor's own."""
+    """A certificate with the right names that is signed by the impostor's own authority."""
     from datetime import timedelta
 
     now_ms = int(time.time() * 1000)

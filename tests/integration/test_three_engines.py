@@ -76,7 +76,7 @@ def pairs(env: Env) -> Any:
 
 
 def events(env: Env) -> Any:
-    """In order of time, but for one subtask: no record is late."""
+    """Returns events in the order of time for one subtask: no record is late."""
     made = env.from_collection([Row("abc"[i % 3], i * 7, i) for i in range(80)], EVENT)
     return made.assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")

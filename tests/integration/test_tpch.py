@@ -41,7 +41,7 @@ def quotient(dividend: Decimal, divisor: Any, places: int) -> Decimal:
 
 
 def answer(number: int, directory: Path) -> list[tuple[Any, ...]]:
-    """What DuckDB says, with averages and the one quotient as SQL's decimals."""
+    """Returns the answer of DuckDB, with averages and the single quotient as SQL decimals."""
     connection = duckdb.connect()
     for table in TABLES:
         connection.execute(f"create view {table} as select * from '{directory / table}.parquet'")

@@ -124,7 +124,7 @@ def add(a: Any, b: Any) -> Any:
 
 
 def collect(results: dict[str, Any]) -> dict[str, list[Any]]:
-    """What each stream gives, sorted; all of them in one job."""
+    """Runs all streams in one job and returns the sorted results of each."""
     named = [stream.map(lambda value, name=name: (name, value)) for name, stream in results.items()]
     collected: dict[str, list[Any]] = {name: [] for name in results}
     with named[0].union(*named[1:]).execute_and_collect() as records:
@@ -271,7 +271,7 @@ def test_the_documented_example_runs(shared_cluster: RunningCluster) -> None:
 
 
 class FailsOnce(MapFunction):
-    """After the second checkpoint, when there must be windows in it."""
+    """Fails once after the second checkpoint, which contains windows."""
 
     def __init__(self, marker: Path) -> None:
         self._marker = marker

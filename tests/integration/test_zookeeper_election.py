@@ -64,7 +64,7 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 
 
 def check_terms(processes: list[ContenderProcess]) -> None:
-    """No id was drawn twice, and no term drew one after the next term had begun to."""
+    """Checks that no id was drawn twice, and that no term drew an id after the next term had drawn one."""
     drawn = [(entry["drawn"], entry["token"]) for process in processes for entry in process.entries("drawn")]
     ids = [number for number, _ in drawn]
     assert len(set(ids)) == len(ids), "an id was drawn twice"

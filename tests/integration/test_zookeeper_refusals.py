@@ -1,4 +1,4 @@
-"""What is wrong with ZooKeeper or the shared storage is one clear error of the process that cannot start."""
+"""Each problem with ZooKeeper or the shared storage causes one clear error of the process that cannot start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leaders leave in a real ZooKeeper and in the storage directory, and what their successors find."""
+"""The data that leaders store in ZooKeeper and in the storage directory, and that their successors find."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Real ZooKeeper servers of this test run, one or an ensemble: the classes come with pyspark.
+"""Real ZooKeeper servers for tests, single or as an ensemble. Their classes come with pyspark.
 
-The fixtures are for `conftest`: `zookeeper` and `zookeeper_ensemble` are shared by the tests of a module, which leave
-them healthy.
+The fixtures `zookeeper` and `zookeeper_ensemble` are shared by the tests of a module, which leave them healthy.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ appender.out.layout.pattern = %d{HH:mm:ss.SSS} %-5p %c{1}: %m%n
 
 @cache
 def jars_of_zookeeper() -> tuple[str, ...]:
-    """What a server's class path holds; empty where there is no pyspark."""
+    """Returns the class path of a server. It is empty without pyspark."""
     spec = util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         return ()
@@ -60,19 +59,19 @@ def jars_of_zookeeper() -> tuple[str, ...]:
 
 
 def require_zookeeper() -> None:
-    """Skip the calling test where there is no Java or no pyspark."""
+    """Skips the calling test if Java or pyspark is missing."""
     require("java", has_java(), "a ZooKeeper server is started (Debian: apt-get install default-jre-headless)")
     is_there = any("zookeeper-3" in jar for jar in jars_of_zookeeper())
     require("zookeeper", is_there, "its classes come with pyspark (pip install pyspark)")
 
 
 class ZooKeeperServer:
-    """One server: its own data below `directory`, which it keeps when it is killed and started again.
+    """A ZooKeeper server. It keeps its data below `directory` when it is killed and restarted.
 
     Args:
-        settings: further lines of its configuration file.
-        host: what it listens on, e.g. the address of a network namespace.
-        prefix: what is put before the command, e.g. `("ip", "netns", "exec", "zk1")`.
+        settings: additional lines of its configuration file.
+        host: the address that it listens on, for example that of a network namespace.
+        prefix: words before the command, for example `("ip", "netns", "exec", "zk1")`.
     """
 
     def __init__(
@@ -135,7 +134,11 @@ class ZooKeeperServer:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def start(self, *, wait: bool = True) -> None:
-        """Start it, with the data it had. Without `wait` it need not serve yet: one of an ensemble waits for others."""
+        """Starts the server with its previous data.
+
+        Args:
+            wait: wait until it serves. A member of an ensemble cannot serve before the others start.
+        """
         assert not self.is_running
         java = shutil.which("java")
         assert java is not None
@@ -166,20 +169,20 @@ class ZooKeeperServer:
         wait_until(self._serves, f"ZooKeeper serves at {self.address}", START_TIMEOUT_S)
 
     def mode(self) -> str:
-        """`standalone`, `leader`, `follower`, `read-only`, or empty where it does not serve."""
+        """Returns `standalone`, `leader`, `follower`, `read-only`, or an empty string if it does not serve."""
         for line in self._ask("srvr").splitlines():
             if line.startswith("Mode: "):
                 return line.removeprefix("Mode: ").strip()
         return ""
 
     def kill(self) -> None:
-        """As a crash of its host does. Idempotent."""
+        """Kills the server, like a crash of its host. Does nothing if it does not run."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(30)
 
     def pause(self) -> None:
-        """It keeps its connections and answers nobody."""
+        """Suspends the server. It keeps its connections and answers no request."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -207,7 +210,7 @@ class ZooKeeperServer:
 
 
 class ZooKeeperEnsemble:
-    """Servers that elect a leader among them; a majority must run for any to serve."""
+    """ZooKeeper servers that elect a leader. They serve while a majority runs."""
 
     def __init__(self, directory: Path, size: int = 3) -> None:
         ports = [(own_port(), own_port()) for _ in range(size)]
@@ -222,7 +225,7 @@ class ZooKeeperEnsemble:
 
     @property
     def leader(self) -> ZooKeeperServer:
-        """The member that leads; waits until one does."""
+        """Waits for the leading member and returns it."""
         leader: ZooKeeperServer = wait_until(
             lambda: next((s for s in self.servers if s.is_running and s.mode() in ("leader", "standalone")), None),
             "a member of the ensemble leads",
@@ -231,7 +234,7 @@ class ZooKeeperEnsemble:
         return leader
 
     def start(self) -> None:
-        """Start those that do not run, and wait until all serve."""
+        """Starts all servers that do not run, and waits until all serve."""
         for server in self.servers:
             if not server.is_running:
                 server.start(wait=False)

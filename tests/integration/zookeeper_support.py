@@ -1,4 +1,4 @@
-"""What tests of elections and stores on real ZooKeeper servers share."""
+"""Helpers for tests of elections and stores on real ZooKeeper servers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ WAIT_S = 60.0
 
 
 def ha_configuration(quorum: str, storage: Path, **client: str) -> dict[str, str]:
-    """Of a cluster; `client`: keys below `high-availability.zookeeper.client.`, with `_` for `-`."""
+    """Returns the high-availability options of a cluster.
+
+    Args:
+        client: options below `high-availability.zookeeper.client.`, with `_` for `-`.
+    """
     entries = {"session-timeout": "4 s", "connection-timeout": "10 s", "retry-wait": "100 ms", "max-retry-wait": "1 s"}
     entries.update({key.replace("_", "-"): value for key, value in client.items()})
     return {
@@ -37,7 +41,7 @@ def ha_configuration(quorum: str, storage: Path, **client: str) -> dict[str, str
 
 
 class RecordingContender:
-    """Notes what it is told, and lets tests wait for it."""
+    """A contender that records its leadership events, for which tests can wait."""
 
     def __init__(self, election: LeaderElection) -> None:
         self.election = election
@@ -60,7 +64,7 @@ class RecordingContender:
         self._changed.set()
 
     async def wait_for(self, *events: str) -> Leadership:
-        """Until exactly these have come; the last leadership."""
+        """Waits until exactly these events have arrived, and returns the last leadership."""
         async with asyncio.timeout(WAIT_S):
             while self.events != list(events):
                 assert self.events == list(events[: len(self.events)]), self.events
@@ -76,7 +80,7 @@ def stand(election: LeaderElection) -> RecordingContender:
 
 
 class RecordingListener:
-    """Of a retrieval."""
+    """A listener of a leader retrieval that records all leaders."""
 
     def __init__(self) -> None:
         self.leaders: list[LeaderInformation | None] = []
@@ -109,8 +113,8 @@ async def ha_services(
 class ContenderProcess:
     """A process that stands for election and, while it leads, draws checkpoint ids as fast as it can.
 
-    What it does it writes to a file, a JSON object per line: `{"granted": token}`, `{"revoked": true}`,
-    `{"drawn": id, "token": token}`, `{"refused": type, "token": token}`.
+    It writes its actions to a file, one JSON object per line: `{"granted": token}`, `{"revoked": true}`, `{"drawn": id,
+    "token": token}`, `{"refused": type, "token": token}`.
     """
 
     def __init__(self, name: str, directory: Path, configuration: dict[str, str], secret_file: Path) -> None:
@@ -134,11 +138,11 @@ class ContenderProcess:
 
     @property
     def last_drawn(self) -> int:
-        """The highest id that it has drawn, 0 before the first."""
+        """The highest id that it has drawn, or 0 before the first."""
         return max((entry["drawn"] for entry in self.entries("drawn")), default=0)
 
     def wait_until_drawing(self, but_not: str = "") -> str:
-        """Until it has drawn something under a token other than `but_not`; returns the token."""
+        """Waits until it has drawn an id with a token other than `but_not`, and returns the token."""
 
         def token() -> str:
             self.check_running()
@@ -156,7 +160,7 @@ class ContenderProcess:
 
     @property
     def report(self) -> str:
-        """What it did last, for messages of failed assertions."""
+        """A summary of its last actions for error messages."""
         return f"{self.name}: journal: {self.journal[-5:]}; log: {self._log.read_text()[-3000:]}"
 
     def pause(self) -> None:

@@ -64,7 +64,7 @@ class CommittedReader:
         assert self._wrong is None, self._wrong
 
     def assert_complete(self) -> None:
-        """After the end of the job, and of the thread: exactly what was expected has been committed."""
+        """Checks after the end of the job and of the reader thread that exactly the expected output is committed."""
         missing = self._expected - self._seen
         assert not missing, (
             f"{missing.total()} of {self._expected.total()} records are missing: {missing.most_common(5)}"

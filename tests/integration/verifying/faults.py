@@ -1,6 +1,7 @@
-"""Faults that a job's own code raises at a chosen place, once: armed by the test, recorded when they fire.
+"""Faults that the code of a job raises at chosen places. A test arms them, and they are recorded when they happen.
 
-They live in files, so they fire in whatever process the code runs in, and only once however often the job restarts.
+They are stored in files, so they happen in any process that runs the code, and only as often as the test allows even if
+the job restarts.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from pathlib import Path
 
 
 class InjectedError(Exception):
-    """What a fault of kind `raise` raises."""
+    """The error of a fault of kind `raise`."""
 
 
 class Faults:
-    """Pickled into the functions of a job. `places` are names that the functions give to `hit`."""
+    """The faults of one job, pickled into its functions. The functions pass the names of `places` to `hit`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = str(directory)
@@ -24,7 +25,14 @@ class Faults:
         os.makedirs(os.path.join(self._directory, "fired"), exist_ok=True)
 
     def arm(self, place: str, kind: str = "raise", nth: int = 1, times: int = 1) -> None:
-        """At the `nth` hit of `place` in one task: `raise` an error or `kill` the process; in all `times` times."""
+        """Arms a fault: at the `nth` hit of `place` in one task, it raises an error or kills the process.
+
+        Args:
+            place: the name that the job's code passes to `hit`.
+            kind: `raise` or `kill`.
+            nth: the hit of one task that triggers the fault.
+            times: how many times the fault happens in all tasks together.
+        """
         assert kind in ("raise", "kill")
         # The job may run: it must not find half of it.
         written = os.path.join(self._directory, place)
@@ -33,7 +41,9 @@ class Faults:
         os.replace(written, os.path.join(self._directory, "armed", place))
 
     def hit(self, place: str) -> None:
-        """Called by the job's code. A counter per task: functions are unpickled for each of them."""
+        """Marks a place in the job's code. Each task has its own counter, because functions are unpickled once per
+        task.
+        """
         try:
             with open(os.path.join(self._directory, "armed", place)) as file:
                 kind, nth, times = file.read().split()
@@ -56,5 +66,5 @@ class Faults:
         return False
 
     def fired(self, place: str) -> int:
-        """How often it has fired."""
+        """Returns how many times the fault at this place has happened."""
         return sum(name.rpartition("-")[0] == place for name in os.listdir(os.path.join(self._directory, "fired")))

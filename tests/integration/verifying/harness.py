@@ -28,10 +28,14 @@ RESTARTS = {
 
 @dataclass(frozen=True)
 class Workload:
-    """Long enough for some checkpoints at the rate, which is what makes it last.
+    """The number of records and their rate, which make a job last for several checkpoints.
 
-    `waits_for_hurry`: it does not end before `Run.hurry`, however long that takes, and soon after. `slow_rate`: so many
-    records a second are taken, less than offered, so that there is data in flight.
+    Attributes:
+        keys: the number of keys.
+        records_per_key: the number of records of each key.
+        rate: records per second that the source emits.
+        waits_for_hurry: the job does not end before `Run.hurry`, and ends soon after it.
+        slow_rate: records per second that the job processes, below `rate`, to keep data in flight.
     """
 
     keys: int = 20
@@ -42,7 +46,7 @@ class Workload:
 
 
 class Run:
-    """The job, submitted."""
+    """A submitted job."""
 
     def __init__(
         self, cluster: RunningCluster, client: Any, faults: Faults, reader: CommittedReader, hurry_path: Path
@@ -61,7 +65,7 @@ class Run:
         return self.cluster.client.request_checkpoint_statistics(self.job_id)
 
     def wait_for_checkpoints(self, more: int = 1) -> None:
-        """Until `more` checkpoints have been completed since now; an unreachable JobMaster is one on its way back."""
+        """Waits until `more` checkpoints complete. It also waits for an unreachable JobMaster to return."""
         wanted = self._completed() + more
         wait_until(lambda: self._completed() >= wanted, f"{more} more checkpoints")
 
@@ -93,19 +97,20 @@ class Run:
         wait_until(lambda: client.request_job_status(self.job_id).is_globally_terminal, "the job ends")
 
     def hurry(self) -> None:
-        """Nothing more is to be done to it: it may end."""
+        """Lets the job end: no more faults will follow."""
         self.hurry_path.touch()
 
     def wait_for_end(self) -> None:
-        """FINISHED; a failed job raises what it failed of."""
+        """Waits until the job is FINISHED. Raises the error of a failed job."""
         self.client.get_job_execution_result().result()
         assert self.cluster.client.request_job_status(self.job_id) is JobState.FINISHED
 
 
 class VerifyingRuns:
-    """Runs of one job after the other with one output: a later one may go on from a savepoint of an earlier one.
+    """Runs a job several times with one common output. A later run may resume from a savepoint of an earlier one.
 
-    `may_repeat`: the job is made to go on from before the last committed checkpoint; nothing may be lost even so.
+    Args:
+        may_repeat: the job resumes from before the last committed checkpoint, so it may repeat output but lose nothing.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ TICK_S = 0.01
 
 @dataclass(frozen=True)
 class KeySplit:
-    """What is left of one key: the numbers from `next_number` to the end."""
+    """The unread part of one key: the numbers from `next_number` to the end."""
 
     key: int
     next_number: int = 0

@@ -52,7 +52,7 @@ OUTPUT = Types.TUPLE([Types.STRING(), Types.LONG(), Types.LONG(), Types.LONG()])
 
 
 def expected_output(keys: int, records_per_key: int) -> Counter[tuple[str, int, int, int]]:
-    """What every run of the job commits."""
+    """The output that every run of the job commits."""
     records = Counter(
         ("record", key, number, number * (number + 1) // 2) for key in range(keys) for number in range(records_per_key)
     )
