@@ -103,7 +103,7 @@ JOBS = ("bids", "rows", "keyed", "windows", "exchange")
 
 
 def measure(job: str, mode: str, runs: int) -> Runs:
-    """One warm-up and `runs` runs in a process of their own."""
+    """Measures one warm-up and `runs` runs in a separate process."""
     command = [str(part) for part in commands(job, runs + 1)]
     slower = 1 if mode == "alone" else 6
     with surroundings(mode) as prefix:
@@ -143,7 +143,7 @@ _PERIOD_US = 100_000
 
 @contextlib.contextmanager
 def surroundings(mode: str) -> Iterator[list[str]]:
-    """What goes in front of a command to run it in that mode. Raises: OSError where it cannot be arranged here."""
+    """Returns the command prefix that runs a command in this mode. Raises OSError if it is not supported here."""
     if mode == "alone":
         yield []
     elif mode == "half":
@@ -156,12 +156,13 @@ def surroundings(mode: str) -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def control_group(quota_us: int | None) -> Iterator[list[str]]:
-    """What goes in front of a command to run it in a control group of its own, with a quota of CPU time or without.
+    """Returns the command prefix that runs a command in its own control group, with or without a quota of CPU time.
 
-    Without, it is for fairness: outside of one Linux may share the processors between sessions (autogroup) in place of
-    threads, and the services of a cluster are sessions of their own.
+    A group without a quota is for fairness: otherwise Linux may share the processors among sessions (autogroup) instead
+    of threads, and the services of a cluster are separate sessions.
 
-    Raises: OSError where no such group can be made: it needs root, or a delegated group.
+    Raises:
+        OSError: this machine does not support it.
     """
     is_first_version = (_CGROUP / "cpu").is_dir()
     if not is_first_version:

@@ -37,7 +37,7 @@ Pipe = multiprocessing.connection.Connection
 
 
 def run() -> list[Result]:
-    """One result per batch size: GB/s for large batches, batches/s for small ones."""
+    """Returns one result per batch size: GB/s for large batches, batches/s for small ones."""
     results = []
     for rows, (batches, bar) in _CASES.items():
         ours, bare = [], []
@@ -91,7 +91,7 @@ def measure(producer: Any, consumer: Any, rows: int, batches: int, *more: Any) -
 
 
 def scale_of(rows: int, batches: int) -> tuple[float, str]:
-    """What a round moves, and its unit per second."""
+    """Returns the amount that a round moves and its unit per second."""
     if rows >= 10_000:
         return rows * _COLUMNS * 8 * batches / 1e9, "GB/s"
     return float(batches), "batches/s"
@@ -113,7 +113,7 @@ def _consumer(pipe: Pipe, result: Pipe, rows: int, batches: int) -> None:
 
 
 def environment_of(resource_id: str, tls: TlsMaterial | None = None) -> NetworkEnvironment:
-    """One whose peers prove that they know the cluster's secret, as they do by default."""
+    """Returns a network environment whose peers authenticate with the cluster's secret, as they do by default."""
     return NetworkEnvironment(resource_id=resource_id, authenticator=HmacAuthenticator(bytes(32)), tls=tls)
 
 

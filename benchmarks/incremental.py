@@ -40,7 +40,7 @@ BATCH = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What one of them wrote."""
+    """The amount that one checkpoint wrote."""
 
     written_bytes: int
     sync_s: float
@@ -48,7 +48,7 @@ class Checkpoint:
 
 
 class _Job:
-    """One backend and the directory of its checkpoints, of which the last is kept."""
+    """A state backend and the directory of its checkpoints, of which the last is kept."""
 
     def __init__(self, directory: Path, keys: int, value_bytes: int) -> None:
         self._configuration = Configuration.from_dict(
@@ -124,7 +124,7 @@ class _Job:
 
 
 def measure(size_bytes: int, value_bytes: int, bar: float | None, progress: Callable[[str], None]) -> list[Result]:
-    """One state, first with few changes per checkpoint, then with more."""
+    """Measures one state, first with few changes per checkpoint and then with more."""
     results = []
     with tempfile.TemporaryDirectory(prefix="flinkpy-incremental-") as directory:
         job = _Job(Path(directory), size_bytes // (value_bytes + KEY_BYTES), value_bytes)

@@ -48,7 +48,7 @@ def _wait_until_still(processes: list[psutil.Process]) -> None:
 
 
 def run() -> list[Result]:
-    """One TaskExecutor with 32 slots, idle; then with 32 source tasks."""
+    """Measures one TaskExecutor with 32 slots: idle, and with 32 source tasks."""
     cluster = LocalCluster(
         LocalClusterOptions(num_task_executors=1, properties={"taskmanager.numberOfTaskSlots": str(TASKS)})
     )

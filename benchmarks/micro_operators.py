@@ -71,7 +71,7 @@ class NothingRestored:
 
 
 class Environment:
-    """As much of a task environment as operators ask for."""
+    """The part of a task environment that operators use."""
 
     def __init__(self, chain: list[specs.OperatorSpec]) -> None:
         self.vertex = job_pb2.JobVertex(id="vertex", name="bench")

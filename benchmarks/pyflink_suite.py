@@ -34,7 +34,7 @@ _IMPORT = re.compile(r"^(\s*(?:from|import)\s+)pyflink\b", re.MULTILINE)
 
 
 def examples_folder(home: Path) -> Path:
-    """Where an installation of PyFlink in the virtual environment `home` has its DataStream examples."""
+    """Returns the folder of the DataStream examples of PyFlink in the virtual environment `home`."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     return home / "lib" / version / "site-packages" / "pyflink" / "examples" / "datastream"
 
@@ -57,7 +57,7 @@ def _wall_s(python: Path | str, program: Path) -> float:
 
 
 def run() -> list[Result]:
-    """One result per example, and one for all of them."""
+    """Returns one result per example, and one for all of them."""
     peer_python = pyflink_python()
     folder = examples_folder(peer_python.parent.parent)
     results = []

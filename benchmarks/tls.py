@@ -25,7 +25,7 @@ _Pem = tuple[bytes, bytes, bytes] | None
 
 
 def run() -> list[Result]:
-    """One result per batch size: GB/s for large batches, batches/s for small ones."""
+    """Returns one result per batch size: GB/s for large batches, batches/s for small ones."""
     pem = _pem_of_a_member()
     results = []
     for rows, batches in _CASES.items():

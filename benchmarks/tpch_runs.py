@@ -1,4 +1,4 @@
-"""What the benchmarks over TPC-H share: the tables, and runs of the queries on a cluster."""
+"""Common parts of the TPC-H benchmarks: the tables, and runs of the queries on a cluster."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class AirlineNames:
 
 
 def delays(env, directory):
-    """One row per carrier and origin: (carrier, airline, origin, flights, departed, mean delay, worst delay)."""
+    """Returns a row per carrier and origin: (carrier, airline, origin, flights, departed, mean delay, worst delay)."""
     source = FileSource.for_csv(os.path.join(directory, "flights.csv"), schema=FLIGHTS, null_values=["NA"])
     flights = env.from_source(source, WatermarkStrategy.no_watermarks(), "flights")
     enriched = flights.map_batches(AirlineNames(os.path.join(directory, "airlines.csv")), output_type=ENRICHED)

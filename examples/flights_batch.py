@@ -64,7 +64,7 @@ def first_that_holds(*cases, otherwise):
 
 
 def joined(env, directory):
-    """One row per flight, with the weather at its hour, the age of its aircraft and the name of its airline."""
+    """Returns one row per flight with the weather at its hour, the age of its aircraft and the name of its airline."""
 
     def table(name):
         path = os.path.join(directory, f"{name}.csv")
@@ -104,7 +104,9 @@ def joined(env, directory):
 
 
 def delays(flights, group):
-    """One row per value of `group`: it, the flights, those that left, those over 15 minutes late, the mean delay."""
+    """Returns one row per value of `group`: the value, the flights, those that departed, those over 15 minutes late,
+    and the mean delay.
+    """
     return (
         flights.select(group.alias("group"), "dep_delay")
         .key_by("group")

@@ -14,7 +14,7 @@ BIDS = [("vase", 10, 1_000), ("lamp", 5, 4_000), ("vase", 12, 9_000), ("vase", 1
 
 
 class Highest(AggregateFunction):
-    """What is kept of a window is one number, however many bids it has."""
+    """Keeps only one number per window, however many bids it has."""
 
     def create_accumulator(self):
         return 0

@@ -17,7 +17,7 @@ _DAY = dt.timedelta(days=1)
 
 
 class Authority:
-    """One that signs for members of a cluster."""
+    """A certificate authority for members of a cluster."""
 
     def __init__(self, name: str = "test authority") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -42,7 +42,11 @@ class Authority:
         valid_for: dt.timedelta = 2 * _DAY,
         trusted: Authority | None = None,
     ) -> TlsMaterial:
-        """What a process with a certificate of this authority has. `trusted`: whose it accepts, these by default."""
+        """Returns the security context of a process with a certificate of this authority.
+
+        Args:
+            trusted: the authority whose certificates it accepts, by default this one.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a member")])
         usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])

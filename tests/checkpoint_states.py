@@ -25,7 +25,7 @@ def content_of(name: str, size: int = LARGE) -> bytes:
 
 
 def make_storage(root: Path, job_id: str = JOB_ID, **options: str) -> CheckpointStorage:
-    """In `root/checkpoints`, writable; the recovery directory is `root/recovery`."""
+    """Returns writable checkpoint storage in `root/checkpoints`, with the recovery directory `root/recovery`."""
     (root / "recovery").mkdir(parents=True, exist_ok=True)
     configuration = {"execution.checkpointing.dir": str(root / "checkpoints"), **options}
     storage = CheckpointStorage.from_configuration(configuration, job_id, root / "recovery")
@@ -64,7 +64,7 @@ def subtask_state(
 def metadata_of(
     checkpoint_id: int, states: dict[str, pb.OperatorSubtaskState], kind: int = pb.CHECKPOINT, job_id: str = JOB_ID
 ) -> pb.CheckpointMetadata:
-    """One operator with one subtask for each state."""
+    """Returns the metadata of one operator with one subtask per state."""
     metadata = pb.CheckpointMetadata(checkpoint_id=checkpoint_id, kind=kind, job_id=job_id, job_name="test")
     for operator_id, state in states.items():
         operator = metadata.operators.add(operator_id=operator_id, name=operator_id, parallelism=1, max_parallelism=128)

@@ -12,7 +12,7 @@ from flinkpy.rpc.services import service_methods
 
 
 class Call(NamedTuple):
-    """One call of the endpoint to a peer."""
+    """A call of the endpoint to a peer."""
 
     service: str
     address: str

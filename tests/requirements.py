@@ -1,4 +1,6 @@
-"""What some tests need beyond Python: where it is missing they are skipped, loudly, unless the host must have it."""
+"""Requirements of some tests beyond Python. Tests are skipped with a warning if one is missing and the host may lack
+it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def require(what: str, is_there: bool, reason: str) -> None:
 
 @cache
 def has_java(major: int = 17) -> bool:
-    """Whether `java` of at least this version is on the path."""
+    """True if `java` of at least this version is on the path."""
     executable = shutil.which("java")
     if executable is None:
         return False

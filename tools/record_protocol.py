@@ -43,7 +43,7 @@ _FIELD = descriptor_pb2.FieldDescriptorProto
 
 
 def describe() -> dict[str, Any]:
-    """What the proto files say, as far as it is on the wire: messages by field number, enums, calls."""
+    """Describes the wire format of the proto files: messages by field number, enums, calls."""
     messages: dict[str, Any] = {}
     enums: dict[str, Any] = {}
     services: dict[str, Any] = {}

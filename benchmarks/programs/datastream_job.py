@@ -1,6 +1,6 @@
-"""One DataStream job, run by flinkpy or by PyFlink: the same program, only the package imported differs.
+"""A DataStream job that flinkpy or PyFlink runs. Only the imported package differs.
 
-Prints one line of JSON: rows and the seconds that `env.execute()` took.
+Prints one line of JSON: the rows and the seconds that `env.execute()` took.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""On a warm cluster: seconds from submission to the first record at the client. Prints one line of JSON per round."""
+"""Measures the seconds from submission to the first record at the client on a warm cluster.
+
+Prints one line of JSON per round.
+"""
 
 from __future__ import annotations
 

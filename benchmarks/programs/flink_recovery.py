@@ -187,7 +187,7 @@ def main() -> None:
 
 
 def pid_listening_on(port: int) -> int:
-    """From /proc: the socket with that local port, and the process that holds it."""
+    """Finds in /proc the socket with this local port and returns the process that owns it."""
     inodes = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:

@@ -58,7 +58,7 @@ def random_job(random: Random, coordinator: bytes = b"") -> job_pb2.JobGraph:
 
 
 def expected_output(graph: job_pb2.JobGraph) -> dict[str, Counter[str]]:
-    """What all subtasks of each vertex emit together."""
+    """Returns the records that all subtasks of each vertex emit together."""
     emitted: dict[str, Counter[str]] = {}
     producer_of = {result.id: (vertex, result) for vertex in graph.vertices for result in vertex.results}
     for vertex in graph.vertices:

@@ -17,7 +17,7 @@ from flinkpy.records.lanes import rows_of
 
 
 class _ReaderContext:
-    """Of a reader that gets all of its splits at once."""
+    """The context of a reader that receives all its splits at once."""
 
     def __init__(self, max_batch_rows: int) -> None:
         self.max_batch_rows = max_batch_rows
@@ -33,7 +33,7 @@ class _ReaderContext:
 
 
 def graph_of(env: StreamExecutionEnvironment) -> StreamGraph:
-    """As `generate_job_graph` makes it."""
+    """Returns the graph that `generate_job_graph` builds."""
     graph = env.get_stream_graph(clear_transformations=False)
     configuration = env.get_configuration()
     is_batch = runs_in_batch_mode(graph, configuration)

@@ -37,7 +37,7 @@ class NoTimer:
 
 
 class NoLoop:
-    """Nothing happens unless the test does it."""
+    """A loop that runs nothing by itself."""
 
     def __init__(self) -> None:
         self._soon: list[Callable[[], None]] = []
@@ -90,7 +90,7 @@ class Fed:
 
 
 class Peer:
-    """One connection of ours, and what a peer sends to it."""
+    """A connection under test, and the bytes that a peer sends to it."""
 
     connection: ProducerConnection | ConsumerConnection
 
@@ -150,7 +150,7 @@ class ProducerUnderTest(Peer):
             assert self.connection.is_authenticated
 
     def proof(self) -> bytes:
-        """What a member answers to the challenge."""
+        """Returns the answer of a member to the challenge."""
         size, kind, *_, version, proof_bytes, name_bytes, unit, _ = frames.HEADER.unpack_from(self.fed.taken)
         assert kind == frames.CHALLENGE
         body = bytes(self.fed.taken[frames.HEADER_BYTES : frames.HEADER_BYTES + size])
@@ -199,7 +199,7 @@ class TlsProducerUnderTest(Peer):
             return b""
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """Ends the input."""
         with suppress(OSError):
             self._theirs.shutdown(socket.SHUT_WR)
         self.connection.on_events(READ)
@@ -253,7 +253,7 @@ class ConsumerUnderTest(Peer):
         return self.connection, self.connection.request_partition(channel, subpartition, initial)
 
     def challenge(self) -> bytes:
-        """What a member answers to the greeting."""
+        """Returns the answer of a member to the greeting."""
         size, kind, *_, newest, oldest, name_bytes, address_bytes, _ = frames.HEADER.unpack_from(self.fed.taken)
         assert kind == frames.HELLO
         body = bytes(self.fed.taken[frames.HEADER_BYTES : frames.HEADER_BYTES + size])

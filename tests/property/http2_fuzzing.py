@@ -189,7 +189,9 @@ class ServerUnderTest:
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
     def send(self, data: bytes, *, wait_s: float) -> bytes:
-        """One connection. Returns what the server answers until it is silent for `wait_s`, or ends the connection."""
+        """Opens a connection, and returns the answer of the server until it is silent for `wait_s` seconds or closes
+        the connection.
+        """
         answer = bytearray()
         with socket.create_connection(self.address, 20) as connection:
             connection.settimeout(20)

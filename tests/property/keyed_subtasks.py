@@ -122,5 +122,5 @@ class KeyedSubtasks:
 
 
 def spec_of(stream: Any) -> specs.OperatorSpec:
-    """Of the operator that the user's call made."""
+    """Returns the spec of the operator that the user's call created."""
     return stream.transformation.spec

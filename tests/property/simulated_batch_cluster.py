@@ -1,7 +1,7 @@
-"""A batch job of any shape on the simulated cluster: TaskExecutors hold results until they are told to release them.
+"""A batch job of any shape on the simulated cluster. TaskExecutors keep results until they are told to release them.
 
-Messages are lost, late and doubled; processes die with the results they hold. At the end every record has arrived
-exactly once, and no TaskExecutor holds anything.
+Messages are lost, delayed and duplicated. Processes die with their results. At the end, every record has arrived
+exactly once and no TaskExecutor keeps a result.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BatchTaskExecutor(FakeTaskExecutor):
         return ACK
 
     def work(self, task: Any) -> None:
-        """Read one more partition, or finish."""
+        """Reads one more partition, or finishes."""
         if task.unread:
             gate, partition = task.unread.pop()
             error = self._batch.read(task, gate, partition)
@@ -111,7 +111,7 @@ class BatchCluster(Cluster):
                         executor.work(task)  # type: ignore[attr-defined]
 
     async def misbehave_until_it_ends(self, for_s: float) -> None:
-        """Faults at random times, while the job runs; then none, until it has ended."""
+        """Causes faults at random times for a while, and then waits for the end of the job without faults."""
         until = self.loop.time() + for_s
         while self.loop.time() < until and self.dispatcher.result is None:
             await asyncio.sleep(self.random.uniform(0.1, 1.0))
@@ -131,7 +131,7 @@ class BatchCluster(Cluster):
         await self._until(lambda: not self._held(), "TaskExecutors hold results of a job that is over")
 
     def check_output(self) -> None:
-        """What the sinks' last attempts have read is what a run without failures gives."""
+        """Checks that the last attempts of the sinks read the same records as in a run without failures."""
         assert self.job_master is not None
         found: dict[str, Counter[str]] = {vertex.id: Counter() for vertex in self.graph.vertices}
         for vertex in self.job_master.scheduler.graph.vertices:

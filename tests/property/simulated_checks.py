@@ -79,7 +79,9 @@ class Checks:
         self._check_leaders()
 
     def _check_leaders(self) -> None:
-        """Of processes that notice when nothing comes from ZooKeeper, no two act as one leader at a time."""
+        """Checks that no two processes act as one leader at a time, except processes that do not notice a silent
+        ZooKeeper.
+        """
         slow = {process for process, client in self._world.clients if client.is_slow_to_notice}
         leading: dict[str, list[SimulatedProcess]] = {}
         for server in self._world.network.servers.values():

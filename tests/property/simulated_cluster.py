@@ -1,12 +1,11 @@
-"""A cluster on one virtual-time loop: the real JobMaster, make-believe TaskExecutors, a network that misbehaves.
+"""A simulated cluster on one virtual-time loop: the real JobMaster, fake TaskExecutors, and a network with faults.
 
-Everything random comes from one seed, and nothing runs on another thread: the same seed is the same run. Between two
-endpoints every call goes through `Network`, which may lose it, lose its answer, carry it out twice, or take its time,
-until `heal`.
+One seed determines all random choices, and no other thread runs, so the same seed gives the same run. Every call
+between two endpoints passes through `Network`, which may lose it, lose its answer, deliver it twice or delay it.
 
-The make-believe data plane is a source whose subtasks count, and a sink whose subtasks remember how far each source is
-and commit that, once, when a checkpoint is confirmed: enough to see whether a restored state is one consistent cut, and
-whether anything that was committed comes again.
+The simulated data plane consists of a source whose subtasks count, and a sink. Each sink subtask remembers the position
+of each source subtask and commits it once when a checkpoint is confirmed. This shows whether a restored state is one
+consistent cut, and whether committed output is repeated.
 """
 
 from __future__ import annotations
@@ -53,7 +52,9 @@ TICK_S = 0.02
 
 
 class SimulationLoop(VirtualTimeLoop):
-    """Blocking work is done on the loop, after a while: no other thread, so nothing depends on the machine."""
+    """Runs blocking work on the loop after a delay. There is no other thread, so the run does not depend on the
+    machine.
+    """
 
     def __init__(self, random: Random) -> None:
         super().__init__()
@@ -79,7 +80,7 @@ class SimulationLoop(VirtualTimeLoop):
 
 
 class Network:
-    """Is the RpcClient of everybody. An endpoint that is not attached is a process that is not there."""
+    """The RpcClient of all endpoints. An endpoint that is not attached is a process that does not run."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -94,7 +95,7 @@ class Network:
         self._endpoints[address] = endpoint
 
     def detach(self, address: str) -> None:
-        """The process is gone; whoever watches its connection notices."""
+        """Removes an endpoint whose process has ended. Its watchers notice it after a delay."""
         self._endpoints.pop(address, None)
         for on_lost in self._watches.pop(address, []):
             asyncio.get_running_loop().call_later(self._random.uniform(0.001, 0.05), on_lost)
@@ -165,7 +166,7 @@ class _Gateway:
 
 
 class FakeDispatcher:
-    """Hears of the job's end."""
+    """A Dispatcher that only records the end of the job."""
 
     fencing_token = None
 
@@ -184,7 +185,7 @@ class FakeDispatcher:
 
 
 class FakeResourceManager:
-    """Gives every free slot to the one job, as long as it wants any."""
+    """A ResourceManager that gives every free slot to the single job while it needs slots."""
 
     fencing_token = None
 
@@ -225,7 +226,7 @@ class FakeResourceManager:
 
 
 class FakeTask:
-    """A subtask of the source, or of the sink. `seen[i]`: how many records of source subtask i its state contains."""
+    """A subtask of the source or the sink. Its state contains the first `seen[i]` records of source subtask i."""
 
     def __init__(self, deployment: taskexecutor_pb2.TaskDeployment, parallelism: int) -> None:
         self.attempt = deployment.execution_attempt_id
@@ -263,7 +264,7 @@ def _decode(state: pb.OperatorSubtaskState) -> list[int]:
 
 
 class FakeTaskExecutor:
-    """Its outbox is delivered in order and at least once, as a real one's; what it runs dies with it."""
+    """A TaskExecutor whose messages arrive in order and at least once, as in production. Its tasks die with it."""
 
     NUM_SLOTS = 2
 
@@ -511,7 +512,9 @@ class FakeTaskExecutor:
 
 
 class Cluster:
-    """One job: `source` and `sink`, all to all. Every invariant is asserted where it could break."""
+    """A cluster with one job: `source` and `sink`, connected all to all. Each invariant is asserted where it could
+    break.
+    """
 
     def __init__(self, loop: SimulationLoop, random: Random, directory: Path, configuration: dict[str, str]) -> None:
         self.random = random
@@ -617,7 +620,7 @@ class Cluster:
         job_master.start()
 
     def _observe(self, job_master: JobMaster) -> None:
-        """See what becomes durable, at the moment it does."""
+        """Observes checkpoints at the moment they become durable."""
         io = job_master._checkpoint_io
         make_location, finalize = io.make_location, io.finalize
 
@@ -636,7 +639,7 @@ class Cluster:
         io.make_location, io.finalize = observed_location, observed_finalize  # type: ignore[method-assign]
 
     def _note(self, check: Callable[[], None]) -> None:
-        """What fails here must not pass for a failure of the disk."""
+        """Runs a check whose failure must not look like a failure of the disk."""
         try:
             check()
         except AssertionError as error:
@@ -678,7 +681,7 @@ class Cluster:
                     self._consume(executor, task)
 
     def _consumers(self, source: FakeTask) -> list[deque[Any]] | None:
-        """The channels to all sinks; None while one of them is missing."""
+        """Returns the channels to all sinks, or None while one of them is missing."""
         channels = []
         for executor in self.executors:
             for task in executor.tasks.values():
@@ -688,7 +691,7 @@ class Cluster:
         return channels if len(channels) == self.parallelism else None
 
     def barrier(self, executor: FakeTaskExecutor, source: FakeTask, request: Any) -> bool:
-        """The source puts it behind what it has sent. A trigger that comes again is no new one."""
+        """Appends a barrier to the records that the source has sent. A repeated trigger adds no barrier."""
         if request.checkpoint_id <= source.newest_barrier:
             return True
         consumers = self._consumers(source)
@@ -740,7 +743,7 @@ class Cluster:
     # what must hold
 
     def _check_cut(self, metadata: pb.CheckpointMetadata) -> None:
-        """The sinks' state contains exactly the records that the sources' state says were sent."""
+        """Checks that the sinks' state contains exactly the records that the sources' state counts as sent."""
         operators = {operator.operator_id: operator for operator in metadata.operators}
         sent = [_decode(operators["source-op"].subtasks[i])[i] for i in range(self.parallelism)]
         for index in range(self.parallelism):
@@ -763,7 +766,7 @@ class Cluster:
             self._commit(task.index, task.snapshots[checkpoint_id])
 
     def _commit(self, sink_index: int, seen: list[int]) -> None:
-        """Up to here, once: what had been committed is part of it."""
+        """Commits output up to these positions. They must include all previously committed output."""
         before = self.committed[sink_index]
         if all(new <= old for new, old in zip(seen, before, strict=True)):
             return  # committed before; a restore or a repeated confirmation says so again
@@ -777,7 +780,7 @@ class Cluster:
     # the run
 
     async def misbehave(self, for_s: float) -> None:
-        """Faults of every kind at random times."""
+        """Causes faults of every kind at random times."""
         until = self.loop.time() + for_s
         number = 0
         while self.loop.time() < until:
@@ -808,7 +811,7 @@ class Cluster:
             return
 
     async def heal_and_stop(self) -> str:
-        """Nothing goes wrong any more: the job gets on, and ends when it is told to. Returns the savepoint."""
+        """Stops all faults, checks that the job makes progress, and stops it. Returns the path of the savepoint."""
         self.network.is_faulty = self.is_disk_faulty = False
         before = max(self.confirmed, default=0)
         await self._until(lambda: max(self.confirmed, default=0) >= before + 3, "no checkpoint is completed any more")
@@ -819,7 +822,7 @@ class Cluster:
         return result.path
 
     async def _stop(self) -> pb.CheckpointResult:
-        """Asked again while what went wrong before still makes the job restart."""
+        """Stops the job with a savepoint. Repeats the request while earlier faults still restart the job."""
         for number in range(20):
             request = pb.StopWithSavepointRequest(
                 job_id="job", trigger_id=f"stop{number}", target_directory=str(self.directory / "savepoints")

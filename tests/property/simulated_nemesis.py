@@ -22,7 +22,7 @@ class Nemesis:
         cluster.loop.disk_of = self._disk
 
     async def disturb(self, for_s: float) -> None:
-        """What has not healed by then is healed by the cluster's `heal`."""
+        """Causes faults for a while. The cluster's `heal` ends those that remain."""
         faults: list[tuple[float, Callable[[], None]]] = [
             (3, self._fail_task),
             (2, self._kill_executor),
@@ -149,7 +149,7 @@ class Nemesis:
         self._cut([(host, ZOOKEEPER), (ZOOKEEPER, host)], self._duration_s)
 
     def _expire_session(self) -> None:
-        """Of a process that hears of it."""
+        """Expires the session of a process that notices it."""
         clients = [made for of, made in self._world.clients if not of.is_dead and made.connected and not made.is_cut]
         if clients and self._world.zookeeper.is_up:
             client = self._random.choice(clients)

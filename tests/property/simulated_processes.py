@@ -1,8 +1,8 @@
-"""Processes on one virtual-time loop: each has its own context, and can be killed between any two of its steps.
+"""Processes on one virtual-time loop. Each has its own context, and can be killed between any two of its steps.
 
-What runs for a process carries it in a context variable, which tasks, timers and callbacks inherit. A killed process
-takes no further step: no `finally`, no timer, no answer; that is what `kill -9` leaves. At the end of a simulation the
-remains are unwound where they can do no harm, so that nothing of them is left to the garbage collector.
+Code that runs for a process carries it in a context variable that tasks, timers and callbacks inherit. A killed process
+takes no further step: no `finally`, no timer, no answer, as after `kill -9`. At the end of a simulation the remaining
+coroutines are unwound where they can do no harm, so the garbage collector finds nothing of them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MAX_STEPS = 20_000
 
 
 class ProcessKilled(BaseException):
-    """Raised where a process meets its end in the middle of a step."""
+    """Raised in a process that is killed in the middle of a step."""
 
 
 class _NumberedTask(asyncio.Task):  # type: ignore[type-arg]
-    """Sets of tasks have the same order in every run, not that of their addresses."""
+    """A task whose hash is its number, so sets of tasks have the same order in every run."""
 
     def __init__(self, number: int, coroutine: Any, **rest: Any) -> None:
         self._number = number
@@ -41,7 +41,7 @@ class _NumberedTask(asyncio.Task):  # type: ignore[type-arg]
 
 
 class _NumberedFuture(asyncio.Future):  # type: ignore[type-arg]
-    """As `_NumberedTask`."""
+    """A future whose hash is its number, like `_NumberedTask`."""
 
     def __init__(self, number: int, **rest: Any) -> None:
         self._number = number
@@ -52,7 +52,7 @@ class _NumberedFuture(asyncio.Future):  # type: ignore[type-arg]
 
 
 class ProcessLoop(SimulationLoop):
-    """Knows of every callback whose it is."""
+    """A loop that knows the process of every callback."""
 
     def __init__(self, random: Random) -> None:
         super().__init__(random)
@@ -100,7 +100,7 @@ class ProcessLoop(SimulationLoop):
         return _NumberedFuture(self._num_made, loop=self)
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
-        """On virtual time: see `simulated_threads`."""
+        """Runs a blocking call on virtual time: see `simulated_threads`."""
         process = CURRENT.get()
         future = self.create_future()
         context = contextvars.copy_context()
@@ -142,7 +142,7 @@ _NOBODY = contextvars.Context()
 
 
 class SimulatedProcess:
-    """One process of a host; `main` is the coroutine of its entrypoint, and answers its exit status."""
+    """A process of a host. `main` is the coroutine of its entrypoint and returns its exit status."""
 
     def __init__(self, loop: ProcessLoop, name: str, host: str, pid: int) -> None:
         self.loop = loop
@@ -182,11 +182,11 @@ class SimulatedProcess:
         self.tasks.pop(task, None)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str = "") -> asyncio.Task[Any]:
-        """In this process."""
+        """Runs a coroutine in this process."""
         return self.loop.create_task(coroutine, name=name, context=self.context)
 
     def run(self, action: Callable[[], Any]) -> None:
-        """Soon, in this process."""
+        """Schedules a callback in this process."""
         self.loop.call_soon(action, context=self.context)
 
     def kill(self) -> None:
@@ -195,7 +195,7 @@ class SimulatedProcess:
             self._gone()
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Sends SIGTERM."""
         if self.is_dead:
             return
         if self.on_signal is None:
@@ -224,7 +224,7 @@ class SimulatedProcess:
 
 
 async def unwind(loop: ProcessLoop, for_s: float = 60.0) -> None:
-    """End everything that still runs in any process, dead or alive."""
+    """Ends everything that still runs in any process, dead or alive."""
     for process in loop.processes:
         process.is_dead = True
     loop.is_unwinding = True
@@ -242,5 +242,5 @@ async def unwind(loop: ProcessLoop, for_s: float = 60.0) -> None:
 
 
 def nobody() -> contextvars.Context:
-    """A context of no process, for what the world does."""
+    """Returns a context without a process, for actions of the simulated world."""
     return _NOBODY.copy()

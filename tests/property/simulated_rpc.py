@@ -26,7 +26,7 @@ DEAD_CONNECTION_S = (1.0, 6.0)
 
 
 class Trace:
-    """What happened, in order: two runs of one seed must agree on it."""
+    """The events of a run in order. Two runs of one seed have equal traces."""
 
     def __init__(self, loop: ProcessLoop) -> None:
         self._loop = loop

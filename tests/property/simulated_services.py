@@ -1,5 +1,6 @@
-"""A whole cluster in one loop: the real Dispatchers, ResourceManagers, JobMasters and TaskExecutors as processes of
-simulated hosts, each restarted when it ends, and clients that submit jobs and stop them."""
+"""A whole cluster on one loop: the real Dispatchers, ResourceManagers, JobMasters and TaskExecutors run as processes of
+simulated hosts. Each is restarted when it ends. Clients submit jobs and stop them.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ RECOVERY_S = 180.0
 
 
 class ServiceCluster:
-    """`num_masters` 1 is a cluster without high availability."""
+    """A simulated cluster. It has no high availability with `num_masters` 1."""
 
     def __init__(
         self, loop: ProcessLoop, random: Random, directory: Path, *, num_masters: int = 2, num_executors: int = 3
@@ -137,7 +138,7 @@ class ServiceCluster:
         return await run_resourcemanager(self._configured(process, **{"resourcemanager.rpc.address": process.host}))
 
     async def _task_executor(self, process: SimulatedProcess) -> int:
-        """As the entrypoint does, without a data plane."""
+        """Runs a TaskExecutor as its entrypoint does, without a data plane."""
         from flinkpy.taskexecutor.options import task_executor_options
         from flinkpy.taskexecutor.task_executor import TaskExecutor
 
@@ -182,7 +183,7 @@ class ServiceCluster:
         return SecurityContext.of_service(self._configured(process))
 
     def kill(self, name: str) -> None:
-        """Of a host: its service; the JobMasters of a Dispatcher end with it, or go on where they can."""
+        """Kills the service of a host. JobMasters end with their Dispatcher, or survive it with high availability."""
         self.network.trace.note("kill", name)
         self.world.processes[name].kill()
 
@@ -192,7 +193,7 @@ class ServiceCluster:
     # Clients
 
     async def ask(self, method: str, request: Any, *, timeout_s: float = 2.0) -> Any:
-        """Whoever of the Dispatchers answers; repeated, as a client does, until one does."""
+        """Calls a Dispatcher. Repeats the call at the next one, as a client does, until one answers."""
         client = _bound(SimulatedRpcClient, self)()
         candidates = list(self.dispatchers)
         while True:
@@ -221,7 +222,7 @@ class ServiceCluster:
         return task.result()
 
     async def submit(self, job_id: str) -> None:
-        """Until it is acknowledged; then it may never be forgotten."""
+        """Submits a job and waits for the acknowledgement. From then on it must never be lost."""
         self.plane.jobs[job_id] = SimulatedJob(job_id, PARALLELISM)
         request = dispatcher_pb2.SubmitJobRequest(job_graph=_submittable(job_id))
         try:
@@ -236,7 +237,7 @@ class ServiceCluster:
         return JobState(answer.status)
 
     async def cancel(self, job_id: str) -> None:
-        """Until it is acknowledged; then the job may not go on for good, whoever dies."""
+        """Cancels a job and waits for the acknowledgement. From then on it must end, whichever process dies."""
         await self.ask("cancel_job", dispatcher_pb2.JobIdMessage(job_id=job_id))
         self.accepted.remove(job_id)
         self.network.trace.note("canceled", job_id)
@@ -254,7 +255,7 @@ class ServiceCluster:
         raise AssertionError(f"job {job_id} cannot be stopped")
 
     async def stop_for_good(self, job_id: str) -> None:
-        """As `cancel`. Where the answer was lost, a Dispatcher that is asked again may know only that it has ended."""
+        """Stops a job permanently. If the answer was lost, a repeated request may find only that the job has ended."""
         try:
             await self.stop_with_savepoint(job_id)
         except JobNotFoundError:
@@ -293,7 +294,7 @@ class ServiceCluster:
         self.world.heal()
 
     async def finish(self) -> None:
-        """Nothing goes wrong any more: every job gets on, and ends when it is told to with exactly its output."""
+        """Checks without faults that every job makes progress and, when stopped, ends with exactly its output."""
         for job_id in self.accepted:
             job = self.plane.jobs[job_id]
             before = max(job.confirmed, default=0)
@@ -329,7 +330,7 @@ class ServiceCluster:
 
 
 def _may_be_repeated(error: FlinkError) -> bool:
-    """How a checkpoint failed is its answer, and stays it for whoever asks with the same id again."""
+    """True if a client may repeat the call. A failed checkpoint is the final answer for its trigger id."""
     return error.retry is not ErrorRetry.NEVER and not isinstance(error, CheckpointError)
 
 
@@ -339,7 +340,7 @@ def _bound(kind: Any, cluster: ServiceCluster) -> Any:
 
 
 def _submittable(job_id: str) -> Any:
-    """The job of `simulated_cluster`, with what a Dispatcher looks for; nothing of it is ever unpickled."""
+    """Returns the job of `simulated_cluster` in a form that a Dispatcher accepts. Nothing of it is ever unpickled."""
     graph = _job_graph(PARALLELISM)
     graph.job_id, graph.created_ms = job_id, 1
     graph.client_version, graph.python_version = __version__, CLUSTER_PYTHON

@@ -231,7 +231,7 @@ class _NoUserCode:
 
 
 class SimulatedJob:
-    """What is known of one job from outside: what it has durably done, and what its sinks have committed."""
+    """The external view of a job: its durable checkpoints and the output that its sinks have committed."""
 
     def __init__(self, job_id: str, parallelism: int) -> None:
         self.id = job_id
@@ -339,7 +339,7 @@ class DataPlane:
     # What must hold
 
     def _checked(self, check: Callable[[], None]) -> None:
-        """What fails here must not pass for a failure of the task."""
+        """Runs a check whose failure must not look like a failure of the task."""
         try:
             check()
         except AssertionError as error:

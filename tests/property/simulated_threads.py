@@ -1,7 +1,7 @@
-"""Blocking calls on virtual time: each runs on a thread of its own, and only one thread runs at a time.
+"""Blocking calls on virtual time. Each call runs on its own thread, and only one thread runs at a time.
 
-A call that waits gives the loop its turn, and gets it back when the time has come; so time passes within it, other
-things happen meanwhile, and its process may be killed in the middle, all as the seed says.
+A call that waits returns control to the loop until its time has come. So time passes during the call, other events
+happen, and its process may be killed in the middle, all determined by the seed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ _LAST_LOOK_S = 0.1
 
 
 class CallAborted(BaseException):
-    """Raised in a blocking call whose process is gone, when what is left of it is removed."""
+    """Raised in a blocking call of an ended process when its remains are removed."""
 
 
 class BlockingCall:
-    """Args:
-    run: what blocks.
-    later: has `resume` called in so many seconds.
-    on_done: called on the loop with the result, or with the error.
+    """A call that blocks its thread but not the loop.
+
+    Args:
+        run: the blocking function.
+        later: schedules a callback after the given seconds.
+        on_done: called on the loop with the result and the error.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class BlockingCall:
         self.is_aborted = False
 
     def resume(self) -> None:
-        """On the loop: its turn, until it waits or is done."""
+        """Runs the call until it waits or ends. Called on the loop."""
         if self._is_begun:
             self._go.release()
         else:
@@ -61,7 +63,7 @@ class BlockingCall:
             self._on_done(self._result, self._error)
 
     def pause(self, seconds: float) -> None:
-        """In the call."""
+        """Waits for the given seconds. Called in the blocking call."""
         self._pause_s = seconds
         self._back.release()
         self._go.acquire()
@@ -109,12 +111,12 @@ _workers = _Workers()
 
 
 def present_call() -> BlockingCall | None:
-    """The blocking call that runs here; None on the loop."""
+    """Returns the blocking call of this thread, or None on the loop."""
     return getattr(_local, "call", None)
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float | None, now_s: Callable[[], float]) -> bool:
-    """In a blocking call: wait for it. On the loop, where nobody may wait: whether it is so now."""
+    """Waits for the condition in a blocking call. On the loop, which cannot wait, returns its current value."""
     call = present_call()
     if call is None:
         return condition()
@@ -129,7 +131,7 @@ def wait_until(condition: Callable[[], bool], timeout_s: float | None, now_s: Ca
 
 
 class SimulatedThreading:
-    """What stands for the module `threading` in code that runs in blocking calls."""
+    """Replaces the module `threading` in code that runs in blocking calls."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         outer = self
@@ -171,7 +173,7 @@ class SimulatedThreading:
                 self.release()
 
         class Thread:
-            """Has done its work when `start` returns."""
+            """A thread that has done its work when `start` returns."""
 
             def __init__(self, target: Callable[[], None], **_: Any) -> None:
                 self._target = target
@@ -189,7 +191,7 @@ class SimulatedThreading:
 
 
 class SimulatedTime:
-    """What stands for the module `time` there."""
+    """Replaces the module `time` in code that runs in blocking calls."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self.monotonic = now_s

@@ -88,7 +88,7 @@ class SimulatedWorld:
         return made
 
     def connect_zookeeper(self) -> None:
-        """Whoever can reach its servers now, and no others."""
+        """Connects to ZooKeeper if this process can reach its servers."""
         for of, made in self.clients:
             if not of.is_dead and self.network.connects(of.host, ZOOKEEPER) == made.is_cut:
                 (made.heal if made.is_cut else made.cut)()
@@ -266,7 +266,7 @@ def _of_current(attribute: str, otherwise: Any) -> Any:
 
 
 class SimulatedChild:
-    """What a parent has of its child."""
+    """The parent's view of its child process."""
 
     def __init__(self, made: SimulatedProcess, name: str, loop: ProcessLoop) -> None:
         self._process = made

@@ -1,9 +1,9 @@
-"""A ZooKeeper ensemble in memory, on virtual time: its tree, its sessions, and whom it can hear.
+"""A ZooKeeper ensemble in memory on virtual time: its tree, its sessions, and its connections.
 
-What clients see is what real servers promise: every operation is atomic and in one order; a sequential node's number
-counts the children ever made; a watch fires once; an ephemeral node goes with its session; a session ends when nothing
-has been heard of it for its time-out, and starts anew with the servers. `SimulatedZooKeeperClient`
-(simulated_zookeeper_client.py) has the other side.
+Clients observe the guarantees of real servers: every operation is atomic, and all are in one order. The number of a
+sequential node counts all children ever created. A watch fires once. An ephemeral node disappears with its session. A
+session expires after its timeout without contact, and the timeout restarts with the servers. `SimulatedZooKeeperClient`
+(simulated_zookeeper_client.py) is the other side.
 
 Source: org.apache.zookeeper.server.{DataTree, PrepRequestProcessor, SessionTrackerImpl}.
 """
@@ -60,7 +60,7 @@ class Node:
 
 
 class Watcher(Protocol):
-    """The end of a client's connection."""
+    """The client's side of a connection."""
 
     def watch_fired(self, kind: str, path: str) -> None: ...
 
@@ -77,7 +77,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One of a transaction: `kind` is create, delete, set or check."""
+    """An operation of a transaction. `kind` is create, delete, set or check."""
 
     kind: str
     path: str
@@ -92,7 +92,7 @@ def parent_of(path: str) -> str:
 
 
 class SimulatedZooKeeper:
-    """All servers as one: `is_up` false is an ensemble without a quorum."""
+    """All servers as one. `is_up` is false while the ensemble has no quorum."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, random: Random) -> None:
         self._loop = loop
@@ -111,7 +111,7 @@ class SimulatedZooKeeper:
     # Sessions
 
     def open_session(self, connection: Watcher, timeout_s: float, session_id: int = 0) -> Session | None:
-        """Resume, or with id 0 begin one; None: it has expired. Only while `is_up`."""
+        """Resumes a session, or starts one with id 0. Returns None if it has expired. Requires `is_up`."""
         assert self.is_up
         if session_id:
             session = self.sessions.get(session_id)
@@ -135,7 +135,7 @@ class SimulatedZooKeeper:
             self._touch(session)
 
     def connection_gone(self, session_id: int, connection: Watcher) -> None:
-        """The session lives on; its watches do not."""
+        """Removes a connection and its watches. The session continues."""
         session = self.sessions.get(session_id)
         if session is not None and session.connection is connection:
             session.connection = None
@@ -144,7 +144,7 @@ class SimulatedZooKeeper:
                 of_path.pop(id(connection), None)
 
     def close_session(self, session_id: int) -> None:
-        """With all its ephemeral nodes."""
+        """Closes a session and removes its ephemeral nodes."""
         if self.sessions.pop(session_id, None) is None:
             return
         self.zxid += 1
@@ -152,7 +152,7 @@ class SimulatedZooKeeper:
             self._remove(path, session_id)
 
     def stop(self) -> None:
-        """No server answers any more."""
+        """Stops all servers."""
         self.is_up = False
         for session in list(self.sessions.values()):
             connection, session.connection = session.connection, None
@@ -162,14 +162,14 @@ class SimulatedZooKeeper:
         self._child_watches.clear()
 
     def start(self) -> None:
-        """The same data; every session gets its whole time-out again."""
+        """Starts the servers with the same data. The timeout of every session restarts."""
         self.is_up = True
         for session in self.sessions.values():
             self._touch(session)
         self._keep_ticking()
 
     def expire(self, session_id: int) -> None:
-        """As a server does that has heard nothing for too long."""
+        """Expires a session, as a server does after its timeout."""
         session = self.sessions.get(session_id)
         if session is not None:
             connection, session.connection = session.connection, None
@@ -204,7 +204,7 @@ class SimulatedZooKeeper:
         return None if node is None else node.stat()
 
     def get_children(self, path: str, watcher: Watcher | None = None) -> list[str]:
-        """In an order that means nothing."""
+        """Returns the children in a random order."""
         node = self._node(path)
         self._watch(self._child_watches, path, watcher)
         children = list(node.children)
@@ -214,7 +214,7 @@ class SimulatedZooKeeper:
     # Writing
 
     def run(self, session_id: int, operation: Operation) -> str | ZnodeStat | bool:
-        """Raises what a server answers."""
+        """Applies one operation. Raises the error that a server returns."""
         self.zxid += 1
         result, events = self._apply(session_id, operation)
         self._fire(events)
@@ -222,7 +222,7 @@ class SimulatedZooKeeper:
         return result
 
     def run_all(self, session_id: int, operations: list[Operation]) -> list[object]:
-        """All or none: where one fails, it answers its error and the others that they were not done."""
+        """Applies all operations or none. If one fails, the results are its error and rollback errors."""
         before = {path: replace(node, children=dict(node.children)) for path, node in self.nodes.items()}
         self.zxid += 1
         results: list[object] = []

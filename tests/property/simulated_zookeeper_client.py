@@ -1,12 +1,13 @@
-"""SimulatedZooKeeperClient: what flinkpy uses of kazoo's KazooClient, over a SimulatedZooKeeper and virtual time.
+"""SimulatedZooKeeperClient: the part of kazoo's KazooClient that flinkpy uses, on a SimulatedZooKeeper and virtual
+time.
 
-It reports as kazoo does: SUSPENDED when its connection broke, or nothing came for two thirds of the session time-out;
-CONNECTED when the session could be resumed; LOST when the servers say that it has expired, and CONNECTED with a new one
-after that. Watches are dropped, and told so by an event of no kind, when the connection breaks.
+It reports states as kazoo does: SUSPENDED after its connection broke, or after two thirds of the session timeout
+without an answer. CONNECTED after the session was resumed. LOST when the servers say that it has expired, and then
+CONNECTED with a new session. Watches are dropped when the connection breaks, and receive an event without a kind.
 
-Requests (`create_async`, ...) take their time and are answered in order; when the connection breaks, those that were
-not answered raise ConnectionLoss, whether they were carried out or not. The plain calls (`create`, ...) are done at
-once, where they can be.
+Requests (`create_async`, ...) take time and are answered in order. When the connection breaks, unanswered requests
+raise ConnectionLoss, whether they were carried out or not. Plain calls (`create`, ...) are carried out at once if
+possible.
 
 Source: kazoo.client.KazooClient.
 """
@@ -38,7 +39,7 @@ WatchFunction = Callable[[WatchedEvent], None]
 
 
 class SimulatedZooKeeperClient:
-    """One process's session. `cut` and `heal` are of its host's way to the servers."""
+    """The ZooKeeper client of one process. `cut` and `heal` change the network path from its host to the servers."""
 
     def __init__(
         self,
@@ -48,7 +49,9 @@ class SimulatedZooKeeperClient:
         timeout_s: float = 4.0,
         context: contextvars.Context | None = None,
     ) -> None:
-        """`context`: of the process, in which everything is called back."""
+        """Args:
+        context: the context of the process in which callbacks run.
+        """
         self._context = context or contextvars.copy_context()
         self._zookeeper = zookeeper
         self._loop = loop
@@ -82,12 +85,12 @@ class SimulatedZooKeeperClient:
     # Life
 
     def start(self, timeout: float = 15) -> None:
-        """Connects at once where it can; otherwise as soon as it can."""
+        """Connects at once if possible, and otherwise as soon as possible."""
         self._is_started = True
         self._reconnect()
 
     def stop(self) -> None:
-        """Ends the session, where the servers can be told."""
+        """Ends the session if the servers can be reached."""
         if not self._is_started:
             return
         self._is_started = False
@@ -99,10 +102,10 @@ class SimulatedZooKeeperClient:
         self._change_state(KazooState.LOST)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: the client holds no resources."""
 
     def die(self) -> None:
-        """The process is gone: nobody is told, and the session ends in its own time."""
+        """Simulates the death of the process: no callback runs, and the session expires after its timeout."""
         self._is_dead = True
         self._is_started = False
         self._listeners.clear()
@@ -111,7 +114,7 @@ class SimulatedZooKeeperClient:
         self._drop_connection()
 
     def cut(self) -> None:
-        """Nothing gets through, in either direction; nobody is told."""
+        """Drops all messages in both directions without notice."""
         if self._is_cut:
             return
         self._is_cut = True
@@ -120,7 +123,7 @@ class SimulatedZooKeeperClient:
             self._later(self._random.uniform(0.33, longest) * self._timeout_s, self._notice)
 
     def heal(self) -> None:
-        """What was on its way is sent again, where the connection has not been given up."""
+        """Delivers messages again. Pending requests are sent again unless the connection was given up."""
         self._is_cut = False
         if self._is_closed_by_server:
             self.connection_broke()
@@ -189,7 +192,7 @@ class SimulatedZooKeeperClient:
         return self._random.uniform(0.0005, 0.004)
 
     def _send(self) -> None:
-        """The oldest reaches the servers, and its answer is on its way."""
+        """Carries out the oldest request, and schedules its answer."""
         if not self._has_connection or not self._requests:
             return
         result = self._requests.popleft()
@@ -206,7 +209,7 @@ class SimulatedZooKeeperClient:
         self._later(self._delay_s, self._receive)
 
     def watch_fired(self, kind: str, path: str) -> None:
-        """Behind the answers that were given before."""
+        """Schedules a watch event after all earlier answers."""
         self._incoming.append((None, kind, path))
         self._later(self._delay_s, self._receive)
 
@@ -289,7 +292,7 @@ class SimulatedZooKeeperClient:
         return self._run(Operation("delete", path, version=version))
 
     def get_acls(self, path: str) -> tuple[list[Any], ZnodeStat]:
-        """Everybody here is of one cluster, whose nodes nobody else may use."""
+        """Returns no ACLs: all clients belong to one cluster."""
         return [], self.get(path)[1]
 
     def sync(self, path: str) -> str:
@@ -340,7 +343,7 @@ class SimulatedZooKeeperClient:
             self.connection_broke()
 
     def closed_by_server(self) -> None:
-        """They have stopped, or given the session up; which does not get here while nothing does."""
+        """Handles the end of the connection by the servers. A client that is cut off does not notice it."""
         if self._is_cut:
             self._is_closed_by_server = True
         else:
@@ -398,7 +401,7 @@ class SimulatedZooKeeperClient:
         self._later(self._timeout_s / 3, self._ping)
 
     def _note_contact(self) -> None:
-        """Who replaces how a real client reads from its socket is told that something came."""
+        """Notifies code that replaces the socket read of a real client."""
         self._connection._read_socket()
 
     def _change_state(self, state: str) -> None:
@@ -422,7 +425,7 @@ class SimulatedZooKeeperClient:
 
 
 class SimulatedTransaction:
-    """As kazoo's TransactionRequest: `commit` answers a list, with errors in it where it was not done."""
+    """A transaction like kazoo's TransactionRequest. `commit` returns a list that contains errors if it failed."""
 
     def __init__(self, client: SimulatedZooKeeperClient) -> None:
         self._client = client
@@ -450,7 +453,7 @@ class SimulatedTransaction:
 
 
 class SimulatedResult:
-    """As kazoo's IAsyncResult."""
+    """A result like kazoo's IAsyncResult."""
 
     def __init__(self, client: SimulatedZooKeeperClient, operation: Callable[[], Any]) -> None:
         self._client = client
@@ -484,7 +487,7 @@ class SimulatedResult:
 
 
 class SimulatedConnected:
-    """What `start_async` answers."""
+    """The result of `start_async`."""
 
     def __init__(self, client: SimulatedZooKeeperClient, now_s: Callable[[], float]) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""Whatever the inputs hold: everything is read exactly once, by subtasks that have about as much to do."""
+"""For any inputs, everything is read exactly once, by subtasks with about equal loads."""
 
 from __future__ import annotations
 

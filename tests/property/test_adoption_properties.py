@@ -43,7 +43,7 @@ class JobMaster:
 
 
 class OneJobOfManyDispatchers(RuleBasedStateMachine):
-    """One Dispatcher after the other; JobMasters live across them."""
+    """A sequence of Dispatchers. JobMasters survive them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class OneJobOfManyDispatchers(RuleBasedStateMachine):
 
     @property
     def leader(self) -> JobMaster | None:
-        """Whoever holds the latch: the first that was started and lives."""
+        """Returns the holder of the latch: the first living process that was started."""
         return next((master for master in self.job_masters if master.is_alive), None)
 
     # --- what happens
@@ -163,7 +163,7 @@ class OneJobOfManyDispatchers(RuleBasedStateMachine):
 
     @rule(pick=st.integers(0, 5))
     def says_hello(self, pick: int) -> None:
-        """Only one that leads says so, but it may have been paused since it did."""
+        """A leading JobMaster registers. It may have been paused in between."""
         living = [master for master in self.job_masters if master.is_alive and not master.is_told_to_stop]
         if living:
             self.hello(living[pick % len(living)])

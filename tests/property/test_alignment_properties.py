@@ -17,9 +17,9 @@ DRIFT = 10
 
 @dataclass
 class Reader:
-    """One source of one subtask that advances by `speed` per tick where it may, to `end`; idle in some ticks.
+    """A source with one subtask that advances by up to `speed` per tick to `end`, and is idle in some ticks.
 
-    Messages of either direction take `delay` ticks.
+    Messages take `delay` ticks in either direction.
     """
 
     name: str

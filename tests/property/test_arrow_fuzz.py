@@ -41,7 +41,7 @@ def _batches() -> list[pa.RecordBatch]:
 
 
 def _messages() -> list[tuple[pa.Schema, bytes, int, int]]:
-    """Of each batch, with each compression: schema, body, sizes of payload and timestamps."""
+    """Returns schema, body, and sizes of payload and timestamps, for each batch and compression."""
     made = []
     for values in _batches():
         for compression in (None, "lz4", "zstd"):
@@ -60,7 +60,7 @@ SCHEMAS = [message[0] for message in MESSAGES]
 
 
 def _lie(data: bytes, rng: random.Random) -> bytes:
-    """One to three numbers of the message are others; sometimes single bytes too."""
+    """Changes one to three numbers of the message, and sometimes single bytes."""
     changed = bytearray(data)
     for _ in range(rng.randint(1, 3)):
         width, form = rng.choice([(8, "<q"), (8, "<q"), (4, "<i"), (2, "<h")])
@@ -138,7 +138,7 @@ def test_forged_messages_are_refused_or_usable(is_member: bool) -> None:
 
 
 def _allowed_bytes(message: bytes) -> int:
-    """What receiving it may take: zstd has no ratio that is too good to be true, so a gigabyte is the limit there."""
+    """Returns the memory that receiving may use. Any ratio is plausible for zstd, so its limit is one gigabyte."""
     is_zstd = b"\x28\xb5\x2f\xfd" in message
     return (1 << 30) + (64 << 20) if is_zstd else 256 * len(message) + MEMORY_BYTES
 

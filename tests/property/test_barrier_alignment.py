@@ -187,7 +187,7 @@ def drive(model: Model, steps: list[int], *, can_time_out: bool = False) -> None
 
 
 def reached(shapes: list[list[int]], checkpoint_id: int) -> bool:
-    """Whether some channel gives that barrier."""
+    """True if some channel delivers this barrier."""
     return any(all(count >= 0 for count in shape[:checkpoint_id]) for shape in shapes)
 
 

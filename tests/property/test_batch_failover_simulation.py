@@ -252,7 +252,7 @@ class World:
             self.end(executor, self.random.choice(list(executor.tasks)), E.FAILED, FunctionError("boom"))
 
     def result(self) -> dict[str, Counter[str]]:
-        """What the last attempts of each vertex have read."""
+        """Returns the records that the last attempts of each vertex have read."""
         found: dict[str, Counter[str]] = {vertex.id: Counter() for vertex in self.graph.vertices}
         for vertex in self.scheduler.graph.vertices:
             found[vertex.job_vertex.name].update(self.output[vertex.current.attempt_id])

@@ -1,7 +1,7 @@
-"""Whatever a task costs and the machine does to it, the size of its batches has one stable state.
+"""For any cost of a task and load of the machine, its batch size has one stable state.
 
-The machine is simulated: a batch costs the thread a fixed and a per-record CPU time, records and batches may wait, and
-others take CPU time away, evenly or in long stops.
+The machine is simulated. A batch costs the thread a fixed CPU time and one per record, records and batches may wait,
+and other threads take CPU time away, evenly or in long stalls.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def test_slow_records_get_short_batches_soon_from_any_start(
 def test_waiting_once_per_batch_does_not_make_batches_small(
     start: int, batch_ns: int, record_ns: int, batch_wait_ns: int, seed: random.Random
 ) -> None:
-    """As a function does that asks a model on another machine for all results of a batch at once."""
+    """A function waits once per batch if it asks a model on another machine for all results of a batch at once."""
     machine = Machine(batch_ns, record_ns, batch_wait_ns=batch_wait_ns, random=seed)
 
     later = run(machine, start, 80)[40:]

@@ -172,7 +172,7 @@ class CaptureMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def emit_barrier(self, data: st.DataObject) -> None:
-        """One checkpoint at a time, as with unaligned checkpoints: the next begins when the last is done everywhere."""
+        """Emits a barrier. As with unaligned checkpoints, the next one starts when the last is done everywhere."""
         waiting = [p for p in self.producers if p.next_checkpoint == self.done + 1]
         if waiting:
             data.draw(st.sampled_from(waiting)).barrier(self.alignment)

@@ -399,7 +399,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         assert self.written | self.failed == set(range(1, self.last_id + 1))
 
     def makes_progress(self):
-        """With nothing going wrong, checkpoints are completed."""
+        """Checks that checkpoints complete without faults."""
         if self.options.interval_ms == 0 or self.coordinator.is_stopping:
             return
         before = len(self.confirmed)

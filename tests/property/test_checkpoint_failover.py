@@ -78,7 +78,7 @@ class FailoverMachine(ClusterMachine):
 
     @rule()
     def the_cluster_behaves(self):
-        """For long enough that everything runs; checkpoints stay where they are."""
+        """Runs without faults until all tasks run. Checkpoints stay as they are."""
         for _ in range(4):
             missing = self.scheduler.slot_pool.num_required - self.scheduler.slot_pool.num_slots
             if missing > 0:
@@ -118,7 +118,7 @@ class FailoverMachine(ClusterMachine):
         self.the_cluster_behaves()
 
     def more_slots(self):
-        """Not a rule here, as the next ones: those of the base class are tried there."""
+        """Not a rule here, like the next ones: tests of the base class cover it."""
 
     def an_update_arrives_again(self):
         pass
@@ -278,7 +278,7 @@ class FailoverMachine(ClusterMachine):
         self.send(ev.CheckpointsVerified(latest))
 
     def metadata_of(self, checkpoint_id):
-        """As it was written."""
+        """Returns the metadata as it was written."""
         metadata = pb.CheckpointMetadata(checkpoint_id=checkpoint_id)
         for vertex in self.job_vertices:
             operator_id = vertex.job_vertex.chain[0].operator_id

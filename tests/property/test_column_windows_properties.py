@@ -25,7 +25,7 @@ def spec_of(shape, **options):
 
 
 def run_reference(shape, lateness, items):
-    """What comes out after each item."""
+    """Returns the output after each item."""
     reference = (SessionReference if len(shape) == 1 else Reference)(*shape, lateness=lateness)
     steps = []
     for item in items:

@@ -118,7 +118,7 @@ def simulate(seed: int, run: Callable[..., Coroutine[Any, Any, Cluster]] = run) 
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """What is logged of thousands of faults says nothing."""
+    """Disables logging: the log lines of thousands of faults are useless."""
     logging.disable(logging.ERROR)
     yield
     logging.disable(logging.NOTSET)

@@ -19,7 +19,7 @@ UNIT = 32 * 1024
 
 
 class Sender:
-    """As `SubpartitionSender` does it, with numbers in place of batches."""
+    """A sender like `SubpartitionSender`, with numbers instead of batches."""
 
     def __init__(self, index: int, initial: Grant) -> None:
         self.index = index

@@ -91,7 +91,7 @@ def element_frame(kind: int, body: bytes) -> bytes:
 
 
 def from_producer() -> list[bytes]:
-    """What a producer sends on one channel."""
+    """Returns the messages of a producer on one channel."""
     schema, batch = encoded()
     barrier = CheckpointBarrier(7, 1000)
     elements = [Watermark(5), WatermarkStatus(True), barrier, LatencyMarker(3, "op", 1), EndOfData(True)]
@@ -110,7 +110,7 @@ def from_producer() -> list[bytes]:
 
 
 def from_consumer() -> list[bytes]:
-    """What a consumer sends after its greeting."""
+    """Returns the messages of a consumer after its greeting."""
     return [
         frames.frame(frames.PARTITION_REQUEST, 1, 0, 4, 4, d=1, e=1, body=b"p"),
         frames.frame(frames.PARTITION_REQUEST, 2, 1, 4, 4, d=1, e=1, body=b"p"),

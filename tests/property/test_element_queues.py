@@ -24,7 +24,9 @@ SCRIPTS = st.lists(st.one_of(st.integers(1, 5), st.sampled_from(["watermark", "s
 
 
 class Run:
-    """One queue, fed as a runner would: chunks and elements in order, completions in any order, takes in between."""
+    """A queue that is used as a runner uses it: chunks and elements in order, completions in any order, takes in
+    between.
+    """
 
     def __init__(self, queue: ElementQueue, script: list[Any], random: Random) -> None:
         self.queue = queue
@@ -67,7 +69,7 @@ class Run:
         self.queue.complete(item, [item[2]])
 
     def complete_run(self, index: int) -> None:
-        """Of this record and some that follow it in its chunk, as a worker does whose calls wait for nothing."""
+        """Completes this record and some that follow it in its chunk, like a worker whose calls wait for nothing."""
         chunk, begin, _ = self.running[index]
         end = begin
         while index < len(self.running) and self.running[index][:2] == (chunk, end):
@@ -96,7 +98,7 @@ class Run:
 
 
 def without_superseded(elements: list[Any]) -> list[Any]:
-    """Of watermarks that follow one another only the last."""
+    """Keeps only the last of consecutive watermarks."""
     return [
         element
         for element, after in zip(elements, [*elements[1:], None])

@@ -74,7 +74,7 @@ AGGREGATING = AggregatingStateDescriptor("aggregating", Collect(), ANY)
 
 
 def mutate(value, number):
-    """What user code does to an object it was given."""
+    """Changes an object as user code does."""
     if isinstance(value, list):
         value.append(number)
     elif isinstance(value, dict):
@@ -219,7 +219,7 @@ class HeapSnapshots(RuleBasedStateMachine):
 
     @rule(how=ways_to_change)
     def change(self, how):
-        """Whatever a function can get hold of, it can change."""
+        """Changes any object that a function can access."""
         self.number += 1
         subtask, model, key = self.subtask, self.model, self.key
         if how == "value":
@@ -267,7 +267,7 @@ class HeapSnapshots(RuleBasedStateMachine):
         self.check_restored(handles, parallelism, model)
 
     def rewritten(self, handles, parallelism):
-        """By subtasks that have not asked for any state."""
+        """Restores and snapshots the state in subtasks that do not use it."""
         parts = [
             HeapKeyedStateBackend(
                 parameters(

@@ -70,7 +70,7 @@ async def run(cluster: ServiceCluster) -> None:
 
 
 async def run_and_end(cluster: ServiceCluster, *, is_canceled: bool) -> None:
-    """One of the jobs ends among the faults; often everybody who was told of it dies at once."""
+    """One of the jobs ends during the faults. Often all processes that were told of it die at once."""
     cluster.start()
     disturbing = asyncio.ensure_future(disturb(cluster))
     try:
@@ -95,7 +95,7 @@ async def run_and_end(cluster: ServiceCluster, *, is_canceled: bool) -> None:
 
 @cache
 def warm_up() -> None:
-    """What is imported where it is first needed is there: no run differs from another by being the first."""
+    """Imports modules that are otherwise imported lazily, so that the first run does not differ from later ones."""
     for num_masters in (1, 2):
         simulate_once(1, num_masters)
 
@@ -128,7 +128,7 @@ def simulate_once(seed: int, num_masters: int | None, run: Run = run) -> Service
 
 @pytest.fixture(autouse=True)
 def quiet():
-    """What is logged of thousands of faults says nothing."""
+    """Disables logging: the log lines of thousands of faults are useless."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
@@ -156,13 +156,13 @@ def test_seeds_of_former_failures_pass(seed):
 
 
 def test_a_seed_determines_the_run():
-    """To the last message: a failing seed can be looked at again."""
+    """Two runs of a seed agree to the last message, so a failing seed can be reproduced."""
     assert simulate(5).network.trace.digest == simulate(5).network.trace.digest
     assert simulate(11).network.trace.digest == simulate(11).network.trace.digest
 
 
 def test_a_seed_determines_the_run_in_another_process():
-    """Whatever order its sets of strings have there."""
+    """The run does not depend on the hash seed of strings."""
     script = "import test_high_availability_simulation as it; print(it.simulate(11).network.trace.digest)"
     folders = [str(folder) for folder in (Path(__file__).parent, Path(__file__).parents[1])]
     paths = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])

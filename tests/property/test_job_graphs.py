@@ -1,4 +1,4 @@
-"""Whatever program is built, its JobGraph is valid, complete and the same every time."""
+"""The JobGraph of any program is valid, complete and the same every time."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def _scripts(draw: Any) -> list[Record | int]:
 
 
 def feed(run: JoinedSubtasks, steps: list[Record | int], random: Random, *, restarts: bool) -> JoinedSubtasks:
-    """In batches of records of one side, cut at random; sometimes everything stops and goes on from its state."""
+    """Feeds records in random batches of one side. Sometimes replaces the operator by one restored from its state."""
     results: list[Any] = []
     waiting: list[Record] = []
     watermark = MIN_WATERMARK

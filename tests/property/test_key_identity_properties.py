@@ -72,7 +72,7 @@ KEYS = st.recursive(
 
 
 def reference(key: Any) -> str:
-    """What tells one key from another, written without the code under test."""
+    """Returns the identity of a key, computed without the code under test."""
     if isinstance(key, np.generic):
         key = key.item()
     kind = type(key).__name__

@@ -67,7 +67,7 @@ TYPED = st.recursive(st.sampled_from(SCALARS), nested, max_leaves=4)
 
 
 def is_record(type_info: TypeInformation) -> bool:
-    """Whether the columns are the fields: then a record itself cannot be None."""
+    """True if the columns are the fields of the record. Then a record cannot be None."""
     return str(type_info).startswith(("RowTypeInfo", "TupleTypeInfo"))
 
 

@@ -205,7 +205,7 @@ class Elections(RuleBasedStateMachine):
             assert contender.machine.node_name == min(self.tree.nodes, key=latch.sequence_of)
 
     def settle(self) -> str:
-        """Nothing breaks any more: one leads and the others wait. Returns the leader's node."""
+        """Stops all faults, and checks that one contender leads and the others wait. Returns the node of the leader."""
         for _ in range(1000):
             if not any(c.outbox or c.inbox or c.retries for c in self.contenders):
                 break
@@ -221,7 +221,9 @@ class Elections(RuleBasedStateMachine):
         return leader
 
     def teardown(self) -> None:
-        """In the end there is a node for each; who waits learns that it was taken for dead when the leader goes."""
+        """Checks at the end that every contender has a node. A contender taken for dead learns it when the leader
+        leaves.
+        """
         for i, contender in enumerate(self.contenders):
             self.stand(i)
             if not contender.is_connected:

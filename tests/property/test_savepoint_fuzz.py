@@ -48,7 +48,7 @@ _INT64 = [-(1 << 63), -1, 0, 1, 17, 1 << 31, 1 << 40, (1 << 63) - 1]
 
 
 def paths(root: Path, inside: list[str]) -> list[str]:
-    """What a forged snapshot might name."""
+    """Returns paths that a forged snapshot may name."""
     here = f"{root}/savepoint"
     return [
         *inside,
@@ -191,7 +191,7 @@ def test_no_forged_savepoint_harms_its_reader(forger: Forger) -> None:
 
 
 class Memory(io.BytesIO):
-    """As a CheckpointOutputStream, as far as it is used here."""
+    """The part of a CheckpointOutputStream that this test uses."""
 
 
 def keyed_file() -> tuple[bytes, pb.KeyGroupsStateHandle]:

@@ -90,7 +90,7 @@ class SharedFilesMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 2))
     def late_acknowledgement(self, count):
-        """Of a checkpoint that is long over, with files of its own and ones that others may need."""
+        """Delivers a late acknowledgement of an ended checkpoint, with its own files and files that others may need."""
         files = self.upload(count)
         known = set().union(*self.needs.values()) if self.needs else set()
         self.delete(self.registry.deletable(files | known))

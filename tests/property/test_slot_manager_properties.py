@@ -198,13 +198,13 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
     @precondition(lambda self: self.under_way)
     @rule()
     def a_quiet_moment_comes(self) -> None:
-        """Without these, hardly a walk comes as far as a process that is idle after a job."""
+        """Lets time pass without events. Otherwise few runs would reach a process that is idle after a job."""
         self.deliver_everything()
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data())
     def a_message_is_lost(self, data: st.DataObject) -> None:
-        """Nobody notices, except that a request without an answer times out."""
+        """Loses a message. The only effect is that a request without an answer times out."""
         self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
 
     @precondition(lambda self: self.later)
@@ -275,7 +275,7 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
         )
 
     def give_surplus_back(self) -> None:
-        """What a JobMaster does with slots it is offered beyond what it wants."""
+        """Returns offered slots that exceed the requirement, as a JobMaster does."""
         for executor in self.executors.values():
             for index, slot in enumerate(executor.slots):
                 if slot is not None and self.num_held(slot[1]) > self.required.get(slot[1], 0):

@@ -40,7 +40,7 @@ _numbers = itertools.count()
 
 
 def by_key(records: sorted_input.SortedRecords, get_key: Any) -> dict[Any, list[Any]]:
-    """What came of each key; every key begins once."""
+    """Returns the records of each key, and checks that each key starts once."""
     keys: dict[Any, list[Any]] = {}
     current: Any = None
     for begins, index, batch in records:

@@ -1,4 +1,4 @@
-"""Whatever fails, and whichever message is late: every split is with one reader, with the enumerator, or read."""
+"""For any failures and late messages, every split is with one reader, with the enumerator, or read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NumberedSource(SourceBase):
 
 
 class Reader:
-    """One subtask: what it has to read, and what it has read, in this life or in those before."""
+    """A subtask with its unread splits and with the records it has read in this and former attempts."""
 
     def __init__(self):
         self.splits = []

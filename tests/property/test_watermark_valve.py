@@ -22,7 +22,7 @@ class Channel:
 
 
 class PlainValve:
-    """As org.apache.flink.streaming.runtime.watermarkstatus.StatusWatermarkValve of Flink 2.3 does it."""
+    """A plain version of org.apache.flink.streaming.runtime.watermarkstatus.StatusWatermarkValve of Flink 2.3."""
 
     def __init__(self) -> None:
         self.channels = [Channel() for _ in range(CHANNELS)]

@@ -35,7 +35,7 @@ class Tell(ProcessWindowFunction):
 
 
 class Accumulated(ProcessWindowFunction):
-    """Of one element: what the aggregate function made."""
+    """The accumulator of one element."""
 
     def process(self, key, context, elements):
         window = context.window()

@@ -56,7 +56,7 @@ class Node:
 
 
 def right_contents(graph_name: str) -> list[bytes]:
-    """What flinkpy writes: an address, the name of a file, an id of the storage, a number, a pointer."""
+    """Returns valid contents of flinkpy's nodes: an address, a file name, a storage id, a number, a pointer."""
     pointer = checkpoint_pb2.CompletedCheckpointPointers.Pointer(
         checkpoint_id=7, external_path="/c/chk-7", is_owned=True
     )

@@ -1,8 +1,7 @@
-"""Where bytes become objects by running what is in them: every place is listed here, with the process it is in.
+"""Unpickling runs code, so every place that unpickles is listed here with its process.
 
-Unpickling runs code. It is done only in processes that run that job's user code anyway (its JobMaster, TaskExecutors
-that have its tasks, its program), of what has come from that job. A new place has to be added to the table with its
-reason, and never to a package of WITHOUT.
+Only processes that run a job's user code anyway unpickle its data: its JobMaster, TaskExecutors with its tasks, and its
+program. A new place must be added to the table with its reason, and never to a package in WITHOUT.
 """
 
 from __future__ import annotations

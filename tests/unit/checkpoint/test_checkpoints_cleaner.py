@@ -128,7 +128,7 @@ def test_files_of_a_killed_task_are_deleted_when_no_checkpoint_can_refer_to_them
 
 
 def test_nothing_is_deleted_without_a_checkpoint_to_resume_from(storage, store):
-    """That pointers are lost does not mean that checkpoints are garbage."""
+    """Lost pointers do not turn checkpoints into garbage."""
     write_checkpoint(storage, 1)
     assert store.cleaner.delete_leftovers(2, LONG_AFTER_MS) == []
 

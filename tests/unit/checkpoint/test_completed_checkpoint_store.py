@@ -1,4 +1,4 @@
-"""Which checkpoint a job goes on from, and what may be deleted when."""
+"""The store decides which checkpoint a job resumes from, and when checkpoints may be deleted."""
 
 from __future__ import annotations
 

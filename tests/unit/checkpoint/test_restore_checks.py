@@ -218,7 +218,7 @@ def test_incomplete_union_state_is_refused(parallelism):
 
 
 def in_flight(kind: str, consumers: int) -> tuple[pb.CheckpointMetadata, list[VertexDescription]]:
-    """One batch queued by the source for the second subtask of the consumer."""
+    """A batch that the source queued for the second subtask of the consumer."""
     metadata = metadata_with("s", "v")
     metadata.operators[0].subtasks[0].channels.add(is_output=True, channel_index=1, file=a_file(), offsets=[0])
     job = [vertex("S", "s"), vertex("V", "v", parallelism=consumers, inputs=(InputDescription("S", 0, kind),))]

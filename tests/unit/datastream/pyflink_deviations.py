@@ -43,7 +43,7 @@ from flinkpy.datastream.utils import (
 
 
 class Instead(Enum):
-    """What happens where PyFlink would hand something to the JVM, or where a name is declared in another way."""
+    """The behaviour where PyFlink would call the JVM, or where a name is declared differently."""
 
     RAISES = "there is no JVM: the call raises UnsupportedOperationError, which says what to use"
     WARNS = "accepted with a warning: the call can have no effect without a JVM"
@@ -53,11 +53,12 @@ class Instead(Enum):
 
 @dataclass(frozen=True)
 class Deviation:
-    """Of one public member.
+    """A deviation of public members.
 
     Attributes:
         members: their names as `module:member`, without the leading `pyflink.`.
-        check: fails where `instead` is not what happens.
+        instead: the behaviour of flinkpy.
+        check: fails if `instead` is not true.
     """
 
     members: tuple[str, ...]

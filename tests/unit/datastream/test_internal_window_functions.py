@@ -24,7 +24,7 @@ from flinkpy.datastream.functions import (
 
 
 class Calls:
-    """What the wrapped function was called with."""
+    """Records the arguments of the wrapped function."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []

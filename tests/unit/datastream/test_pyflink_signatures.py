@@ -125,7 +125,7 @@ def find(module: Any, name: str) -> Any:
 
 
 def difference_of(member: Any, name: str, fact: str) -> str | None:
-    """In words; None: the member is what the fact says."""
+    """Describes the difference between a member and its recorded form, or returns None if they agree."""
     kind, _, parameters = fact.partition(" (")
     if fact == "class":
         return None if inspect.isclass(member) else "is not a class"

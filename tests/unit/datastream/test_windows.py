@@ -234,7 +234,7 @@ def test_trigger_results_have_the_meaning_of_flink() -> None:
 
 
 def evicted(evictor: Any, values: list[tuple[Any, int | None]]) -> tuple[list[Any], list[Any]]:
-    """What is left after `evict_before`, and after `evict_after` of all."""
+    """Returns the records left after `evict_before`, and those left after `evict_after` of all records."""
     before = [TimestampedValue(value, time) for value, time in values]
     after = list(before)
     evictor.evict_before(before, len(before), GlobalWindow(), None)

@@ -135,7 +135,7 @@ class FakeProcesses:
 
 
 class FakeLeaders:
-    """Who leads which job, as ZooKeeper tells it."""
+    """The leader of each job, as ZooKeeper reports it."""
 
     def __init__(self) -> None:
         self._listeners: dict[JobID, list[Callable[[LeaderInformation | None], None]]] = {}
@@ -172,7 +172,7 @@ class FakeRetrieval:
 
 
 class FakeJobMaster:
-    """One JobMaster process as the Dispatcher sees it: a session, and the calls it makes."""
+    """A JobMaster process from the view of the Dispatcher: a session, and the calls that it makes."""
 
     def __init__(self, dispatcher: Dispatcher, hello: pb.JobMasterHello) -> None:
         self._dispatcher = dispatcher
@@ -195,7 +195,7 @@ class FakeJobMaster:
         return next(command.start for command in self.commands if command.WhichOneof("command") == "start")
 
     def leads(self, job_id: str) -> bool:
-        """Whether this process was given the job, and has not lost its session."""
+        """True if this process was given the job and has not lost its session."""
         if self.is_closed:
             return False
         starts = [command.start for command in self.commands if command.WhichOneof("command") == "start"]

@@ -1,4 +1,4 @@
-"""How an application stands: every order in which its program and its jobs may end."""
+"""The status of an application for every order in which its program and its jobs end."""
 
 from __future__ import annotations
 

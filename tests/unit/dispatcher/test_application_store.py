@@ -1,4 +1,4 @@
-"""Which application a cluster belongs to, and how it ended: on disk, for the masters that come later."""
+"""The store remembers on disk which application a cluster runs and how it ended, for later masters."""
 
 from __future__ import annotations
 

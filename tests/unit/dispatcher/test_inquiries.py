@@ -1,4 +1,4 @@
-"""What clients ask of a job that only its JobMaster knows, or the archive."""
+"""Requests of clients about a job that only its JobMaster or the archive can answer."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ONE, TWO, THREE = "jobmaster-1", "jobmaster-2", "jobmaster-3"
 
 @pytest.fixture
 def pool() -> Iterator[JobMasterPool]:
-    """With one standby that has said hello."""
+    """A pool with one registered standby."""
     pool = JobMasterPool(1)
     assert pool.start() == [SpawnProcess(ONE)]
     assert pool.session_opened(ONE, is_child=True) == []

@@ -1,4 +1,4 @@
-"""What the Dispatcher does when JobMasters die, and with the jobs that a former Dispatcher left."""
+"""The Dispatcher recovers jobs whose JobMasters died, and jobs of a former Dispatcher."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ async def test_a_job_that_was_never_stored_is_unknown_and_leaves_nothing(harness
 
 @scenario()
 async def test_the_files_of_a_job_are_removed_when_its_job_master_has_ended(harness: Harness) -> None:
-    """Not before: a JobMaster that has been told of the end is removing its checkpoints."""
+    """The files stay until then, because the JobMaster removes its checkpoints after it learns of the end."""
     job_master = await harness.running_job(**CHECKPOINTED)
     directory = harness.recovery_directories.path_of(JobID(JOB))
     harness.processes.is_slow_to_stop = True

@@ -34,7 +34,7 @@ def three_stages(source_coordinator=b"", partitioner="HASH"):
 
 
 class Life:
-    """One JobMaster of the job, with the events that it records."""
+    """A JobMaster of the job with the events that it records."""
 
     def __init__(self, graph, recorded=(), held=None, graph_id="first"):
         self.graph = graph

@@ -202,7 +202,7 @@ def test_an_error_about_a_missing_key_field_names_it_and_the_existing_ones() -> 
 
 
 def test_a_typed_record_is_routed_by_the_key_that_its_consumer_sees() -> None:
-    """After the exchange, an int in a DOUBLE field is a float, and 0.1 in a FLOAT field is another number."""
+    """An int in a DOUBLE field is a float after the exchange, and 0.1 in a FLOAT field is another number."""
     kind = Types.TUPLE([Types.DOUBLE(), Types.FLOAT()])
     partitioner = KeyGroupStreamPartitioner(lambda row: (row[0], row[1]))
     exchange = Exchange(partitioner, channels=8, type_info=kind, timeout_ms=0)

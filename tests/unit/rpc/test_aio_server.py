@@ -1,4 +1,4 @@
-"""No request ends a server, and a server that ends all the same does not do so in silence."""
+"""Requests cannot end a server, and an unexpected end of a server is reported."""
 
 from __future__ import annotations
 

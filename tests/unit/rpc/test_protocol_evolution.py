@@ -1,6 +1,6 @@
-"""What a release has said on the wire, and in files, stays: messages only get new fields, services new calls.
+"""Messages on the wire and in files stay compatible: messages only get new fields, and services only new calls.
 
-Every `tests/recorded/protocol_*.json` is what the proto files of one release said (`tools/record_protocol.py`).
+Each `tests/recorded/protocol_*.json` describes the proto files of one release (`tools/record_protocol.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def now() -> dict[str, Any]:
 
 
 def broken_promises(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """What a peer, or a file, of the release `before` would get wrong in `after`."""
+    """Returns the incompatible changes from `before` to `after` that a peer or file would notice."""
     found = []
     for name, message in before["messages"].items():
         current = after["messages"].get(name)

@@ -222,7 +222,7 @@ def test_errors_keep_class_details_traceback_and_cause_across_the_wire() -> None
 
 
 class UsersError(UserError):
-    """As a program may define it: other arguments, no call of our constructor."""
+    """An error class as a program may define it: other arguments, and no call of the base constructor."""
 
     def __init__(self, first: int, second: int) -> None:
         self.first = first

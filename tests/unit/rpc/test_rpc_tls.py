@@ -41,7 +41,7 @@ PLAINTEXT = SecurityContext.insecure()
 def context(
     identity: Identity | None, authority: Identity = AUTHORITY, *, secret: ClusterSecret = SECRET, **fields: Any
 ) -> SecurityContext:
-    """One with that certificate; None: with the one that follows from the secret."""
+    """Returns a context with this certificate, or with the one derived from the secret if it is None."""
     if identity is None:
         return SecurityContext.of_secret(secret)
     pem = identity.key_pem, identity.certificate_pem, authority.certificate_pem
@@ -211,7 +211,7 @@ def test_the_error_about_an_unreachable_peer_does_not_mention_tls() -> None:
 
 
 def test_the_token_is_not_sent_to_an_unauthenticated_peer() -> None:
-    """Whoever listens where a service should be gets the beginning of a handshake only."""
+    """An impostor at the address of a service receives only the start of a handshake."""
 
     async def main() -> None:
         received = bytearray()

@@ -1,4 +1,4 @@
-"""What every keyed state backend does, on each of them."""
+"""Behaviour that all keyed state backends share."""
 
 from __future__ import annotations
 

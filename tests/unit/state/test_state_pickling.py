@@ -10,7 +10,7 @@ from flinkpy.state.pickling import dumps, loads
 
 
 def class_by_value(version: int) -> type:
-    """As a job's function brings it: made from bytes, in no module."""
+    """Returns a class without a module, as the function of a job brings it."""
     lines = ["class Event:", " def __init__(self, n):", "  self.n = n", " def version(self):", f"  return {version}"]
     source = "\n".join(lines)
     script = f"""

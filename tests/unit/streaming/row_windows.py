@@ -47,7 +47,7 @@ class Concatenated(AggregateFunction):
 
 
 def stream(type_info: Any = RECORD_TYPE) -> DataStream:
-    """Of (key, number) records."""
+    """Returns a stream of (key, number) records."""
     env = StreamExecutionEnvironment.get_execution_environment()
     return env.from_collection([], type_info)
 

@@ -369,7 +369,7 @@ class FakeTaskStateManager:
 
 
 class FakeTaskEnvironment:
-    """One subtask of a hand-made vertex."""
+    """The environment of one subtask of a vertex that the test defines."""
 
     def __init__(self, vertex: job_pb2.JobVertex, **overrides: Any) -> None:
         self.job_id = "job"
@@ -477,7 +477,7 @@ class CollectingOutput:
 
     @property
     def timestamps(self) -> list[Any]:
-        """Of every record; None for each record of a batch without."""
+        """Returns the timestamps of all records, with None for records of batches without timestamps."""
         return [
             timestamp
             for item in self.items
@@ -491,7 +491,7 @@ class CollectingOutput:
 
 
 class OperatorHarness:
-    """One operator, opened, with a manual clock and collecting outputs."""
+    """Runs one opened operator with a manual clock, and collects its output."""
 
     def __init__(
         self,

@@ -59,7 +59,7 @@ def feed(harness: OperatorHarness, rows: list[Any], timestamps: list[int] | None
 
 
 def end(harness: OperatorHarness, *inputs: int) -> list[Any]:
-    """As a task does it: the watermark that ends event time, and then the ends of the inputs."""
+    """Ends the input as a task does: first the watermark at the end of event time, then the ends of the inputs."""
     harness.operator.process_element(Watermark(MAX_WATERMARK))
     for index in inputs or (0,):
         harness.operator.end_input(index)

@@ -459,7 +459,7 @@ def test_ended_task_declines_a_trigger():
 
 
 def test_task_that_ends_declines_a_trigger_in_its_mailbox(monkeypatch):
-    """Without the decline, the coordinator would wait for the answer of a task that has ended."""
+    """The coordinator would otherwise wait for the answer of a task that has ended."""
     run = Run([source([1])], results=1)
     close = TaskMailbox.close
 

@@ -14,7 +14,7 @@ from flinkpy.streaming.operators.process_operator import ProcessContext, process
 
 
 def failure_of(function: Callable[[Any], Any], *records: Any) -> BaseException:
-    """As a chained map meets it."""
+    """Returns the failure as a chained map sees it."""
     with pytest.raises(Exception) as caught:
         compile_steps([Step(RowStep.MAP, function)], "test").values_only(list(records))
     return caught.value

@@ -60,7 +60,7 @@ ANSWERS: dict[str, Any] = {"map": [15], "reduce": [15], "aggregate": [3.0], "sor
 
 
 def restored(spec: PartitionSpec, *harnesses: OperatorHarness) -> OperatorHarness:
-    """One subtask that takes over from all of them."""
+    """Returns one subtask restored from the states of all."""
     files = MemoryStreams()
     snapshot = checkpoint_pb2.TaskStateSnapshot()
     for harness in harnesses:

@@ -90,7 +90,7 @@ def test_collections_take_a_small_part_of_the_time_however_often_tasks_end() -> 
 
 
 class Task:
-    """One that a thread still refers to when it is told to have ended."""
+    """A task that a thread still references when it is reported as ended."""
 
 
 def test_a_task_that_is_still_referenced_is_collected_later() -> None:
@@ -123,7 +123,7 @@ def test_collection_of_a_permanently_referenced_task_waits_for_the_end_of_anothe
 
 
 class Function:
-    """As the objects of a task, it refers to itself."""
+    """A function that refers to itself, like the objects of a task."""
 
     def __init__(self) -> None:
         self.task = self

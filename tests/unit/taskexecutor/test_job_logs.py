@@ -1,4 +1,4 @@
-"""Which part of a process's log is a job's."""
+"""The part of a process's log that belongs to a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where blocking partitions lie, and that nothing of them outlives its process."""
+"""The directories of blocking partitions, which do not outlive their process."""
 
 from __future__ import annotations
 

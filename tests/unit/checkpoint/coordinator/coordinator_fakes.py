@@ -165,7 +165,7 @@ class Coordination:
         return self.send(call.request(trigger_id, properties, directory))
 
     def answers(self):
-        """By trigger id: the path, or the reason of the failure."""
+        """Returns the path, or the reason of the failure, by trigger id."""
         answered = {}
         for effect in self.take(fx.AnswerRequest):
             assert effect.trigger_id not in answered, "answered twice"

@@ -1,4 +1,4 @@
-"""Which tasks take part in a checkpoint, and how."""
+"""The plan of a checkpoint: the tasks that take part and their roles."""
 
 from __future__ import annotations
 

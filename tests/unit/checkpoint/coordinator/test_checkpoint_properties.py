@@ -1,4 +1,4 @@
-"""What follows from the kind of a checkpoint."""
+"""The properties of each kind of checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client asks for meets tasks that are just starting or finishing: it is planned anew, not refused."""
+"""Requests of clients while tasks start or finish are planned again and not refused."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ class Model(RuleBasedStateMachine):
     @rule(options=strategies.sampled_from([CANONICAL, NATIVE]), parallelism=strategies.sampled_from([1, 2]))
     @precondition(lambda self: self.values or self.lists or self.queue)
     def restore(self, options, parallelism) -> None:
-        """To so many subtasks, whose snapshots are restored to one again."""
+        """Restores the state to several subtasks, whose snapshots are then restored to one."""
         handle = self.written(options)
         self.backend.close()
         handles = [] if handle is None else [handle]

@@ -15,7 +15,7 @@ PREFIX = "state.backend.rocksdb."
 
 
 def options_of(tmp_path, **configuration):
-    """What the database says that its options are."""
+    """Returns the options that the database reports."""
     backend = create_keyed_state_backend(
         parameters(
             directory=tmp_path,
