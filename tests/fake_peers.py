@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from flinkpy._proto import common_pb2
 from flinkpy.rpc.services import service_methods
 
 
@@ -25,7 +26,8 @@ class FakePeers:
     """An RpcClient that records all calls and answers them as the test configures.
 
     A call is answered by `answers[method]`: a value, an exception, or a function that gets the request and returns
-    either of them or an awaitable. A method without an entry is answered with its empty response.
+    either of them or an awaitable. A method without an entry is answered with its empty response,
+    and one that no service has with an `Acknowledge`.
     """
 
     def __init__(self) -> None:
@@ -69,12 +71,13 @@ class _FakeGateway:
         self._peers, self._service, self._address, self._token = peers, service, address, token
 
     def __getattr__(self, name: str) -> Any:
-        method = service_methods(self._service)[name]
+        method = service_methods(self._service).get(name)
+        empty_response = common_pb2.Acknowledge if method is None else method.response_class
 
         async def call(request: Any, timeout_s: float | None = None) -> Any:
             self._peers.calls.append(Call(self._service, self._address, self._token, name, request))
             if (answer := self._peers.answers.get(name)) is None:
-                return method.response_class()
+                return empty_response()
             result = answer(request) if callable(answer) else answer
             if inspect.isawaitable(result):
                 result = await result

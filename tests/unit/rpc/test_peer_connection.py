@@ -266,7 +266,7 @@ async def test_a_connection_registers_again_after_a_loss_and_at_the_next_leader(
         "registered at rm:2",
         "no leader",
     ]
-    assert [(address, token) for name, address, token, _ in peers.calls if name == "register"] == [
+    assert [(call.address, call.token) for call in peers.calls_of("register")] == [
         ("rm:1", "one"),
         ("rm:1", "one"),
         ("rm:2", "two"),
