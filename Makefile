@@ -50,18 +50,24 @@ lint: $(STAMP) ## ruff, mypy and import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config .importlinter
 
-check: lint ## the fast checks: those of make lint, tidy and unit tests
-	$(BIN)/pytest -q tests/tidy tests/unit
+# A test process rewrites the assertions of all its modules, which takes ten seconds of a processor. Some hosts forbid Python
+# to keep the result.
+unexport PYTHONDONTWRITEBYTECODE
+
+RUN_TOGETHER := $(BIN)/python tools/run_together.py
+
+check: $(STAMP) ## the fast checks: those of make lint, tidy and unit tests
+	$(RUN_TOGETHER) "$(BIN)/pytest -q -n 2 tests/unit" "$(BIN)/pytest -q tests/tidy" "make --no-print-directory lint"
 
 # One worker runs the tests of one file, or of one expensive server, and workers begin with what takes longest
 # (tests/groups.py). A third worker saves a tenth of the time on two processors, but starves tests with time-outs.
 IN_GROUPS := --dist loadscope
 WITH_PROCESSES := -n 2 $(IN_GROUPS) tests/integration
 
-# Two runs: tests of pure logic must not depend on what tests with real processes leave in the interpreter.
+# Tests with real processes wait a lot. Tests of pure logic run meanwhile, in processes of their own: they must not depend on
+# what tests with real processes leave in the interpreter. What each lane prints appears when it has ended.
 test: $(STAMP) ## set up and run all tests but the long ones of make differential and make chaos
-	$(BIN)/pytest -q -n 2 $(IN_GROUPS) tests/tidy tests/unit tests/property
-	$(BIN)/pytest -q $(WITH_PROCESSES)
+	$(RUN_TOGETHER) "$(BIN)/pytest -q $(WITH_PROCESSES)" "$(BIN)/pytest -q tests/tidy tests/unit" "$(BIN)/pytest -q tests/property"
 
 # Another version of Python: flinkpy and the light tools of its unit tests, in an environment of its own. Tests of Spark and of
 # compiled functions need packages that are large and late for new versions of Python; they run with `make test`.

@@ -15,7 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 #: A driver of Spark takes half a minute of a processor to start and to become quick: clusters have one, tests another.
 SPARK_CLUSTER, SPARK_SESSION = "spark-cluster", "spark-session"
-#: The session of the unit tests, which is not the one of the integration tests.
+#: A session in the process of the tests, for single operators over columns.
 SPARK_COLUMNS = "spark-columns"
 #: A broker takes some seconds of a processor to start.
 KAFKA = "kafka"
@@ -49,7 +49,6 @@ SHARES_NOTHING = {
 #: The groups that take longest, longest first; modules are groups of their own. Others follow in their order.
 FIRST = (
     # Tests of pure logic.
-    SPARK_COLUMNS,
     "test_window_batches",
     "test_high_availability_simulation",
     "test_checkpoint_failover",
@@ -60,6 +59,7 @@ FIRST = (
     SPARK_SESSION,
     KAFKA,
     SPARK_CLUSTER,
+    SPARK_COLUMNS,
     "test_spark_clusters",
     "test_rolling_restart",
     "test_ha_masters",
