@@ -2,8 +2,8 @@
 
 Run: python tools/run_together.py COMMAND [COMMAND ...]
 
-Each COMMAND is one argument, split like a shell does. The output of the first appears as it comes. The others run with a
-lower priority, so that they take the processor time the first leaves; their output appears when they end.
+Each COMMAND is one argument, split like a shell does. The output of the first appears as it comes. The others run with
+a lower priority, so that they take the processor time the first leaves; their output appears when they end.
 """
 
 from __future__ import annotations

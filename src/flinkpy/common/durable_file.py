@@ -44,7 +44,7 @@ def read_checksummed(path: Path) -> bytes:
     content = stored[head:]
     if not stored.startswith(_MAGIC) and _OTHER_FORMAT.match(stored):
         raise CorruptFileError(
-            f"{path} has a format of a newer release, which this release cannot read",
+            f"{path} was written by a newer release of flinkpy, which this release cannot read",
             details={"path": str(path)},
         )
     if not stored.startswith(_MAGIC) or hashlib.sha256(content).digest() != stored[len(_MAGIC) : head]:
