@@ -229,6 +229,9 @@ def test_error_names_unsupported_mechanisms_and_settings(broker):
 # -- the transaction client --------------------------------------------------------------------------------------------
 
 
+NOT_COORDINATOR = 16
+
+
 class FakeCoordinator:
     """A broker that coordinates all transactions. It answers EndTxn with the given codes in turn, then with 0."""
 
@@ -253,11 +256,21 @@ class FakeCoordinator:
 
 
 def test_client_retries_transient_errors(broker):
-    # not the coordinator, loading, still finishing the transaction before, connection lost
-    coordinator = FakeCoordinator(broker, [16, 14, 51, None])
+    # not the coordinator, loading, still completing the former transaction, connection lost
+    coordinator = FakeCoordinator(broker, [NOT_COORDINATOR, 14, 51, None])
     client = coordinator.client()
     client.end("id", 1, 2, commit=True)
     assert coordinator.ends == 5
+    client.close()
+
+
+def test_client_looks_the_coordinator_up_again_only_after_an_error(broker):
+    coordinator = FakeCoordinator(broker, [0, 0, NOT_COORDINATOR])
+    client = coordinator.client()
+    for _ in range(3):
+        client.end("id", 1, 2, commit=True)
+    assert coordinator.ends == 4
+    assert coordinator.fake.requests.count(FIND_COORDINATOR.key) == 2
     client.close()
 
 

@@ -21,6 +21,7 @@ _CLIENT_LOG = logging.getLogger("flinkpy.connectors.kafka.client.librdkafka")
 _REPEAT_INTERVAL_S = 30.0
 #: Parts that differ between messages of one kind.
 _VARYING = re.compile(r"\(after \d+ms.*|#\w+-\d+|\d+ms|\d+/\d+")
+#: Enough for all kinds of librdkafka's messages about a few brokers. Beyond it the filter starts afresh.
 _MAX_KINDS = 256
 
 

@@ -5,7 +5,6 @@ Source: org.apache.flink.connector.kafka.sink.KafkaSink, pyflink.datastream.conn
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from flinkpy.common.errors import ConfigurationError
@@ -15,8 +14,6 @@ from flinkpy.connectors.kafka.client import api_timeout_s, boolean_property, cli
 from flinkpy.connectors.kafka.record_producer import DEFAULT_DELIVERY_TIMEOUT_MS
 from flinkpy.connectors.kafka.serialization import KafkaRecordSerializationSchema
 from flinkpy.datastream.connectors.base import DeliveryGuarantee
-
-_LOG = logging.getLogger(__name__)
 
 #: Flink's default. Brokers allow 15 minutes by default (`transaction.max.timeout.ms`).
 DEFAULT_TRANSACTION_TIMEOUT_MS = 3_600_000

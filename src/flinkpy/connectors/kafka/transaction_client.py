@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -46,6 +46,8 @@ RETRIABLE = {
     "CONCURRENT_TRANSACTIONS",
 }
 _TRANSACTION_COORDINATOR = 1
+#: The host and port of a broker.
+Address = tuple[str, int]
 #: The pauses between attempts: short at first, because most transient errors end within milliseconds.
 _FIRST_PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 0.5
@@ -118,9 +120,9 @@ class TransactionClient:
     def __init__(self, settings: dict[str, Any], timeout_s: float) -> None:
         self._settings = settings
         self._timeout_s = timeout_s
-        self._connections: dict[tuple[str, int], BrokerConnection] = {}
-        self._coordinators: dict[str, tuple[str, int]] = {}
-        self._leaders: dict[tuple[str, int], tuple[str, int]] = {}
+        self._connections: dict[Address, BrokerConnection] = {}
+        #: The known brokers of transactional ids and of partitions. A subtask has at most 1,000 ids.
+        self._brokers_of: dict[Hashable, Address] = {}
         #: Never set; only used to wait between attempts.
         self._pause = threading.Event()
 
@@ -194,22 +196,14 @@ class TransactionClient:
             body: the request without its header.
             read: returns the error code and the result of an answer.
         """
-        about = f" of Kafka partition {topic}-{partition}"
-
-        def ask() -> Any:
-            at = (topic, partition)
-            address = self._leaders.get(at) or self._find_leader(topic, partition)
-            self._leaders[at] = address
-            try:
-                code, result = read(self._connection(address).ask(api, body))
-                _check(code, api, about)
-            except KafkaError:
-                # The next attempt looks the leader up again: it may have changed.
-                self._leaders.pop(at, None)
-                raise
-            return result
-
-        return self._retry(ask)
+        return self._ask_broker_of(
+            (topic, partition),
+            lambda: self._find_leader(topic, partition),
+            api,
+            body,
+            read,
+            f" of Kafka partition {topic}-{partition}",
+        )
 
     def set_timeout(self, timeout_s: float) -> None:
         """Sets the timeout of all following calls."""
@@ -222,14 +216,14 @@ class TransactionClient:
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    def _brokers(self) -> list[tuple[str, int]]:
-        def ask() -> list[tuple[str, int]]:
+    def _brokers(self) -> list[Address]:
+        def ask() -> list[Address]:
             answer = self._bootstrap().ask(METADATA, Writer().int32(0).boolean(False).data)
             return list(_read_brokers(answer).values())
 
         return self._retry(ask)
 
-    def _find_leader(self, topic: str, partition: int) -> tuple[str, int]:
+    def _find_leader(self, topic: str, partition: int) -> Address:
         answer = self._bootstrap().ask(METADATA, Writer().int32(1).string(topic).boolean(False).data)
         brokers = _read_brokers(answer)
         answer.nullable_string()  # cluster id
@@ -252,21 +246,46 @@ class TransactionClient:
                         return brokers[leader]
         raise KafkaError(f"Kafka partition {topic}-{partition} has no leader", details={"code": "LEADER_NOT_AVAILABLE"})
 
-    def _ask_coordinator(self, transactional_id: str, api: Api, body: bytes, read: Any) -> Any:
+    def _ask_coordinator(
+        self, transactional_id: str, api: Api, body: bytes, read: Callable[[Reader], tuple[int, Any]]
+    ) -> Any:
+        return self._ask_broker_of(
+            transactional_id,
+            lambda: self._find_coordinator(transactional_id),
+            api,
+            body,
+            read,
+            f" of transactional id {transactional_id}",
+        )
+
+    def _ask_broker_of(
+        self,
+        subject: Hashable,
+        find: Callable[[], Address],
+        api: Api,
+        body: bytes,
+        read: Callable[[Reader], tuple[int, Any]],
+        about: str,
+    ) -> Any:
+        """Sends a request to the broker that coordinates a transactional id or leads a partition.
+
+        After an error the next attempt looks the broker up again, because the subject may have moved.
+        """
+
         def ask() -> Any:
-            address = self._coordinators.get(transactional_id) or self._find_coordinator(transactional_id)
+            address = self._brokers_of.get(subject) or find()
+            self._brokers_of[subject] = address
             try:
                 code, result = read(self._connection(address).ask(api, body))
-                _check(code, api, f" of transactional id {transactional_id}")
+                _check(code, api, about)
             except KafkaError:
-                # The next attempt looks the coordinator up again: it may have moved.
-                self._coordinators.pop(transactional_id, None)
+                del self._brokers_of[subject]
                 raise
             return result
 
         return self._retry(ask)
 
-    def _find_coordinator(self, transactional_id: str) -> tuple[str, int]:
+    def _find_coordinator(self, transactional_id: str) -> Address:
         body = Writer().string(transactional_id).int8(_TRANSACTION_COORDINATOR).data
         answer = self._bootstrap().ask(FIND_COORDINATOR, body)
         answer.int32()  # throttle time
@@ -302,7 +321,7 @@ class TransactionClient:
                 errors.append(error)
         raise errors[0]
 
-    def _connection(self, address: tuple[str, int]) -> BrokerConnection:
+    def _connection(self, address: Address) -> BrokerConnection:
         known = self._connections.get(address)
         if known is not None and known.is_open:
             return known
@@ -312,7 +331,7 @@ class TransactionClient:
         return connection
 
 
-def _read_brokers(answer: Reader) -> dict[int, tuple[str, int]]:
+def _read_brokers(answer: Reader) -> dict[int, Address]:
     """Reads the beginning of an answer to Metadata. Returns the address of each broker by its number."""
     answer.int32()  # throttle time
     found = {}
