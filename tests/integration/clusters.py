@@ -12,13 +12,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from forked_processes import ForkingPopen
 
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
@@ -108,9 +109,9 @@ class RunningCluster:
         return "" if path is None else path.read_text(errors="replace")
 
     def flinkpy(self, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
-        """Runs the command line against this cluster."""
+        """Runs `flinkpy ARGUMENTS` against this cluster, in a process that is forked (see `forked_processes`)."""
         environment = {"FLINKPY_DYNAMIC_PROPERTIES": self.dynamic_properties}
-        return run_flinkpy(*arguments, environment=environment, timeout_s=timeout_s)
+        return _run(ForkingPopen, arguments, environment, timeout_s)
 
     def stop(self) -> None:
         self.client.close()
@@ -120,15 +121,23 @@ class RunningCluster:
 def run_flinkpy(
     *arguments: str, environment: Mapping[str, str] | None = None, timeout_s: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `flinkpy ARGUMENTS` as a user does, and captures its output."""
-    return subprocess.run(
-        [sys.executable, "-m", "flinkpy.cli.main", *arguments],
-        env={**os.environ, **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
+    """Runs `flinkpy ARGUMENTS` as a user would, in an interpreter of its own, and captures its output."""
+    return _run(subprocess.Popen, arguments, environment or {}, timeout_s)
+
+
+def _run(
+    popen: type[subprocess.Popen[str]], arguments: Sequence[str], environment: Mapping[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flinkpy.cli.main", *arguments]
+    environment = {**os.environ, **environment}
+    pipe = subprocess.PIPE
+    with popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout_s)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
 StartCluster = Callable[..., RunningCluster]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from clusters import _shared_cluster, _wide_cluster, cluster, shared_cluster, start_cluster, wide_cluster
 from engines import _engine_cluster, engine_cluster
+from forked_processes import ForkingPopen, process_templates
 from groups import SPARK_SESSION, arrange, group_of
 from kafka_broker.broker import kafka, own_kafka
 from namespaces import network
 from small_disks import small_disk
 from spark_programs import SHARED_SESSION
 from zookeeper_server import zookeeper, zookeeper_ensemble
+
+from flinkpy.client import service_process
 
 __all__ = [
     "_engine_cluster",
@@ -32,6 +37,20 @@ __all__ = [
 ]
 
 HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_services() -> Iterator[None]:
+    """Forks the services that tests start from templates, which saves most of the time that their starts take.
+
+    FLINKPY_TESTS_EXEC=1 starts all of them by exec instead.
+    """
+    if os.environ.get("FLINKPY_TESTS_EXEC") == "1":
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch, process_templates():
+        patch.setattr(service_process, "start_process", ForkingPopen)
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -11,9 +11,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from clusters import RunningCluster
+from clusters import RunningCluster, run_flinkpy
 
 from flinkpy.common.states import JobState
+from flinkpy.security import ClusterSecret
 
 WORDS = """
     import sys
@@ -153,10 +154,9 @@ def test_ctrl_c_cancels_the_job(cluster: RunningCluster, program) -> None:
     assert JobState(job.status) is JobState.CANCELED
 
 
-def test_an_unreachable_address_is_an_error_in_one_line() -> None:
-    from clusters import run_flinkpy
-
-    result = run_flinkpy("list", "-m", "127.0.0.1:1")
+def test_an_unreachable_address_is_an_error_in_one_line(tmp_path: Path) -> None:
+    ClusterSecret.load_or_create(tmp_path / "secret")
+    result = run_flinkpy("list", "-m", "127.0.0.1:1", environment={"FLINKPY_SECRET_FILE": str(tmp_path / "secret")})
     assert result.returncode == 1
     assert "127.0.0.1:1" in result.stderr
     assert len(result.stderr.splitlines()) == 1

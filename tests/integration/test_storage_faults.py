@@ -21,6 +21,7 @@ from test_crash_points import EVERYTHING_IN_FILES, SOON
 from test_exactly_once import _busy_task_executor
 from test_killed_job_masters import leader_of
 from verifying.harness import Run, VerifyingRuns, Workload
+from verifying.two_phase_sink import writers_with_records
 
 from flinkpy.common.errors import CheckpointError, CheckpointNotFoundError, CorruptStateError, JobExecutionError
 
@@ -56,6 +57,8 @@ class Damage:
         self.repeatable: Counter[Any] = Counter()
         #: For the checkpoint before that.
         self._committed: Counter[Any] = Counter()
+        #: Writers that were killed, or ended because others were, while they had records to commit.
+        self._ended_writers: set[str] = set()
 
     @property
     def directory(self) -> Path:
@@ -63,9 +66,9 @@ class Damage:
         return self._runs.checkpoints / self.run.job_id
 
     def take_checkpoint(self) -> int:
-        """Takes a checkpoint and waits until its output is committed. The job is slow enough to always have output to
-        commit.
-        """
+        """Takes a checkpoint when there is something to commit, and returns when that has been committed."""
+        output = self._runs.output
+        wait_until(lambda: writers_with_records(output) - self._ended_writers, "records to commit")
         before = Counter(self._runs.read())
         checkpoint_id = wait_until(self._checkpoint_id, "tasks that can take a checkpoint")
         wait_until(lambda: Counter(self._runs.read()) > before, f"checkpoint {checkpoint_id} is committed")
@@ -118,9 +121,11 @@ class Damage:
     def kill_job_master(self) -> None:
         pid = leader_of(self.run.cluster, self.run.job_id)
         os.kill(pid, signal.SIGKILL)
+        self._ended_writers = writers_with_records(self._runs.output)
 
     def kill_task_executor(self) -> None:
         os.kill(_busy_task_executor(self.run.cluster, self.run.job_id), signal.SIGKILL)
+        self._ended_writers = writers_with_records(self._runs.output)
 
     def assert_nothing_lost(self) -> None:
         """Checks after the end of the job that only output committed for damaged checkpoints is repeated."""
@@ -304,7 +309,10 @@ def test_a_full_disk_fails_checkpoints_until_there_is_space(
         run.wait_for_end()
     assert run.num_restarts == 0
     runs.assert_exactly_once(run)
-    assert [path for path in runs.checkpoints.rglob("*") if path.is_file()] == []
+    # The JobMaster deletes them after it has told that the job has ended.
+    wait_until(
+        lambda: not any(path.is_file() for path in runs.checkpoints.rglob("*")), "all files of checkpoints are deleted"
+    )
 
 
 def fill(directory: Path) -> None:

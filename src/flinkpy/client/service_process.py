@@ -31,6 +31,8 @@ from flinkpy.platforms import unsupported_services
 from flinkpy.security.confidential_settings import settings_for_child
 from flinkpy.security.security_context import TOKEN_VARIABLE
 
+#: Starts a process, as `subprocess.Popen` does. The project's own tests set it, to start processes faster.
+start_process: type[subprocess.Popen[bytes]] = subprocess.Popen
 #: Bytes at the end of a dead service's output that are searched for the reason.
 _TAIL_BYTES = 8_192
 
@@ -82,7 +84,7 @@ class ServiceProcess:
         try:
             with _open_log(spec) as log, settings_for_child(spec.properties) as settings:
                 self._log_descriptor = os.dup(log.fileno())
-                self.popen = subprocess.Popen(
+                self.popen = start_process(
                     command_line(spec, child_end, settings.arguments),
                     stdin=subprocess.DEVNULL,
                     stdout=None if spec.inherit_output else log,

@@ -12,7 +12,7 @@ import logging
 logger = logging.getLogger(__name__)
 
 #: Modules that are imported lazily. Found with `python -X importtime` on the first task of a word count.
-_MODULES = (
+PRELOADED_MODULES = (
     "flinkpy.network.partitioner",
     "flinkpy.network.record_writer",
     "flinkpy.functions.stream_functions",
@@ -29,7 +29,7 @@ _MODULES = (
 
 def preload() -> None:
     """Imports the modules. Thread: I/O; tasks wait only for a module they need."""
-    for name in _MODULES:
+    for name in PRELOADED_MODULES:
         try:
             importlib.import_module(name)
         except ImportError:

@@ -1,5 +1,6 @@
 """TwoPhaseSink: writes records into files that appear, each at once and for good, when a checkpoint is complete.
 
+    <directory>/due/<writer>                   the writer has records for the next checkpoint
     <directory>/staged/<transaction>.json      prepared: on the disk, seen by nobody
     <directory>/committed/<transaction>.json   committed: never changed, never removed
 
@@ -69,18 +70,25 @@ class TwoPhaseWriter(StatefulSinkWriter):
         # Never that of another attempt, however often the same checkpoint is restored.
         self._uid = secrets.token_hex(8)
         self._num_transactions = 0
+        self._due = _directory(sink.directory, "due") / self._uid
+        self._is_due = False
 
     def write(self, batch: Any) -> None:
         from flinkpy.records.lanes import rows_of
 
         self._sink.hit("write")
         self._open.extend(map(tuple, rows_of(batch, self._input_type)))
+        if len(self._open) > KEEP_OPEN and not self._is_due:
+            self._due.touch()
+            self._is_due = True
 
     def flush(self, end_of_input: bool) -> None:
         due = len(self._open) - (0 if end_of_input else KEEP_OPEN)
         if due <= 0:
             return
         records = [self._open.popleft() for _ in range(due)]
+        self._due.unlink(missing_ok=True)
+        self._is_due = False
         name = f"{self._uid}-{self._num_transactions}"
         self._num_transactions += 1
         write_durably(self._staged / f"{name}.json", json.dumps(records).encode())
@@ -117,6 +125,14 @@ class DirectoryCommitter(Committer):
                 continue
             self._sink.hit("committed")
         sync_directory(self._committed)
+
+
+def writers_with_records(directory: str | Path) -> set[str]:
+    """Returns the writers that have records to commit with the next checkpoint, those that were killed included."""
+    try:
+        return set(os.listdir(Path(directory, "due")))
+    except FileNotFoundError:
+        return set()
 
 
 class CommittedLog:

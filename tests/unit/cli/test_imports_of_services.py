@@ -21,7 +21,7 @@ _ARROW = {"numpy", "pyarrow"}
 def _loaded(modules: str) -> tuple[set[str], int]:
     program = _PROGRAM.format(modules=modules)
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
-    names, threads = json.loads(done.stdout)
+    names, threads = json.loads(done.stdout.splitlines()[-1])
     return set(names), threads
 
 
@@ -39,4 +39,14 @@ def test_a_task_executor_loads_no_heavy_library_but_arrow() -> None:
 
 def test_a_program_loads_no_heavy_library_before_it_has_a_job() -> None:
     names, _ = _loaded("flinkpy.datastream.stream_execution_environment, flinkpy.client.executor")
+    assert names & (_HEAVY | _ARROW) == set()
+
+
+def test_the_help_of_the_command_line_loads_nothing_that_only_calls_need() -> None:
+    names, _ = _loaded("flinkpy.cli.main; flinkpy.cli.main.run(['--help'])")
+    assert names & (_HEAVY | _ARROW | {"asyncio", "google.protobuf", "grpc"}) == set()
+
+
+def test_a_client_of_a_cluster_loads_no_heavy_library() -> None:
+    names, _ = _loaded("flinkpy.cli.jobs, flinkpy.cli.checkpoints, flinkpy.cli.cluster, flinkpy.client.cluster_client")
     assert names & (_HEAVY | _ARROW) == set()
