@@ -1,4 +1,4 @@
-"""Accumulators: what each kind adds up to, alone and merged."""
+"""Accumulators: the result of each kind, alone and merged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CASES: list[tuple[type[acc.Accumulator[Any, Any]], list[Any], Any, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "values", "expected", "empty"), CASES, ids=lambda case: getattr(case, "__name__", ""))
-def test_adding_and_merging_give_the_same(kind: Any, values: list[Any], expected: Any, empty: Any) -> None:
+def test_adding_and_merging_return_the_same_result(kind: Any, values: list[Any], expected: Any, empty: Any) -> None:
     whole = kind()
     for value in values:
         whole.add(value)
@@ -47,14 +47,14 @@ def test_adding_and_merging_give_the_same(kind: Any, values: list[Any], expected
     assert clone.get_local_value() == expected
 
 
-def test_the_values_of_a_histogram_are_in_order() -> None:
+def test_a_histogram_returns_its_values_in_order() -> None:
     histogram = acc.Histogram()
     for value in (5, 1, 3):
         histogram.add(value)
     assert list(histogram.get_local_value()) == [1, 3, 5]
 
 
-def test_an_accumulator_that_failed_raises_where_it_is_asked_for() -> None:
+def test_reading_a_failed_accumulator_raises() -> None:
     failed = acc.AccumulatorFailure("words", "cannot be merged")
     result = JobExecutionResult(JobID("0" * 32), 1, {"words": failed, "lines": 3})
     assert result.get_accumulator_result("lines") == 3

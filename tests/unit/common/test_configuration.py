@@ -8,7 +8,7 @@ from flinkpy.common import Configuration
 from flinkpy.common.errors import ConfigurationError
 
 
-def test_getters_give_what_setters_were_given() -> None:
+def test_getters_return_the_values_that_were_set() -> None:
     conf = Configuration()
     conf.set_string("str", "v1").set_integer("int", 2).set_boolean("bool", True).set_float("float", 0.5)
     conf.set_bytearray("bytearray", bytearray([1, 2, 3]))
@@ -20,7 +20,7 @@ def test_getters_give_what_setters_were_given() -> None:
     assert conf.get_bytearray("bytearray", bytearray()) == bytearray([1, 2, 3])
 
 
-def test_absent_key_gives_the_default() -> None:
+def test_an_absent_key_returns_the_default() -> None:
     assert Configuration().get_integer("x", 7) == 7
     assert Configuration().get_string("x", "d") == "d"
 
@@ -36,7 +36,7 @@ def test_values_are_converted_when_read() -> None:
 
 
 @pytest.mark.parametrize(("getter", "default"), [("get_integer", 0), ("get_boolean", False), ("get_float", 0.0)])
-def test_value_of_the_wrong_type_is_an_error_with_the_key(getter: str, default: object) -> None:
+def test_a_value_of_the_wrong_type_raises_an_error_with_the_key(getter: str, default: object) -> None:
     conf = Configuration.from_dict({"my.key": "nonsense"})
 
     with pytest.raises(ConfigurationError, match=r"my\.key: 'nonsense'"):
@@ -85,5 +85,5 @@ def test_removed_key_is_gone() -> None:
     ("text", "expected"),
     [("", []), ("a;b", ["a", "b"]), ("[a, b]", ["a", "b"]), ("- a\n- b", ["a", "b"]), ("one", ["one"])],
 )
-def test_list_values_are_read_in_all_their_forms(text: str, expected: list[str]) -> None:
+def test_list_values_are_parsed_in_all_forms(text: str, expected: list[str]) -> None:
     assert Configuration.parse_list_value(text) == expected

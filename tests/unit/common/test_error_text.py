@@ -1,4 +1,4 @@
-"""Text of exceptions: valid, bounded, and never in the way of the report that needs it."""
+"""Text of exceptions is valid and bounded, and making it never fails."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_bounded_text_is_valid_and_within_its_limit(text: str, limit: int) -> No
         assert bounded == valid_text(text)
 
 
-def test_cut_text_keeps_head_and_tail_and_says_how_much_is_gone() -> None:
+def test_cut_text_keeps_both_ends_and_the_number_of_omitted_characters() -> None:
     text = bounded_text("begin" + "x" * 10_000 + "end", 1_000)
 
     assert text.startswith("begin") and text.endswith("end")
@@ -112,7 +112,7 @@ def test_long_chain_shows_its_first_and_last_exceptions() -> None:
     assert "19984 exceptions of the chain left out" in text
 
 
-def test_text_that_cannot_be_had_names_the_method_that_failed() -> None:
+def test_text_names_the_method_that_failed_to_return_it() -> None:
     assert describe(SilentError()).endswith("SilentError.__str__ raised RuntimeError>")
     assert len(describe(ValueError("x" * 1_000_000))) <= MAX_ERROR_TEXT_CHARS + 100
 

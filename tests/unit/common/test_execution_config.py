@@ -1,4 +1,4 @@
-"""ExecutionConfig: defaults, setters and equality, as PyFlink 2.3.0 has them."""
+"""ExecutionConfig: defaults, setters and equality, as in PyFlink 2.3.0."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_defaults(config: ExecutionConfig) -> None:
         ("global_job_parameters", {"hello": "world"}),
     ],
 )
-def test_what_is_set_is_given_back(config: ExecutionConfig, name: str, value: Any) -> None:
+def test_getters_return_the_values_that_were_set(config: ExecutionConfig, name: str, value: Any) -> None:
     assert getattr(config, f"set_{name}")(value) is config
     assert getattr(config, f"get_{name}")() == value
 
@@ -55,7 +55,7 @@ def test_flags_go_both_ways(config: ExecutionConfig) -> None:
 
 
 @pytest.mark.parametrize("value", [-1, "5", True, 1.5])
-def test_time_that_is_no_number_of_milliseconds_is_refused(config: ExecutionConfig, value: Any) -> None:
+def test_a_time_that_is_not_a_number_of_milliseconds_is_refused(config: ExecutionConfig, value: Any) -> None:
     with pytest.raises(ValueError, match="0 or more"):
         config.set_auto_watermark_interval(value)
 

@@ -1,4 +1,4 @@
-"""Faults at named places, for tests of everything else."""
+"""Failpoints: faults at named places, for other tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _disarmed():
     failpoints.arm("")
 
 
-def test_a_point_that_nobody_armed_does_nothing():
+def test_a_point_that_is_not_armed_does_nothing():
     failpoints.arm("state_file.before_sync=error")
     failpoint(NAME)
 
@@ -42,7 +42,7 @@ def test_a_point_armed_for_one_hit_fails_then_and_only_then():
     failpoint(NAME)
 
 
-def test_with_tokens_a_point_fails_as_often_as_there_are_tokens(tmp_path, monkeypatch):
+def test_a_point_with_tokens_fails_once_per_token(tmp_path, monkeypatch):
     monkeypatch.setenv(failpoints.TOKENS_VARIABLE, str(tmp_path))
     (tmp_path / f"{NAME}.1").touch()
     (tmp_path / "metadata.before_renamed").touch()
@@ -54,18 +54,18 @@ def test_with_tokens_a_point_fails_as_often_as_there_are_tokens(tmp_path, monkey
 
 
 @pytest.mark.parametrize("wrong", ["no.such.point=crash", f"{NAME}=explode", f"{NAME}", f"{NAME}=crash@soon"])
-def test_a_specification_that_means_nothing_is_refused(wrong):
+def test_an_invalid_specification_is_refused(wrong):
     with pytest.raises(ValueError, match="is not a failpoint"):
         failpoints.arm(wrong)
 
 
-def test_the_environment_arms_a_process_and_a_crash_is_a_kill():
+def test_the_environment_arms_a_process_and_a_crash_kills_it():
     code = f"from flinkpy.common.failpoints import failpoint; failpoint({NAME!r})"
     result = subprocess.run([sys.executable, "-c", code], env={"FLINKPY_FAILPOINTS": f"{NAME}=crash"}, check=False)
     assert result.returncode == -9
 
 
-def test_the_table_has_exactly_the_points_that_the_code_passes():
+def test_the_table_contains_exactly_the_points_in_the_code():
     passed = set()
     for path in Path(flinkpy.__file__).parent.rglob("*.py"):
         text = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Who may read the files that services write."""
+"""Permissions of the files that services write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flinkpy.common.file_permissions import restore_umask, restrict_files
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A process that a shell with umask 022 has just started; afterwards as it was."""
+    """Simulates a process just started by a shell with umask 022; restores the umask afterwards."""
     monkeypatch.setattr(file_permissions, "_mask", 0)
     monkeypatch.setenv("FLINKPY_UMASK_OF_USER", "")
     monkeypatch.delenv("FLINKPY_UMASK_OF_USER")
@@ -25,7 +25,7 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def modes(directory: Path) -> tuple[str, str]:
-    """Those of a state file in a directory that is made for it, and of a file that somebody else makes."""
+    """Returns the modes of a state file, of its new directory, and of a file that user code creates."""
     files = LocalFileSystem()
     files.make_directories(str(directory / "chk-1"))
     output = files.create(str(directory / "chk-1" / "state"), "state_file")
@@ -37,17 +37,17 @@ def modes(directory: Path) -> tuple[str, str]:
     )
 
 
-def test_nobody_else_reads_what_a_service_writes(tmp_path: Path) -> None:
+def test_other_users_cannot_read_the_files_of_a_service(tmp_path: Path) -> None:
     restrict_files(0o077, runs_functions=False)
     assert modes(tmp_path) == ("0o700 0o600", "0o600")
 
 
-def test_files_of_user_functions_have_the_permissions_that_the_user_wants(tmp_path: Path) -> None:
+def test_files_of_user_functions_get_the_permissions_of_the_user(tmp_path: Path) -> None:
     restrict_files(0o077, runs_functions=True)
     assert modes(tmp_path) == ("0o700 0o600", "0o644")
 
 
-def test_the_umask_of_the_user_comes_through_the_services_that_start_a_process(tmp_path: Path) -> None:
+def test_services_pass_on_the_umask_of_the_user(tmp_path: Path) -> None:
     restrict_files(0o077, runs_functions=False)
     restrict_files(0o027, runs_functions=True)
     assert modes(tmp_path) == ("0o750 0o640", "0o644")

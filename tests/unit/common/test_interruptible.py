@@ -1,4 +1,4 @@
-"""A wait of the main thread ends with a signal also where nothing wakes the thread up."""
+"""A signal ends a wait of the main thread even if nothing wakes the thread."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def interrupted(wait: Callable[[], Any]) -> None:
 
 
 def signaled(wait: Callable[[], Any], number: signal.Signals) -> None:
-    """Runs `wait` and has another thread receive the signal while this one sleeps in it.
+    """Runs `wait` and lets another thread receive the signal while this one sleeps in it.
 
     So the sleep is not ended by the signal, as it is not where the signal comes a moment before the sleep.
     """
@@ -81,7 +81,7 @@ def test_waiting_for_a_child_is_interrupted() -> None:
 
 
 class Client:
-    """The client of a job that runs until it is canceled."""
+    """A client of a job that runs until it is canceled."""
 
     def __init__(self) -> None:
         self.end: Future[Any] = Future()
@@ -108,12 +108,12 @@ def test_waiting_for_a_job_is_interrupted_and_cancels_it() -> None:
     assert client.canceled == [("job", CANCEL_WAIT_S)]
 
 
-def test_waiting_for_the_end_of_a_job_whose_results_nobody_wants_is_interrupted() -> None:
+def test_waiting_for_the_end_of_a_job_without_reading_its_results_is_interrupted() -> None:
     results = CollectedResults(Client(), "sink")
     interrupted(results._raise_unless_finished)
 
 
-def test_a_process_that_waits_to_be_stopped_is_stopped() -> None:
+def test_a_process_that_waits_for_a_signal_stops() -> None:
     previous = signal.getsignal(signal.SIGTERM)
     try:
         stop_signals = AwaitedSignals(signal.SIGTERM, signal.SIGINT)
@@ -125,7 +125,7 @@ def test_a_process_that_waits_to_be_stopped_is_stopped() -> None:
         signal.signal(signal.SIGTERM, previous)
 
 
-def test_a_wait_is_over_when_the_future_is_done_or_the_time_is_up() -> None:
+def test_a_wait_ends_with_the_future_or_the_timeout() -> None:
     future: Future[int] = Future()
     assert not wait_for(future, 0.0)
     assert not wait_for(future, 0.02)

@@ -17,7 +17,7 @@ from flinkpy.common.java_runtime import find_java, java_obstacle, major_version
         ("command not found", 0),
     ],
 )
-def test_versions_are_read_from_what_java_prints(text: str, major: int) -> None:
+def test_versions_are_parsed_from_the_output_of_java(text: str, major: int) -> None:
     assert major_version(text) == major
 
 
@@ -28,7 +28,7 @@ def fake_java(directory: Path, printed: str) -> None:
     path.chmod(0o755)
 
 
-def test_a_java_that_is_too_old_is_named_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_java_is_named_with_the_version_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path, 'openjdk version "11.0.2"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     found = find_java()
@@ -38,7 +38,9 @@ def test_a_java_that_is_too_old_is_named_with_what_to_install(tmp_path: Path, mo
     assert f"{tmp_path}/bin/java is Java 11: install Java 17 (on Debian: apt install" in obstacle
 
 
-def test_no_java_is_told_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_reported_with_the_version_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert find_java() is None
@@ -52,7 +54,7 @@ def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.M
     assert obstacle is not None and f"JAVA_HOME is {tmp_path}, which has no bin/java" in obstacle
 
 
-def test_a_java_that_is_new_enough_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recent_java_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path, 'openjdk version "21.0.1"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert java_obstacle() is None

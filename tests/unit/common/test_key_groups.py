@@ -1,4 +1,4 @@
-"""Key groups are divided among subtasks without gap or overlap, as Flink divides them."""
+"""Key groups are divided among subtasks without gap or overlap, as in Flink."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flinkpy.common.key_groups import (
 
 
 @pytest.mark.parametrize("max_parallelism", [1, 2, 7, 128, 129])
-def test_each_key_group_is_owned_by_the_one_subtask_that_gets_its_keys(max_parallelism):
+def test_each_key_group_belongs_to_the_subtask_that_gets_its_keys(max_parallelism):
     for parallelism in range(1, max_parallelism + 1):
         owners = [
             subtask
@@ -43,5 +43,5 @@ def test_a_range_includes_both_ends_and_may_be_empty():
         (21845, 32768), (21846, 32768), (32768, 32768), (100_000, 32768),
     ],
 )  # fmt: skip
-def test_the_default_maximum_is_a_power_of_two_half_as_much_again_as_the_parallelism(parallelism, expected):
+def test_the_default_maximum_is_one_and_a_half_times_the_parallelism_as_a_power_of_two(parallelism, expected):
     assert default_max_parallelism(parallelism) == expected

@@ -1,4 +1,4 @@
-"""Names that a program gives: one error names the kind of name and what is wrong with it."""
+"""Invalid names in a program raise one error that names the kind of name and the mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports that tests choose before anybody listens on them belong to one process."""
+"""A port that a test chooses in advance belongs to one process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ports import own_port
 TESTS = Path(ports.__file__).parent
 
 
-def test_a_port_is_given_out_once_and_never_by_the_kernel() -> None:
+def test_a_port_is_assigned_once_and_never_by_the_kernel() -> None:
     low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     owned = [own_port() for _ in range(200)]
     assert len(set(owned)) == 200
@@ -37,7 +37,7 @@ def test_another_process_gets_a_port_only_after_its_owner_has_ended() -> None:
     assert elsewhere().stdout == f"{port}\n"
 
 
-def test_a_port_on_which_somebody_listens_is_not_given_out(monkeypatch) -> None:
+def test_a_port_with_a_listener_is_not_assigned(monkeypatch) -> None:
     taken, free = own_port(), own_port()
     for port in (taken, free):
         ports._claims.pop(port).close()

@@ -1,4 +1,4 @@
-"""A reserved port is this user's: its own services come and go on it, and nobody else gets it meanwhile."""
+"""A reserved port stays available to the services of this user, and to nobody else."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def reservation() -> Iterator[PortReservation]:
 
 @pytest.fixture
 def told(reservation: PortReservation, monkeypatch: pytest.MonkeyPatch) -> PortReservation:
-    """Of a process that is started to serve at the port."""
+    """Returns the reservation as a process sees it that is started to serve at the port."""
     for name, value in reservation.environment.items():
         monkeypatch.setenv(name, value)
     return reservation
@@ -55,14 +55,14 @@ async def serve_at(port: int) -> None:
         await server.stop()
 
 
-def test_the_service_it_is_for_serves_there_again_and_again(told: PortReservation) -> None:
+def test_the_service_can_bind_the_reserved_port_repeatedly(told: PortReservation) -> None:
     for _ in range(3):
         asyncio.run(serve_at(told.port))
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((HOST, told.port)).close()
 
 
-def test_a_process_that_was_not_told_of_it_cannot_have_the_port(reservation: PortReservation) -> None:
+def test_a_process_without_the_reservation_cannot_bind_the_port(reservation: PortReservation) -> None:
     with pytest.raises(AddressInUseError, match=rf"{HOST}:{reservation.port}.*in use"):
         asyncio.run(serve_at(reservation.port))
     with pytest.raises(AddressInUseError, match="in use"):
@@ -71,14 +71,14 @@ def test_a_process_that_was_not_told_of_it_cannot_have_the_port(reservation: Por
         raise_if_taken(HOST, reservation.port)
 
 
-def test_a_port_on_which_somebody_listens_is_not_reserved() -> None:
+def test_a_port_with_a_listener_cannot_be_reserved() -> None:
     with socket.create_server((HOST, 0), reuse_port=True) as listener, pytest.raises(AddressInUseError):
         PortReservation(HOST, listener.getsockname()[1])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user: NOT tested")
 @pytest.mark.parametrize("host", [HOST, "0.0.0.0"])
-def test_another_user_cannot_have_the_port_while_no_service_is_there(reservation: PortReservation, host: str) -> None:
+def test_another_user_cannot_bind_the_port_between_two_services(reservation: PortReservation, host: str) -> None:
 
     def bind_as(user: int) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-I", "-S", "-c", _BIND, host, str(reservation.port), str(user)]
@@ -89,7 +89,7 @@ def test_another_user_cannot_have_the_port_while_no_service_is_there(reservation
     assert bind_as(os.geteuid()).returncode == 0, "the test could not have failed"
 
 
-def test_a_port_that_was_let_go_is_anybodys() -> None:
+def test_a_released_port_is_free() -> None:
     made = PortReservation(HOST, 0)
     port = made.port
     made.close()

@@ -1,4 +1,4 @@
-"""Directories in places that other users can write to."""
+"""Private directories in places that other users can write to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANOTHER_UID = 54321
 
 @pytest.fixture
 def shared(tmp_path):
-    """A place like the temporary directory."""
+    """A shared place like the temporary directory."""
     place = tmp_path / "shared"
     place.mkdir()
     place.chmod(0o1777)
@@ -29,7 +29,7 @@ def shared(tmp_path):
 
 
 def give_away(path: Path) -> None:
-    """Makes it another user's."""
+    """Changes the owner to another user."""
     if os.geteuid() != 0:
         pytest.skip("only root can give a directory to another user")
     os.chown(path, ANOTHER_UID, ANOTHER_UID)
@@ -39,7 +39,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_missing_directory_is_made_for_this_user_alone(shared):
+def test_a_missing_directory_is_created_private(shared):
     old = os.umask(0)
     try:
         with PrivateDirectory.make(shared, "a", "b") as directory:
@@ -51,7 +51,7 @@ def test_a_missing_directory_is_made_for_this_user_alone(shared):
         pass
 
 
-def test_a_directory_that_others_could_only_read_is_taken_from_them(shared):
+def test_a_directory_that_others_can_read_becomes_private(shared):
     (shared / "a").mkdir()
     (shared / "a").chmod(0o755)
     PrivateDirectory.make(shared, "a").close()
@@ -59,7 +59,7 @@ def test_a_directory_that_others_could_only_read_is_taken_from_them(shared):
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o702])
-def test_a_directory_that_others_could_write_to_is_refused(shared, mode):
+def test_a_directory_that_others_can_write_to_is_refused(shared, mode):
     (shared / "a").mkdir()
     (shared / "a").chmod(mode)
     with pytest.raises(PrivateDirectoryError, match=rf"{shared}/a is not private.*mode {mode:04o}"):
@@ -78,7 +78,7 @@ def test_the_directory_of_another_user_is_refused_with_its_name_and_owner(shared
 
 
 @pytest.mark.parametrize("names", [("link",), ("link", "inside")])
-def test_links_on_the_way_are_not_followed(shared, tmp_path, names):
+def test_links_in_the_path_are_not_followed(shared, tmp_path, names):
     own = tmp_path / "own"
     (own / "inside").mkdir(parents=True)
     (shared / "link").symlink_to(own)
@@ -86,13 +86,13 @@ def test_links_on_the_way_are_not_followed(shared, tmp_path, names):
         PrivateDirectory.make(shared, *names)
 
 
-def test_a_file_in_the_way_is_refused(shared):
+def test_a_file_in_the_path_is_refused(shared):
     (shared / "a").write_text("")
     with pytest.raises(PrivateDirectoryError, match="is not a directory"):
         PrivateDirectory.make(shared, "a")
 
 
-def test_a_directory_that_is_only_opened_must_be_there(shared):
+def test_opening_a_missing_directory_fails(shared):
     with pytest.raises(FileNotFoundError):
         PrivateDirectory.open(shared, "a")
 
@@ -113,7 +113,7 @@ def test_files_are_opened_without_following_links(shared, tmp_path):
             directory.open_file("none", os.O_RDONLY)
 
 
-def test_what_is_removed_is_in_the_opened_directory_wherever_its_name_leads_meanwhile(shared, tmp_path):
+def test_removal_happens_in_the_opened_directory_even_if_its_name_moves(shared, tmp_path):
     own = tmp_path / "own"
     (own / "work").mkdir(parents=True)
     with PrivateDirectory.make(shared, "a") as directory:
@@ -126,7 +126,7 @@ def test_what_is_removed_is_in_the_opened_directory_wherever_its_name_leads_mean
     assert not (shared / "moved" / "work").exists()
 
 
-def test_links_are_removed_and_not_what_they_point_at(shared, tmp_path):
+def test_links_are_removed_but_not_their_targets(shared, tmp_path):
     own = tmp_path / "own"
     own.mkdir()
     (own / "thesis").write_text("keep")
@@ -144,7 +144,7 @@ def test_links_are_removed_and_not_what_they_point_at(shared, tmp_path):
     assert (own / "thesis").read_text() == "keep"
 
 
-def test_a_configured_directory_is_taken_from_others_and_links_to_it_are_followed(tmp_path):
+def test_a_configured_directory_becomes_private_and_links_to_it_are_followed(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "real").chmod(0o775)
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -157,7 +157,7 @@ def test_a_configured_directory_is_taken_from_others_and_links_to_it_are_followe
         make_private_directory(tmp_path / "link")
 
 
-def test_only_the_owner_of_a_directory_is_believed(tmp_path):
+def test_only_directories_of_this_user_are_accepted(tmp_path):
     check_owner(tmp_path / "none")
     check_owner(tmp_path)
     (tmp_path / "open").mkdir()

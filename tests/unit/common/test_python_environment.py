@@ -1,4 +1,4 @@
-"""Environments of jobs: what they are named after, made once, kept while used, and refused where they cannot go."""
+"""Environments of jobs: their ids, single installation, removal, and unsafe directories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flinkpy.common.python_environment import (
 
 @pytest.fixture
 def requirements(tmp_path: Path) -> Path:
-    """Of nothing: pip has nothing to do, and asks nobody."""
+    """Empty requirements, for which pip does nothing."""
     path = tmp_path / "requirements.txt"
     path.write_text("# none\n")
     return path
@@ -32,7 +32,7 @@ def requirements(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
-    """The environments made, by a builder that runs no pip."""
+    """The environments built, by a builder that does not run pip."""
     made: list[Path] = []
 
     def build(home: Path, *_: object) -> None:
@@ -47,7 +47,7 @@ def artifact(kind: str, key: str = "k", **attributes: str) -> job_pb2.UserArtifa
     return job_pb2.UserArtifact(name="n", kind=kind, blob_key=key, attributes=attributes)
 
 
-def test_jobs_that_bring_the_same_have_the_same_profile_and_plain_jobs_have_none() -> None:
+def test_jobs_with_the_same_artifacts_have_the_same_profile_and_plain_jobs_have_none() -> None:
     brought = [artifact("PYTHON_REQUIREMENTS"), artifact("PYTHON_ARCHIVE", target_dir="a")]
     assert environment_profile([artifact("PYTHON_FILE"), artifact("CACHED_FILE")]) == ""
     profile = environment_profile(brought)
@@ -80,7 +80,7 @@ def test_the_same_requirements_are_installed_once(requirements: Path, tmp_path: 
     assert len(builds) == 3
 
 
-def test_old_environments_that_nobody_uses_are_removed(
+def test_old_unused_environments_are_removed(
     requirements: Path, tmp_path: Path, builds: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(python_environment, "MAX_UNUSED", 2)
@@ -95,7 +95,7 @@ def test_old_environments_that_nobody_uses_are_removed(
     used.release()
 
 
-def test_another_version_of_what_is_loaded_is_refused(tmp_path: Path) -> None:
+def test_another_version_of_a_loaded_package_is_refused(tmp_path: Path) -> None:
     lib = tmp_path / "lib"
     info = lib / "numpy-0.1.dist-info"
     info.mkdir(parents=True)
@@ -112,15 +112,15 @@ def test_another_version_of_what_is_loaded_is_refused(tmp_path: Path) -> None:
     check_loaded_packages(lib)
 
 
-def test_the_place_is_configured_or_the_users_own(tmp_path: Path) -> None:
+def test_the_directory_is_configured_or_belongs_to_the_user(tmp_path: Path) -> None:
     assert environments_root(str(tmp_path)) == tmp_path
     assert str(os.getuid()) in environments_root().name
 
 
-def test_a_link_that_another_user_put_in_the_place_is_not_followed(
+def test_a_link_of_another_user_is_not_followed(
     requirements: Path, tmp_path: Path, builds: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Old directories that are no longer used are removed, which would be this user's own files."""
+    """The removal of old environments would otherwise delete this user's own files."""
     monkeypatch.setattr(python_environment, "MAX_UNUSED", 1)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     home = tmp_path / "home" / "thesis"
@@ -132,7 +132,9 @@ def test_a_link_that_another_user_put_in_the_place_is_not_followed(
     assert builds == []
 
 
-def test_a_place_that_others_can_write_to_is_refused(requirements: Path, tmp_path: Path, builds: list[Path]) -> None:
+def test_a_directory_that_others_can_write_to_is_refused(
+    requirements: Path, tmp_path: Path, builds: list[Path]
+) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "root").chmod(0o777)
     with pytest.raises(PythonEnvironmentError, match="is not private"):

@@ -8,7 +8,7 @@ import pytest
 from flinkpy.common import Row, RowKind
 
 
-def test_fields_are_reached_by_position_name_and_attribute() -> None:
+def test_fields_are_accessible_by_position_name_and_attribute() -> None:
     row = Row(id=1, name="a")
 
     assert (row[0], row["name"], row.name, row[0:2]) == (1, "a", "a", [1, "a"])
@@ -34,7 +34,7 @@ def test_text_form_shows_whether_there_are_names() -> None:
     assert repr(Row(1, "hi")) == "<Row(1, 'hi')>"
 
 
-def test_unknown_field_is_an_error() -> None:
+def test_an_unknown_field_raises_an_error() -> None:
     row = Row(a=1)
 
     with pytest.raises(AttributeError):
@@ -59,7 +59,7 @@ def test_kinds_are_part_of_equality() -> None:
     assert [str(kind) for kind in RowKind] == ["+I", "-U", "+U", "-D"]
 
 
-def test_names_are_compared_where_both_have_them_and_their_order_is_not() -> None:
+def test_equality_compares_names_only_if_both_have_them_and_ignores_their_order() -> None:
     assert Row(a=1) == Row(1)
     assert hash(Row(a=1)) == hash(Row(1))
     assert Row(a=1) != Row(b=1)

@@ -1,4 +1,4 @@
-"""Names from outside in paths: the payloads of CVE-2020-17518 and CVE-2020-17519, and more."""
+"""Received names in paths, with the payloads of CVE-2020-17518 and CVE-2020-17519."""
 
 from __future__ import annotations
 
@@ -76,19 +76,19 @@ def test_no_name_leads_out_of_its_directory(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*HARMLESS, "a" * 64, "n" * 255])
-def test_names_of_files_become_paths_of_that_directory(name: str, tmp_path: Path) -> None:
+def test_file_names_become_paths_in_the_directory(name: str, tmp_path: Path) -> None:
     assert safe_join(tmp_path, name).parent == tmp_path
     assert safe_join(tmp_path, name, "b") == tmp_path / name / "b"
 
 
-def test_relative_paths_may_have_directories_but_not_leave(tmp_path: Path) -> None:
+def test_relative_paths_may_contain_directories_but_not_lead_out(tmp_path: Path) -> None:
     assert safe_join_below(tmp_path, "a/b/c") == tmp_path / "a" / "b" / "c"
     for relative in ("", ".", "..", "/a", "a/../b", "a/../../b", "../a", "a\0", "a\\..\\b"):
         with pytest.raises(UnsafePathError):
             safe_join_below(tmp_path, relative)
 
 
-def test_a_symbolic_link_in_the_way_does_not_lead_out_either(tmp_path: Path) -> None:
+def test_a_symbolic_link_cannot_lead_out(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     (root / "link").symlink_to(tmp_path)
@@ -97,7 +97,7 @@ def test_a_symbolic_link_in_the_way_does_not_lead_out_either(tmp_path: Path) -> 
 
 
 def readers(root: Path) -> dict[str, Callable[[str], object]]:
-    """Everything that finds a file by a name from outside."""
+    """All stores that find a file by a received name."""
     for name in ("graphs", "results", "recovery", "blobs", "logs"):
         (root / name).mkdir()
     results = FileJobResultStore(root / "results")
@@ -118,7 +118,7 @@ def readers(root: Path) -> dict[str, Callable[[str], object]]:
 
 
 @pytest.mark.parametrize("name", CORPUS)
-def test_stores_read_write_and_remove_nothing_outside_of_their_directories(name: str, tmp_path: Path) -> None:
+def test_stores_access_nothing_outside_their_directories(name: str, tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     secrets = [tmp_path / "secret", root / "secret", root / "secret_DIRTY.result", root / "secret.result"]

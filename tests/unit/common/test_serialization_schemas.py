@@ -10,19 +10,19 @@ from flinkpy.common import ByteArraySchema, Encoder, Row, SimpleStringSchema
 from flinkpy.common.serialization import RowFieldExtractorSchema
 
 
-def test_text_and_bytes_come_back_as_they_were() -> None:
+def test_text_and_bytes_survive_a_round_trip() -> None:
     schema = SimpleStringSchema()
     assert schema.deserialize(schema.serialize("ein Tässchen")) == "ein Tässchen"
     assert SimpleStringSchema("latin-1").serialize("é") == b"\xe9"
     assert ByteArraySchema().deserialize(ByteArraySchema().serialize(b"\0x")) == b"\0x"
 
 
-def test_schemas_travel_with_the_program() -> None:
+def test_schemas_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(SimpleStringSchema("utf-16-le"))).serialize("a") == b"a\0"
     assert pickle.loads(pickle.dumps(RowFieldExtractorSchema(1))) == RowFieldExtractorSchema(1)
 
 
-def test_unknown_charset_is_an_error_at_once() -> None:
+def test_an_unknown_charset_is_refused_by_the_constructor() -> None:
     with pytest.raises(LookupError):
         SimpleStringSchema("no-such-charset")
     with pytest.raises(LookupError):
@@ -41,7 +41,7 @@ def test_one_field_of_a_row_is_extracted() -> None:
         RowFieldExtractorSchema(3).serialize(row)
 
 
-def test_index_of_the_field_is_checked_and_told() -> None:
+def test_the_field_index_is_validated_and_returned() -> None:
     assert RowFieldExtractorSchema(4).get_field_index() == 4
     with pytest.raises(ValueError, match="Field index must be non-negative, got: -1"):
         RowFieldExtractorSchema(-1)

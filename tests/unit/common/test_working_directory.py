@@ -10,8 +10,8 @@ from flinkpy.common.errors import ConfigurationError
 from flinkpy.common.working_directory import WorkingDirectory
 
 
-def test_processes_that_start_together_leave_each_other_their_directories(tmp_path):
-    """Each removes what killed ones have left; what another is just making is not that."""
+def test_processes_that_start_together_do_not_remove_each_others_directories(tmp_path):
+    """Each process removes the directories of killed processes, but not one that another process is creating."""
 
     def open_many(_: int) -> list[WorkingDirectory]:
         return [WorkingDirectory.open(None, str(tmp_path), "taskexecutor") for _ in range(25)]
@@ -25,21 +25,21 @@ def test_processes_that_start_together_leave_each_other_their_directories(tmp_pa
 
 
 def abandoned(root: Path) -> Path:
-    """A directory as a killed TaskExecutor of this user leaves it."""
+    """Creates a directory as a killed TaskExecutor of this user leaves it."""
     path = root / f"flinkpy-taskexecutor-{os.getuid()}-abcdefgh"
     path.mkdir(mode=0o700)
     (path / ".lock").touch(mode=0o600)
     return path
 
 
-def test_what_a_killed_process_has_left_is_removed(tmp_path):
+def test_the_directory_of_a_killed_process_is_removed(tmp_path):
     left = abandoned(tmp_path)
     WorkingDirectory.open(None, str(tmp_path), "taskexecutor").close()
     assert not left.exists()
 
 
 def test_a_directory_that_others_can_write_to_is_left_alone(tmp_path):
-    """Another user may have made it, with a link as its lock."""
+    """Another user may have created it with a link as its lock."""
     planted = abandoned(tmp_path)
     planted.chmod(0o777)
     (planted / ".lock").unlink()

@@ -1,4 +1,4 @@
-"""Deprecated and fallback keys are read as Flink reads them."""
+"""Deprecated and fallback keys are read as in Flink."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def test_table_has_every_alias_of_flink_2_3() -> None:
     assert (kinds.count(True), kinds.count(False)) == (164, 15)
 
 
-def test_every_alias_belongs_to_an_option_that_is_known() -> None:
+def test_every_alias_belongs_to_a_known_option() -> None:
     assert [alias for alias in key_aliases() if alias.current not in known_options()] == []
     assert [alias for alias in key_aliases() if find_option(alias.key) is None] == []
 
 
 def test_implemented_options_are_read_under_each_of_their_keys() -> None:
-    """The aliases of each option are tried, and the first that is set counts."""
+    """The first alias that is set determines the value."""
     read = 0
     for option in {option.key: option for option in implemented_options().values()}.values():
         keys = (option.key, *(alias.key for alias in aliases_of(option.key)))
@@ -68,7 +68,7 @@ def test_generator_keeps_the_order_in_which_flink_tries_keys(generator: ModuleTy
         "state: {backend: rocksdb, checkpoints: {dir: /tmp/c}}\ntaskmanager: {network: {memory: {min: 32mb}}}",
     ],
 )
-def test_old_keys_of_a_configuration_file_act(tmp_path: Path, text: str) -> None:
+def test_old_keys_in_a_configuration_file_have_an_effect(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.yaml").write_text(text)
     configuration = load_configuration(tmp_path)
 
@@ -78,12 +78,12 @@ def test_old_keys_of_a_configuration_file_act(tmp_path: Path, text: str) -> None
     assert read_option(configuration, NETWORK_MEMORY_MIN) == 32 << 20
 
 
-def test_current_key_counts_before_an_old_one_wherever_either_is_set(tmp_path: Path) -> None:
+def test_the_current_key_takes_precedence_over_an_old_key_of_any_source(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("state.backend.type: hashmap")
     assert read_option(load_configuration(tmp_path, ["state.backend=rocksdb"]), STATE_BACKEND) == "hashmap"
 
 
-def test_fallback_key_counts_before_a_deprecated_one() -> None:
+def test_a_fallback_key_takes_precedence_over_a_deprecated_key() -> None:
     configuration = Configuration()
     configuration.set_string("state.backend.local-recovery", "true")
     assert read_option(configuration, LOCAL_BACKUP) is True
@@ -91,11 +91,11 @@ def test_fallback_key_counts_before_a_deprecated_one() -> None:
     assert read_option(configuration, LOCAL_BACKUP) is False
 
 
-def test_older_of_two_deprecated_keys_counts_where_flink_tries_it_first() -> None:
+def test_deprecated_keys_are_tried_in_the_order_of_flink() -> None:
     assert read_option({"recovery.mode": "ZOOKEEPER", "high-availability": "NONE"}, HA_MODE) == "ZOOKEEPER"
 
 
-def test_value_of_an_old_key_is_checked_as_that_of_the_option() -> None:
+def test_the_value_of_an_old_key_is_validated() -> None:
     with pytest.raises(ConfigurationError, match=r"`state\.backend` has the value `heap`: expected one of hashmap"):
         validate({"state.backend": "heap"})
     with pytest.raises(ConfigurationError, match=r"`dstl\.dfs\.upload\.max-in-flight`"):

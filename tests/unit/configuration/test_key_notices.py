@@ -1,4 +1,4 @@
-"""Users are told of keys that are deprecated and of keys that have no effect."""
+"""Warnings about deprecated keys and keys without effect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_deprecated_key_is_named_with_its_successor() -> None:
     ]
 
 
-def test_deprecated_key_that_another_overrides_is_called_ignored() -> None:
+def test_an_overridden_deprecated_key_is_reported_as_ignored() -> None:
     assert notices({"state.backend": "rocksdb", "state.backend.type": "hashmap"}) == [
         (
             "option `state.backend` is deprecated and ignored, because `state.backend.type` is set; use "
@@ -34,11 +34,11 @@ def test_deprecated_key_that_another_overrides_is_called_ignored() -> None:
     ]
 
 
-def test_fallback_key_is_not_called_deprecated() -> None:
+def test_a_fallback_key_is_not_reported_as_deprecated() -> None:
     assert notices({"process.working-dir": "/tmp/w"}) == []
 
 
-def test_keys_that_nothing_acts_on_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_keys_without_effect_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     entries = {
         "rest.port": "8081",
         "pipeline.object-reuse": "true",
@@ -74,5 +74,5 @@ def test_keys_that_nothing_acts_on_are_named_once(caplog: pytest.LogCaptureFixtu
         "taskmanager.network.memory.min",
     ],
 )
-def test_keys_that_act_are_not_named(key: str) -> None:
+def test_keys_with_effect_are_not_reported(key: str) -> None:
     assert keys_without_effect([key]) == []

@@ -32,7 +32,7 @@ def test_nested_and_flat_keys_are_the_same(tmp_path: Path) -> None:
     }
 
 
-def test_values_keep_the_spelling_they_were_written_in(tmp_path: Path) -> None:
+def test_values_keep_their_spelling(tmp_path: Path) -> None:
     write(tmp_path, "a.b: 010\na.c: yes\na.d: [x, y]\na.e:\n")
     assert load_configuration(tmp_path).to_dict() == {"a.b": "010", "a.c": "yes", "a.d": "x;y", "a.e": ""}
 
@@ -50,7 +50,7 @@ def test_the_directory_may_come_from_the_environment(tmp_path: Path, monkeypatch
     assert load_configuration().to_dict() == {"parallelism.default": "5", "heartbeat.interval": "3 s"}
 
 
-def test_without_any_source_it_is_empty() -> None:
+def test_a_configuration_without_sources_is_empty() -> None:
     assert load_configuration().to_dict() == {}
 
 

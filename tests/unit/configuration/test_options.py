@@ -37,22 +37,22 @@ def test_an_absent_option_has_its_default() -> None:
     assert read_option({}, MEMORY_SEGMENT_SIZE) == 32_768
 
 
-def test_an_option_is_read_in_its_type_from_a_configuration_and_from_a_mapping() -> None:
+def test_an_option_is_read_with_its_type_from_a_configuration_and_a_mapping() -> None:
     assert read_option(Configuration.from_dict({"heartbeat.interval": "2 s"}), HEARTBEAT_INTERVAL) == 2_000
     assert read_option({"heartbeat.interval": "PT2S"}, HEARTBEAT_INTERVAL) == 2_000
 
 
-def test_a_fallback_key_counts_only_where_the_key_itself_is_absent() -> None:
+def test_a_fallback_key_is_used_only_if_the_key_is_absent() -> None:
     assert read_option({"pekko.ask.timeout": "3 s"}, SLOT_TIMEOUT) == 3_000
     assert read_option({"pekko.ask.timeout": "3 s", "taskmanager.slot.timeout": "4 s"}, SLOT_TIMEOUT) == 4_000
 
 
-def test_an_enum_value_is_read_in_any_case_and_given_in_flinks_spelling() -> None:
+def test_an_enum_value_is_read_in_any_case_and_returned_in_flinks_spelling() -> None:
     assert read_option({"restart-strategy.type": "FIXED_DELAY"}, RESTART_STRATEGY) == "fixed-delay"
     assert read_option({"env.log.level": "debug"}, LOG_LEVEL) == "DEBUG"
 
 
-def test_a_map_may_be_written_as_keys_of_their_own() -> None:
+def test_a_map_may_be_written_as_separate_keys() -> None:
     assert read_option({"pipeline.global-job-parameters": "a:1"}, GLOBAL_JOB_PARAMETERS) == {"a": "1"}
     separate = Configuration.from_dict({"pipeline.global-job-parameters.a": "1", "parallelism.default": "2"})
     assert read_option(separate, GLOBAL_JOB_PARAMETERS) == {"a": "1"}
@@ -67,7 +67,7 @@ def test_a_bad_value_names_key_value_and_expectation() -> None:
         read_option({"x": "6"}, int_option("x", 1, "", maximum=5))
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     configuration = Configuration.from_dict(
         {
             "paralelism.default": "4",
@@ -113,13 +113,13 @@ def test_options_that_contradict_each_other_are_refused(entries: dict[str, str],
         validate(entries)
 
 
-def test_a_key_of_flink_that_is_not_used_is_accepted_but_its_type_is_checked() -> None:
+def test_an_unused_key_of_flink_is_accepted_but_its_type_is_checked() -> None:
     validate({"rest.port": "8081", "yarn.containers.vcores": "3", "metrics.reporter.prom.port": "9000-9100"})
     with pytest.raises(ConfigurationError, match=r"yarn.containers.vcores"):
         validate({"yarn.containers.vcores": "many"})
 
 
-def test_keys_with_a_part_that_the_user_names_are_known() -> None:
+def test_keys_with_a_part_chosen_by_the_user_are_known() -> None:
     validate({"external-resource.gpu.amount": "2", "flink.hadoop.x": "y", "pipeline.global-job-parameters.t": "1"})
     assert find_option("external-resource.gpu") is None
 

@@ -1,4 +1,4 @@
-"""What is not shown of a configuration."""
+"""Redaction of sensitive values of a configuration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from flinkpy.configuration.redaction import is_sensitive, redacted
         "high-availability.zookeeper.client.authorization",
     ],
 )
-def test_what_holds_a_secret_is_hidden(key: str) -> None:
+def test_secrets_are_hidden(key: str) -> None:
     assert redacted({key: "geheim", "parallelism.default": "4"}) == {key: "****", "parallelism.default": "4"}
 
 
@@ -36,7 +36,7 @@ def test_other_options_are_shown(key: str) -> None:
     assert not is_sensitive(key)
 
 
-def test_a_mistake_in_a_secret_is_told_without_it() -> None:
+def test_an_error_about_a_secret_does_not_contain_it() -> None:
     option = int_option("some.password", 1, "A number, of all things.")
     with pytest.raises(ConfigurationError) as raised:
         read_option({"some.password": "geheim"}, option)

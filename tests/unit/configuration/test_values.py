@@ -35,7 +35,7 @@ def test_a_duration_is_read_as_milliseconds(text: str, milliseconds: int) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "ten", "10 parsecs", "-1 s", "P", "PT", "1.5 s", "s"])
-def test_a_text_that_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         values.parse_duration_ms(text)
 
@@ -56,18 +56,18 @@ def test_a_memory_size_is_read_as_bytes(text: str, size_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "mb", "1.5 gb", "-1 mb", "3 stone"])
-def test_a_text_that_is_no_memory_size_is_refused(text: str) -> None:
+def test_an_invalid_memory_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         values.parse_memory_bytes(text)
 
 
 @given(st.integers(min_value=0, max_value=10**13))
-def test_a_formatted_duration_is_read_back_as_itself(milliseconds: int) -> None:
+def test_a_formatted_duration_is_parsed_as_the_same_value(milliseconds: int) -> None:
     assert values.parse_duration_ms(values.format_duration(milliseconds)) == milliseconds
 
 
 @given(st.integers(min_value=0, max_value=2**50))
-def test_a_formatted_memory_size_is_read_back_as_itself(size_bytes: int) -> None:
+def test_a_formatted_memory_size_is_parsed_as_the_same_value(size_bytes: int) -> None:
     assert values.parse_memory_bytes(values.format_memory(size_bytes)) == size_bytes
 
 
@@ -89,7 +89,7 @@ def test_lists_and_maps_have_a_plain_and_a_yaml_form() -> None:
         ("a,b", ("a,b",)),
     ],
 )
-def test_lists_are_read_as_flink_reads_them(text: str, elements: tuple[str, ...]) -> None:
+def test_lists_are_parsed_as_in_flink(text: str, elements: tuple[str, ...]) -> None:
     assert values.parse_list(text) == elements
 
 
@@ -107,12 +107,12 @@ def test_written_list_is_read_back() -> None:
         ("url:'http://x:80,y'", {"url": "http://x:80,y"}),
     ],
 )
-def test_maps_are_read_as_flink_reads_them(text: str, pairs: dict[str, str]) -> None:
+def test_maps_are_parsed_as_in_flink(text: str, pairs: dict[str, str]) -> None:
     assert values.parse_map(text) == pairs
 
 
 @pytest.mark.parametrize("text", ["'open", "[a, [b]]", "[a"])
-def test_list_that_cannot_be_read_is_refused(text: str) -> None:
+def test_an_invalid_list_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         values.parse_list(text)
 

@@ -1,4 +1,4 @@
-"""Metrics of user functions: groups and their names, kinds, and what a registry reads."""
+"""Metrics of user functions: groups, names, kinds, and the values in a registry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCOPE = MetricScope("job", "vertex", 1, 0)
 VARIABLES = {"<host>": "h", "<tm_id>": "tm", "<job_name>": "j", "<task_name>": "t", "<subtask_index>": "1"}
 
 
-def test_a_group_nests_and_the_same_name_is_the_same_group() -> None:
+def test_groups_nest_and_adding_a_group_twice_returns_the_same_group() -> None:
     group: MetricGroup = NamedMetricGroup(("root",))
     inner = group.add_group("a").add_group("b")
     assert inner.get_scope_components() == ("root", "a", "b")
@@ -25,7 +25,7 @@ def test_a_group_nests_and_the_same_name_is_the_same_group() -> None:
     assert inner.get_metric_identifier("hits") == "root.a.b.hits"
 
 
-def test_a_group_with_a_value_defines_a_variable_for_what_is_below() -> None:
+def test_a_group_with_a_value_defines_a_variable_for_its_subgroups() -> None:
     group = NamedMetricGroup(("root",), {"<job_name>": "j"})
     inner = group.add_group("key", "value").add_group("more")
     assert inner.get_all_variables() == {"<job_name>": "j", "<key>": "value"}
@@ -34,7 +34,7 @@ def test_a_group_with_a_value_defines_a_variable_for_what_is_below() -> None:
     assert group.add_group("key") is not group.add_group("key", "value")
 
 
-def test_the_same_name_is_the_same_metric_and_another_kind_is_refused() -> None:
+def test_registering_a_name_twice_returns_the_same_metric_and_refuses_another_kind() -> None:
     group = OperatorMetricGroup()
     counter = group.counter("hits")
     counter.inc()
@@ -52,7 +52,7 @@ def test_a_counter_goes_up_and_down() -> None:
     assert counter.get_count() == 3
 
 
-def test_a_meter_tells_the_events_of_its_span_per_second() -> None:
+def test_a_meter_returns_the_events_per_second_of_its_span() -> None:
     meter = Meter(10)
     meter.mark_event(50)
     meter.update()
@@ -64,7 +64,7 @@ def test_a_meter_tells_the_events_of_its_span_per_second() -> None:
     assert meter.get_rate() == pytest.approx(0.1)  # the fifty are more than ten seconds ago
 
 
-def test_a_distribution_knows_sum_extremes_and_mean() -> None:
+def test_a_distribution_returns_sum_extremes_and_mean() -> None:
     distribution = Distribution()
     assert read_metric(distribution).statistics == {"sum": 0, "min": 0, "max": 0, "mean": 0.0}
     for value in (4, -2, 7):
@@ -74,7 +74,7 @@ def test_a_distribution_knows_sum_extremes_and_mean() -> None:
     assert reading.statistics == {"sum": 9, "min": -2, "max": 7, "mean": 3.0}
 
 
-def test_a_histogram_looks_back_on_its_history_only() -> None:
+def test_a_histogram_covers_only_its_history() -> None:
     histogram = Histogram(history_size=100)
     for value in range(1_000):
         histogram.update(value)
@@ -85,12 +85,12 @@ def test_a_histogram_looks_back_on_its_history_only() -> None:
     assert told["p99"] == pytest.approx(998.99)
 
 
-def test_a_gauge_is_asked_when_it_is_read_and_may_give_anything() -> None:
+def test_a_gauge_is_evaluated_on_reading_and_may_return_any_value() -> None:
     values: list[object] = [1, 1.5, True, "text", 1 << 70]
     assert [read_metric(Gauge(lambda v=value: v)).value for value in values] == [1, 1.5, "true", "text", str(1 << 70)]
 
 
-def test_a_gauge_that_raises_says_so_and_does_not_hide_the_others() -> None:
+def test_a_gauge_that_raises_reports_its_error_and_does_not_hide_others() -> None:
     registry = MetricRegistry()
     group = NamedMetricGroup()
     group.gauge("broken", lambda: 1 // 0)
@@ -100,7 +100,7 @@ def test_a_gauge_that_raises_says_so_and_does_not_hide_the_others() -> None:
     assert read == {"broken": "ZeroDivisionError: integer division or modulo by zero", "whole": 1}
 
 
-def test_metric_that_cannot_be_read_says_why_and_fits_into_a_message() -> None:
+def test_an_unreadable_metric_reports_a_bounded_reason() -> None:
     too_large, no_number = Counter(), Histogram()
     too_large.inc(1 << 70)
     no_number.update("text")  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ def test_metric_that_cannot_be_read_says_why_and_fits_into_a_message() -> None:
     assert read_metric(too_large).value == str(1 << 70)
 
 
-def test_a_gauge_that_is_registered_twice_stays_the_first() -> None:
+def test_registering_a_gauge_twice_keeps_the_first() -> None:
     group = OperatorMetricGroup()
     group.gauge("size", lambda: 1)
     group.gauge("size", lambda: 2)
@@ -166,7 +166,7 @@ def test_a_later_attempt_is_not_unregistered_by_the_end_of_the_earlier_one() -> 
     assert [name for _, name, _ in registry.read()] == ["hits"]
 
 
-def test_the_registry_advances_all_meters() -> None:
+def test_the_registry_updates_all_meters() -> None:
     registry = MetricRegistry()
     group = NamedMetricGroup()
     group.add_group("inner").meter("events", 5).mark_event(10)

@@ -1,4 +1,4 @@
-"""Metric reporters: configured by name, and what they write."""
+"""Metric reporters: their configuration and their output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCOPE = MetricScope("job", "vertex", 0, 0)
 
 
 class Remembering(MetricReporter):
-    """Set up by its name, as a user's own would be."""
+    """A reporter configured by its name, like a user's reporter."""
 
     reports: list[list[ReportedMetric]]
     options: Mapping[str, str]
@@ -59,7 +59,7 @@ def reporting(registry: MetricRegistry, **options: str) -> MetricReporting:
     return MetricReporting(Configuration.from_dict({"metrics.reporters": "mine", **properties}), registry)
 
 
-def test_a_reporter_of_the_users_gets_what_there_is_and_what_has_ended() -> None:
+def test_a_users_reporter_gets_current_metrics_and_those_of_ended_tasks() -> None:
     registry = MetricRegistry()
     running, ended = group_of(1), group_of(2)
     registry.register(SCOPE, running)
@@ -85,7 +85,7 @@ def test_a_metric_has_the_variables_of_its_own_group() -> None:
     assert (misses.identifier, misses.variables) == ("host.map.key.value.misses", {"<job_name>": "j", "<key>": "value"})
 
 
-def test_json_lines(tmp_path: Path) -> None:
+def test_the_jsonlines_reporter_appends_one_object_per_metric(tmp_path: Path) -> None:
     reporter = JsonLinesReporter(ManualClock(5_000))
     reporter.open({"path": str(tmp_path / "metrics-%p.jsonl")})
     group = group_of(3)
@@ -106,7 +106,7 @@ def test_json_lines(tmp_path: Path) -> None:
     assert len(lines) == 3
 
 
-def test_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_reporter_logs_all_metrics(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         LogReporter().report(_reported([group_of(3)]))
     assert "host.map.hits: 3" in caplog.text
@@ -120,7 +120,7 @@ def test_the_log(caplog: pytest.LogCaptureFixture) -> None:
         ("json:JSONDecoder", "is not a MetricReporter"),
     ],
 )
-def test_a_reporter_that_is_none_is_named(factory_class: str, message: str) -> None:
+def test_an_invalid_reporter_is_named(factory_class: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         reporting(MetricRegistry(), factory_class=factory_class)
 
@@ -129,6 +129,6 @@ def test_a_configuration_written_for_flink_may_name_its_log_reporter() -> None:
     assert isinstance(create_reporter("x", "org.apache.flink.metrics.slf4j.Slf4jReporterFactory"), LogReporter)
 
 
-def test_without_a_path_json_lines_go_nowhere() -> None:
+def test_the_jsonlines_reporter_needs_a_path() -> None:
     with pytest.raises(ConfigurationError, match="needs the option `path`"):
         JsonLinesReporter().open({})
