@@ -240,8 +240,10 @@ def test_secrets_tokens_and_passwords_are_shown_nowhere(cluster: RunningCluster,
     hidden = [secret, PASSWORD, *(f"fp1.{role.label}." for role in Role)]
     seen: dict[str, str] = {}
     for process in processes_of(cluster):
-        for name in ("cmdline", "environ"):
-            seen[f"{process.pid} {name}"] = Path(f"/proc/{process.pid}/{name}").read_bytes().decode(errors="replace")
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended since it was listed
+            for name in ("cmdline", "environ"):
+                content = Path(f"/proc/{process.pid}/{name}").read_bytes()
+                seen[f"{process.pid} {name}"] = content.decode(errors="replace")
     for log in directory.rglob("*.log"):
         seen[str(log)] = log.read_text(errors="replace")
     assert any("taskexecutor-1.log" in name for name in seen) and len(seen) > 10

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any, ParamSpec, Protocol
 
 from flinkpy._proto import checkpoint_pb2 as pb
@@ -23,12 +23,12 @@ from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import FlinkError, HighAvailabilityError, LeadershipLostError
 from flinkpy.common.ids import ExecutionAttemptID
 from flinkpy.common.states import JobState
-from flinkpy.jobmaster.checkpoint_io import CheckpointIo, Finalized
+from flinkpy.jobmaster.checkpoint_io import CheckpointIo
 from flinkpy.jobmaster.conversions import as_flink_error
 from flinkpy.jobmaster.coordinator_services import EventValve
 from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
-from flinkpy.rpc.endpoint import OnDone, RpcEndpoint
+from flinkpy.rpc.endpoint import RpcEndpoint
 
 logger = logging.getLogger(__name__)
 
@@ -90,11 +90,11 @@ class CheckpointRunner:
         self._valve = valve
         self._job_id = job_id
         self._requests: dict[str, asyncio.Future[pb.CheckpointResult]] = {}
-        #: Changes of the checkpoint store. If not empty, the first one is running.
-        self._changes: deque[tuple[Callable[[], Any], OnDone, str]] = deque()
-        #: The number of running blocking calls, and the action that waits until there are none.
+        #: Held by the running change of the checkpoint store. The others wait in their order.
+        self._change = asyncio.Lock()
+        #: The number of calls that run or wait, and the action that waits until there are none.
         self._num_running = 0
-        self._when_idle: Callable[[], None] | None = None
+        self._when_idle: Callable[[], Coroutine[Any, Any, None]] | None = None
         #: True if a checkpoint was discarded after the last search for leftover directories.
         self._may_have_leftovers = False
 
@@ -144,7 +144,7 @@ class CheckpointRunner:
     def run(self, effect: fx.CheckpointEffect) -> None:
         match effect:
             case fx.MakeLocation():
-                self._make_location(effect)
+                self._start(self._make_location(effect), "create the location of a checkpoint")
             case fx.SnapshotCoordinators(checkpoint_id):
                 self._snapshot_coordinators(checkpoint_id)
             case fx.TriggerTasks():
@@ -152,7 +152,7 @@ class CheckpointRunner:
             case fx.ReleaseEvents(checkpoint_id):
                 self._valve.open(checkpoint_id)
             case fx.FinalizeCheckpoint():
-                self._finalize(effect)
+                self._start(self._finalize(effect), f"finalize checkpoint {effect.checkpoint_id}")
             case fx.ConfirmCheckpoint(checkpoint_id, timestamp_ms, attempts):
                 self._coordinators.notify_checkpoint_complete(checkpoint_id)
                 self._tell(attempts, checkpoint_id, timestamp_ms, 0, TaskManagerConnection.confirm_checkpoint)
@@ -170,16 +170,15 @@ class CheckpointRunner:
             case fx.FailJob():
                 raise AssertionError("the scheduler handles FailJob")
 
-    def _make_location(self, effect: fx.MakeLocation) -> None:
-        def done(location: Any, error: BaseException | None) -> None:
-            if error is None:
-                self._host.coordinate(CheckpointCoordinator.location_made, effect.checkpoint_id, location)
-            else:
-                self._host.coordinate(
-                    CheckpointCoordinator.location_failed, effect.checkpoint_id, as_flink_error(error)
-                )
-
-        self._begin(lambda: self._io.make_location(effect), done, "create the location of a checkpoint")
+    async def _make_location(self, effect: fx.MakeLocation) -> None:
+        try:
+            location = await self._endpoint.blocking(lambda: self._io.make_location(effect))
+        except Exception as error:  # noqa: BLE001 - any error fails the checkpoint
+            if not self._gives_up(error):
+                failure = as_flink_error(error)
+                self._host.coordinate(CheckpointCoordinator.location_failed, effect.checkpoint_id, failure)
+        else:
+            self._host.coordinate(CheckpointCoordinator.location_made, effect.checkpoint_id, location)
 
     def _snapshot_coordinators(self, checkpoint_id: int) -> None:
         """Takes the states of all coordinators and closes the valve at the same moment.
@@ -271,14 +270,16 @@ class CheckpointRunner:
             )
             send(connection, notification)
 
-    def _finalize(self, effect: fx.FinalizeCheckpoint) -> None:
+    async def _finalize(self, effect: fx.FinalizeCheckpoint) -> None:
         checkpoint_id = effect.checkpoint_id
-
-        def done(finalized: Finalized | None, error: BaseException | None) -> None:
-            if finalized is None:
-                assert error is not None
-                logger.warning("checkpoint %d could not be written: %s", checkpoint_id, error)
-                self._host.coordinate(CheckpointCoordinator.finalization_failed, checkpoint_id, as_flink_error(error))
+        async with self._change:
+            try:
+                finalized = await self._endpoint.blocking(lambda: self._io.finalize(effect))
+            except Exception as error:  # noqa: BLE001 - any error fails the checkpoint
+                if not self._gives_up(error):
+                    logger.warning("checkpoint %d could not be written: %s", checkpoint_id, error)
+                    failure = as_flink_error(error)
+                    self._host.coordinate(CheckpointCoordinator.finalization_failed, checkpoint_id, failure)
                 return
             logger.info(
                 "%s %d is complete at %s", effect.properties.description, checkpoint_id, finalized.external_path
@@ -293,75 +294,67 @@ class CheckpointRunner:
                 pending = self._host.pending_checkpoints
                 self._in_background(lambda: self._io.delete_incomplete(checkpoint_id, pending), "discard leftovers")
 
-        self._change(lambda: self._io.finalize(effect), done, f"finalize checkpoint {checkpoint_id}")
-
     def drop_damaged(self, on_done: Callable[[CompletedCheckpoint | None, FlinkError | None], None]) -> None:
         """Drops damaged checkpoints. `on_done` gets the newest undamaged one, or the reason why there is none."""
+        self._start(self._drop_damaged(on_done), "check for damaged checkpoints")
 
-        def done(latest: Any, error: BaseException | None) -> None:
-            on_done(latest, None if error is None else as_flink_error(error))
-
-        self._change(self._io.drop_damaged, done, "check for damaged checkpoints")
+    async def _drop_damaged(self, on_done: Callable[[CompletedCheckpoint | None, FlinkError | None], None]) -> None:
+        async with self._change:
+            try:
+                latest = await self._endpoint.blocking(self._io.drop_damaged)
+            except Exception as error:  # noqa: BLE001 - the scheduler decides
+                if not self._gives_up(error):
+                    on_done(None, as_flink_error(error))
+            else:
+                on_done(latest, None)
 
     def shut_down(self, state: JobState, cause: FlinkError | None, on_done: Callable[[], None]) -> None:
         """Deletes the checkpoints of a job that ended in `state`, because of `cause`, except those to retain.
 
         It first waits for all running calls, because a pending write could create files after the deletion.
         """
-
-        def done(_: Any, error: BaseException | None) -> None:
-            if error is not None:
-                logger.warning("the checkpoints of the job, which is %s, could not be deleted: %s", state.name, error)
-            on_done()
-
-        self._when_idle = lambda: self._change(
-            lambda: self._io.shut_down(state, cause), done, "shut down the checkpoint store"
-        )
+        self._when_idle = partial(self._shut_down, state, cause, on_done)
         self._check_idle()
 
-    def _change(self, call: Callable[[], Any], on_done: OnDone, name: str) -> None:
-        self._changes.append((call, on_done, name))
-        if len(self._changes) == 1:
-            self._next_change()
-
-    def _next_change(self) -> None:
-        call, on_done, name = self._changes[0]
-
-        def done(result: Any, error: BaseException | None) -> None:
-            try:
-                on_done(result, error)
-            finally:
-                self._changes.popleft()
-                if self._changes:
-                    self._next_change()
-
-        self._begin(call, done, name)
+    async def _shut_down(self, state: JobState, cause: FlinkError | None, on_done: Callable[[], None]) -> None:
+        try:
+            async with self._change:
+                await self._endpoint.blocking(lambda: self._io.shut_down(state, cause))
+        except Exception as error:  # noqa: BLE001 - the job has ended
+            if self._gives_up(error):
+                return
+            logger.warning("the checkpoints of the job, which is %s, could not be deleted: %s", state.name, error)
+        on_done()
 
     def _in_background(self, call: Callable[[], None], name: str) -> None:
-        def done(_: Any, error: BaseException | None) -> None:
-            if error is not None:
+        self._start(self._logged(call, name), name)
+
+    async def _logged(self, call: Callable[[], None], name: str) -> None:
+        try:
+            await self._endpoint.blocking(call)
+        except Exception as error:  # noqa: BLE001 - it is best effort
+            if not self._gives_up(error):
                 logger.warning("%s failed: %s", name, error)
 
-        self._begin(call, done, name)
+    def _gives_up(self, error: Exception) -> bool:
+        """True if this JobMaster does not lead any more and has given up the job because of this error."""
+        return isinstance(error, LEADERSHIP_ERRORS) and self._host.leadership_lost(error)
 
-    def _begin(self, call: Callable[[], Any], on_done: OnDone, name: str) -> None:
-        def done(result: Any, error: BaseException | None) -> None:
-            try:
-                if isinstance(error, LEADERSHIP_ERRORS) and self._host.leadership_lost(error):
-                    return
-                on_done(result, error)
-            finally:
-                self._num_running -= 1
-                self._check_idle()
+    def _start(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        def done(_: None, error: BaseException | None) -> None:
+            self._num_running -= 1
+            self._check_idle()
+            if error is not None:
+                self._endpoint.on_fatal_error(error)
 
         self._num_running += 1
-        self._endpoint.run_blocking(call, done, name)
+        self._endpoint.run_async(coroutine, done, name)
 
     def _check_idle(self) -> None:
         if self._num_running == 0 and self._when_idle is not None:
             action = self._when_idle
             self._when_idle = None
-            action()
+            self._start(action(), "shut down the checkpoint store")
 
     def _answer(self, trigger_id: str, result: pb.CheckpointResult | None, error: FlinkError | None) -> None:
         future = self._requests.get(trigger_id)

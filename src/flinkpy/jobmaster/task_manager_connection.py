@@ -35,12 +35,9 @@ MAX_WAITING_EVENTS = 65_536
 #: The maximum size of one call: large enough to be efficient, and far below the maximum size of a message.
 MAX_EVENTS_PER_CALL = 512
 MAX_EVENT_BYTES_PER_CALL = 4 * 1024 * 1024
-#: The pause before a failed cancel call is repeated. It is repeated until the TaskExecutor is lost.
-CANCEL_RETRY_DELAY_MS = 500
-#: The same for calls that release partitions.
-RELEASE_RETRY_DELAY_MS = 500
-#: The same for notifications about checkpoints.
-NOTIFICATION_RETRY_DELAY_MS = 500
+#: The pause before a failed call is repeated that must be answered: to cancel tasks, to release partitions, and to
+#: notify of checkpoints. It is repeated until the TaskExecutor is lost.
+RETRY_DELAY_MS = 500
 
 #: The maximum number of aborts that wait for a TaskExecutor. The oldest is dropped first: a task can do without it.
 MAX_WAITING_ABORTS = 32
@@ -178,17 +175,7 @@ class TaskManagerConnection(PeerConnection):
         request = taskexecutor_pb2.CancelTasksRequest(
             job_id=self._job_id, execution_attempt_ids=[str(attempt) for attempt in attempts]
         )
-
-        def done(_: Any, error: BaseException | None) -> None:
-            if error is not None:
-                logger.warning("canceling tasks at %s failed: %s", self.location.resource_id, error)
-                self._endpoint.schedule(CANCEL_RETRY_DELAY_MS, retry)
-
-        def retry() -> None:
-            if not self.is_closed:
-                self.cancel_tasks(attempts)
-
-        self.call(self._gateway.cancel_tasks(request, timeout_s=self._timeout_s), done, "cancel tasks at")
+        self.call_until_answered(self._gateway.cancel_tasks, request, "cancel tasks at", retry_delay_ms=RETRY_DELAY_MS)
 
     def free_slot(self, slot: PhysicalSlot, cause: FlinkError) -> None:
         """Returns the slot. If the call fails, the next heartbeat tells the TaskExecutor."""
@@ -200,18 +187,8 @@ class TaskManagerConnection(PeerConnection):
     def release_partitions(self, partition_ids: tuple[str, ...]) -> None:
         """Releases results. Repeats the call until it is answered, because results occupy disk space."""
         request = taskexecutor_pb2.ReleasePartitionsRequest(job_id=self._job_id, result_partition_ids=partition_ids)
-
-        def done(_: Any, error: BaseException | None) -> None:
-            if error is not None:
-                logger.debug("releasing partitions at %s failed: %s", self.location.resource_id, error)
-                self._endpoint.schedule(RELEASE_RETRY_DELAY_MS, retry)
-
-        def retry() -> None:
-            if not self.is_closed:
-                self.release_partitions(partition_ids)
-
-        call = self._gateway.release_partitions(request, timeout_s=self._timeout_s)
-        self.call(call, done, "release partitions at")
+        release = self._gateway.release_partitions
+        self.call_until_answered(release, request, "release partitions at", retry_delay_ms=RETRY_DELAY_MS)
 
     def send_operator_event(self, event: jobmaster_pb2.OperatorEvent) -> None:
         """Sends an event to a task, in the order of the calls. Reports lost events to `on_operator_events_lost`."""
@@ -269,7 +246,7 @@ class TaskManagerConnection(PeerConnection):
                 self._log_error(None, error)
                 self._notifications.answered()
             else:
-                self._endpoint.schedule(NOTIFICATION_RETRY_DELAY_MS, retry)
+                self._endpoint.schedule(RETRY_DELAY_MS, retry)
 
         def retry() -> None:
             if not self.is_closed:

@@ -113,6 +113,10 @@ class RpcEndpoint:
 
     def run_blocking(self, call: Callable[[], T], on_done: OnDone | None, name: str) -> None:
         """Runs a blocking `call()` on an I/O thread; otherwise as `run_async`."""
+        self.run_async(self.blocking(call, name), on_done, name)
+
+    async def blocking(self, call: Callable[[], T], name: str = "a blocking call") -> T:
+        """Runs a blocking `call()` on an I/O thread and returns its result."""
         if self._executor is None:
             self._executor = ThreadPoolExecutor(MAX_BLOCKING_THREADS, thread_name_prefix=f"{type(self).__name__}-io")
 
@@ -125,10 +129,7 @@ class RpcEndpoint:
                     f"{name}: {describe(error)}", remote_traceback=format_user_traceback(error)
                 ) from error
 
-        async def run() -> T:
-            return await self._loop.run_in_executor(self._executor, guarded)
-
-        self.run_async(run(), on_done, name)
+        return await self._loop.run_in_executor(self._executor, guarded)
 
     async def close(self) -> None:
         """Cancels timers and running work. Idempotent."""

@@ -300,6 +300,23 @@ class PeerConnection:
 
         self._endpoint.run_async(coroutine, done, f"{name} {self._name}")
 
+    def call_until_answered(
+        self, method: Callable[..., Coroutine[Any, Any, Any]], request: Any, name: str, *, retry_delay_ms: int
+    ) -> None:
+        """Makes a call, and repeats it until it succeeds or the registration ends."""
+        epoch = self._epoch
+
+        def repeat() -> None:
+            if epoch == self._epoch:
+                self.call_until_answered(method, request, name, retry_delay_ms=retry_delay_ms)
+
+        def done(_: Any, error: BaseException | None) -> None:
+            if error is not None:
+                logger.warning("%s %s failed and is repeated: %s", name, self._name, error)
+                self._endpoint.schedule(retry_delay_ms, repeat)
+
+        self.call(method(request, timeout_s=self._peer_options.rpc_timeout_s), done, name)
+
     # ---- implemented by subclasses
 
     async def _register(self, timeout_s: float) -> Any:

@@ -297,3 +297,21 @@ async def test_answers_of_a_former_leader_are_ignored(endpoint: RpcEndpoint, pee
     await asyncio.sleep(0.1)
     assert connection.events[3:] == ["leader three", "registered at rm:3"]
     assert results == []
+
+
+@on_virtual_time
+async def test_a_call_that_must_be_answered_is_repeated_until_the_registration_ends(
+    endpoint: RpcEndpoint, peers: FakePeers
+) -> None:
+    connection = Connection(endpoint, peers, address=ADDRESS)
+    connection.peer_registered()
+    peers.answers["cancel"] = answers(RpcTimeoutError("slow"), RpcUnavailableError("away"))
+    connection.call_until_answered(connection._gateway.cancel, "", "cancel at", retry_delay_ms=500)
+    await asyncio.sleep(10)
+    assert times(peers, "cancel") == 3
+    peers.answers["cancel"] = lambda _: RpcTimeoutError("slow")
+    connection.call_until_answered(connection._gateway.cancel, "", "cancel at", retry_delay_ms=500)
+    await asyncio.sleep(1.1)
+    connection.close()
+    await asyncio.sleep(10)
+    assert times(peers, "cancel") == 3 + 3
