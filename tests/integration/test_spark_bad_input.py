@@ -37,7 +37,7 @@ def test_the_error_names_a_master_that_does_not_answer(spark_cluster: RunningClu
 
 def test_an_invalid_master_url_is_refused(spark_cluster: RunningCluster) -> None:
     error = error_of(spark_cluster, **{"execution.batch.spark.master": "mesos://host"})
-    assert "'mesos://host' is no master of Spark: expected local[n]" in error
+    assert "'mesos://host' is not a master of Spark: expected local[n]" in error
 
 
 def test_the_error_names_executors_without_a_python_interpreter(spark_cluster: RunningCluster) -> None:

@@ -1,8 +1,8 @@
 """Blocks: a batch of records as one binary value, which is one row of a DataFrame.
 
-Spark moves blocks without looking into them, so what costs per record in Spark costs per batch here. Whatever a stream
-has is in them: columns (an Arrow IPC stream) or Python objects (a pickle), timestamps, kinds. Between them travel the
-accumulators of the subtasks that made them: so those of attempts that failed are lost with all else they made.
+Spark moves blocks without looking into them, so it costs per batch what usually costs per record. A block holds columns
+(an Arrow IPC stream) or Python objects (a pickle), with timestamps and kinds. The accumulators of a subtask travel
+between its blocks, so the accumulators of a failed attempt are dropped with everything else that it made.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from flinkpy.common.errors import InternalError
 from flinkpy.network.codec import encode_rows
 from flinkpy.records.batch import Batch
 
-#: Kind of the payload; bytes of payload, timestamps and kinds.
+#: The kind of the payload, and the sizes of payload, timestamps and kinds in bytes.
 _HEAD = struct.Struct("<cQQQ")
 _COLUMNS, _ROWS, _ACCUMULATORS, _SINK_REPORT = b"C", b"R", b"A", b"S"
 
-#: Accumulators of one subtask by name, pickled.
+#: The pickled accumulators of one subtask, by name.
 Accumulators = Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class SinkReport:
-    """What the writer of one subtask has done.
+    """The result of one subtask's writer.
 
-    `sink`: which one of its pass. `committables`: as the sink's serializer wrote them.
+    Attributes:
+        sink: the number of the sink in its pass.
+        committables: the committables in the form of the sink's serializer.
     """
 
     sink: int
@@ -43,7 +45,7 @@ class SinkReport:
 
 
 def encode_block(batch: Batch) -> bytes:
-    """Raises: TypeMismatchError where a row cannot be pickled."""
+    """Returns the block of a batch. Raises: TypeMismatchError if a row cannot be pickled."""
     payload: Any
     if isinstance(batch.values, list):
         kind, payload = _ROWS, encode_rows(Batch(batch.values)).parts[0]
@@ -68,7 +70,7 @@ def encode_sink_report(report: SinkReport) -> bytes:
 
 
 def decode_block(data: pa.Buffer | bytes) -> Batch | Accumulators | SinkReport:
-    """The batch, whose arrays point into `data`, or what else the block is."""
+    """Returns the content of a block. The arrays of a batch point into `data`."""
     buffer = pa.py_buffer(data)
     kind, payload_bytes, timestamps_bytes, kinds_bytes = _HEAD.unpack_from(buffer)
     at = _HEAD.size

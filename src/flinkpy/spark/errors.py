@@ -1,6 +1,4 @@
-"""What Spark raises, as one of flinkpy's errors: what the user's function raised comes first, then Spark's own words,
-shortened.
-"""
+"""Turns Spark's exceptions into flinkpy's errors. The error of the user's function comes before Spark's own message."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import re
 from flinkpy.common.errors import FlinkError, FunctionError, SparkError, SparkUnavailableError
 from flinkpy.spark.worker_errors import failure_in
 
-#: Of Spark's own words.
+#: The maximum length of Spark's own message in an error.
 _MAX_CAUSE_CHARACTERS = 600
 _STAGE_FAILURE = re.compile(r"(Task \d+ in stage [\d.]+ failed \d+ times?)[^\n]*")
 _VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH[^\n]*|Python in worker has different version[^\n]*", re.IGNORECASE)
@@ -23,7 +21,7 @@ _END_OF_CAUSE = (
     "Traceback (most recent",
     "This stopped SparkContext was created at",
 )
-#: Of what py4j and gRPC say when nobody answers any more.
+#: Parts of the messages of py4j and gRPC when Spark no longer answers.
 _GONE = (
     "Py4JNetworkError",
     "Answer from Java side is empty",
@@ -39,7 +37,7 @@ _GONE = (
     "failed to connect to all addresses",
     "All masters are unresponsive",
     "Master removed our application",
-    # A server that was started anew does not know the session.
+    # A restarted server does not know the session.
     "NO_ACTIVE_SESSION",
     "INVALID_HANDLE.SESSION",
     "Received incorrect server side session identifier",
@@ -54,12 +52,12 @@ def as_flink_error(
     last_words: str = "",
     ending: str = "",
 ) -> FlinkError:
-    """`error` as it leaves the task.
+    """Returns the error that the task fails with.
 
     Args:
-        progress: how far Spark was.
-        last_words: what its driver has logged last.
-        ending: how its driver has ended; whatever failed then failed because of it.
+        progress: the progress of Spark's jobs.
+        last_words: the last log lines of Spark's driver.
+        ending: how the driver has ended, if it has. It is then the cause of every other error.
     """
     if isinstance(error, FlinkError):
         return error
@@ -93,7 +91,7 @@ def as_flink_error(
 
 
 def cause_of(text: str) -> str:
-    """The first words of an error of Spark's: its stack traces and the driver's are left out."""
+    """Returns the beginning of a Spark error, without stack traces."""
     kept = []
     for line in text.splitlines():
         stripped = line.strip()
@@ -105,8 +103,8 @@ def cause_of(text: str) -> str:
 
 
 def with_last_words(cause: str, last_words: str) -> str:
-    """`last_words`: what Spark's driver has logged last."""
-    return f"{cause}. It has logged last: {_shorten(last_words)}" if last_words else cause
+    """Appends the last log lines of Spark's driver to a cause."""
+    return f"{cause}. Its last log lines: {_shorten(last_words)}" if last_words else cause
 
 
 def _with_cause(failure: FlinkError, text: str, progress: str) -> FlinkError:

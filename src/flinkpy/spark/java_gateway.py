@@ -1,7 +1,7 @@
-"""The JVM of Spark's driver: a child of this process, which ends with it.
+"""Starts the JVM of Spark's driver as a child that ends with this process.
 
-It reads its standard input, a pipe that this process holds: when that is closed, whatever the reason, it exits, and the
-Python workers that it has started do too.
+The JVM reads its standard input, a pipe from this process. When the pipe closes, for whatever reason, the JVM and the
+Python workers that it has started exit.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
 
-#: Lines of its output that are kept to explain why it ended.
+#: The number of output lines that are kept to explain an exit.
 _KEPT_LINES = 20
 _WAIT_S = 10.0
 _LOOK_S = 0.05
-#: A process that has been killed is seen to have ended a moment after its connections are.
+#: The connections of a killed process close a moment before its exit can be observed.
 _REAPED_S = 0.2
-#: What it has printed last is read a moment after it has ended.
+#: The last output is read a moment after the exit.
 _READ_S = 2.0
-#: What Java and Spark print at every start.
+#: Lines that Java and Spark print at every start.
 _NOISE = ("WARNING: Using incubator", "Using Spark's default log4j", "Setting default log level", "To adjust logging")
-#: What must be known when the JVM is started: what it is given itself, what `spark-submit` has to fetch, or to bring to
-#: YARN, and who it logs in as. Everything else is told to the context: a command line is public.
+#: The options that the JVM needs when it starts: its own options, files that `spark-submit` fetches or brings to YARN,
+#: and its login. All others are passed to the context, because other users can read a command line.
 _OF_JVM = re.compile(
     r"spark\.(master|driver\.(memory.*|extra.*|defaultJavaOptions)|jars.*|submit\..*|yarn\..*|kerberos\..*)$"
 )
 _FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
-#: What Spark logs at every start.
+#: Lines that Spark logs at every start.
 _LOGGED_NOISE = re.compile(r"\S+ WARN (Utils: (Your hostname|Set SPARK_LOCAL_IP)|NativeCodeLoader: Unable to load)")
 _LENGTH = struct.Struct("!i")
 
@@ -54,7 +54,7 @@ appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
 
 
 class DriverProcess:
-    """Thread: any, but `stop` waits for the process."""
+    """The JVM of a driver. Thread: any, but `stop` waits for the process."""
 
     def __init__(self, process: subprocess.Popen[bytes], output: _Output, log: Path) -> None:
         self._process = process
@@ -70,7 +70,7 @@ class DriverProcess:
         return self._process.poll() is None
 
     def ends_within(self, seconds: float) -> bool:
-        """Wait for that; False where it runs on."""
+        """Waits for the end of the process. Returns False if it still runs."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -78,7 +78,7 @@ class DriverProcess:
         return True
 
     def stop(self) -> None:
-        """Idempotent."""
+        """Ends the process, and kills it after a timeout. Idempotent."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -89,7 +89,7 @@ class DriverProcess:
 
     @property
     def ending(self) -> str:
-        """How it has ended, which may take a moment to see; empty while it runs."""
+        """How the process has ended; empty while it runs. May wait a moment."""
         if not self.ends_within(_REAPED_S):
             return ""
         code = self._process.returncode
@@ -97,22 +97,28 @@ class DriverProcess:
 
     @property
     def last_words(self) -> str:
-        """The end of what it has logged, else of what it has printed."""
+        """The last lines of its log, or of its output if the log is empty."""
         try:
             lines = self._log.read_text(errors="replace").splitlines()
         except OSError:
             lines = []
         if not self.is_alive:
             self._output.wait_end(_READ_S)
-        # Stack traces say where in Spark it was, not what.
+        # Stack traces show a place in Spark, not the problem.
         logged = [line for line in lines if not (_FRAME.match(line) or _LOGGED_NOISE.match(line))][-3:]
         return " | ".join(logged or self._output.last_lines)
 
 
 def launch(conf: Mapping[str, str], directory: Path, timeout_s: float) -> tuple[DriverProcess, JavaGateway]:
-    """Start it and connect to it; `directory` is for its log. Blocks for a second or two.
+    """Starts a driver and connects to it. Blocks for a second or two.
 
-    Raises: RuntimeError with the end of its output where it ends, or does not answer in time.
+    Args:
+        conf: Spark's configuration.
+        directory: for its log and its temporary files.
+        timeout_s: the maximum time to wait for its answer.
+
+    Raises:
+        RuntimeError: the driver ends or does not answer in time. The message has the end of its output.
     """
     from pyspark.find_spark_home import _find_spark_home
 
@@ -120,7 +126,7 @@ def launch(conf: Mapping[str, str], directory: Path, timeout_s: float) -> tuple[
     settings = directory / "log4j2.properties"
     settings.write_text(_LOG4J.format(path=log))
     connection = directory / "connection"
-    # What Java writes to its temporary directory stays there when it is killed; this one is removed.
+    # A killed Java leaves its temporary files behind, so it gets a directory that is removed.
     own_options = f"-Dlog4j2.configurationFile=file:{settings} -Djava.io.tmpdir={directory}"
     java_options = f"{own_options} {conf.get('spark.driver.extraJavaOptions', '')}".strip()
     told = {**conf, "spark.driver.extraJavaOptions": java_options}
@@ -130,7 +136,7 @@ def launch(conf: Mapping[str, str], directory: Path, timeout_s: float) -> tuple[
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection)},
-        # Ctrl-C is for this process, which ends it in its own way.
+        # Ctrl-C must reach only this process, which then ends the driver.
         start_new_session=True,
     )
     driver = DriverProcess(process, _Output(process), log)
@@ -143,7 +149,7 @@ def launch(conf: Mapping[str, str], directory: Path, timeout_s: float) -> tuple[
 
 
 def submission(spark_submit: str, conf: Mapping[str, str]) -> list[str]:
-    """The command that starts a driver in client mode, which PySpark can talk to."""
+    """Returns the command that starts a driver in client mode for PySpark."""
     command = [spark_submit]
     for key, value in conf.items():
         if _OF_JVM.match(key):
@@ -164,7 +170,7 @@ def _connect(driver: DriverProcess, connection: Path, timeout_s: float) -> JavaG
     (port,) = _LENGTH.unpack_from(data)
     secret = data[2 * _LENGTH.size :].decode()
     connection.unlink()
-    # How PySpark is told of a JVM that is there; not kept, because children of this process would use it too.
+    # PySpark finds a running JVM by these variables. They are removed again, because child processes would use it too.
     told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
     os.environ.update(told)
     try:
@@ -175,7 +181,7 @@ def _connect(driver: DriverProcess, connection: Path, timeout_s: float) -> JavaG
 
 
 class _Output:
-    """Hands on what the JVM, and functions in its Python workers, print."""
+    """Forwards the output of the JVM and of functions in its Python workers."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
@@ -184,7 +190,7 @@ class _Output:
         self._thread.start()
 
     def wait_end(self, seconds: float) -> None:
-        """Until everything has been read. Workers that outlive their driver may keep that from ending."""
+        """Waits until everything has been read. Workers that outlive their driver can keep the pipe open."""
         self._thread.join(seconds)
 
     @property

@@ -1,4 +1,4 @@
-"""How far the Spark jobs of a region are, and which they are."""
+"""Tracks the progress of the Spark jobs of a region."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SparkProgress:
-    """Of all Spark jobs of one attempt so far."""
+    """The progress of all Spark jobs of one attempt."""
 
     jobs: tuple[int, ...] = ()
     stages: tuple[int, ...] = ()
@@ -32,7 +32,7 @@ class SparkProgress:
 
     @property
     def lineage(self) -> str:
-        """Which jobs and stages of Spark's they were."""
+        """The numbers of the jobs and stages in Spark."""
         return f"Spark jobs {_numbers(self.jobs)}, stages {_numbers(self.stages)}"
 
 
@@ -48,7 +48,7 @@ class StageProgress:
 
 
 class ProgressTracker:
-    """Thread: `update` is called by one thread, `now` by any."""
+    """Sums up the progress of stages. Thread: one thread calls `update`; any thread reads `now`."""
 
     def __init__(self, task_name: str) -> None:
         self.now = SparkProgress()
@@ -77,7 +77,7 @@ class ProgressTracker:
 
 
 class ProgressWatch(Protocol):
-    """Tells a tracker of the jobs of one attempt. Made by the thread that starts them; `look` is for another one."""
+    """Updates a tracker. Created by the thread that starts the jobs; `look` is called by another thread."""
 
     def look(self) -> None: ...
 
@@ -85,7 +85,7 @@ class ProgressWatch(Protocol):
 
 
 class ClassicProgress:
-    """Asks the status store of our own driver."""
+    """Reads the progress from the status store of our own driver."""
 
     def __init__(self, context: Any, tag: str, tracker: ProgressTracker) -> None:
         self._context = context
@@ -93,7 +93,7 @@ class ClassicProgress:
         self._tracker = tracker
 
     def look(self) -> None:
-        """Raises: what py4j raises where the driver does not answer."""
+        """Updates the tracker. Raises the errors of py4j if the driver does not answer."""
         store = self._context._jsc.sc().statusStore()
         tracker = self._context._jsc.sc().statusTracker()
         jobs = set(tracker.getJobIdsForTag(self._tag))
@@ -103,7 +103,7 @@ class ClassicProgress:
             if info.isEmpty():
                 continue
             for stage in info.get().stageIds():
-                # Of one that has not begun the store knows nothing, and says so by an exception.
+                # The store raises an exception for a stage that has not begun.
                 found = None if tracker.getStageInfo(stage).isEmpty() else _stage_of(store, stage)
                 if found is not None:
                     stages[stage] = found
@@ -114,7 +114,7 @@ class ClassicProgress:
 
 
 def _stage_of(store: Any, stage: int) -> StageProgress | None:
-    """None: it was skipped, because what it makes was there."""
+    """Returns the progress of a stage; None if it was skipped because its result existed."""
     data = store.lastStageAttempt(stage)
     status = data.status().toString()
     if status == "SKIPPED":
@@ -131,7 +131,7 @@ def _stage_of(store: Any, stage: int) -> StageProgress | None:
 
 
 class ConnectProgress:
-    """Is told by the server, with the results of each operation."""
+    """Receives the progress from a Spark Connect server, with the results of each operation."""
 
     def __init__(self, session: Any, tracker: ProgressTracker) -> None:
         self._session = session
@@ -162,7 +162,7 @@ class ConnectProgress:
 
 
 def register_gauges(group: Any, tracker: ProgressTracker) -> None:
-    """As metrics of the task."""
+    """Registers the progress as metrics of the task."""
     gauges: dict[str, Callable[[SparkProgress], int]] = {
         "sparkJobs": lambda now: len(now.jobs),
         "sparkStages": lambda now: len(now.stages),

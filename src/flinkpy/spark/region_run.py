@@ -1,13 +1,13 @@
-"""RegionRun: one attempt of a region, in a thread of its own, because Spark's calls block.
+"""RegionRun: runs one attempt of a region in a thread of its own, because calls of Spark block.
 
 ```
   task thread:   inputs -> StagedInput ... start() ........ poll() -> batches of outputs ... (end)
   run thread:                      session, translate, outputs -> queue, sinks: write, committables -> queue
-  watch thread:                    progress, and the interruption of what runs when the task is cancelled
+  watch thread:                    progress, and interrupts Spark's jobs when the task is canceled
 ```
 
-A region commits nothing itself: a region that failed after a commit would run again, and commit again. It gives its
-committables to the tasks that commit them when all sinks are written.
+A region does not commit: if it failed after a commit, it would run and commit again. When all sinks are written, it
+passes its committables to the tasks that commit them.
 """
 
 from __future__ import annotations
@@ -36,20 +36,25 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-#: Batches that wait for the task.
+#: The maximum number of batches that wait for the task.
 _QUEUED_BATCHES = 16
-#: What runs is interrupted this often, until the thread has ended: between two jobs there is nothing to interrupt.
+#: Running jobs are interrupted this often until the thread ends, because a cancellation may fall between two jobs.
 _INTERRUPT_S = 0.3
 _CLOSE_S = 20.0
 
 
 class CancelledError(Exception):
-    """The task is not interested any more."""
+    """Is raised in the run thread after the task was canceled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """`error`: what the attempt failed with. `num_written`: records that sinks have taken."""
+    """The end of an attempt.
+
+    Attributes:
+        error: the error of the attempt; None if it succeeded.
+        num_written: the number of records that sinks have written.
+    """
 
     error: BaseException | None
     num_written: int
@@ -57,20 +62,20 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class AccumulatorReport:
-    """Of one subtask of an operator: name -> pickle."""
+    """The pickled accumulators of one subtask, by name."""
 
     values: Any
 
 
-#: What the run tells the task: (number of an output, batch), accumulators, the end.
+#: A message from the run to the task: (number of an output, batch), accumulators, or the end.
 Item = tuple[int, Batch] | AccumulatorReport | Finished
 
 
 class RegionRun:
-    """Thread: `poll` and `close` the task thread; `cancel` any.
+    """One attempt of a region. Thread: `poll` and `close` run on the task thread, `cancel` on any.
 
     Args:
-        on_available: called from any thread when `poll` is worth calling.
+        on_available: called from any thread when `poll` has something to return.
     """
 
     def __init__(
@@ -101,7 +106,7 @@ class RegionRun:
         self._wake_watch = threading.Event()
         self._thread: threading.Thread | None = None
         self._has_warned = False
-        #: What Spark's driver has logged last, and how it has ended, where the run has failed.
+        #: The last log lines of Spark's driver and how it ended, if the run has failed.
         self._last_words = self._ending = ""
 
     def start(self, inputs: list[StagedInput]) -> None:
@@ -115,12 +120,12 @@ class RegionRun:
             return None
 
     def cancel(self) -> None:
-        """Have Spark stop what it does for this run. Does not wait."""
+        """Stops the jobs of this run in Spark. Does not wait."""
         self._is_cancelled.set()
         self._wake_watch.set()
 
     def close(self) -> None:
-        """Wait until Spark has stopped. Idempotent."""
+        """Waits until Spark has stopped. Idempotent."""
         self.cancel()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -144,13 +149,13 @@ class RegionRun:
             self._wake_watch.set()
         if error is not None and not self._is_cancelled.is_set():
             now = self.tracker.now
-            told = f"{now}; {now.lineage}" if now.stages else ""
+            progress = f"{now}; {now.lineage}" if now.stages else ""
             master = self._settings.redacted_master
-            error = as_flink_error(error, self._task_name, master, told, self._last_words, self._ending)
+            error = as_flink_error(error, self._task_name, master, progress, self._last_words, self._ending)
         try:
             self._put(Finished(error, num_written))
         except CancelledError:
-            _LOG.debug("%s: nobody waits for its end", self._task_name)
+            _LOG.debug("%s: the task was canceled before the end of its Spark jobs", self._task_name)
 
     def _run_in(self, spark: RunningSpark, inputs: list[StagedInput]) -> int:
         from flinkpy.spark.translation.translator import translate
@@ -214,19 +219,19 @@ class RegionRun:
     def _watch(self, spark: RunningSpark, session: SparkSession, watch: ProgressWatch) -> None:
         while not self._is_over.is_set():
             if self._is_cancelled.is_set():
-                self._ask(lambda: spark.interrupt(session, self._tag), "does not stop")
+                self._ask(lambda: spark.interrupt(session, self._tag), "does not stop its jobs")
                 self._is_over.wait(_INTERRUPT_S)
             else:
-                self._ask(watch.look, "does not tell how far it is")
+                self._ask(watch.look, "does not report its progress")
                 self._wake_watch.wait(self._settings.progress_interval_ms / 1000)
         if not self._is_cancelled.is_set():
-            self._ask(watch.look, "does not tell how far it is")
+            self._ask(watch.look, "does not report its progress")
         self._log_lineage()
 
     def _ask(self, question: Callable[[], None], what_fails: str) -> None:
         try:
             question()
-        except Exception as error:  # noqa: BLE001 - the run itself meets what is wrong
+        except Exception as error:  # noqa: BLE001 - the run itself will fail with the cause
             if not self._has_warned:
                 self._has_warned = True
                 _LOG.warning("%s: Spark %s: %s", self._task_name, what_fails, cause_of(str(error)))

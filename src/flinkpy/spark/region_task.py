@@ -1,7 +1,7 @@
-"""SparkRegionTask: the task that hosts a region which runs in Spark.
+"""SparkRegionTask: the task that runs a region of a job in Spark.
 
-It takes in all of its inputs, has Spark run the region, and emits what that gives. To the rest of the runtime it is a
-task like any other: it is deployed, cancelled, restarted and measured as one.
+It reads all of its inputs, runs the region in Spark, and emits the results. The rest of the runtime deploys, cancels,
+restarts and measures it like any other task.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_WATERMARK = (1 << 63) - 1
 
 
 class SparkRegionOperator(StreamOperator):
-    """The head, and only, operator of the task. Thread: task thread, but for `cancel`."""
+    """The only operator of the task. Thread: task thread, except for `cancel`."""
 
     def __init__(
         self, spec: SparkRegionSpec, context: OperatorContext, output: Output, side_outputs: dict[str, Output]
@@ -78,11 +78,11 @@ class SparkRegionOperator(StreamOperator):
         self._inputs[input_index].add(batch)
 
     def process_element(self, element: Element) -> None:
-        """What happens in Spark happens at the end of the inputs."""
+        """Ignores the element, because Spark starts at the end of the inputs."""
         return
 
     def start(self) -> None:
-        """All inputs have ended."""
+        """Starts the region in Spark. Called when all inputs have ended."""
         _LOG.info(
             "%s runs in Spark at %s: %s",
             self.context.environment.task_name,
@@ -92,7 +92,7 @@ class SparkRegionOperator(StreamOperator):
         self._run.start(self._inputs)
 
     def emit_next(self) -> ActionStatus:
-        """Raises: what the region failed with."""
+        """Emits the next result. Raises the error that the region failed with."""
         item = self._run.poll()
         if item is None:
             return ActionStatus.NOTHING_AVAILABLE
@@ -104,7 +104,7 @@ class SparkRegionOperator(StreamOperator):
                 output.emit_element(Watermark(_MAX_WATERMARK))
             return ActionStatus.END
         if isinstance(item, AccumulatorReport):
-            # Each report is one of an attempt that succeeded: they add up.
+            # Every report comes from a successful attempt, so they can be added up.
             self.context.environment.accumulators.restore([item.values])
             return ActionStatus.MORE
         number, batch = item
@@ -120,7 +120,7 @@ class SparkRegionOperator(StreamOperator):
 
 
 class SparkRegionTask(InputStreamTask):
-    """Thread: as any StreamTask."""
+    """Hosts a SparkRegionOperator. Thread: as StreamTask."""
 
     def __init__(self, environment: TaskEnvironment) -> None:
         super().__init__(environment)
@@ -130,7 +130,7 @@ class SparkRegionTask(InputStreamTask):
     def initialize(self) -> None:
         head: Any = self.chain.head
         if not isinstance(head, SparkRegionOperator):
-            raise InternalError(f"{self.environment.task_name} does not host a region of Spark's")
+            raise InternalError(f"{self.environment.task_name} does not host a Spark region")
         self._operator = head
         if self.environment.vertex.inputs:
             super().initialize()
@@ -166,7 +166,7 @@ register_operator(SparkRegionSpec, SparkRegionOperator)
 
 
 def _staging_directory(environment: TaskEnvironment, settings: SparkSettings) -> Path | None:
-    """A directory of this attempt's own; None: there is none that the executors could reach."""
+    """Returns the directory of this attempt; None if the executors can reach no directory."""
     if settings.staging_dir is not None:
         return safe_join(Path(settings.staging_dir), environment.job_id, environment.execution_attempt_id)
     return environment.state.directory / "spark-staging" if settings.is_local else None

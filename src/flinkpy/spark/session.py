@@ -1,8 +1,8 @@
-"""SparkSessions: the Spark of this process, shared by the tasks that run here.
+"""SparkSessions: the Spark of this process, which its tasks share.
 
-There is one at a time: of Spark's driver there can be no more in a process, nor of the two kinds of sessions, those of
-an own driver and those of Spark Connect. Tasks with equal settings share it, also one after the other, so that only the
-first waits for its start; one with other settings waits until nobody uses it and then replaces it.
+A process can have only one driver, and either a driver of its own or a session on Spark Connect. Tasks with equal
+settings share it, even one after the other, so only the first waits for its start. A task with other settings waits
+until it is unused and then replaces it.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-#: How often a task that waits looks whether it has been cancelled.
+#: How often a waiting task checks whether it was canceled.
 _LOOK_S = 0.2
 _CONNECT_TIMEOUT_S = 5.0
 _ADDRESS = re.compile(r"(?:spark|sc)://([^/;?]+)")
 _CONNECT_PORT = 15002
-#: A server that does not answer is tried again for some seconds.
+#: Calls to a server that does not answer are repeated for some seconds.
 _CONNECT_RETRIES = 6
 _CONNECT_BACKOFF_MS = 2_000
-#: Directories of Hadoop's configuration.
+#: The variables that name the directory of Hadoop's configuration.
 _OF_YARN = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
-#: How PySpark tells its own modules that sessions are those of Spark Connect.
+#: The variable by which PySpark switches its modules to Spark Connect.
 _CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 
 
 class StartAbandonedError(Exception):
-    """Whoever waited for a session was cancelled."""
+    """Is raised if the task was canceled while it waited for Spark."""
 
 
 class RunningSpark(Protocol):
-    """Thread: any."""
+    """A driver of our own, or a session on Spark Connect. Thread: any."""
 
     settings: SparkSettings
-    #: Names of the files that executors have been brought.
+    #: The names of the files that were sent to the executors.
     sent: set[str]
-    #: Where they are: executors fetch them when they need them.
+    #: The directory of these files. Executors fetch them on demand.
     files: Path
 
     @property
@@ -65,11 +65,11 @@ class RunningSpark(Protocol):
     def new_session(self) -> SparkSession: ...
 
     def begin(self, session: SparkSession, tag: str, description: str) -> None:
-        """What this thread does from now on in the session has this tag."""
+        """Gives the later jobs of this thread in the session a tag and a description."""
         ...
 
     def interrupt(self, session: SparkSession, tag: str) -> None:
-        """End what has the tag and runs now. Raises what Spark raises where it does not answer."""
+        """Cancels the running jobs with the tag. Raises the error of Spark if it does not answer."""
         ...
 
     def watch(self, session: SparkSession, tag: str, tracker: ProgressTracker) -> ProgressWatch: ...
@@ -78,17 +78,17 @@ class RunningSpark(Protocol):
 
     @property
     def last_words(self) -> str:
-        """What it has logged last."""
+        """The last log lines of the driver; empty if they are not known."""
         ...
 
     @property
     def ending(self) -> str:
-        """How its driver has ended; empty where it runs, or nobody here can see it."""
+        """How the driver has ended; empty if it runs or is not a process of this host."""
         ...
 
 
 class ClassicSpark:
-    """A driver of our own: the JVM is a child of this process."""
+    """A driver of our own, whose JVM is a child of this process."""
 
     def __init__(self, settings: SparkSettings) -> None:
         obstacle = java_obstacle()
@@ -118,7 +118,7 @@ class ClassicSpark:
                     self.context = SparkContext(conf=told, gateway=self._gateway)
                 self._session = SparkSession(self.context)
             except Exception as error:  # noqa: BLE001 - raised as one of ours
-                # Its text is asked of the JVM.
+                # Reading the text of the error needs the JVM.
                 reason = with_last_words(cause_of(str(error)), self._process.last_words)
                 self._forget()
                 self._process.stop()
@@ -133,7 +133,7 @@ class ClassicSpark:
             return False
         try:
             return not self.context._jsc.sc().isStopped()  # type: ignore[attr-defined]
-        except Exception:  # noqa: BLE001 - whatever it is: it does not answer
+        except Exception:  # noqa: BLE001 - any error means that it does not answer
             return False
 
     def new_session(self) -> SparkSession:
@@ -161,15 +161,15 @@ class ClassicSpark:
         try:
             if self._process.is_alive:
                 self.context.stop()
-        except Exception as error:  # noqa: BLE001 - its process is ended in any case
-            _LOG.warning("Spark's driver did not stop as it should: %s", cause_of(str(error)))
+        except Exception as error:  # noqa: BLE001 - the process is ended anyway
+            _LOG.warning("Spark's driver did not stop cleanly: %s", cause_of(str(error)))
         finally:
             self._forget()
             self._process.stop()
             shutil.rmtree(self._directory, ignore_errors=True)
 
     def _forget(self) -> None:
-        """PySpark would go on using the JVM that was."""
+        """Makes PySpark forget the JVM that has ended."""
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
@@ -180,7 +180,7 @@ class ClassicSpark:
 
 
 class ConnectSpark:
-    """A session on a Spark Connect server. It stays as it is: what jobs bring along has names of its own."""
+    """A session on a Spark Connect server. Jobs share it, because the files of each job have names of their own."""
 
     def __init__(self, settings: SparkSettings) -> None:
         _check_reachable(settings)
@@ -193,19 +193,19 @@ class ConnectSpark:
         for key, value in settings.conf.items():
             builder = builder.config(key, value)
         self._session: Any = builder.create()
-        # Its own policy goes on for ten minutes; the job has a restart strategy.
+        # The default policy retries for ten minutes, but the job has a restart strategy.
         policy = DefaultPolicy(max_retries=_CONNECT_RETRIES, max_backoff=_CONNECT_BACKOFF_MS)
         self._session.client.set_retry_policies([policy])
-        self.version = self._session.version  # the first thing that is asked of the server
+        self.version = self._session.version  # the first call to the server
         self.files = Path(tempfile.mkdtemp(prefix="flinkpy-spark-"))
 
     @property
     def is_alive(self) -> bool:
         try:
-            # Not its version: that, a server which was started anew, and does not know the session, tells too.
+            # A restarted server does not know the session, but would still answer a question for its version.
             self._session.conf.get("spark.sql.session.timeZone")
             return not self._session.is_stopped
-        except Exception:  # noqa: BLE001 - whatever it is: it does not answer
+        except Exception:  # noqa: BLE001 - any error means that it does not answer
             return False
 
     def new_session(self) -> SparkSession:
@@ -233,7 +233,7 @@ class ConnectSpark:
     def stop(self) -> None:
         try:
             self._session.stop()
-        except Exception as error:  # noqa: BLE001 - the server ends sessions that nobody uses
+        except Exception as error:  # noqa: BLE001 - the server ends unused sessions itself
             _LOG.warning("the session on %s could not be ended: %s", self.settings.redacted_master, error)
         finally:
             os.environ.pop(_CONNECT_MODE, None)
@@ -242,7 +242,7 @@ class ConnectSpark:
 
 @contextlib.contextmanager
 def _python_of_workers(path: str | None) -> Iterator[None]:
-    """A context reads this variable, and nothing else, where spark-submit would read the configuration."""
+    """Sets the Python of workers. A SparkContext reads this variable only; spark-submit reads the configuration."""
     before = os.environ.get("PYSPARK_PYTHON")
     if path is not None:
         os.environ["PYSPARK_PYTHON"] = path
@@ -256,10 +256,15 @@ def _python_of_workers(path: str | None) -> Iterator[None]:
 
 
 def start(settings: SparkSettings) -> RunningSpark:
-    """Raises: SparkUnavailableError: there is nothing to start; SparkError: it did not start."""
+    """Starts Spark.
+
+    Raises:
+        SparkUnavailableError: pyspark or Java is missing.
+        SparkError: Spark did not start.
+    """
     if importlib.util.find_spec("pyspark") is None:
         raise SparkUnavailableError("the Spark backend needs pyspark: pip install 'flinkpy[spark]'")
-    # It tells of each of its connections.
+    # py4j logs each of its connections.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         running: RunningSpark = ConnectSpark(settings) if settings.is_connect else ClassicSpark(settings)
@@ -272,13 +277,16 @@ def start(settings: SparkSettings) -> RunningSpark:
 
 
 def _check_reachable(settings: SparkSettings) -> None:
-    """Raises: SparkError at once; Spark itself would try for a minute or more. SparkUnavailableError: nobody says where
-    YARN is.
+    """Checks the connection to the master, which Spark itself would retry for a minute or more.
+
+    Raises:
+        SparkError: no master answers.
+        SparkUnavailableError: the address of YARN is not configured.
     """
     if settings.master == "yarn" and not any(os.environ.get(name) for name in _OF_YARN):
         raise SparkUnavailableError(
-            "Spark at yarn cannot be used: neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set for the TaskExecutor, and "
-            "only the files there say where YARN is"
+            "Spark at yarn cannot be used: neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set for the TaskExecutor; "
+            "set one of them to the directory of the files that say where YARN is"
         )
     found = _ADDRESS.match(settings.master)
     if found is None:
@@ -297,7 +305,7 @@ def _check_reachable(settings: SparkSettings) -> None:
 
 
 class SparkSessions:
-    """Thread: any; `use` blocks."""
+    """The running Spark of this process. Thread: any; `use` blocks."""
 
     def __init__(self, start_spark: Callable[[SparkSettings], RunningSpark] = start) -> None:
         self._start = start_spark
@@ -308,7 +316,12 @@ class SparkSessions:
 
     @contextlib.contextmanager
     def use(self, settings: SparkSettings, is_cancelled: Callable[[], bool]) -> Iterator[RunningSpark]:
-        """Raises: SparkUnavailableError, SparkError; StartAbandonedError: `is_cancelled` says so."""
+        """Returns a context in which a Spark with these settings runs. Starts it if necessary.
+
+        Raises:
+            SparkUnavailableError, SparkError: as `start` does.
+            StartAbandonedError: `is_cancelled` returned True.
+        """
         running = self._acquire(settings, is_cancelled)
         try:
             yield running
@@ -318,7 +331,7 @@ class SparkSessions:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """End it, also where somebody uses it. Another one may be started afterwards."""
+        """Stops Spark, even if it is in use. Another one may be started afterwards."""
         with self._changed:
             running, self._running = self._running, None
         if running is not None:
@@ -363,7 +376,7 @@ class SparkSessions:
                 if is_abandoned.is_set():
                     started.stop()
                 result.append(started)
-            except BaseException as error:  # noqa: BLE001 - raised by who waits
+            except BaseException as error:  # noqa: BLE001 - raised by the waiting thread
                 result.append(error)
 
         thread = threading.Thread(target=run, name="spark-start", daemon=True)
@@ -391,6 +404,6 @@ def _fits(running: RunningSpark, settings: SparkSettings) -> bool:
     return running.settings.session_key == settings.session_key and running.is_alive
 
 
-#: Of this process.
+#: The sessions of this process.
 SESSIONS = SparkSessions()
 atexit.register(SESSIONS.close)

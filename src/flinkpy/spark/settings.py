@@ -1,4 +1,4 @@
-"""SparkSettings: which Spark a job wants, from its configuration."""
+"""SparkSettings: the master and the configuration of the Spark that a job uses."""
 
 from __future__ import annotations
 
@@ -18,37 +18,39 @@ _MASTER = re.compile(r"(local(\[(\d+|\*)(, *\d+)?\])?|yarn|spark://.+|k8s://.+|s
 _KUBERNETES = "k8s://"
 _PYTHON = "spark.pyspark.python"
 
-#: Of a session of our own driver. What a job sets itself comes before all of these.
-_OF_DRIVER = {
+#: The defaults of a driver of our own. Options of the job override all defaults.
+_DRIVER_DEFAULTS = {
     "spark.app.name": "flinkpy",
     "spark.ui.showConsoleProgress": "false",
-    # Several jobs at once share the executors.
+    # Jobs that run at the same time share the executors.
     "spark.scheduler.mode": "FAIR",
-    # A Python worker has flinkpy and Arrow loaded: it is used again.
+    # A Python worker that has loaded flinkpy and Arrow is reused.
     "spark.python.worker.reuse": "true",
-    # Each call that makes a column would tell the driver of the line of the translation it comes from, in six more.
+    # Otherwise each call that creates a column makes six more calls to report its line in the translation.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
-#: Of every session, whatever its master.
-_OF_SQL = {
+#: The defaults of every session.
+_SQL_DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
-    # Columns are those of exactly that name; integers wrap around, and what cannot be computed is null: as here.
+    # As in flinkpy, column names are case-sensitive, integers wrap around, and undefined results are null.
     "spark.sql.caseSensitive": "true",
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
 }
 
-#: What runs on one host is reached from nowhere else.
+#: A driver that has all of its workers on this host listens on loopback only.
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """Jobs with equal settings share a session.
+    """The settings of a job. Jobs with equal `session_key` share a session.
 
-    `conf`: Spark's configuration but for secrets. `staging_dir`: None: records go through the driver, unless the master
-    is local.
+    Attributes:
+        conf: Spark's configuration.
+        staging_dir: the directory for files that TaskExecutors and executors exchange. Without one, records go through
+            the driver unless the master is local.
     """
 
     master: str
@@ -64,22 +66,26 @@ class SparkSettings:
 
     @property
     def is_local(self) -> bool:
-        """Driver, executors and Python workers are processes of this host, which share its files."""
+        """True if driver, executors and Python workers are processes of this host and share its files."""
         return _LOCAL.match(self.master) is not None
 
     @property
     def session_key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """What two jobs must have in common to share a session."""
+        """The settings that two jobs must have in common to share a session."""
         return self.master, tuple(sorted(self.conf.items()))
 
     @property
     def redacted_master(self) -> str:
-        """For messages: the token of a Spark Connect address is left out."""
+        """The master for messages, without the token of a Spark Connect address."""
         return re.sub(r"(token=)[^;]*", r"\1***", self.master)
 
 
 def settings_of(configuration: AnyConfiguration) -> SparkSettings:
-    """Raises: ConfigurationError: the master is none that Spark knows, or is also given as a key of Spark's own."""
+    """Returns the settings of a configuration.
+
+    Raises:
+        ConfigurationError: Spark does not know the master, or it is set by a key of Spark.
+    """
     entries = entries_of(configuration)
     own = {
         key.removeprefix(spark_options.CONF_PREFIX): value
@@ -87,25 +93,28 @@ def settings_of(configuration: AnyConfiguration) -> SparkSettings:
         if key.startswith(spark_options.CONF_PREFIX)
     }
     if "spark.master" in own or "spark.remote" in own:
-        raise ConfigurationError(f"the master of Spark is given by {spark_options.MASTER.key}, not as a key of Spark's")
+        raise ConfigurationError(
+            f"spark.master and spark.remote cannot be set below {spark_options.CONF_PREFIX!r}: set the master of "
+            f"Spark by {spark_options.MASTER.key}"
+        )
     master = (read_option(configuration, spark_options.MASTER) or f"local[{len(os.sched_getaffinity(0))}]").strip()
     if _MASTER.match(master) is None:
         raise ConfigurationError(
-            f"{spark_options.MASTER.key}: {master!r} is no master of Spark: expected local[n], spark://host:port, "
+            f"{spark_options.MASTER.key}: {master!r} is not a master of Spark: expected local[n], spark://host:port, "
             "yarn, k8s://... or sc://host:port",
             details={"option": spark_options.MASTER.key, "value": master},
         )
     if master.startswith(_KUBERNETES) and "://" not in master.removeprefix(_KUBERNETES):
-        # As spark-submit reads it; the context, which is told the master again, would not.
+        # spark-submit adds https itself, but the SparkContext, which gets the master too, does not.
         master = f"{_KUBERNETES}https://{master.removeprefix(_KUBERNETES)}"
-    conf = dict(_OF_SQL)
+    conf = dict(_SQL_DEFAULTS)
     if not master.startswith("sc://"):
         conf.update(_classic_defaults(master, configuration))
     rows = read_option(configuration, spark_options.ARROW_BATCH_ROWS)
     conf["spark.sql.execution.arrow.maxRecordsPerBatch"] = str(rows)
     conf.update(own)
     if conf.get(_PYTHON) == sys.executable and _LOCAL.match(master):
-        # That Python has flinkpy: workers need not import it each for itself.
+        # This Python has flinkpy, so a daemon can import it once for all workers.
         conf.setdefault("spark.python.daemon.module", "flinkpy.spark.worker_daemon")
     return SparkSettings(
         master=master,
@@ -118,12 +127,12 @@ def settings_of(configuration: AnyConfiguration) -> SparkSettings:
 
 
 def _classic_defaults(master: str, configuration: AnyConfiguration) -> dict[str, str]:
-    conf = dict(_OF_DRIVER)
+    conf = dict(_DRIVER_DEFAULTS)
     conf["spark.ui.enabled"] = str(read_option(configuration, spark_options.UI_ENABLED)).lower()
     if _LOCAL.match(master):
         conf.update(_LOOPBACK)
         conf[_PYTHON] = conf["spark.pyspark.driver.python"] = sys.executable
-        # Everything is on this host: what stands for a partition there may be small.
+        # On one host partitions can be few.
         conf["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
         conf["spark.authenticate"] = "true"
     return conf

@@ -1,4 +1,4 @@
-"""What goes between operators in Spark and others: records that a region gets and gives.
+"""Staging: moves records into a region that runs in Spark, and its results out.
 
 | | the region's inputs | its outputs |
 |---|---|---|
@@ -6,11 +6,10 @@
 | a staging directory, or a master on this host | Parquet files, one per input | Parquet files, written by Spark |
 | otherwise | in memory, up to `max-input-without-staging` | through the driver, some blocks at a time |
 
-Outputs of which Spark's plan says that they have few rows, as aggregates of everything and the first of an order do,
-come with the answer of the job that makes them: to write files, to commit and to read them would be most of its work.
+An output that has few rows according to Spark's plan, such as a global aggregate or the first rows of an order, comes
+with the answer of the job. Writing, committing and reading files would cost more than the job itself.
 
-Files are complete before anybody reads them, and those of one attempt are in a directory of its own, which goes
-with it.
+Files are read only when they are complete. Each attempt has a directory of its own, which is removed with it.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ from flinkpy.spark.stream_frame import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: So much of an input is kept in memory before a file is begun.
+#: The size of an input in memory above which a file is written.
 IN_MEMORY_BYTES = 4 << 20
-#: A file is written in pieces of this size, so that several of Spark's tasks can read it.
+#: The size of a row group, so that several Spark tasks can read a file.
 _ROW_GROUP_BYTES = 32 << 20
-#: Rows of a file of columns that are read at once; of blocks each is some thousand records.
+#: The number of rows that are read at once. A row of BLOCKS has some thousand records.
 _ROWS_AT_ONCE = {Layout.COLUMNS: 16_384, Layout.BLOCKS: 8}
 _IPC_COLUMN = "__ipc"
-#: Rows of columns that the driver may have in memory.
+#: The maximum number of rows of columns that the driver collects in memory.
 _FEW_ROWS = 4096
 
 
@@ -55,7 +54,12 @@ class StagedInput:
     """The records of one input of a region. Thread: one at a time."""
 
     def __init__(self, name: str, type_info: Any, path: Path | None, max_bytes: int) -> None:
-        """`path`: of the file that is made where there are many records; None: there must not be so many."""
+        """Creates an empty input.
+
+        Args:
+            path: the file for a large input; None if there is no directory for files.
+            max_bytes: the maximum size of the input if there is no file.
+        """
         self.num_rows = 0
         self._name = name
         self._type_info = type_info
@@ -68,7 +72,7 @@ class StagedInput:
         self._writer: pq.ParquetWriter | None = None
 
     def add(self, batch: Batch) -> None:
-        """Raises: ConfigurationError where there is no room."""
+        """Adds a batch. Raises: ConfigurationError if the input is too large."""
         rows = encode_rows(batch, self._type_info, self._layout)
         self.num_rows += batch.num_rows
         self._pending.append(rows)
@@ -83,7 +87,7 @@ class StagedInput:
             )
 
     def frame(self, session: SparkSession) -> StreamFrame:
-        """After the last record."""
+        """Returns the frame of the input. Called after the last record."""
         if self._writer is None:
             frame = session.createDataFrame(pa.Table.from_batches(self._pending, self._schema), self._spark_schema())
         else:
@@ -106,7 +110,11 @@ class StagedInput:
 
 
 class Staging:
-    """The directory of one attempt. `directory`: None: no files can be exchanged with the executors."""
+    """Inputs and outputs of one attempt.
+
+    Attributes:
+        directory: the directory of the attempt; None if it cannot exchange files with the executors.
+    """
 
     def __init__(self, directory: Path | None, max_input_bytes: int) -> None:
         self.directory = directory
@@ -121,7 +129,7 @@ class Staging:
     def read_output(
         self, number: int, output: StreamFrame, take_accumulators: Callable[[Any], None]
     ) -> Iterator[Batch]:
-        """Have Spark make the output, and give its batches."""
+        """Runs the Spark job of an output and yields its batches."""
         groups: Iterable[pa.RecordBatch]
         if output.is_columnar and has_few_rows(output.frame):
             groups = output.frame.toArrow().to_batches()
@@ -140,7 +148,7 @@ class Staging:
 
 
 def has_few_rows(frame: DataFrame) -> bool:
-    """Whether the plan says so; False where nobody knows, and where the plan is not in reach (Spark Connect)."""
+    """Returns True if the plan limits the rows to a few; False if it does not, and with Spark Connect."""
     made_by_jvm = getattr(frame, "_jdf", None)
     if made_by_jvm is None:
         return False
@@ -149,13 +157,13 @@ def has_few_rows(frame: DataFrame) -> bool:
 
 
 def _from_files(directory: Path, rows_at_once: int) -> Iterator[pa.RecordBatch]:
-    """In the order of Spark's partitions."""
+    """Yields the rows of the files in the order of Spark's partitions, and removes the files."""
     for name in sorted(os.listdir(directory)):
         if name.startswith("part-"):
             path = directory / name
             with pq.ParquetFile(path) as file:
                 for rows in file.iter_batches(batch_size=rows_at_once):
-                    # Partitions without rows may have lost their columns' types.
+                    # Empty partitions may have lost the types of their columns.
                     if rows.num_rows:
                         yield rows
             path.unlink()
@@ -164,7 +172,7 @@ def _from_files(directory: Path, rows_at_once: int) -> Iterator[pa.RecordBatch]:
 def _through_driver(frame: DataFrame) -> Iterator[pa.RecordBatch]:
     from pyspark import StorageLevel
 
-    # Made by all executors at once, and only then fetched, one partition after the other.
+    # All executors compute their partitions first; then the partitions are fetched one after the other.
     packed = frame.mapInArrow(_pack, f"{_IPC_COLUMN} binary").persist(StorageLevel.DISK_ONLY)
     try:
         packed.count()

@@ -1,12 +1,12 @@
-"""StreamFrame: a DataFrame that holds the records of a stream, and how they lie in it.
+"""StreamFrame: a DataFrame with the records of a stream, in one of two layouts.
 
 | layout | a row is | columns |
 |---|---|---|
-| COLUMNS | one record | those of its type, by name, and `__ts`: its event time in ms, null where it has none |
-| BLOCKS | some consecutive records | `__block`: binary, see `flinkpy.spark.blocks`; others are the translation's own |
+| COLUMNS | one record | the columns of its type, and `__ts`: its event time in ms, or null |
+| BLOCKS | some consecutive records | `__block`: binary, see `flinkpy.spark.blocks`; the translation adds others |
 
-Spark's own operators work on COLUMNS; streams without a column form are BLOCKS always. Nobody has to know the layout to
-fill or read a frame: `encode` and `decode` convert between batches and rows of either.
+Spark's own operators work on COLUMNS. Streams without a column form are always in BLOCKS. `encode_rows` and
+`decode_rows` convert between batches and rows of both layouts.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from flinkpy.common.typeinfo import TypeInformation
 
-#: Is given the accumulators of one subtask.
+#: Takes the accumulators of one subtask.
 TakeAccumulators = Callable[[Accumulators], None]
 
 TIMESTAMP_COLUMN = "__ts"
 BLOCK_COLUMN = "__block"
-#: Columns of ours begin with this; a stream whose own columns do travels in blocks.
+#: The prefix of our own columns. A stream that has columns with this prefix travels in blocks.
 RESERVED_PREFIX = "__"
 _BLOCK_SCHEMA = pa.schema([pa.field(BLOCK_COLUMN, pa.binary())])
 
@@ -45,7 +45,11 @@ class Layout(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class StreamFrame:
-    """`type_info`: of the records; None: Python objects."""
+    """The records of a stream in Spark.
+
+    Attributes:
+        type_info: the type of the records; None for Python objects.
+    """
 
     frame: DataFrame
     type_info: TypeInformation | None
@@ -56,19 +60,17 @@ class StreamFrame:
         return self.layout is Layout.COLUMNS
 
     def decode(self, rows: pa.RecordBatch, take_accumulators: TakeAccumulators | None = None) -> Iterator[Batch]:
-        """The batches of these rows of the frame; accumulators of those who made them, where there are any, are given
-        to `take_accumulators`.
-        """
+        """Yields the batches in rows of the frame. Passes accumulators between them to `take_accumulators`."""
         return decode_rows(rows, self.type_info, self.layout, take_accumulators)
 
 
 def natural_layout(type_info: TypeInformation | None) -> Layout:
-    """COLUMNS where Spark has all the column types."""
+    """Returns COLUMNS if Spark has all the column types, else BLOCKS."""
     return Layout.BLOCKS if column_schema(type_info) is None else Layout.COLUMNS
 
 
 def column_schema(type_info: TypeInformation | None) -> pa.Schema | None:
-    """The columns of a stream of this type in the layout COLUMNS, without `__ts`; None: it has no such form."""
+    """Returns the schema of the layout COLUMNS, without `__ts`; None if streams of this type have no column form."""
     schema = arrow_schema(type_info) if has_exact_columns(type_info) else None
     if schema is None or not len(schema) or len(set(schema.names)) < len(schema):
         return None
@@ -78,7 +80,7 @@ def column_schema(type_info: TypeInformation | None) -> pa.Schema | None:
 
 
 def frame_schema(type_info: TypeInformation | None, layout: Layout) -> pa.Schema:
-    """Of the Arrow data that a frame is made from."""
+    """Returns the schema of the Arrow data that a frame is made from."""
     if layout is Layout.BLOCKS:
         return _BLOCK_SCHEMA
     schema = column_schema(type_info)
@@ -87,9 +89,9 @@ def frame_schema(type_info: TypeInformation | None, layout: Layout) -> pa.Schema
 
 
 def encode_rows(batch: Batch, type_info: TypeInformation | None, layout: Layout) -> pa.RecordBatch:
-    """Rows with the schema `frame_schema(type_info, layout)`.
+    """Returns the rows of a batch, with the schema `frame_schema(type_info, layout)`.
 
-    Raises: TypeMismatchError where a record does not have that type.
+    Raises: TypeMismatchError if a record does not have the type.
     """
     if layout is Layout.BLOCKS:
         return pa.RecordBatch.from_arrays([pa.array([encode_block(batch)], pa.binary())], schema=_BLOCK_SCHEMA)
@@ -106,7 +108,7 @@ def decode_rows(
     layout: Layout,
     take_accumulators: TakeAccumulators | None = None,
 ) -> Iterator[Batch]:
-    """The batches of rows of a frame."""
+    """Yields the batches in rows of a frame."""
     if layout is Layout.BLOCKS:
         for block in rows.column(BLOCK_COLUMN):
             content = decode_block(block.as_buffer())
@@ -133,7 +135,7 @@ def decode_rows(
 def frame_of(
     session: SparkSession, batches: Iterable[Batch], type_info: TypeInformation | None, layout: Layout | None = None
 ) -> StreamFrame:
-    """A frame of batches that this process has."""
+    """Returns a frame of batches in this process."""
     layout = layout or natural_layout(type_info)
     schema = frame_schema(type_info, layout)
     rows = pa.Table.from_batches([encode_rows(batch, type_info, layout) for batch in batches], schema)
@@ -141,14 +143,14 @@ def frame_of(
 
 
 def spark_schema(schema: pa.Schema) -> Any:
-    """The StructType of Arrow columns; every column may be null."""
+    """Returns the StructType of Arrow columns. All columns are nullable."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(pa.schema([field.with_nullable(True) for field in schema]), prefer_timestamp_ntz=True)
 
 
 def _is_spark_type(kind: pa.DataType) -> bool:
-    """Whether Spark has that type and gives back what it was given."""
+    """Returns True if Spark has the type and returns its values unchanged."""
     t = pa.types
     if t.is_decimal(kind):
         return bool(t.is_decimal128(kind))

@@ -1,7 +1,8 @@
-"""UserFiles: what a job brings along for its functions, on its way to Spark's executors.
+"""UserFiles: sends the files of a job to Spark's executors.
 
-On this host they see it where the TaskExecutor has it. Elsewhere Spark brings it to them, under names made of the
-contents, so that jobs that share a session do not meet, and flinkpy itself too: theirs must be this one.
+Executors on this host read them from the directories of the TaskExecutor. To other hosts Spark sends them under names
+made from their content, so that jobs that share a session do not collide. flinkpy itself is sent too, so that the
+executors have the same version.
 """
 
 from __future__ import annotations
@@ -29,24 +30,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PACKAGE = "flinkpy"
-#: Of entries in archives: the same files give the same archive.
+#: The time of all entries in archives, so that equal files give equal archives.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MAGIC_BYTES = 4
-#: Of compiled modules: made of a source with a hash, which need not be looked at (PEP 552).
+#: The flags of a compiled module that is not checked against its source (PEP 552).
 _UNCHECKED = struct.pack("<IQ", 1, 0)
 
 
 class UserFiles:
-    """Of one task."""
+    """The files of one task."""
 
     def __init__(self, shipped: ShippedFiles, settings: SparkSettings) -> None:
         self._shipped = shipped
         self._is_local = settings.is_local
 
     def send(self, spark: Any, session: SparkSession, job: JobFacts) -> JobFacts:
-        """Bring everything to the executors; gives the facts with the paths that it has there. Blocks.
+        """Sends all files to the executors. Returns the job with the paths that they have there. Blocks.
 
-        `spark`: a RunningSpark, which knows what it has brought there before.
+        Args:
+            spark: a RunningSpark, which knows the files that were sent before.
         """
         here = tuple(path for path in user_python_path() if path not in self._shipped.python_path)
         if self._is_local:
@@ -58,7 +60,7 @@ class UserFiles:
         working_directory = self._shipped.working_directory
         files = WorkerFiles(
             job.job_id,
-            # What is not there on an executor is left out by it.
+            # An executor ignores directories that it does not have.
             (*python_path, *here),
             None if working_directory is None else sender.directory(working_directory),
         )
@@ -73,7 +75,7 @@ class _Sender:
         self._directory: Path = spark.files
 
     def send_package(self) -> None:
-        """flinkpy, importable in every worker. It is what it is as long as this process lives."""
+        """Makes flinkpy importable in every worker. It is sent once, because it does not change in this process."""
         if _PACKAGE in self._sent:
             return
         home = Path(flinkpy.__file__).parent
@@ -106,8 +108,11 @@ class _Sender:
         return f"{SPARK_FILE}{name}"
 
     def _zip(self, name: str, files: Iterable[tuple[Path, str]], is_package: bool = False) -> Path:
-        """`is_package`: of modules, which are in it as Python has compiled them here, too: what it compiles of an
-        archive it would not keep, and compile again in every worker.
+        """Returns a zip of files.
+
+        Args:
+            is_package: adds the compiled modules. Python does not keep compiled modules of an archive, so each worker
+                would compile them again.
         """
         digest = hashlib.sha256()
         made = self._directory / f"{name}-{uuid.uuid4().hex}.making"
@@ -131,8 +136,9 @@ def _files_of(directory: Path) -> Iterator[Path]:
 
 
 def _compiled(path: Path) -> bytes | None:
-    """The compiled module as it goes into an archive, where it is found by its place, and counts whatever the time of
-    its source is there; None: there is none of this source.
+    """Returns the compiled form of a module for an archive, valid whatever the time of the source in the archive is.
+
+    Returns None if this source has not been compiled.
     """
     if path.suffix != ".py":
         return None

@@ -1,10 +1,10 @@
-"""What Spark's Python workers are forked from, in place of `pyspark.daemon`, on this host.
+"""The daemon that forks Spark's Python workers on this host, in place of `pyspark.daemon`.
 
-PySpark's daemon imports nothing, and each worker imports Arrow, flinkpy and PySpark for itself: a second of computing
-before its first record. Spark ends workers that have been idle for a minute, so this is not only how the first job
-begins. This one has imported them before it forks: a worker is there in milliseconds and shares the memory of all that.
+PySpark's daemon imports nothing, so each worker spends a second of CPU time on importing Arrow, flinkpy and PySpark
+before its first record. Spark ends workers that were idle for a minute, so this affects later jobs too. This daemon
+imports the modules before it forks, so a worker starts in milliseconds and shares their memory.
 
-Nothing that is imported here may start a thread that a forked worker needs. Arrow's and NumPy's pools make their
+The imported modules must not start a thread that a forked worker needs. The pools of Arrow and NumPy start their
 threads again in a child.
 """
 
@@ -17,9 +17,7 @@ from pathlib import Path
 
 
 def _prefer_installed_pyspark() -> None:
-    """Spark puts PySpark's archive on the path, whose modules have to be compiled anew; where the archive is part of an
-    installed PySpark, that is the same code.
-    """
+    """Removes PySpark's archive from the path if it belongs to an installed PySpark, whose modules are compiled."""
     home = os.environ.get("SPARK_HOME", "")
     installed = Path(home).parent
     if os.path.basename(home) == "pyspark" and str(installed) in sys.path:
@@ -28,7 +26,7 @@ def _prefer_installed_pyspark() -> None:
 
 
 def preload() -> None:
-    """Import what workers need."""
+    """Imports the modules that workers need."""
     _prefer_installed_pyspark()
     import pyarrow as pa
     import pyspark.worker  # noqa: F401
@@ -40,9 +38,9 @@ def preload() -> None:
 
 
 def main() -> None:
-    """As `python -m`, with the module of the workers as argument."""
+    """Runs the daemon. Spark calls it by `python -m`, with the module of the workers as argument."""
     preload()
-    # What is loaded stays; workers collect garbage after each task, and look at what they have made themselves only.
+    # Workers collect garbage after each task. Frozen objects, which never become garbage, are not visited.
     gc.collect()
     gc.freeze()
     from pyspark.daemon import manager

@@ -1,7 +1,7 @@
-"""Errors of functions that run in Spark's Python workers, on their way to the driver.
+"""Carries the errors of functions from Spark's Python workers to the driver.
 
-Spark hands on the text of an exception only. So the worker raises a WorkerFailure, whose text ends with the error in a
-form that survives: a marker line with base64 of JSON. `failure_in` finds it in whatever Spark made of the text.
+Spark passes on only the text of an exception. So a worker raises a WorkerFailure, whose text ends with a marker line
+that has the error as compressed JSON in base64. `failure_in` finds the line in the text of Spark's exception.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from flinkpy.common.errors import FlinkError, FunctionError, RemoteError, error_
 
 _MARKER = "flinkpy-error:"
 _PATTERN = re.compile(re.escape(_MARKER) + r"([A-Za-z0-9+/=]+):end")
-#: Of the texts in it: Spark, gRPC and logs have limits of their own.
+#: The maximum length of each text in it. Spark, gRPC and logs have limits of their own.
 _MAX_CHARACTERS = 16_384
 
 
 class WorkerFailure(Exception):
-    """What a worker raises. `str` begins with the message of the error."""
+    """Is raised by a worker. Its text begins with the message of the error."""
 
 
 def worker_failure(error: BaseException, task_name: str) -> WorkerFailure:
-    """`error` as it leaves the worker; one without a type of ours is a FunctionError."""
+    """Returns the exception that carries `error` to the driver. An error other than a FlinkError is a FunctionError."""
     if not isinstance(error, FlinkError):
         error = FunctionError(
             f"{task_name}: {describe(error)}",
@@ -46,7 +46,7 @@ def worker_failure(error: BaseException, task_name: str) -> WorkerFailure:
 
 
 def failure_in(text: str) -> FlinkError | None:
-    """The error in the text of one of Spark's exceptions; None: no function of ours raised it."""
+    """Returns the error in the text of a Spark exception; None if a worker of ours did not raise it."""
     found = _PATTERN.search(text)
     if found is None:
         return None

@@ -1,7 +1,7 @@
-"""WorkerFiles: what a job has brought along, where a Python worker of Spark finds it.
+"""WorkerFiles: the files of a job in a Python worker of Spark.
 
-A worker runs tasks of several jobs, one after the other. So each task first sees to it that modules are imported from
-where its own job has them: those of the job before leave the process.
+A worker runs tasks of several jobs, one after the other. So each task first makes the directories of its own job the
+ones that modules are imported from. The modules of the previous job are unloaded.
 """
 
 from __future__ import annotations
@@ -12,26 +12,31 @@ from dataclasses import dataclass
 
 from flinkpy.common.python_path import PythonPath
 
-#: Begins what is not a path on every host, but the name of a file that Spark has brought there.
+#: The prefix for the name of a file that Spark has sent to the executors. Other names are paths on every host.
 SPARK_FILE = "spark-file:"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerFiles:
-    """`python_path`: directories that functions import from. `working_directory`: None: that of the worker."""
+    """The files of a job.
+
+    Attributes:
+        python_path: the directories that functions import from.
+        working_directory: the current directory of functions; None for the one of the worker.
+    """
 
     job_id: str = ""
     python_path: tuple[str, ...] = ()
     working_directory: str | None = None
 
     def use(self) -> None:
-        """Make this process one of the job. Thread: that of the Spark task, of which a worker has one at a time."""
+        """Makes this process import the modules of the job. Thread: the Spark task, one at a time in a worker."""
         if _WORKER.job != self:
             _WORKER.become(self)
 
 
 def resolve(path: str) -> str:
-    """The path of a file on this executor."""
+    """Returns the path of a file on this executor."""
     if not path.startswith(SPARK_FILE):
         return path
     from pyspark import SparkFiles
@@ -44,7 +49,7 @@ def resolved(files: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Worker:
-    """This process."""
+    """The job whose modules this process imports."""
 
     def __init__(self) -> None:
         self.job: WorkerFiles | None = None

@@ -67,10 +67,10 @@ def test_jobs_with_equal_settings_share_a_session() -> None:
 
 @pytest.mark.parametrize("master", ["mesos://host", "localhost:7077", "", "local[2", "local[x]"])
 def test_a_master_that_spark_does_not_know_is_refused(master: str) -> None:
-    with pytest.raises(ConfigurationError, match="is no master of Spark: expected local"):
+    with pytest.raises(ConfigurationError, match="is not a master of Spark: expected local"):
         settings_of({MASTER: master or " "})
 
 
 def test_a_master_among_sparks_own_keys_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"the master of Spark is given by execution\.batch\.spark\.master"):
+    with pytest.raises(ConfigurationError, match=r"set the master of Spark by execution\.batch\.spark\.master"):
         settings_of({"execution.batch.spark.conf.spark.master": "local"})

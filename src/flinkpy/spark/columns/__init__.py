@@ -1,7 +1,7 @@
-"""Operators over columns as operations of DataFrames: Catalyst plans them, and no Python worker is started.
+"""Translates operators over columns to operations of DataFrames, which Catalyst plans without Python workers.
 
-`translate` gives a node of a region as a frame where Spark has an exact equal: the same values, types, nulls, NaNs and
-order. Sessions have `spark.sql.ansi.enabled=false` (integers wrap around), `spark.sql.caseSensitive=true` and
+`translate` returns a frame if Spark computes exactly the same values, types, nulls, NaNs and order.
+Sessions have `spark.sql.ansi.enabled=false` (integers wrap around), `spark.sql.caseSensitive=true` and
 `spark.sql.session.timeZone=UTC`.
 """
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _INTEGERS = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
 _FLOATS = (t.FloatType, t.DoubleType)
-#: What has the same order in Spark as in Arrow.
+#: The types whose values have the same order in Spark and in Arrow.
 _ORDERED = (
     *_INTEGERS,
     t.BooleanType,
@@ -31,9 +31,10 @@ _ORDERED = (
 
 
 def key_columns(columns: ColumnTypes, fields: tuple[int | str, ...]) -> list[str]:
-    """Returns the names of the key columns. In GROUP BY, null is a key like any other, as here.
+    """Returns the names of the key columns. Null is a key like any other, as in GROUP BY.
 
-    Raises: NotExpressible: a key of floats, as to Spark -0.0 is 0.0, or of what Spark orders otherwise.
+    Raises:
+        NotExpressible: the keys are floats (in Spark -0.0 and 0.0 are the same key), or Spark orders them otherwise.
     """
     names = [name_of(columns, field) for field in fields]
     for name in names:
@@ -43,8 +44,12 @@ def key_columns(columns: ColumnTypes, fields: tuple[int | str, ...]) -> list[str
 
 
 def aggregate_column(columns: ColumnTypes, aggregate: ColumnAggregate) -> Column:
-    """Raises: NotExpressible: FIRST and LAST, which need the order of arrival, variances and standard deviations, which
-    Spark rounds otherwise, and functions of the program.
+    """Returns an aggregate as a column.
+
+    Raises:
+        NotExpressible: for FIRST and LAST, which need the order of arrival; for variances and standard deviations,
+        which
+            Spark rounds otherwise; and for functions of the program.
     """
     function = aggregate.function.upper()
     if aggregate.compiled is not None:
@@ -59,7 +64,7 @@ def aggregate_column(columns: ColumnTypes, aggregate: ColumnAggregate) -> Column
 
 
 def part_of_record(columns: ColumnTypes, aggregate: ColumnAggregate) -> Column:
-    """What the aggregate of one record would be, for SUM of COUNT and SUM, MIN of MIN and MAX of MAX.
+    """Returns the aggregate of each single record. SUM combines COUNTs and SUMs, MIN combines MINs, MAX combines MAXs.
 
     Raises: NotExpressible.
     """
@@ -85,7 +90,7 @@ def _count(values: Column, kind: t.DataType) -> Column:
 
 def _count_distinct(values: Column, kind: t.DataType) -> Column:
     if isinstance(kind, (*_ORDERED, *_FLOATS)):
-        # To either engine -0.0 is 0.0 where values are counted, and there is one NaN.
+        # Both engines count -0.0 and 0.0 as one value, and all NaNs as one.
         return F.count_distinct(values)
     raise NotExpressible(f"COUNT_DISTINCT of {kind.simpleString()}")
 
@@ -103,7 +108,7 @@ def _sum(values: Column, kind: t.DataType) -> Column:
 def _mean(values: Column, kind: t.DataType) -> Column:
     if isinstance(kind, t.DecimalType):
         values = values.cast("double")
-    # Not avg(): the sum of integers is one of 64 bits, which wraps around, and not one of doubles.
+    # avg() would sum integers as doubles. Here the sum has 64 bits and wraps around.
     total = F.sum(values.cast("bigint") if isinstance(kind, t.BooleanType) else values)
     if not isinstance(kind, (*_INTEGERS, *_FLOATS, t.BooleanType, t.DecimalType)):
         raise NotExpressible(f"MEAN of {kind.simpleString()}")
@@ -120,7 +125,7 @@ def _max(values: Column, kind: t.DataType) -> Column:
 
 def _extreme(function: Callable[[Column], Column], values: Column, kind: t.DataType) -> Column:
     if isinstance(kind, _FLOATS):
-        # NaN counts only where nothing else came; to Spark it is the largest number.
+        # NaN is the result only if there is no other value. Spark treats it as the largest number.
         return F.coalesce(function(F.when(~F.isnan(values), values)), function(values))
     if isinstance(kind, _ORDERED):
         return function(values)

@@ -1,7 +1,7 @@
-"""Expression trees as Spark's columns, with the values and types that `flinkpy.expressions` gives them.
+"""Translates expression trees to Spark columns with the values and types that `flinkpy.expressions` defines.
 
-Every value is cast to the type that the tree has by its own rules; where Spark's is the same, nothing is left of that
-in the plan. What has no exact equal raises NotExpressible, and a Python worker computes it with Arrow.
+Every value is cast to the type that our rules give the expression. Spark removes the cast from the plan if its own type
+is the same. An expression without an exact equal raises NotExpressible, and a Python worker computes it with Arrow.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 Types = Mapping[str, TypeInformation]
-#: Of the two sides of a comparison.
+#: Stands for both sides of a comparison.
 _BOTH = 2
 
 
 def to_column(expression: Expression, columns: Types) -> Column:
-    """The column; an Alias gives it its name.
+    """Returns the column of an expression. An Alias gives it its name.
 
     Args:
-        columns: names and types of the stream's columns.
+        columns: the types of the stream's columns by name.
 
     Raises: NotExpressible.
     """
@@ -67,7 +67,7 @@ def _literal(value: Any, kind: t.DataType) -> Column:
         return F.lit(None).cast(kind)
     if isinstance(value, float | int | str | bytes | decimal.Decimal | datetime.date):
         if isinstance(value, datetime.datetime) and value.tzinfo is None:
-            # A literal of Python's datetime is of the session's time zone to PySpark.
+            # PySpark would read a datetime literal in the session's time zone.
             return F.lit(value.isoformat(sep=" ")).cast(kind)
         return F.lit(bytearray(value) if isinstance(value, bytes) else value).cast(kind)
     raise NotExpressible(f"the literal {value!r}")
@@ -85,7 +85,7 @@ def _cast_to(values: Column, type_info: TypeInformation) -> Column:
 
 
 def _operands(call: Call, columns: Types) -> tuple[Column, Column]:
-    """Both of the types from which Spark's rules lead to the type of the result."""
+    """Returns both operands, cast so that Spark's rules give the type of our result."""
     result = _type(call, columns)
     prepared = []
     for argument in call.arguments:
@@ -111,7 +111,7 @@ def _divide(call: Call, columns: Types) -> Column:
     one, other = _operands(call, columns)
     result = _type(call, columns)
     if is_integer(result):
-        # The operator `div` is of LONG, towards zero.
+        # `div` divides LONGs and rounds towards zero.
         return _cast_to(_long_division(one, other), result)
     return _cast_to(one / other, result)
 
@@ -119,7 +119,7 @@ def _divide(call: Call, columns: Types) -> Column:
 def _mod(call: Call, columns: Types) -> Column:
     types = [_type(argument, columns) for argument in call.arguments]
     if any(map(is_decimal, types)) and not is_decimal(_type(call, columns)):
-        # A decimal as a float is not the same to the last bit, which a remainder shows.
+        # The engines convert a decimal to floats that differ in the last bit, which changes a remainder.
         raise NotExpressible("a remainder of a decimal and a float")
     one, other = _operands(call, columns)
     return _cast_to(one % other, _type(call, columns))
@@ -137,7 +137,7 @@ def _negative(call: Call, columns: Types) -> Column:
 
 
 def _negated(values: Column, type_info: TypeInformation) -> Column:
-    """Spark's own minus sign keeps 34 digits of a decimal."""
+    """Returns the negated decimals. Spark's unary minus would keep only 34 digits."""
     return _cast_to(_cast_to(F.lit(0), type_info) - values, type_info)
 
 
@@ -177,8 +177,8 @@ def _round(call: Call, columns: Types) -> Column:
     if is_integer(result) and call.options[0] >= 0:
         return to_column(call.arguments[0], columns)
     if not is_decimal(result):
-        # Arrow rounds what a float is, Spark how it is written.
-        raise NotExpressible("round of what is no decimal")
+        # Arrow rounds the exact value of a float, Spark its decimal representation.
+        raise NotExpressible("round of numbers other than decimals")
     return _cast_to(F.round(to_column(call.arguments[0], columns), call.options[0]), result)
 
 
@@ -186,7 +186,10 @@ def _round(call: Call, columns: Types) -> Column:
 
 
 def _comparable(arguments: tuple[Expression, ...], columns: Types) -> list[Column]:
-    """Columns that Spark compares by value. Nothing is cast that need not be: files could not be asked."""
+    """Returns columns that Spark compares by value.
+
+    Columns are cast only if necessary, because predicates over a cast cannot be pushed down to files.
+    """
     types = [_type(argument, columns) for argument in arguments]
     common = common_type(types)
     if common is None:
@@ -205,10 +208,10 @@ def _comparable(arguments: tuple[Expression, ...], columns: Types) -> list[Colum
 
 
 def _as_decimal(values: Column, types: list[TypeInformation]) -> Column:
-    """As a type that holds the values of all."""
+    """Returns the values as a decimal type that holds the values of all types."""
     digits = [found for kind in types if (found := digits_of(kind)) is not None]
     if len(digits) < len(types):
-        return values  # with floats: all are DOUBLE
+        return values  # there are floats, so Spark compares DOUBLEs
     scale = max(each[1] for each in digits)
     precision = max(each[0] - each[1] for each in digits) + scale
     if precision > t.DecimalType(38, 0).precision:
@@ -217,7 +220,7 @@ def _as_decimal(values: Column, types: list[TypeInformation]) -> Column:
 
 
 def _literal_as(argument: Expression, wanted: TypeInformation) -> Column | None:
-    """A number that is a literal as a decimal of the column that it is compared with, where it is one."""
+    """Returns a literal number in the decimal type of the column it is compared with; None if that is not possible."""
     if not isinstance(argument, Literal) or argument.value is None or not is_decimal(wanted):
         return None
     if not is_number(argument.type):
@@ -232,11 +235,11 @@ def _literal_as(argument: Expression, wanted: TypeInformation) -> Column | None:
 def _comparison(
     operation: Callable[[Column, Column], Column], guard: Callable[[Column, Column, Column], Column], guarded: int
 ) -> Callable[[Call, Types], Column]:
-    """To Spark NaN is equal to itself and larger than all others; to everybody else it is neither.
+    """Returns the translation of a comparison. In Spark NaN is equal to itself and larger than all other numbers.
 
     Args:
-        guard: puts that right, given the result and both sides.
-        guarded: the side whose NaN matters.
+        guard: corrects the result for NaN, given the result and both sides.
+        guarded: the side whose NaN changes the result.
     """
 
     def make(call: Call, columns: Types) -> Column:
@@ -305,7 +308,7 @@ def _coalesce(call: Call, columns: Types) -> Column:
 # -- strings ---------------------------------------------------------------------------------------------------------
 
 
-#: A backslash that takes nobody's meaning, or the last one: Spark refuses the pattern.
+#: A backslash before an ordinary character or at the end. Spark refuses such patterns.
 _OTHER_ESCAPES = re.compile(r"(?<!\\)(\\\\)*\\([^%_\\]|$)")
 
 
@@ -415,7 +418,7 @@ _FUNCTIONS: dict[str, Callable[[Call, Types], Column]] = {
     "substring": _substring,
     "startsWith": _starts_with,
     "endsWith": _ends_with,
-    # Not upper and lower: Java has another upper case for some letters (two letters for one).
+    # upper and lower are missing because Java maps some letters otherwise, for example one letter to two.
     "charLength": _unary(F.char_length),
     "trim": _plain(F.trim),
     "concat": _plain(F.concat),

@@ -1,7 +1,7 @@
-"""File sources that Spark's own readers read: projection and predicates of the plan reach the files.
+"""Reads file sources with Spark's own readers, so that projections and predicates of the plan reach the files.
 
-Only where they give exactly what ours would: Parquet and ORC of types that both see alike. Lines of CSV and JSON are
-parsed by flinkpy's readers in Python workers, because Spark's take other text for null, numbers and times.
+They are used if they return exactly what our readers would: for Parquet and ORC files with types that both read alike.
+Our own readers parse CSV and JSON in Python workers, because Spark's accept other texts as null, numbers and times.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
     from flinkpy.common.typeinfo import TypeInformation
 
-#: File systems that Spark reaches without being told how.
+#: File systems that Spark reaches without further configuration.
 _HADOOP_SCHEMES = ("hdfs://", "viewfs://")
-#: Of more files the schemas are not compared one by one: the footers would be read twice.
+#: The maximum number of files whose schemas are compared. Comparing reads each footer a second time.
 _MAX_CHECKED_FILES = 256
 
 
 def read_files(session: SparkSession, spec: SourceSpec) -> DataFrame:
-    """Raises: NotExpressible, InputNotFoundError."""
+    """Returns the frame of a file source. Raises: NotExpressible, InputNotFoundError."""
     source = spec.source
     if not isinstance(source, FileSource) or source.boundedness is not Boundedness.BOUNDED:
         raise NotExpressible(f"{source!r}")
     file_format = source._format
     if file_format.on_error != FAIL:
-        raise NotExpressible("records that cannot be read are passed over")
+        raise NotExpressible("skipping records that cannot be read")
     time = event_time(spec.watermark_strategy, file_format.produced_type)
     if time is None:
         time = without_timestamps()
@@ -85,7 +85,7 @@ def _orc_schema(path: str) -> pa.Schema:
 
 
 def _check_file(path: str, schema: pa.Schema, wanted: pa.Schema) -> None:
-    """Raises: NotExpressible: ours would convert, or fail with a better error."""
+    """Raises: NotExpressible if our reader would convert the columns, or fail with a better error."""
     lower = [name.lower() for name in schema.names]
     for name, kind in zip(wanted.names, wanted.types):
         if schema.names.count(name) != 1 or lower.count(name.lower()) != 1:
@@ -97,7 +97,7 @@ def _check_file(path: str, schema: pa.Schema, wanted: pa.Schema) -> None:
 
 def _is_read_alike(stored: pa.DataType, kind: pa.DataType) -> bool:
     if pa.types.is_timestamp(kind):
-        # Nanoseconds are no timestamps to Spark.
+        # Spark has no timestamps in nanoseconds.
         return (
             pa.types.is_timestamp(stored) and stored.unit in ("ms", "us") and (stored.tz is None) == (kind.tz is None)
         )
@@ -111,9 +111,9 @@ _ALIKE: dict[pa.DataType, tuple[pa.DataType, ...]] = {
 
 
 def event_time(strategy: WatermarkStrategy | None, type_info: TypeInformation | None) -> Column | None:
-    """The column `__ts` from a column of the stream; None: records keep the times they have.
+    """Returns the column `__ts`, made from a column of the stream; None if records keep their timestamps.
 
-    Raises: NotExpressible: a timestamp assigner.
+    Raises: NotExpressible if there is a timestamp assigner.
     """
     if strategy is None or (strategy.timestamp_column is None and strategy.timestamp_assigner is None):
         return None
@@ -125,7 +125,7 @@ def event_time(strategy: WatermarkStrategy | None, type_info: TypeInformation | 
     if isinstance(kind, t.ByteType | t.ShortType | t.IntegerType | t.LongType):
         time = values.cast("bigint")
     elif isinstance(kind, t.TimestampType | t.TimestampNTZType):
-        # The session's time zone is UTC: a timestamp without one is of UTC, as here.
+        # The session's time zone is UTC, so a timestamp without time zone counts as UTC, as in flinkpy.
         time = F.unix_millis(values.cast("timestamp"))
     else:
         raise NotExpressible(f"event time from {kind.simpleString()}")

@@ -20,17 +20,17 @@ from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: The one key of all records, where the stream has none: an empty input has no result, not one of nothing.
+#: The single key of a stream without keys. With a key, an empty input has no result instead of one row.
 _ONE_KEY = "__all"
 
 
 def aggregate_by_key(frame: DataFrame, columns: ColumnTypes, spec: ColumnAggregateSpec) -> DataFrame:
-    """Key columns, then one column per aggregate, without timestamps.
+    """Returns the key columns and one column per aggregate, without timestamps.
 
     Raises: NotExpressible.
     """
     if spec.emit != "FINAL" or not isinstance(spec.key_selector, FieldKeySelector):
-        raise NotExpressible("updates, or a key that is no column")
+        raise NotExpressible("updates, or a key other than a column")
     keys = key_columns(columns, spec.key_selector.fields)
     aggregates = [aggregate_column(columns, aggregate) for aggregate in spec.aggregates]
     by = list(map(column, keys)) or [F.lit(0).alias(_ONE_KEY)]
@@ -40,7 +40,7 @@ def aggregate_by_key(frame: DataFrame, columns: ColumnTypes, spec: ColumnAggrega
 
 
 def pre_aggregate(frame: DataFrame, columns: ColumnTypes, spec: PreAggregateSpec) -> DataFrame:
-    """Each record as an aggregate of itself: Spark aggregates before its own exchange, behind which these end up.
+    """Returns each record as its own aggregate. Spark combines them before the exchange of the final aggregation.
 
     Raises: NotExpressible.
     """
@@ -50,6 +50,6 @@ def pre_aggregate(frame: DataFrame, columns: ColumnTypes, spec: PreAggregateSpec
 
 
 def aggregate_all(frame: DataFrame, columns: ColumnTypes, spec: GlobalColumnAggregateSpec) -> DataFrame:
-    """One row, also of nothing. Raises: NotExpressible."""
+    """Returns one row, even for an empty input. Raises: NotExpressible."""
     aggregates = [aggregate_column(columns, aggregate) for aggregate in spec.aggregates]
     return frame.agg(*aggregates).withColumn(TIMESTAMP_COLUMN, without_timestamps())

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _HOW = {"inner": "inner", "left": "left", "semi": "left_semi", "anti": "left_anti"}
-#: Columns of the right while they are joined, so that no name is there twice.
+#: The prefix of the right side's columns during the join, so that all names differ.
 _RIGHT = "__right_"
 
 
 def join(
     left: DataFrame, left_types: ColumnTypes, right: DataFrame, right_types: ColumnTypes, spec: ColumnJoinSpec
 ) -> DataFrame:
-    """The columns of the left, then those of the right that are not keys of the same name; without timestamps.
+    """Returns the left columns, then the right ones except for keys of the same name, without timestamps.
 
     Raises: NotExpressible.
     """
@@ -31,7 +31,7 @@ def join(
     for one, other in zip(left_keys, right_keys):
         kinds = left_types[one], right_types[other]
         if kinds[0] != kinds[1] or isinstance(kinds[0], t.FloatType | t.DoubleType):
-            # To Spark NaN is equal to itself.
+            # In Spark NaN is equal to itself.
             raise NotExpressible(f"keys of {kinds[0].simpleString()} and {kinds[1].simpleString()}")
     only_left = spec.how in ("semi", "anti")
     same = {other for one, other in zip(left_keys, right_keys) if one == other}

@@ -1,4 +1,4 @@
-"""Columns in Spark: by their exact names, and with the types that a stream has declared."""
+"""Names and types of columns in Spark, and NotExpressible, raised where Spark has no exact equal."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from flinkpy.common.typeinfo import TypeInformation
 
-#: Name and type of each of a stream's columns, in order. Told from the declared type: asking a DataFrame for its schema
-#: is a round trip where Spark is elsewhere.
+#: The types of a stream's columns by name, in order. They follow from the declared type, because asking a DataFrame for
+#: its schema is a round trip to a remote Spark.
 ColumnTypes = dict[str, t.DataType]
 
 
 def column_types(type_info: TypeInformation | None) -> ColumnTypes:
-    """Raises: NotExpressible: the stream has no columns in Spark."""
+    """Returns the types of a stream's columns. Raises: NotExpressible if the stream has no columns in Spark."""
     schema = column_schema(type_info)
     if schema is None:
         raise NotExpressible(f"records of {type_info!r}")
@@ -31,12 +31,12 @@ def column_types(type_info: TypeInformation | None) -> ColumnTypes:
 
 
 def type_of(type_info: TypeInformation) -> t.DataType:
-    """Of a column. Raises: NotExpressible."""
+    """Returns Spark's type of a column. Raises: NotExpressible."""
     return column_types(RowTypeInfo([type_info], ["f0"]))["f0"]
 
 
 def field_types(type_info: TypeInformation | None) -> dict[str, TypeInformation]:
-    """Name and type of each column of a stream of ROW or TUPLE type. Raises: NotExpressible."""
+    """Returns the declared types of the columns of a ROW or TUPLE by name. Raises: NotExpressible."""
     if isinstance(type_info, RowTypeInfo):
         return dict(zip(type_info.get_field_names(), type_info.get_field_types()))
     if isinstance(type_info, TupleTypeInfo):
@@ -45,12 +45,12 @@ def field_types(type_info: TypeInformation | None) -> dict[str, TypeInformation]
 
 
 def column(name: str) -> Column:
-    """The column of exactly this name: dots and backticks in it mean nothing."""
+    """Returns the column with exactly this name. Dots and backticks have no special meaning."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 
 def name_of(columns: ColumnTypes, field: int | str) -> str:
-    """The name of a column that is given by name or position. Raises: NotExpressible: there is none."""
+    """Returns the name of a column that is given by name or position. Raises: NotExpressible if there is none."""
     names = list(columns)
     if isinstance(field, str) and field in columns:
         return field

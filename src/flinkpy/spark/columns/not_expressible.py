@@ -4,4 +4,7 @@ from __future__ import annotations
 
 
 class NotExpressible(Exception):
-    """Says what it is that has no equal in Spark. Never leaves `flinkpy.spark.columns`."""
+    """Names an operation that Spark has no exact equal for, so Python workers run it.
+
+    It never leaves `flinkpy.spark.columns`.
+    """

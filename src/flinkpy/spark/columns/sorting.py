@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def sort_columns(frame: DataFrame, columns: ColumnTypes, spec: SortColumnsSpec, parallelism: int) -> DataFrame:
-    """NaN is larger than every number, and nulls come first in ascending order, here as there.
+    """Returns all records in order, or the first ones. In both engines NaN is the largest number and null the smallest.
 
     Raises: NotExpressible.
     """
@@ -21,7 +21,7 @@ def sort_columns(frame: DataFrame, columns: ColumnTypes, spec: SortColumnsSpec, 
     if parallelism != 1:
         if spec.limit is None:
             raise NotExpressible("an order for each of several subtasks")
-        # Each subtask leaves out what cannot be among the first of all: Spark does that when it looks for these.
+        # The subtasks would drop records that cannot be among the first ones. Spark does so itself.
         return records
     if spec.keys:
         records = records.orderBy(*[_order(columns, *key) for key in spec.keys])

@@ -1,4 +1,4 @@
-"""The operators over columns that Spark has itself."""
+"""Translates operators over columns: selections, filters, aggregates, windows, joins and sorting."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _LOG = logging.getLogger(__name__)
 
 
 def translate(node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSession) -> StreamFrame | None:
-    """The node's main output as an operation of DataFrames; None: Python workers have to run it.
+    """Returns the main output of a node as an operation of DataFrames; None if Python workers have to run the node.
 
     Args:
-        inputs: of each of `node.inputs`; several of one input index are a union.
+        inputs: the frames of `node.inputs`. Frames with the same input index are united.
 
     Raises:
-        InputNotFoundError: of a file source.
+        InputNotFoundError: the files of a source do not exist.
     """
     # Joins of columns wait for the end of their inputs, as Spark does.
     spec = node.spec.operator if isinstance(node.spec, specs.BatchSpec) else node.spec
@@ -53,7 +53,7 @@ def translate(node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSess
 
 
 class _AnyFrame:
-    """In place of a DataFrame, and of a session: every operation gives it again, and nothing is planned."""
+    """Stands for a DataFrame or a session. Every operation returns the object itself, and nothing is planned."""
 
     columns: Sequence[str] = ()
 
@@ -65,10 +65,10 @@ class _AnyFrame:
 
 
 def is_expressible(node: SparkNode) -> bool:
-    """Whether `translate` has something for the node; by its spec and the types that it reads, without Spark's planner.
+    """Returns True if `translate` can translate the node. Only its spec and input types matter; nothing is planned.
 
     Raises:
-        InputNotFoundError: of a file source.
+        InputNotFoundError: the files of a source do not exist.
     """
     nothing: Any = _AnyFrame()
     inputs = [StreamFrame(nothing, edge.type_info, natural_layout(edge.type_info)) for edge in node.inputs]
@@ -79,13 +79,13 @@ def _by_input_index(node: SparkNode, inputs: Sequence[StreamFrame]) -> list[Stre
     grouped: dict[int, list[StreamFrame]] = {}
     for edge, frame in zip(node.inputs, inputs, strict=True):
         if not frame.is_columnar:
-            raise NotExpressible("records that are no columns")
+            raise NotExpressible("records without columns")
         grouped.setdefault(edge.input_index, []).append(frame)
     return [union(grouped[index]) for index in sorted(grouped)]
 
 
 def union(frames: Sequence[StreamFrame]) -> StreamFrame:
-    """The records of streams of one type, all in the layout COLUMNS."""
+    """Returns the union of streams of one type, all in the layout COLUMNS."""
     first = frames[0]
     return StreamFrame(reduce(_union, [each.frame for each in frames]), first.type_info, first.layout)
 
@@ -95,7 +95,7 @@ def _union(one: DataFrame, other: DataFrame) -> DataFrame:
 
 
 def _conformed(frame: DataFrame, type_info: Any) -> DataFrame:
-    """With the names and types that the stream has declared. Where they are so, nothing of this is left in the plan."""
+    """Returns the frame with the column names that the stream declares."""
     names = list(column_types(type_info))
     found = [name for name in frame.columns if name != TIMESTAMP_COLUMN]
     if found == names or isinstance(frame, _AnyFrame):

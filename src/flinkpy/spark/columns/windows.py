@@ -19,7 +19,7 @@ from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: Beside the stream's columns while it is placed in windows.
+#: Auxiliary columns while records are assigned to windows.
 _TIME = "__time"
 _BEGINS = "__begins"
 _WINDOW = "__window"
@@ -29,7 +29,10 @@ _END = "__window_end"
 def aggregate_windows(
     frame: DataFrame, columns: ColumnTypes, spec: WindowAggregateSpec, operator_name: str
 ) -> DataFrame:
-    """Key columns, `window_start`, `window_end`, one column per aggregate; the timestamp is the window's last ms.
+    """Returns the key columns, `window_start`, `window_end` and one column per aggregate of event-time windows.
+
+    In batch mode no watermark comes before the end of the input, so no record is late and every window fires once. The
+    timestamp of a result is the last millisecond of its window.
 
     Raises: NotExpressible.
     """
@@ -38,7 +41,7 @@ def aggregate_windows(
     selector = spec.key_selector
     fields = selector.fields if isinstance(selector, FieldKeySelector) else None
     if fields is None:
-        raise NotExpressible("the key is no column")
+        raise NotExpressible("a key other than a column")
     keys = key_columns(columns, fields)
     aggregates = [aggregate_column(columns, aggregate) for aggregate in spec.aggregates]
     time = _time(operator_name)
@@ -69,23 +72,23 @@ def _time(operator_name: str) -> Column:
 
 
 def _in_fixed(frame: DataFrame, time: Column, spec: WindowAggregateSpec) -> DataFrame:
-    """The start of a window is `offset + w * slide`; a record is in those that begin in the `size` ms up to it."""
+    """Adds the start of each window of a record. Window n starts at `offset + n * slide` and lasts `size` ms."""
     slide, size = F.lit(spec.slide_ms).cast("bigint"), F.lit(spec.size_ms).cast("bigint")
     last = time - F.pmod(time - F.lit(spec.offset_ms), slide)
     if spec.slide_ms == spec.size_ms:
         return frame.withColumn(_WINDOW, last)
     first = last - F.lit((spec.size_ms - 1) // spec.slide_ms * spec.slide_ms)
     placed = frame.withColumn(_WINDOW, F.explode(F.sequence(first, last, slide)))
-    # Too early by one, or in a gap between windows.
+    # Removes a window that ends before the record, and records in a gap between windows.
     return placed.where(F.col(_WINDOW) + size > time)
 
 
 def _in_sessions(frame: DataFrame, keys: list[str], time: Column, gap_ms: int) -> DataFrame:
-    """A record within `gap` ms of the one before it, both inclusive, is in its session."""
+    """Adds the start of each record's session. A record at most `gap_ms` after the previous one joins its session."""
     in_order = Window.partitionBy(*map(column, keys) if keys else [F.lit(0)]).orderBy(F.col(_TIME))
     timed = frame.withColumn(_TIME, time)
     at = F.col(_TIME)
     is_new = F.coalesce(at - F.lag(at).over(in_order) > F.lit(gap_ms), F.lit(True))
     marked = timed.withColumn(_BEGINS, F.when(is_new, at))
-    # The beginning of its session is the last one up to it.
+    # The session of a record starts at the last beginning before it.
     return marked.withColumn(_WINDOW, F.last(F.col(_BEGINS), ignorenulls=True).over(in_order))

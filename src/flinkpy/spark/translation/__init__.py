@@ -1,1 +1,1 @@
-"""A region's operators as passes over Spark DataFrames."""
+"""Translates the operators of a region to passes over Spark DataFrames, and runs these in Python workers."""

@@ -1,9 +1,10 @@
-"""DeferredSink: a sink whose committables are collected where it writes, to be committed elsewhere.
+"""The sinks of a region: DeferredSink writes in a Python worker, and PassSinkJob runs the Spark job of a pass's sinks.
 
-Spark tells the driver only what attempts have given that succeeded. So what a failed or a slower attempt has prepared
-is never committed. Every attempt writes as a job of its own, so that none takes what another has prepared for its own:
-of two that run at a time, nobody knows which one will count. What is certain to be left over is removed before a writer
-begins, since it may hold locks, and all of it when everything is written.
+Spark commits nothing. A DeferredSink collects its committables, the region passes them on when all of its sinks are
+written, and native tasks commit them. The driver only gets the results of successful attempts, so the committables of a
+failed or slower attempt are never committed. Every attempt writes under a job id of its own, so that it does not touch
+the leftovers of an attempt that runs at the same time and may be the one that counts. Leftovers that cannot count any
+more are removed before a writer starts, because they may hold locks. All others are removed after the last write.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from flinkpy.common.clock import SystemClock
 from flinkpy.connector_api.serializer import write_versioned
 from flinkpy.connector_api.sink import CommitRequest, Committer, SinkBase, SinkWriter, WriterContext
 
-#: Spark gives a task up after so many attempts, unless told otherwise.
+#: Spark's default for the number of attempts of a task.
 USUAL_ATTEMPTS = 4
 
 
 def job_id_of_attempt(job_id: str, region_attempt: int, task_attempt: int) -> str:
-    """What a sink's writer has for the id of its job."""
+    """Returns the job id under which a writer writes."""
     return f"{job_id}-{region_attempt}-{task_attempt}"
 
 
 def job_ids_before(job_id: str, region_attempt: int, task_attempt: int, may_speculate: bool) -> list[str]:
-    """Those of attempts that are over when this one begins; of earlier attempts of the region, as many as are usual."""
+    """Returns the job ids of attempts that have ended. Assumes USUAL_ATTEMPTS for earlier attempts of the region."""
     before = [(earlier, task) for earlier in range(region_attempt) for task in range(USUAL_ATTEMPTS)]
     if not may_speculate:
         before += [(region_attempt, earlier) for earlier in range(task_attempt)]
@@ -33,7 +34,7 @@ def job_ids_before(job_id: str, region_attempt: int, task_attempt: int, may_spec
 
 
 class AttemptContext:
-    """Implements WriterContext: `context`, as the first attempt of a job with this id."""
+    """Implements WriterContext for the first attempt of a job with another id."""
 
     attempt_number = 0
 
@@ -46,9 +47,12 @@ class AttemptContext:
 
 
 class DeferredSink(SinkBase):
-    """Writes as `sink`; the committables, serialized, are appended to `committables`.
+    """Writes to a sink and collects the committables instead of committing them.
 
-    `job_id`: see `job_id_of_attempt`. `job_ids_before`: see there.
+    Args:
+        committables: the serialized committables are appended to it.
+        job_id: as from `job_id_of_attempt`.
+        job_ids_before: as from the function `job_ids_before`.
     """
 
     def __init__(
@@ -68,8 +72,9 @@ class DeferredSink(SinkBase):
         return self._sink.create_writer(mine)
 
     def create_committer(self) -> Committer | None:
-        """Called before `create_writer`. None where the sink has none: what it writes is visible at once, and is
-        written again when Spark tries again.
+        """Returns a committer that collects committables; None if the sink has none. Called before `create_writer`.
+
+        The output of a sink without committer is visible at once, and is written again in another attempt.
         """
         committer = self._sink.create_committer()
         if committer is None:
@@ -99,8 +104,9 @@ class _CollectingCommitter(Committer):
 def remove_leftovers(
     sink: SinkBase, input_type: Any, job_ids: Iterable[str], subtasks: Iterable[int], parallelism: int
 ) -> None:
-    """Have the sink remove what attempts have left that did not count, as it does when a job is restored: a writer
-    that is not the first attempt of its job begins with that.
+    """Removes the leftovers of attempts that do not count.
+
+    A sink removes them when it creates a writer for a later attempt of the same job.
     """
     indexes = list(subtasks)
     for job_id in job_ids:
@@ -110,7 +116,7 @@ def remove_leftovers(
 
 
 class _LaterContext:
-    """Implements WriterContext."""
+    """Implements WriterContext for a second attempt of a job."""
 
     attempt_number = 1
     restored_checkpoint_id = None

@@ -1,4 +1,4 @@
-"""From a planned pass to the program that workers run."""
+"""Creates the program that workers run from a planned pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flinkpy.spark.translation.program import (
 )
 from flinkpy.spark.translation.split_assignment import assign_splits
 
-#: In Spark as in native batch mode there is one key at a time, and no checkpoint.
+#: As in native batch mode, keys come one after the other, and there are no checkpoints.
 _FIXED_OPTIONS = {
     "execution.runtime-mode": "BATCH",
     "state.backend.type": "hashmap",
@@ -34,7 +34,7 @@ _FIXED_OPTIONS = {
 
 
 def job_of_region(region: SparkRegion, job: JobFacts) -> JobFacts:
-    """With the configuration that operators see."""
+    """Returns the job with the configuration that operators see."""
     return replace(job, configuration={**region.options, **job.configuration, **_FIXED_OPTIONS})
 
 
@@ -47,7 +47,7 @@ def program_of(
     report_output: int,
     may_speculate: bool = False,
 ) -> PassProgram:
-    """Raises: FunctionSerializationError; what the enumerator of a source raises."""
+    """Returns the program of a pass. Raises: FunctionSerializationError, and the errors of a source's enumerator."""
     head = unit.head
     source_events = None
     if isinstance(head.spec, SourceSpec):
@@ -69,7 +69,7 @@ def program_of(
 
 
 def router_program(name: str, writer: PassWriter, shape: PassInput, job: JobFacts) -> PassProgram:
-    """Without operators: the records of a frame, routed."""
+    """Returns a program without operators, which only routes the records of a frame."""
     return PassProgram(
         name=name,
         job=job,
@@ -83,12 +83,12 @@ def router_program(name: str, writer: PassWriter, shape: PassInput, job: JobFact
 
 
 def schema_of(program: PassProgram) -> pa.Schema:
-    """Of the rows that the pass puts out."""
+    """Returns the schema of the rows that the pass emits."""
     return frame_schema(program.writers[0].type_info, Layout.COLUMNS) if program.has_columns else PASS_SCHEMA
 
 
 def report_output_of(unit: PassUnit, readers_of_reports: set[tuple[int, str | None]]) -> int:
-    """The output that accumulators travel with: one whose reader hands them on. SINKS: there is none."""
+    """Returns the output for accumulators, whose reader passes them on; SINKS if there is none."""
     for number, output in enumerate(unit.outputs):
         if output.edge is not None or output.stream in readers_of_reports:
             return number
@@ -96,7 +96,7 @@ def report_output_of(unit: PassUnit, readers_of_reports: set[tuple[int, str | No
 
 
 def may_have_accumulators(unit: PassUnit) -> bool:
-    """Whether a function asks for its RuntimeContext: there is no other way to an accumulator."""
+    """Returns True if a function has `open`, which is the only way to a RuntimeContext and its accumulators."""
     return any(_has_open(function) for node in unit.nodes for function in _functions_of(node.spec))
 
 
@@ -106,7 +106,7 @@ def _has_open(function: Any) -> bool:
 
 
 def _functions_of(spec: Any) -> list[Any]:
-    """Everything in a spec that may be a function of the user's."""
+    """Returns all objects in a spec that may be user functions."""
     spec = getattr(spec, "operator", spec)
     found: list[Any] = []
     for name in (

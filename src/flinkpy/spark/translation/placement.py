@@ -1,8 +1,8 @@
-"""Rows to the partition whose number they have: partition i is subtask i.
+"""Moves rows to the partition whose number they have. Partition i is subtask i.
 
-Spark 4.1 has `repartitionById`. Before, it has the hash of a column only: then rows get, in place of the number of
-their partition, an integer whose hash is that number. The hash is Murmur3 with seed 42, which Spark does not change:
-tables that were bucketed by it are read by all releases.
+Spark 4.1 has `repartitionById`. Older releases can only partition by the hash of a column. For them the number of the
+partition is replaced by an integer whose hash is that number. The hash, Murmur3 with seed 42, cannot change, because
+all releases read tables that are bucketed by it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ _PLACE_COLUMN = "__place"
 
 
 def place(frame: DataFrame, column: str, num_partitions: int) -> DataFrame:
-    """`column`: int, at least 0 and less than `num_partitions`."""
+    """Moves each row to its partition.
+
+    Args:
+        column: the name of the int column with the number of the partition.
+    """
     if num_partitions == 1:
         return frame.repartition(1)
     if has_repartition_by_id(frame.sparkSession.version):
@@ -32,14 +36,14 @@ def place(frame: DataFrame, column: str, num_partitions: int) -> DataFrame:
 
 
 def has_repartition_by_id(version: str) -> bool:
-    """`version`: of Spark, where it runs."""
+    """Returns True if this version of Spark has `repartitionById`."""
     major, minor, *_ = version.split(".")
     return (int(major), int(minor)) >= (4, 1)
 
 
 @cache
 def values_of_partitions(num_partitions: int) -> tuple[int, ...]:
-    """For each partition an int that Spark's hash partitioning puts there."""
+    """Returns an int for each partition that Spark's hash partitioning puts there."""
     found: dict[int, int] = {}
     value = 0
     while len(found) < num_partitions:
@@ -49,7 +53,7 @@ def values_of_partitions(num_partitions: int) -> tuple[int, ...]:
 
 
 def _murmur3_of_int(value: int) -> int:
-    """`hash(value)` of Spark SQL for an int, as a signed number."""
+    """Returns `hash(value)` of Spark SQL for an int, as a signed number."""
     word = _rotated(value * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
     state = (_rotated(_SEED ^ word, 13) * 5 + 0xE6546B64) & _MASK
     state ^= 4  # bytes

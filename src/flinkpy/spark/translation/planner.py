@@ -1,11 +1,10 @@
-"""What of a region becomes which pass over which frames, without Spark.
+"""Plans the passes of a region. Pure; does not need Spark.
 
-A *unit* is a pass (a chain of operators in Python workers), or a node that Spark runs by itself. Records go between
-units in frames; within a pass, from operator to operator.
+A *unit* is a pass (a chain of operators in Python workers), or a node that Spark runs by itself. Records travel in
+frames between units, and from operator to operator within a pass.
 
-A node joins the pass of its producer where that is in Python, it has this one input, and the edge is a forward edge
-between the same number of subtasks. Whether Spark has it itself does not matter then: its columns would have to leave
-the worker for it.
+A node joins the pass of its producer if this is its only input and the edge is a forward edge between equal numbers of
+subtasks. It does so even if Spark could run it, because its columns would have to leave the worker for that.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from flinkpy.graph.operator_specs import PartitionSpec, SinkSpec
 from flinkpy.graph.partitioning import FORWARD
 from flinkpy.graph.spark_region import SparkEdge, SparkNode, SparkRegion
 
-#: The stream of a node that others read: (node, side output).
+#: A stream that others read: (node, side output).
 StreamKey = tuple[int, str | None]
 
 
 @dataclass(slots=True)
 class PassUnit:
-    """Operators of one chain, the head first, each after the one that feeds it."""
+    """The operators of one chain, each after its producer."""
 
     nodes: list[SparkNode]
-    #: What others read of it.
+    #: The streams that others read.
     outputs: list[PassOutput] = field(default_factory=list)
 
     @property
@@ -48,14 +47,18 @@ class PassUnit:
 
     @property
     def wants_exact_parallelism(self) -> bool:
-        """Whether an operator's result depends on how many subtasks there are."""
+        """True if the result of an operator depends on the number of subtasks."""
         return any(isinstance(node.spec, PartitionSpec) for node in self.nodes)
 
 
 @dataclass(slots=True)
 class PassOutput:
-    """`edge`: the exchange it is for, with `consumer`; None: a frame for Spark's own operators or a native region.
-    `type_info`: of the records.
+    """A stream that a pass emits.
+
+    Attributes:
+        type_info: the type of the records.
+        edge, consumer: the exchange that the stream is for. None for a frame that Spark's own operators or the tasks
+            behind the region read.
     """
 
     stream: StreamKey
@@ -76,14 +79,23 @@ Unit = PassUnit | SparkUnit
 
 @dataclass(slots=True)
 class Plan:
-    """`units`: producers before their consumers. `pass_of`: by node, where it is in one."""
+    """The units of a region.
+
+    Attributes:
+        units: the units, producers before their consumers.
+        pass_of: the pass of a node, for nodes that are in one.
+    """
 
     units: list[Unit]
     pass_of: dict[int, PassUnit]
 
 
 def plan(region: SparkRegion, runs_in_spark: Callable[[SparkNode], bool]) -> Plan:
-    """`runs_in_spark`: whether Spark has the node itself, given columns."""
+    """Returns the plan of a region.
+
+    Args:
+        runs_in_spark: returns True if Spark can run a node by itself.
+    """
     units: list[Unit] = []
     pass_of: dict[int, PassUnit] = {}
     for node in region.nodes:
@@ -110,9 +122,7 @@ def _chain_to_join(region: SparkRegion, node: SparkNode, pass_of: dict[int, Pass
 
 
 def _add_outputs(region: SparkRegion, units: list[Unit], pass_of: dict[int, PassUnit]) -> None:
-    """What each pass has to put out: an exchange per edge to the head of another one; one frame per stream for all who
-    read it as it is.
-    """
+    """Adds the outputs of each pass: an exchange per edge to another pass, and one frame per stream for all others."""
 
     def add_plain(stream: StreamKey, type_info: Any) -> None:
         producer = pass_of.get(stream[0])

@@ -1,7 +1,7 @@
-"""What a pass over a DataFrame does, as plain data: it is pickled, and a Python worker of Spark runs it.
+"""PassProgram: describes a pass over a DataFrame as plain data, which is pickled and run by Spark's Python workers.
 
-A pass is a chain of operators, as a task of the native runtime has one. Its rows are of the schema PASS_SCHEMA, or,
-where it has one output that Spark's own operators read, the columns of that output.
+A pass is a chain of operators, like the chain of a native task. Its rows have the schema PASS_SCHEMA. If its only
+output is read by Spark's own operators, they have the columns of this output instead.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from flinkpy.spark.stream_frame import BLOCK_COLUMN, Layout
 from flinkpy.spark.translation.split_assignment import ReaderEvents
 from flinkpy.spark.worker_files import WorkerFiles
 
-#: Which output of the pass, or SINKS.
+#: The number of an output of the pass, or SINKS.
 OUTPUT_COLUMN = "__out"
-#: The subtask of the consumer that the block is for.
+#: The subtask of the consumer.
 TARGET_COLUMN = "__target"
-#: Subtask that made the block, and its number among those that it made: together the order of the blocks.
+#: The subtask that made a block, and the number of the block in this subtask. Both together order the blocks.
 PRODUCER_COLUMN = "__producer"
 SEQUENCE_COLUMN = "__seq"
-#: At a consumer: position of the edge among its inputs. The first row of a subtask is of no edge: it tells the subtask.
+#: At a consumer, the position of the edge in its inputs. The first row of a subtask has MARKER_EDGE and only tells the
+#: number of the subtask.
 EDGE_COLUMN = "__edge"
 MARKER_EDGE = -1
-#: In rows that say which subtask reads them.
+#: The subtask that reads a row.
 SUBTASK_COLUMN = TARGET_COLUMN
 
 PASS_SCHEMA = pa.schema(
@@ -38,16 +39,19 @@ PASS_SCHEMA = pa.schema(
         pa.field(BLOCK_COLUMN, pa.binary()),
     ]
 )
-#: `__out` of what sinks have written: a block of it is a SinkReport.
+#: The `__out` of SinkReports.
 SINKS = -1
 
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What operators see of their job.
+    """The properties of a job that its operators see.
 
-    `configuration`: the job's, by key. `cached_files`: paths on the executors by name. `attempt_number`: of the region.
-    `files`: where modules of the job are imported from.
+    Attributes:
+        configuration: the options of the job by key.
+        cached_files: the paths on the executors by name.
+        attempt_number: the attempt of the region.
+        files: the directories that modules are imported from.
     """
 
     job_id: str = "0" * 32
@@ -60,7 +64,7 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Where an output of an operator leads: to the operator at that position of the chain, or to a writer."""
+    """The target of an operator's output: the operator at a position of the chain, or a writer."""
 
     tag: str | None
     chained: int | None = None
@@ -69,7 +73,11 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class PassOperator:
-    """`spec_pickle`: its OperatorSpec, by cloudpickle."""
+    """An operator of a pass.
+
+    Attributes:
+        spec_pickle: its OperatorSpec, pickled by cloudpickle.
+    """
 
     operator_id: str
     name: str
@@ -79,9 +87,11 @@ class PassOperator:
 
 @dataclass(frozen=True, slots=True)
 class PassWriter:
-    """One output of the pass: an exchange with the `num_channels` subtasks of a consumer.
+    """An output of a pass: an exchange with the `num_channels` subtasks of a consumer.
 
-    `partitioner`: object of `network.partitioner`; None: nobody cares where records go. `type_info`: of the records.
+    Attributes:
+        type_info: the type of the records.
+        partitioner: from `network.partitioner`; None if records may go to any subtask.
     """
 
     output: int
@@ -93,10 +103,12 @@ class PassWriter:
 
 @dataclass(frozen=True, slots=True)
 class PassInput:
-    """How the rows of the pass's DataFrame are read.
+    """Describes the rows that a pass reads.
 
-    `edges`: of each edge the input of the head operator. None: the rows are those of a StreamFrame, all for input 0,
-    with this `type_info` and `layout`; or of no meaning at all, for a source.
+    Attributes:
+        edges: the input of the head operator for each edge. None if the rows are those of a StreamFrame for input 0, or
+            if the head is a source.
+        type_info, layout: those of the StreamFrame.
     """
 
     edges: tuple[int, ...] | None
@@ -106,10 +118,15 @@ class PassInput:
 
 @dataclass(frozen=True, slots=True)
 class PassProgram:
-    """`operators`: the head first; none: records only change their place. `num_inputs`: of the head. `has_columns`: the
-    only output is in columns. `report_output`: output that accumulators travel with. `source_events`: by subtask, what
-    the head's reader is sent; None: the head is no source. `may_speculate`: whether two attempts of a subtask may run
-    at a time.
+    """The program of a pass.
+
+    Attributes:
+        operators: the chain, the head first. Without operators, records are only routed.
+        num_inputs: the number of inputs of the head.
+        has_columns: True if the only output is in columns.
+        report_output: the output that accumulators travel with.
+        source_events: the events for the head's reader by subtask; None if the head is not a source.
+        may_speculate: True if two attempts of a subtask may run at the same time.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a pass puts out: rows of its DataFrame, made from the batches that the chain emits."""
+"""The outputs of a pass: make rows of its DataFrame from the batches that the chain emits."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from flinkpy.spark.blocks import encode_block
 from flinkpy.spark.stream_frame import Layout, encode_rows
 from flinkpy.spark.translation.program import PASS_SCHEMA, PassWriter
 
-#: A batch is routed from here on: what it costs by itself is lost in what its records cost.
+#: The rows per channel from which a batch is routed. The cost per batch is then small compared to its records.
 _ENOUGH_ROWS = 4096
 _ENOUGH_BYTES = 1 << 20
-#: No block has more records: whoever reads it has it in memory.
+#: The maximum number of records of a block. Its reader holds them in memory.
 _MAX_BATCH_ROWS = 65_536
-#: Blocks are handed to Spark in groups of about this size.
+#: Blocks are passed to Spark in groups of about this size.
 _GROUP_BYTES = 4 << 20
 
 EmitRows = Callable[[pa.RecordBatch], None]
 
 
 class BlockRows:
-    """Rows of PASS_SCHEMA. Thread: the chain's."""
+    """Collects rows of PASS_SCHEMA. Thread: the chain's."""
 
     def __init__(self, producer: int, emit: EmitRows) -> None:
         self._producer = producer
@@ -62,15 +62,15 @@ class BlockRows:
 
 
 class Unlimited:
-    """In place of a result partition: Spark holds the chain up, not the room for what it emits."""
+    """Stands for a result partition that is always available. Back pressure comes from the queue to Spark."""
 
     is_available = True
 
 
 class ExchangeOutput:
-    """An output whose records are routed to subtasks. Stands for a RecordWriterOutput in a chain.
+    """Routes records to subtasks. Stands for a RecordWriterOutput in a chain.
 
-    Small batches are gathered until there is enough for every channel, then routed in one pass.
+    Small batches are collected until there is enough for every channel, and are then routed together.
     """
 
     partition = Unlimited
@@ -126,7 +126,7 @@ class ExchangeOutput:
 
 
 class ColumnsOutput:
-    """An output that Spark's own operators read."""
+    """Emits columns for Spark's own operators."""
 
     partition = Unlimited
 
@@ -147,7 +147,7 @@ class ColumnsOutput:
 
 
 def can_follow(last: Batch, batch: Batch) -> bool:
-    """Whether the two can become one batch."""
+    """Returns True if the two batches can be concatenated."""
     if (last.timestamps is None) != (batch.timestamps is None) or (last.kinds is None) != (batch.kinds is None):
         return False
     if isinstance(last.values, list) or isinstance(batch.values, list):
@@ -156,8 +156,10 @@ def can_follow(last: Batch, batch: Batch) -> bool:
 
 
 def consumers_of(partitioner: Any, producer: int, num_producers: int, num_consumers: int) -> list[int]:
-    """The subtask behind each channel of a producer. See `jobmaster.executiongraph.edge_manager` for POINTWISE; where
-    Spark has more partitions than the producer was to have subtasks, those beyond are dealt out in turn.
+    """Returns the subtask behind each channel of a producer.
+
+    Pointwise channels are those of `jobmaster.executiongraph.edge_manager`. If Spark has more partitions than the
+    producer has subtasks, the additional ones are assigned in turn.
     """
     if not partitioner.is_pointwise:
         return list(range(num_consumers))

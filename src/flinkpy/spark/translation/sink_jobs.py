@@ -26,24 +26,24 @@ _LOG = logging.getLogger(__name__)
 
 
 class SinkJob(Protocol):
-    """One or several sinks that are written by one Spark job. Thread: one at a time. Each method is called once."""
+    """Writes one or more sinks by one Spark job. Each method is called once. Thread: one at a time."""
 
     @property
     def name(self) -> str: ...
 
     def write(self, take_accumulators: TakeAccumulators) -> int:
-        """Run the job; returns the number of records written.
+        """Runs the job. Returns the number of records written.
 
-        Raises: whatever Spark raises (see `spark.worker_errors.failure_in`).
+        Raises: the errors of Spark (see `spark.errors.failure_in`).
         """
         ...
 
     def remove_leftovers(self) -> None:
-        """Remove what attempts have written that did not succeed."""
+        """Removes the leftovers of attempts that did not succeed."""
         ...
 
     def committables(self) -> Iterator[tuple[int, tuple[bytes, ...]]]:
-        """Yields (node id of a sink, what attempts have prepared for it that succeeded), as its serializer wrote it."""
+        """Yields the node id of a sink and the serialized committables of a successful attempt."""
         ...
 
 
@@ -51,8 +51,8 @@ class PassSinkJob:
     """The sinks of one pass.
 
     Args:
-        frame: rows of PASS_SCHEMA, all of `__out` SINKS; without sinks, accumulators only.
-        may_speculate: whether Spark may run two attempts of a task at a time.
+        frame: rows of PASS_SCHEMA with `__out` SINKS. Without sinks they hold only accumulators.
+        may_speculate: True if Spark may run two attempts of a task at the same time.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class PassSinkJob:
                 yield self._sinks[report.sink].id, report.committables
 
     def _remove_leftovers(self, node: SparkNode, reports: list[SinkReport]) -> None:
-        """Have the sink remove what attempts left that did not count: of Spark's tasks, and of the region.
+        """Removes the leftovers of attempts of Spark's tasks and of the region.
 
-        It is invisible, so the job succeeds whether it can be removed or not.
+        They are invisible, so the job succeeds even if they cannot be removed.
         """
         task_attempts = max((report.attempt_number for report in reports), default=0) + 1 + self._may_speculate
         region_attempts = self._job.attempt_number + 1
@@ -115,5 +115,5 @@ class PassSinkJob:
                 job_ids = [job_id_of_attempt(self._job.job_id, *attempt) for attempt in attempts if attempt != counts]
                 subtasks = [report.subtask_index]
                 remove_leftovers(sink, node.inputs[0].type_info, job_ids, subtasks, node.parallelism)
-        except Exception:  # noqa: BLE001 - whatever the connector raises
-            _LOG.warning("%s: what earlier attempts have left could not be removed", node.name, exc_info=True)
+        except Exception:  # noqa: BLE001 - a connector may raise anything
+            _LOG.warning("%s: the leftovers of earlier attempts could not be removed", node.name, exc_info=True)

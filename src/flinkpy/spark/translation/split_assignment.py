@@ -1,6 +1,6 @@
-"""Who reads which splits: in Spark a source's enumerator runs to its end before any reader starts.
+"""Assigns the splits of a source. In Spark its enumerator runs to its end before any reader starts.
 
-The readers ask in turn, as if all were equally fast. What the enumerator answers is kept, and the workers replay it.
+The enumerator sees requests from all readers in turn, as if they were equally fast. The workers replay its answers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.connector_api.source import AddSplits, NoMoreSplits, SourceBase, SourceEvent
 
-#: A reader that is never told that there are no more splits would be asked for ever.
+#: The limit for an enumerator that never signals the end of its splits.
 _MAX_REQUESTS = 10_000_000
 
 _Event = AddSplits | NoMoreSplits | SourceEvent
@@ -20,7 +20,7 @@ _Event = AddSplits | NoMoreSplits | SourceEvent
 
 @dataclass(frozen=True, slots=True)
 class ReaderEvents:
-    """What a reader is sent: when it registers, and as the answer to each of its requests."""
+    """The events for a reader: those after its registration, and the answers to its requests."""
 
     first: tuple[_Event, ...]
     answers: tuple[_Event, ...]
@@ -33,7 +33,7 @@ class _EnumeratorContext:
         self.parallelism = parallelism
         self.registered_readers = set(range(parallelism))
         self.events: list[list[_Event]] = [[] for _ in range(parallelism)]
-        #: By subtask, how many of its events came unasked.
+        #: The number of events by subtask that came before its first request.
         self.num_first = [0] * parallelism
         self.waiting = set(range(parallelism))
 
@@ -52,24 +52,26 @@ class _EnumeratorContext:
     def call_async(self, call: Callable[[], Any], on_done: Callable[[Any, BaseException | None], None]) -> None:
         try:
             result = call()
-        except Exception as error:  # noqa: BLE001 - it is for the enumerator to say what it means
+        except Exception as error:  # noqa: BLE001 - the enumerator handles it
             on_done(None, error)
             return
         on_done(result, None)
 
     def schedule(self, delay_ms: int, action: Any) -> None:
-        """Never: a bounded source has found everything when it starts."""
+        """Ignores the action, because a bounded source has discovered all splits when it starts."""
         return
 
     def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
-        """There are no checkpoints."""
+        """Ignores the flag, because there are no checkpoints."""
         return
 
 
 def assign_splits(source: SourceBase, parallelism: int, name: str) -> tuple[ReaderEvents, ...]:
-    """By subtask, what its reader is sent. Blocks while the enumerator looks at files or asks servers.
+    """Returns the events for the readers by subtask. Blocks while the enumerator lists files or calls servers.
 
-    Raises: what the enumerator raises; UnsupportedOperationError where it waits for more than requests.
+    Raises:
+        UnsupportedOperationError: the enumerator waits for something other than requests. Its own errors are raised
+        too.
     """
     context = _EnumeratorContext(parallelism)
     enumerator = source.for_coordinator().create_enumerator(context)
@@ -86,8 +88,8 @@ def assign_splits(source: SourceBase, parallelism: int, name: str) -> tuple[Read
                 enumerator.handle_split_request(subtask_index)
             if sum(map(len, context.events)) == known:
                 raise UnsupportedOperationError(
-                    f"the source '{name}' does not say which splits it has before its readers run, so it cannot be "
-                    "read from Spark: run it with set_batch_backend('native')"
+                    f"the source '{name}' does not assign its splits before its readers run, so it cannot be read from "
+                    "Spark: run it with set_batch_backend('native')"
                 )
     finally:
         enumerator.close()

@@ -1,12 +1,12 @@
-"""The translation of a region into DataFrames.
+"""Translates a region to DataFrames.
 
-Python workers run most operators, as passes (`mapInArrow`); what Spark has itself is left to `flinkpy.spark.columns`.
-Between passes, records travel in blocks: the producer's worker routes them with the partitioner of the edge, Spark
-moves each block to the partition with the number of its subtask, and there they are read in the order of (edge,
-producer, number). So a task that Spark repeats reads the same records in the same order.
+Python workers run most operators, as passes (`mapInArrow`). `flinkpy.spark.columns` translates the operators that Spark
+can run itself. Between passes records travel in blocks. The worker of the producer routes them with the partitioner of
+the edge, and Spark moves each block to the partition of its subtask. A subtask reads its blocks in the order of (edge,
+producer, number), so a repeated task reads the same records in the same order.
 
-A frame that is read more than once is stored when it is made (`localCheckpoint`): a function that does not give the
-same twice must not give its consumers different records.
+A frame that is read more than once is stored (`localCheckpoint`), so that a function that is not deterministic gives
+all consumers the same records.
 """
 
 from __future__ import annotations
@@ -51,14 +51,17 @@ from flinkpy.spark.translation.worker import columns_function, pass_function
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-#: Partitionings that leave it open where a record goes.
+#: Partitionings that allow a record to go to any subtask.
 _ANYWHERE = frozenset({FORWARD, REBALANCE, RESCALE, SHUFFLE})
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """`outputs`: as the region's, to be read with `StreamFrame.decode`. `sinks`: all are written, one after the other,
-    before any is committed.
+    """A translated region.
+
+    Attributes:
+        outputs: the frames of the region's outputs, read with `StreamFrame.decode`.
+        sinks: the jobs that write the sinks. All are written, one after the other, before any is committed.
     """
 
     outputs: list[StreamFrame]
@@ -68,10 +71,10 @@ class Translated:
 def translate(
     region: SparkRegion, session: SparkSession, inputs: list[StreamFrame], job: JobFacts | None = None
 ) -> Translated:
-    """Frames of the region's outputs, and its sinks. Runs Spark jobs where something has to be stored; the rest is
-    lazy.
+    """Returns the frames of a region's outputs, and its sinks. Runs Spark jobs only for frames that have to be stored.
 
-    Raises: UnsupportedOperationError: an operator that Spark cannot run; names it. What a source's enumerator raises.
+    Raises:
+        UnsupportedOperationError: Spark cannot run an operator. Errors of a source's enumerator are raised too.
     """
     return _Translation(region, session, inputs, job or JobFacts()).run()
 
@@ -84,13 +87,13 @@ class _Translation:
         self._job = pass_programs.job_of_region(region, job)
         self._may_speculate = session.conf.get("spark.speculation", "false") == "true"
         self._plan: Plan = plan(region, self._runs_in_spark)
-        #: Streams as whoever is no pass reads them.
+        #: The streams for readers other than passes.
         self._streams: dict[StreamKey, StreamFrame] = {
             (-1 - number, None): stream for number, stream in enumerate(inputs)
         }
-        #: By the head of the pass.
+        #: The frames of the passes by the id of their head.
         self._frames: dict[int, DataFrame] = {}
-        #: Nodes whose frames Spark would have to make in Python workers again.
+        #: Nodes of Spark whose frames need Python workers to be computed again.
         self._is_made_in_python: set[int] = set()
         self._sinks: list[SinkJob] = []
 
@@ -113,13 +116,13 @@ class _Translation:
         return columns.is_expressible(node)
 
     def _read_streams(self) -> list[StreamKey]:
-        """The stream of each edge and output."""
+        """Returns the stream of each edge and output."""
         edges = [(edge.source, edge.tag) for node in self._region.nodes for edge in node.inputs]
         return edges + [(output.node, output.tag) for output in self._region.outputs]
 
     def _add_spark_node(self, node: SparkNode) -> None:
         stream = columns.translate(node, [self._in_columns(edge) for edge in node.inputs], self._session)
-        assert stream is not None, f"{node.name}: whether Spark has it depends on more than types"
+        assert stream is not None, f"{node.name}: is_expressible and translate differ"
         if any(edge.source in self._plan.pass_of or edge.source in self._is_made_in_python for edge in node.inputs):
             self._is_made_in_python.add(node.id)
             if self._read_streams().count((node.id, None)) > 1:
@@ -172,7 +175,7 @@ class _Translation:
             self._sinks.append(PassSinkJob(name, rows, unit.sinks, self._job, self._may_speculate))
 
     def _readers_of(self, unit: PassUnit) -> tuple[set[tuple[str, int]], set[StreamKey]]:
-        """Who reads the frame of the pass, each once; and the streams that are read by who hands accumulators on."""
+        """Returns the readers of the frame of a pass, and the streams whose readers pass on accumulators."""
         inside = {node.id for node in unit.nodes}
         readers = {("node", output.consumer.id) for output in unit.outputs if output.consumer is not None}
         takers: set[StreamKey] = set()
@@ -189,7 +192,7 @@ class _Translation:
         return readers, takers
 
     def _has_columns(self, unit: PassUnit, takers: set[StreamKey]) -> bool:
-        """Whether Spark gets the columns at once: nobody wants anything else of the pass."""
+        """Returns True if the pass emits columns, because it has no other output."""
         if len(unit.outputs) != 1 or unit.sinks or takers or pass_programs.may_have_accumulators(unit):
             return False
         output = unit.outputs[0]
@@ -198,7 +201,7 @@ class _Translation:
     # -- what a pass reads ---------------------------------------------------------------------------------------
 
     def _input_of(self, unit: PassUnit) -> tuple[DataFrame, PassInput]:
-        """The frame, partitioned: partition i is for subtask i."""
+        """Returns the partitioned input. Partition i is for subtask i."""
         head = unit.head
         if len(head.inputs) == 1 and head.inputs[0].source not in self._plan.pass_of:
             edge = head.inputs[0]
@@ -206,7 +209,7 @@ class _Translation:
             direct = self._placed_by_spark(unit, edge, stream.frame)
             if direct is not None:
                 return direct, PassInput(None, edge.type_info, stream.layout)
-        # What is broadcast is read first: operators wait for it.
+        # Broadcast inputs are read first, because operators wait for them.
         edges = sorted(head.inputs, key=lambda edge: (not edge.partitioner.is_broadcast, edge.input_index))
         parts = [part for number, edge in enumerate(edges) if (part := self._part(unit, number, edges)) is not None]
         frame = self._markers(head.parallelism)
@@ -219,7 +222,7 @@ class _Translation:
         )
 
     def _markers(self, parallelism: int) -> DataFrame:
-        """A row for each subtask, before all others, that tells which one it is."""
+        """Returns a first row for each subtask, which tells its number."""
         nothing = F.lit(None)
         return self._session.range(0, parallelism, 1, 1).select(
             F.lit(MARKER_EDGE).alias(EDGE_COLUMN),
@@ -230,7 +233,7 @@ class _Translation:
         )
 
     def _placed_by_spark(self, unit: PassUnit, edge: SparkEdge, frame: DataFrame) -> DataFrame | None:
-        """The frame, where no key and no function says which record goes where."""
+        """Returns the frame partitioned by Spark; None if a key or a function decides where a record goes."""
         kind, parallelism = edge.partitioning_kind, unit.head.parallelism
         if kind == GLOBAL or (parallelism == 1 and kind in _ANYWHERE):
             return frame.coalesce(1)
@@ -239,7 +242,7 @@ class _Translation:
         return frame.repartition(parallelism) if kind in _ANYWHERE else None
 
     def _part(self, unit: PassUnit, number: int, edges: list[SparkEdge]) -> DataFrame | None:
-        """The blocks of edge `number`, and of all others from the same pass; None: they were in an earlier part."""
+        """Returns the blocks of all edges from the pass of edge `number`; None if an earlier part has them."""
         edge = edges[number]
         producer = self._plan.pass_of.get(edge.source)
         if producer is None:
@@ -258,9 +261,9 @@ class _Translation:
         return _block_rows(frame, _edge_of_output(of_output))
 
     def _routed(self, unit: PassUnit, number: int, edge: SparkEdge) -> DataFrame:
-        """A stream that no pass has routed for this edge."""
+        """Returns the blocks of a stream that no pass has routed for this edge."""
         stream = self._streams[edge.source, edge.tag]
-        # Which subtask of the producer a record is from, nobody knows: a pointwise partitioner has nothing to go by.
+        # A pointwise partitioner cannot be used, because the producer's subtask of a record is not known.
         partitioner = RebalancePartitioner() if edge.partitioner.is_pointwise else edge.partitioner
         writer = PassWriter(0, edge.type_info, partitioner, unit.head.parallelism, unit.head.max_parallelism)
         return _block_rows(self._route(stream, writer, unit.name), F.lit(number))
@@ -282,7 +285,7 @@ def _block_rows(frame: DataFrame, edge: Column) -> DataFrame:
 
 
 def _edge_of_output(edges: dict[int, int]) -> Column:
-    """By `__out`, the number of the edge."""
+    """Returns the number of the edge of each `__out` as a column."""
     pairs = list(edges.items())
     column = F.lit(pairs[0][1])
     for output, edge in pairs[1:]:

@@ -1,7 +1,7 @@
-"""The function that Spark's Python workers run over a partition: one pass.
+"""Runs a pass over a partition in a Python worker of Spark.
 
-The chain runs in a thread of its own and is held up while Spark has enough to read, so that an operator that gives all
-of its results at the end of its input does not have them in memory at once.
+The chain runs in a thread of its own and is blocked while Spark has enough to read. So an operator that emits all of
+its results at the end of its input does not have all of them in memory.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from flinkpy.spark.translation.row_output import BlockRows, ColumnsOutput, Excha
 from flinkpy.spark.worker_errors import worker_failure
 from flinkpy.spark.worker_files import WorkerFiles
 
-#: Groups of rows that may wait for Spark.
+#: The maximum number of groups of rows that wait for Spark.
 _QUEUED_GROUPS = 2
 
 RunPass = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def pass_function(program: PassProgram) -> RunPass:
-    """For `DataFrame.mapInArrow`. The program is pickled once, and by us: the workers need flinkpy to be importable."""
+    """Returns the function of a pass for `DataFrame.mapInArrow`. Its program is pickled once."""
     import cloudpickle
 
     return partial(_run_pass, program.job.files, cloudpickle.dumps(program, protocol=pickle.HIGHEST_PROTOCOL))
@@ -48,7 +48,10 @@ def _run_pass(files: WorkerFiles, payload: bytes, rows: Iterator[pa.RecordBatch]
 
 
 def _run_task(program: PassProgram, rows: Iterator[pa.RecordBatch], task: Any, emit: Callable[..., None]) -> None:
-    """Which subtask this is, the rows say: where frames are united, Spark numbers the partitions of all of them."""
+    """Runs the pass for the subtask that the first row tells.
+
+    The number of Spark's partition cannot be used, because Spark numbers the partitions of united frames together.
+    """
     subtask_index = task.partitionId()
     if program.source_events is not None or program.input.edges is not None:
         first = next(rows)
@@ -64,11 +67,11 @@ def run_program(
     attempt_number: int,
     emit: Callable[[pa.RecordBatch], None],
 ) -> None:
-    """Run the pass for one subtask; `emit` is given its rows."""
+    """Runs the pass for one subtask. Passes its rows to `emit`."""
     blocks = BlockRows(subtask_index, emit)
 
     def forward(accumulators: Any) -> None:
-        """Of those before: they go on with the data."""
+        """Passes on accumulators of earlier passes with the data."""
         if not program.has_columns:
             blocks.add(program.report_output, 0, encode_accumulators(accumulators))
 
@@ -123,7 +126,7 @@ def _batches(
 
 
 def columns_function(type_info: Any) -> RunPass:
-    """For `DataFrame.mapInArrow`: blocks to columns. What else is among the blocks is left out."""
+    """Returns a function for `DataFrame.mapInArrow` that converts blocks to columns. It drops accumulators."""
     import cloudpickle
 
     return partial(_to_columns, cloudpickle.dumps(type_info, protocol=pickle.HIGHEST_PROTOCOL))
@@ -137,11 +140,11 @@ def _to_columns(payload: bytes, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 
 
 class _Abandoned(BaseException):
-    """Spark does not want any more rows."""
+    """Is raised in the thread of the chain when Spark needs no more rows."""
 
 
 def _threaded(produce: Callable[[Callable[[pa.RecordBatch], None]], None], name: str) -> Iterator[pa.RecordBatch]:
-    """What `produce` emits, in a thread of its own. What it raises is raised here, as a WorkerFailure."""
+    """Yields the rows that `produce` emits in a thread of its own. Raises its error as a WorkerFailure."""
     ready: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(_QUEUED_GROUPS)
     is_abandoned = threading.Event()
 

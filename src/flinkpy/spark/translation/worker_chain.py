@@ -1,7 +1,7 @@
-"""WorkerChain: a chain of our operators in a Python worker of Spark.
+"""WorkerChain: runs a chain of operators in a Python worker of Spark.
 
-The operators are those of the native runtime, wired by the same OperatorChain. What is missing is the mailbox loop: a
-batch is processed when Spark gives one. There are no checkpoints, and event time ends with the input.
+The operators and the OperatorChain are those of the native runtime. There is no mailbox loop: a batch is processed when
+Spark delivers one. There are no checkpoints, and no watermark before the end of the input.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from flinkpy.streaming.operators.source_operator import SourceOperator
 from flinkpy.streaming.tasks.operator_chain import OperatorChain
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
 
-#: While something of the user's is waited for, timers are looked at this often.
+#: The maximum time between two checks of timers and conditions while the chain waits.
 _WAIT_S = 1.0
 
 
 class WorkerChain:
-    """Thread: one.
+    """The operators of one subtask. Thread: one.
 
     Args:
-        attempt_number: of Spark's task.
-        outputs: by number of the writer.
+        attempt_number: the attempt of the Spark task.
+        outputs: the outputs by number of the writer.
 
     Attributes:
-        sink_reports: what the sinks have written; complete after `run`.
+        sink_reports: the results of the sinks, complete after `run`.
     """
 
     def __init__(self, program: PassProgram, subtask_index: int, attempt_number: int, outputs: list[Any]) -> None:
         self._program = program
         self.sink_reports: list[SinkReport] = []
-        #: Of the sinks, by their number: operator id and committables.
+        #: The operator id and the committables of each sink.
         self._sinks: list[tuple[str, list[bytes]]] = []
         self._num_loaded = 0
         job = program.job
@@ -67,7 +67,11 @@ class WorkerChain:
         self._chain: OperatorChain | None = None
 
     def run(self, batches: Iterable[tuple[int, Batch]]) -> None:
-        """Everything, from opening the operators to closing them. `batches`: (input of the head, batch)."""
+        """Opens the operators, processes all batches, and closes the operators.
+
+        Args:
+            batches: the batches, each with its input of the head.
+        """
         try:
             chain = OperatorChain(self.environment, self._mailbox, self._timers, self._outputs)
             self._chain = chain
@@ -92,7 +96,7 @@ class WorkerChain:
         self.sink_reports = [self._report(number) for number in range(len(self._sinks))]
 
     def accumulators(self) -> dict[str, bytes]:
-        """Of the functions, when they are closed."""
+        """Returns the pickled accumulators of the functions. Called after `run`."""
         registry = self.environment.accumulators
         if registry.is_empty:
             return {}
@@ -100,7 +104,7 @@ class WorkerChain:
         return registry.snapshot
 
     def close(self) -> None:
-        """Release what is left, whatever has happened."""
+        """Releases all resources. Called after success and failure."""
         self.environment.close()
 
     # -- running -------------------------------------------------------------------------------------------------
@@ -121,7 +125,7 @@ class WorkerChain:
     def _read(self, chain: OperatorChain) -> None:
         source = chain.head
         if not isinstance(source, SourceOperator):
-            raise InternalError(f"{self._program.name} has no inputs, and its head is no source")
+            raise InternalError(f"{self._program.name} has no inputs, and its head is not a source")
         if chain.max_batch_rows is not None:
             source.batch_size.limit(chain.max_batch_rows)
         while True:
@@ -137,7 +141,7 @@ class WorkerChain:
                 self._mailbox.wait(self._wait_s())
 
     def _take_turn(self) -> None:
-        """What the mailbox loop does between two batches."""
+        """Processes mail and due timers, as the mailbox loop does between two batches."""
         mailbox = self._mailbox
         while mailbox.has_mail and (mail := mailbox.take()) is not None:
             mail.action()
@@ -159,7 +163,7 @@ class WorkerChain:
     # -- events --------------------------------------------------------------------------------------------------
 
     def load_spec(self, data: bytes) -> Any:
-        """Called by the OperatorChain for each operator, the head first: what sinks hand over is not committed here."""
+        """Loads the spec of the next operator, the head first. Replaces sinks by DeferredSinks."""
         spec = pickle.loads(data)
         number, self._num_loaded = self._num_loaded, self._num_loaded + 1
         if not isinstance(spec, SinkSpec):
@@ -182,7 +186,7 @@ class WorkerChain:
         )
 
     def on_operator_event(self, operator_id: str, event: Any) -> None:
-        """The coordinator has been asked already, in the driver: its answers are here."""
+        """Answers a reader with the events that its coordinator gave in the driver."""
         if isinstance(event, ReaderRegistered):
             for first in self._reader_events.first:
                 self._send(operator_id, first)
@@ -190,8 +194,8 @@ class WorkerChain:
             self._send(operator_id, self._answers.pop(0) if self._answers else NoMoreSplits())
         else:
             raise UnsupportedOperationError(
-                f"{self._program.name}: the connector's reader wants to talk to its coordinator "
-                f"({type(event).__name__}), which it cannot from Spark: run it with set_batch_backend('native')"
+                f"{self._program.name}: the connector's reader sends an event to its coordinator "
+                f"({type(event).__name__}), which is not possible from Spark: run it with set_batch_backend('native')"
             )
 
     def _send(self, operator_id: str, event: AddSplits | NoMoreSplits | SourceEvent) -> None:
@@ -227,7 +231,7 @@ def _vertex_of(program: PassProgram) -> job_pb2.JobVertex:
 
 
 def pickled_spec(spec: Any) -> bytes:
-    """As `PassOperator.spec_pickle`."""
+    """Returns a spec as `PassOperator.spec_pickle`."""
     import cloudpickle
 
     return bytes(cloudpickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL))

@@ -1,4 +1,4 @@
-"""WorkerEnvironment: what a chain of operators gets of the Spark task that it runs in."""
+"""WorkerEnvironment: the environment of a chain of operators in a Spark task."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from flinkpy.streaming.operators.metric_group import TaskMetricGroup
 
 class ChainHost(Protocol):
     def load_spec(self, data: bytes) -> Any:
-        """The next operator's spec, from its pickle."""
+        """Returns the spec of the next operator from its pickle."""
         ...
 
     def on_operator_event(self, operator_id: str, event: Any) -> None:
-        """An operator has sent it to its coordinator."""
+        """Handles an event from an operator to its coordinator."""
         ...
 
 
@@ -36,7 +36,7 @@ class _NoFiles:
 
 
 class _NoState:
-    """Implements TaskStateManager: every attempt begins at the beginning."""
+    """Implements TaskStateManager without state. Every attempt starts from the beginning."""
 
     restored_checkpoint_id: int | None = None
     is_restored_as_finished = False
@@ -49,7 +49,7 @@ class _NoState:
     @property
     def directory(self) -> Path:
         if self._directory is None:
-            # Spark removes what is in there when its application ends, also after a worker was killed.
+            # Spark removes its local directories when the application ends, even if a worker was killed.
             place = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or None
             self._directory = tempfile.TemporaryDirectory(prefix="flinkpy-", dir=place)
         return Path(self._directory.name)
@@ -82,7 +82,7 @@ class WorkerEnvironment:
     """Implements TaskEnvironment. Thread: the chain's.
 
     Args:
-        vertex: with the chain of operators.
+        vertex: has the chain of operators.
         host: runs the chain.
     """
 
@@ -100,7 +100,7 @@ class WorkerEnvironment:
         self.configuration = Configuration.from_dict(dict(job.configuration))
         self.vertex = vertex
         self.subtask_index = subtask_index
-        # Where Spark decides about the partitions there may be more than the operator asks for.
+        # If Spark chooses the partitions, there may be more than the parallelism of the operator.
         self.parallelism = max(program.parallelism, subtask_index + 1)
         self.max_parallelism = max(program.max_parallelism, self.parallelism)
         self.attempt_number = attempt_number
