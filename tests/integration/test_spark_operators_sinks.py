@@ -21,7 +21,7 @@ from flinkpy.datastream.connectors.file_system import FileSink, FileSource, Stre
 from flinkpy.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
 from flinkpy.datastream.formats.csv import CsvBulkWriters, CsvSchema
 from flinkpy.datastream.formats.parquet import ParquetBulkWriters
-from flinkpy.spark.worker_errors import failure_in
+from flinkpy.spark.errors import failure_in
 
 RECORD = Types.ROW_NAMED(["day", "number"], [Types.STRING(), Types.LONG()])
 

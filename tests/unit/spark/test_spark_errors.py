@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from flinkpy.common.errors import FunctionError, SparkError, SparkUnavailableError
-from flinkpy.spark.errors import as_flink_error, cause_of
-from flinkpy.spark.worker_errors import worker_failure
+from flinkpy.spark.errors import as_flink_error, cause_of, worker_failure
 
 
 def told(text: str) -> Exception:

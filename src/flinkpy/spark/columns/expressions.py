@@ -30,8 +30,7 @@ from flinkpy.expressions.types import (
     literal_digits,
     result_type,
 )
-from flinkpy.spark.columns.names import column, type_of
-from flinkpy.spark.columns.not_expressible import NotExpressible
+from flinkpy.spark.columns.names import NotExpressible, column, type_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

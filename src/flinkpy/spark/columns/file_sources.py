@@ -21,8 +21,7 @@ from flinkpy.formats.orc_format import OrcFormat
 from flinkpy.formats.parquet_format import ParquetFormat, open_parquet
 from flinkpy.graph.operator_specs import SourceSpec
 from flinkpy.records.lanes import arrow_schema
-from flinkpy.spark.columns.names import column, column_types, name_of, without_timestamps
-from flinkpy.spark.columns.not_expressible import NotExpressible
+from flinkpy.spark.columns.names import NotExpressible, column, column_types, name_of, without_timestamps
 from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from pyspark.sql import types as t
 from pyspark.sql.pandas.types import from_arrow_type
 
 from flinkpy.common.typeinfo import RowTypeInfo, TupleTypeInfo
-from flinkpy.spark.columns.not_expressible import NotExpressible
 from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN, column_schema
 
 if TYPE_CHECKING:
@@ -17,9 +16,17 @@ if TYPE_CHECKING:
 
     from flinkpy.common.typeinfo import TypeInformation
 
+
 #: The types of a stream's columns by name, in order. They follow from the declared type, because asking a DataFrame for
 #: its schema is a round trip to a remote Spark.
 ColumnTypes = dict[str, t.DataType]
+
+
+class NotExpressible(Exception):
+    """Names an operation that Spark has no exact equal for, so Python workers run it.
+
+    It never leaves `flinkpy.spark.columns`.
+    """
 
 
 def column_types(type_info: TypeInformation | None) -> ColumnTypes:

@@ -9,21 +9,28 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
+from pyspark.sql import types as t
 
 from flinkpy.graph import operator_specs as specs
+from flinkpy.graph.operator_specs import ColumnJoinSpec, SortColumnsSpec
 from flinkpy.graph.spark_region import SparkNode
+from flinkpy.spark.columns.aggregates import aggregate_all, aggregate_by_key, aggregate_windows, pre_aggregate
 from flinkpy.spark.columns.expressions import to_column
 from flinkpy.spark.columns.file_sources import event_time, read_files
-from flinkpy.spark.columns.grouping import aggregate_all, aggregate_by_key, pre_aggregate
-from flinkpy.spark.columns.joins import join
-from flinkpy.spark.columns.names import column, column_types, field_types
-from flinkpy.spark.columns.not_expressible import NotExpressible
-from flinkpy.spark.columns.sorting import sort_columns
-from flinkpy.spark.columns.windows import aggregate_windows
+from flinkpy.spark.columns.names import (
+    ColumnTypes,
+    NotExpressible,
+    column,
+    column_types,
+    field_types,
+    name_of,
+    without_timestamps,
+)
 from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN, Layout, StreamFrame, natural_layout
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -171,6 +178,60 @@ def _join(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
 
 def _sort(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
     return sort_columns(inputs[0].frame, column_types(inputs[0].type_info), spec, at.node.parallelism)
+
+
+_HOW = {"inner": "inner", "left": "left", "semi": "left_semi", "anti": "left_anti"}
+#: The prefix of the right side's columns during the join, so that all names differ.
+_RIGHT = "__right_"
+
+
+def join(
+    left: DataFrame, left_types: ColumnTypes, right: DataFrame, right_types: ColumnTypes, spec: ColumnJoinSpec
+) -> DataFrame:
+    """Returns the left columns, then the right ones except for keys of the same name, without timestamps.
+
+    Raises: NotExpressible.
+    """
+    left_keys = [name_of(left_types, field) for field in spec.key_selectors[0].fields]
+    right_keys = [name_of(right_types, field) for field in spec.key_selectors[1].fields]
+    for one, other in zip(left_keys, right_keys):
+        kinds = left_types[one], right_types[other]
+        if kinds[0] != kinds[1] or isinstance(kinds[0], t.FloatType | t.DoubleType):
+            # In Spark NaN is equal to itself.
+            raise NotExpressible(f"keys of {kinds[0].simpleString()} and {kinds[1].simpleString()}")
+    only_left = spec.how in ("semi", "anti")
+    same = {other for one, other in zip(left_keys, right_keys) if one == other}
+    wanted = [] if only_left else [name for name in right_types if name not in same]
+    needed = [name for name in right_types if name in wanted or name in right_keys]
+    build = right.select(*[column(name).alias(_RIGHT + name) for name in needed])
+    if spec.is_broadcast:
+        build = build.hint("broadcast")
+    conditions = [column(one) == column(_RIGHT + other) for one, other in zip(left_keys, right_keys)]
+    joined = left.join(build, reduce(lambda one, other: one & other, conditions), _HOW[spec.how])
+    return joined.select(
+        *map(column, left_types), *[column(_RIGHT + name).alias(name) for name in wanted], without_timestamps()
+    )
+
+
+def sort_columns(frame: DataFrame, columns: ColumnTypes, spec: SortColumnsSpec, parallelism: int) -> DataFrame:
+    """Returns all records in order, or the first ones. In both engines NaN is the largest number and null the smallest.
+
+    Raises: NotExpressible.
+    """
+    records = frame.select(*map(column, columns), without_timestamps())
+    if parallelism != 1:
+        if spec.limit is None:
+            raise NotExpressible("an order for each of several subtasks")
+        # The subtasks would drop records that cannot be among the first ones. Spark does so itself.
+        return records
+    if spec.keys:
+        records = records.orderBy(*[_order(columns, *key) for key in spec.keys])
+    return records if spec.limit is None else records.limit(spec.limit)
+
+
+def _order(columns: ColumnTypes, field: str, direction: str) -> Column:
+    name = name_of(columns, field)
+    return column(name).asc_nulls_first() if direction == "ascending" else column(name).desc_nulls_last()
 
 
 _TRANSLATIONS: dict[type[specs.OperatorSpec], Callable[[Any, _Inputs, _Place], DataFrame]] = {

@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from flinkpy.records.batch import Batch
 from flinkpy.spark.blocks import SinkReport, decode_block, encode_accumulators, encode_sink_report
+from flinkpy.spark.errors import worker_failure
 from flinkpy.spark.stream_frame import BLOCK_COLUMN, Layout, decode_rows, encode_rows
 from flinkpy.spark.translation.program import EDGE_COLUMN, MARKER_EDGE, SINKS, SUBTASK_COLUMN, PassProgram
 from flinkpy.spark.translation.row_output import BlockRows, ColumnsOutput, ExchangeOutput
-from flinkpy.spark.worker_errors import worker_failure
 from flinkpy.spark.worker_files import WorkerFiles
 
 #: The maximum number of groups of rows that wait for Spark.

@@ -20,9 +20,8 @@ from flinkpy.graph.operator_specs import (
 
 pytest.importorskip("pyspark")
 
-from flinkpy.spark.columns.grouping import aggregate_by_key
-from flinkpy.spark.columns.not_expressible import NotExpressible
-from flinkpy.spark.columns.windows import aggregate_windows
+from flinkpy.spark.columns.aggregates import aggregate_by_key, aggregate_windows
+from flinkpy.spark.columns.names import NotExpressible
 
 NAN = float("nan")
 DAY = datetime.date(2020, 2, 29)

@@ -23,8 +23,7 @@ from flinkpy.records.lanes import type_info_of_schema
 pytest.importorskip("pyspark")
 
 from flinkpy.spark.columns.expressions import to_column
-from flinkpy.spark.columns.names import field_types
-from flinkpy.spark.columns.not_expressible import NotExpressible
+from flinkpy.spark.columns.names import NotExpressible, field_types
 
 D = decimal.Decimal
 NAN, INF = float("nan"), float("inf")

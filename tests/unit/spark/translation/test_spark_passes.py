@@ -29,8 +29,8 @@ from flinkpy.network.partitioner import (
 )
 from flinkpy.records.batch import Batch
 from flinkpy.spark.blocks import SinkReport, decode_block, encode_accumulators, encode_block
+from flinkpy.spark.errors import failure_in, worker_failure
 from flinkpy.spark.stream_frame import BLOCK_COLUMN, Layout, column_schema, decode_rows, encode_rows, natural_layout
-from flinkpy.spark.translation.deferred_sink import DeferredSink, job_id_of_attempt, job_ids_before
 from flinkpy.spark.translation.program import (
     EDGE_COLUMN,
     MARKER_EDGE,
@@ -47,9 +47,9 @@ from flinkpy.spark.translation.program import (
     PassWriter,
 )
 from flinkpy.spark.translation.row_output import consumers_of
+from flinkpy.spark.translation.sinks import DeferredSink, job_id_of_attempt, job_ids_before
 from flinkpy.spark.translation.split_assignment import assign_splits
 from flinkpy.spark.translation.worker import _threaded, run_program
-from flinkpy.spark.worker_errors import failure_in, worker_failure
 
 PAIR = Types.TUPLE([Types.INT(), Types.LONG()])
 ODD = OutputTag("odd")

@@ -9,9 +9,9 @@ from flinkpy.graph.partitioning import FORWARD, HASH, REBALANCE
 from flinkpy.graph.spark_region import SparkEdge, SparkNode, SparkOutput, SparkRegion
 from flinkpy.network.partitioner import ForwardPartitioner, RebalancePartitioner
 from flinkpy.spark.translation.pass_programs import may_have_accumulators, report_output_of
-from flinkpy.spark.translation.placement import has_repartition_by_id, values_of_partitions
 from flinkpy.spark.translation.planner import PassUnit, plan
 from flinkpy.spark.translation.program import SINKS
+from flinkpy.spark.translation.translator import has_repartition_by_id, values_of_partitions
 
 
 def edge(source: int, kind: str = FORWARD, tag: str | None = None, input_index: int = 0) -> SparkEdge:
