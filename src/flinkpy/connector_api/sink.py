@@ -20,6 +20,7 @@ Source: org.apache.flink.api.connector.sink2 (FLIP-143, FLIP-191). Differs: writ
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flinkpy.common.errors import UnsupportedOperationError
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
 
     from flinkpy.connector_api.serializer import SimpleVersionedSerializer
     from flinkpy.records.batch import Batch
+
+
+class DeliveryGuarantee(Enum):
+    """The number of times that a record may appear in an external system when a job fails and recovers."""
+
+    EXACTLY_ONCE = (0,)
+    AT_LEAST_ONCE = (1,)
+    NONE = 2
 
 
 class WriterContext(Protocol):

@@ -26,8 +26,8 @@ from flinkpy.connectors.file_compaction import FileCompaction
 from flinkpy.connectors.file_sink_config import BucketAssignerContext
 from flinkpy.connectors.part_file import PartNaming
 from flinkpy.connectors.part_store import OpenPart, part_store
-from flinkpy.connectors.text_form import formatter_of
 from flinkpy.formats.bulk_writer import BulkWriter
+from flinkpy.formats.text_form import formatter_of
 
 if TYPE_CHECKING:
     from flinkpy.connectors.file_compaction import FileCompactor, FileCompactStrategy

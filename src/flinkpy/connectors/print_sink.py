@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from flinkpy.common.error_text import valid_text
 from flinkpy.connector_api.sink import SinkBase, SinkWriter, WriterContext
-from flinkpy.connectors.text_form import lines_of
+from flinkpy.formats.text_form import lines_of
 
 if TYPE_CHECKING:
     from flinkpy.records.batch import Batch

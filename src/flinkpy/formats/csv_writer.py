@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.connectors.text_form import float_text
 from flinkpy.formats.csv_format import CsvOptions
+from flinkpy.formats.text_form import float_text
 
 _DEFAULT_ELEMENT_SEPARATOR = ";"
 #: Longer texts are always quoted.

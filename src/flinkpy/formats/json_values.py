@@ -23,7 +23,7 @@ from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.time import Instant
 from flinkpy.common.typeinfo import BasicType, TypeInformation
 from flinkpy.common.types import row_of
-from flinkpy.connectors.text_form import float_text
+from flinkpy.formats.text_form import float_text
 
 Convert = Callable[[Any], Any]
 

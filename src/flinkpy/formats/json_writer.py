@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 from flinkpy.common import typeinfo as ti
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.typeinfo import BasicType, RowTypeInfo, TypeInformation
-from flinkpy.connectors.text_form import float_text
 from flinkpy.formats.csv_writer import decimal_text
 from flinkpy.formats.json_values import temporal_kind
+from flinkpy.formats.text_form import float_text
 from flinkpy.records.column_codecs import codec_of
 
 Texts = Callable[[pa.Array], list[str]]

@@ -11,7 +11,7 @@ from flinkpy.common.typeinfo import Types
 from flinkpy.common.types import Row, RowKind
 from flinkpy.connectors.discard_sink import DiscardingSink
 from flinkpy.connectors.print_sink import PrintSink
-from flinkpy.connectors.text_form import text_of
+from flinkpy.formats.text_form import text_of
 from flinkpy.records.batch import Batch
 
 

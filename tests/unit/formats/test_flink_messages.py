@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from flinkpy.common import Row, Types
-from flinkpy.connectors.text_form import text_of
 from flinkpy.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
 from flinkpy.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from flinkpy.formats.schema import decode_messages, encode_batch
+from flinkpy.formats.text_form import text_of
 from flinkpy.records.batch import Batch
 from flinkpy.records.lanes import rows_of
 

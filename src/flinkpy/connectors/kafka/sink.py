@@ -9,11 +9,10 @@ from typing import Any
 
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.connector_api.serializer import SimpleVersionedSerializer
-from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, WriterContext
+from flinkpy.connector_api.sink import Committer, DeliveryGuarantee, SinkBase, SinkWriter, WriterContext
 from flinkpy.connectors.kafka.client import api_timeout_s, boolean_property, client_settings, int_property
 from flinkpy.connectors.kafka.record_producer import DEFAULT_DELIVERY_TIMEOUT_MS
 from flinkpy.connectors.kafka.serialization import KafkaRecordSerializationSchema
-from flinkpy.datastream.connectors.base import DeliveryGuarantee
 
 #: Flink's default. Brokers allow 15 minutes by default (`transaction.max.timeout.ms`).
 DEFAULT_TRANSACTION_TIMEOUT_MS = 3_600_000

@@ -14,7 +14,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from flinkpy.common.errors import ConfigurationError, PulsarError, UnsupportedOperationError
 from flinkpy.connectors.pulsar.cursors import StartPosition
@@ -348,3 +348,31 @@ class _DriverProducer(TopicProducer):
 
     def close(self) -> None:
         self._producer.close()
+
+
+_Builder = TypeVar("_Builder", bound="PulsarBuilder")
+
+
+class PulsarBuilder:
+    """Collects the properties of a source or sink."""
+
+    def __init__(self) -> None:
+        self._properties: dict[str, str] = {}
+
+    def _set(self: _Builder, key: str, value: Any) -> _Builder:
+        """Sets a property. Raises: ConfigurationError if it already has another value."""
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        known = self._properties.setdefault(key, text)
+        if known != text:
+            raise ConfigurationError(f"{key} is already {known!r} and cannot be set to {text!r}")
+        return self
+
+    def _authenticate(self: _Builder, plugin: str, params: str | dict[str, str]) -> _Builder:
+        if not isinstance(params, str):
+            params = ",".join(f"{key}:{value}" for key, value in params.items())
+        return self._set(AUTH_PLUGIN, plugin)._set(AUTH_PARAMS, params)
+
+    def _require(self, **keys: str) -> None:
+        for setter, key in keys.items():
+            if not self._properties.get(key):
+                raise ConfigurationError(f"{key} is needed: call {setter}")

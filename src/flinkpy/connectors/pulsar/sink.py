@@ -12,10 +12,19 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-from flinkpy.common.errors import PulsarError, TypeMismatchError
+from flinkpy.common.errors import ConfigurationError, PulsarError, TypeMismatchError, UnsupportedOperationError
+from flinkpy.common.serialization import SerializationSchema
 from flinkpy.common.time import Duration
-from flinkpy.connector_api.sink import SinkBase, SinkWriter, WriterContext
-from flinkpy.connectors.pulsar.client import PulsarConnection, TopicProducer, new_connection
+from flinkpy.connector_api.sink import DeliveryGuarantee, SinkBase, SinkWriter, WriterContext
+from flinkpy.connectors.pulsar.client import (
+    ADMIN_URL,
+    PRODUCER_NAME,
+    SERVICE_URL,
+    PulsarBuilder,
+    PulsarConnection,
+    TopicProducer,
+    new_connection,
+)
 from flinkpy.formats.schema import encode_batch
 from flinkpy.records.batch import Batch
 
@@ -81,9 +90,7 @@ class PulsarSink(SinkBase):
         self.make_connection = make_connection
 
     @staticmethod
-    def builder() -> Any:
-        from flinkpy.datastream.connectors.pulsar import PulsarSinkBuilder
-
+    def builder() -> PulsarSinkBuilder:
         return PulsarSinkBuilder()
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
@@ -173,3 +180,110 @@ class PulsarWriter(SinkWriter):
             self._lock.wait_for(lambda: self._num_pending <= most or self._errors)
             if self._errors:
                 raise PulsarError(self._errors[0])
+
+
+class PulsarSinkBuilder(PulsarBuilder):
+    """Builds a sink. Service URL, admin URL, a serialization schema, and topics or a router are required."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._topics: tuple[str, ...] = ()
+        self._schema: SerializationSchema | None = None
+        self._guarantee = DeliveryGuarantee.NONE
+        self._routing = TopicRoutingMode.ROUND_ROBIN
+        self._router: TopicRouter | None = None
+        self._delayer = MessageDelayer.never()
+
+    def set_admin_url(self, admin_url: str) -> PulsarSinkBuilder:
+        return self._set(ADMIN_URL, admin_url)
+
+    def set_service_url(self, service_url: str) -> PulsarSinkBuilder:
+        return self._set(SERVICE_URL, service_url)
+
+    def set_producer_name(self, producer_name: str) -> PulsarSinkBuilder:
+        """Sets the name of the producers in Pulsar's statistics.
+
+        Pulsar does not allow two producers of a topic with the same name. Each name therefore contains a UUID: in place
+        of `%s`, or at the end ("name - UUID") if there is no `%s`.
+        """
+        return self._set(PRODUCER_NAME, producer_name)
+
+    def set_topics(self, topics: str | list[str]) -> PulsarSinkBuilder:
+        """Sets the topics by name. They are written with all their partitions."""
+        self._topics = (topics,) if isinstance(topics, str) else tuple(topics)
+        return self
+
+    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> PulsarSinkBuilder:
+        """Sets the guarantee. With NONE (the default) messages in flight are lost in a failure. With AT_LEAST_ONCE a
+        checkpoint waits for them.
+        """
+        if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+            raise ConfigurationError(
+                "PulsarSink does not support the EXACTLY_ONCE guarantee: Pulsar's Python client has no transactions"
+            )
+        self._guarantee = delivery_guarantee
+        return self
+
+    def set_topic_routing_mode(self, topic_routing_mode: TopicRoutingMode) -> PulsarSinkBuilder:
+        """Sets how messages are distributed to partitions. `set_topic_router` sets CUSTOM."""
+        if topic_routing_mode is TopicRoutingMode.CUSTOM:
+            raise ConfigurationError("CUSTOM mode should be set by using set_topic_router method.")
+        if not isinstance(topic_routing_mode, TopicRoutingMode):
+            raise TypeError(f"{topic_routing_mode!r} is not a TopicRoutingMode")
+        self._routing = topic_routing_mode
+        return self
+
+    def set_topic_router(self, topic_router_class_name: Any) -> PulsarSinkBuilder:
+        """Sets a function that chooses the topic of each record.
+
+        Args:
+            topic_router_class_name: a function of the record and the partitions of `set_topics` that returns a topic.
+
+        Raises:
+            UnsupportedOperationError: it is the name of a Java class.
+        """
+        if not callable(topic_router_class_name):
+            raise UnsupportedOperationError(
+                f"set_topic_router: {topic_router_class_name!r} is a Java class, and flinkpy has no JVM; pass a "
+                "callable (record, partitions) -> topic"
+            )
+        self._routing, self._router = TopicRoutingMode.CUSTOM, topic_router_class_name
+        return self
+
+    def set_serialization_schema(self, serialization_schema: SerializationSchema) -> PulsarSinkBuilder:
+        self._schema = serialization_schema
+        return self
+
+    def set_authentication(
+        self, auth_plugin_class_name: str, auth_params_string: str | dict[str, str]
+    ) -> PulsarSinkBuilder:
+        """Sets the authentication, as PulsarSourceBuilder does."""
+        return self._authenticate(auth_plugin_class_name, auth_params_string)
+
+    def delay_sending_message(self, message_delayer: MessageDelayer) -> PulsarSinkBuilder:
+        if not isinstance(message_delayer, MessageDelayer):
+            raise TypeError(f"{message_delayer!r} is not a MessageDelayer")
+        self._delayer = message_delayer
+        return self
+
+    def set_config(self, key: str, value: Any) -> PulsarSinkBuilder:
+        """Sets a property. Raises: ConfigurationError if it already has another value."""
+        return self._set(key, value)
+
+    def set_properties(self, config: dict[str, Any]) -> PulsarSinkBuilder:
+        for key, value in config.items():
+            self._set(key, value)
+        return self
+
+    def build(self) -> PulsarSink:
+        """Returns the sink. Raises: ConfigurationError if a required setting is missing."""
+        self._require(set_service_url=SERVICE_URL, set_admin_url=ADMIN_URL)
+        if self._schema is None:
+            raise ConfigurationError("A serialization schema is needed: call set_serialization_schema")
+        if not self._topics and self._router is None:
+            raise ConfigurationError("Neither topic names nor a topic router are provided")
+        properties = dict(self._properties)
+        if "%s" not in properties.get(PRODUCER_NAME, "%s"):
+            properties[PRODUCER_NAME] += " - %s"
+        waits = self._guarantee is DeliveryGuarantee.AT_LEAST_ONCE
+        return PulsarSink(self._topics, properties, self._schema, waits, self._routing, self._router, self._delayer)

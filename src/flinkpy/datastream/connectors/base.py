@@ -7,24 +7,15 @@ contracts of `flinkpy.connector_api`. `from_source` and `sink_to` accept Python 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from enum import Enum
 from typing import Any
 
-from flinkpy.connector_api.sink import SinkBase
+from flinkpy.connector_api.sink import DeliveryGuarantee, SinkBase
 from flinkpy.connector_api.source import SourceBase
 
 __all__ = ["DeliveryGuarantee", "Sink", "Source", "StreamTransformer", "SupportsPreprocessing"]
 
 Source = SourceBase
 Sink = SinkBase
-
-
-class DeliveryGuarantee(Enum):
-    """The number of times that a record may appear in an external system when a job fails and recovers."""
-
-    EXACTLY_ONCE = (0,)
-    AT_LEAST_ONCE = (1,)
-    NONE = 2
 
 
 class StreamTransformer(ABC):

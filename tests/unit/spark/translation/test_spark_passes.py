@@ -266,7 +266,7 @@ def test_a_source_that_waits_for_its_readers_is_refused() -> None:
         def create_enumerator(self, context: Any) -> SplitEnumerator:
             return Silent()
 
-    with pytest.raises(UnsupportedOperationError, match="the source 'silent' does not say"):
+    with pytest.raises(UnsupportedOperationError, match="the source 'silent' does not assign its splits"):
         assign_splits(SilentSource(1, 2), 2, "silent")
 
 
