@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from flinkpy.common.typeinfo import DecimalTypeInfo, Types
 from flinkpy.expressions.arrow import Evaluator
-from flinkpy.expressions.functions import col
-from flinkpy.expressions.nodes import Expression
+from flinkpy.expressions.nodes import Expression, col
 from flinkpy.expressions.types import result_type
 from flinkpy.records.lanes import columns_of
 

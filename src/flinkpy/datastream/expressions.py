@@ -11,7 +11,9 @@ lines.filter_batches(col("shipdate") <= lit(date(1998, 9, 2))).select(
 
 from __future__ import annotations
 
-from flinkpy.expressions.functions import (
+from flinkpy.expressions.nodes import (
+    Expression,
+    TimeIntervalUnit,
     and_,
     coalesce,
     col,
@@ -23,8 +25,6 @@ from flinkpy.expressions.functions import (
     null_of,
     or_,
 )
-from flinkpy.expressions.nodes import Expression
-from flinkpy.expressions.operations import TimeIntervalUnit
 
 __all__ = [
     "Expression",

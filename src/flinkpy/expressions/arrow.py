@@ -1,6 +1,7 @@
-"""Expressions computed with Arrow: whole columns at a time, no Python object per row.
+"""Evaluates expressions with Arrow: whole columns at a time, without a Python object per row.
 
-Nulls are SQL's: a function of a null is null, `and` and `or` have three values, a condition that is null does not hold.
+Nulls have the meaning of SQL: a function of null is null, `and` and `or` have three values, and a condition that is
+null is not fulfilled.
 """
 
 from __future__ import annotations
@@ -12,24 +13,26 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flinkpy.common.errors import UserError
 from flinkpy.common.typeinfo import DecimalTypeInfo, TypeInformation, Types
 from flinkpy.expressions import arrow_numbers as numbers
-from flinkpy.expressions.arrow_casts import cast
 from flinkpy.expressions.arrow_decimals import Value, fitted
 from flinkpy.expressions.nodes import Alias, Call, ColumnReference, Expression, Literal, walk
 from flinkpy.expressions.types import common_type, is_decimal, is_number, literal_digits, result_type
 
-#: The value of an expression for a batch; the other argument has what several expressions need, by their keys.
+#: Computes the value of an expression for a batch. The second argument caches shared parts by their keys.
 _Compute = Callable[[pa.RecordBatch, dict[Any, Any]], Value]
 
 
 class Evaluator:
-    """Expressions over columns of known types.
+    """Evaluates expressions over columns of known types.
 
     Args:
-        columns: types of the columns of the batches, which have them under these names in Arrow's form of these types.
+        expressions: the expressions.
+        columns: names and types of the columns of the batches.
 
-    Raises: UserError: see `result_type`.
+    Raises:
+        UserError: see `result_type`.
     """
 
     def __init__(self, expressions: Iterable[Expression], columns: Mapping[str, TypeInformation]) -> None:
@@ -41,7 +44,7 @@ class Evaluator:
         self._computes = [self._compile(each) for each in wanted]
 
     def evaluate(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """A column per expression, as long as the batch."""
+        """Returns one column per expression, with the rows of the batch."""
         memo: dict[Any, Any] = {}
         return [
             _column(compute(batch, memo), wanted, batch.num_rows)
@@ -104,7 +107,7 @@ class Evaluator:
         return lambda batch, memo: function(one(batch, memo), other(batch, memo), gives)
 
     def _comparable(self, call: Call, types: list[TypeInformation]) -> list[_Compute]:
-        """Both sides as one type."""
+        """Returns both sides of a comparison, converted to one type."""
         common = common_type(types)
         assert common is not None
         exact = [self._literal_as(argument, types[1 - i]) for i, argument in enumerate(call.arguments)]
@@ -119,7 +122,7 @@ class Evaluator:
         return sides
 
     def _literal_as(self, argument: Expression, wanted: TypeInformation) -> pa.Scalar | None:
-        """A number that is a literal as one of another type, where it has exactly that value."""
+        """Returns a literal number as another type, or None if its value is not exact in that type."""
         if not isinstance(argument, Literal) or not is_number(wanted) or argument.value is None:
             return None
         if not is_decimal(wanted) and isinstance(argument.value, float):
@@ -131,15 +134,16 @@ class Evaluator:
 
 
 def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
-    """The expression's value for each row. Types are those of the batch's own schema.
+    """Returns the value of an expression for each row. The types are those of the schema of the batch.
 
-    Raises: UserError: see `result_type`.
+    Raises:
+        UserError: see `result_type`.
     """
     return Evaluator([expression], _types_of(batch)).evaluate(batch)[0]
 
 
 def as_filter(expression: Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
-    """Whether the condition holds for each row; where it is null it does not."""
+    """Returns for each row if the condition is true. Null counts as false."""
     return pc.fill_null(evaluate(expression, batch), False)
 
 
@@ -150,7 +154,7 @@ def arrow_type(type_info: TypeInformation) -> pa.DataType:
 
 
 def literal_scalar(literal: Literal) -> pa.Scalar:
-    """The value in Arrow's form of its type. Raises: UserError, TypeMismatchError: it is none of that type."""
+    """Returns a literal as an Arrow scalar. Raises: UserError, TypeMismatchError if it does not have its type."""
     if literal.value is None:
         return pa.scalar(None, arrow_type(literal.type))
     from flinkpy.records.lanes import columns_of
@@ -165,7 +169,7 @@ def _types_of(batch: pa.RecordBatch) -> dict[str, TypeInformation]:
 
 
 def _comparing_type(types: list[TypeInformation], common: TypeInformation) -> pa.DataType:
-    """A type in which both have exactly the values that they have."""
+    """Returns a type that holds the values of both types exactly."""
     if not is_decimal(common):
         return arrow_type(common)
     digits = [numbers.digits(kind) for kind in types]
@@ -289,3 +293,111 @@ _FUNCTIONS: dict[str, Callable[[Call, TypeInformation], Callable[..., Value]]] =
     "cast": _cast,
     **numbers.ONE_NUMBER,
 }
+
+
+_INTEGER = r"^[+-]?\d{1,18}$"
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?$"
+_DECIMAL = r"^[+-]?(\d{1,38}\.?\d{0,30}|\.\d{1,30})$"
+_DAY = r"^\d+-\d+-(?P<day>\d{1,2})"
+_TRUE_TEXTS = ["true", "t", "1", "yes", "y"]
+_FALSE_TEXTS = ["false", "f", "0", "no", "n"]
+
+
+def cast(value: Value, wanted: pa.DataType) -> Value:
+    """Casts values to `wanted`. Malformed values become null, and too large integers wrap around.
+
+    Raises:
+        UserError: the types cannot be cast.
+    """
+    kind = value.type
+    if kind == wanted:
+        return value
+    types = pa.types
+    try:
+        if types.is_string(kind):
+            return _read(value, wanted)
+        if types.is_decimal(wanted):
+            return to_decimal(value, wanted)
+        if types.is_integer(wanted):
+            return _to_integer(value, wanted)
+        if types.is_boolean(wanted) and types.is_decimal(kind):
+            return pc.not_equal(value, pa.scalar(0, kind))
+        return value.cast(wanted, safe=False)
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise UserError(f"a {kind} cannot be cast to a {wanted}: {error}") from error
+
+
+def to_decimal(value: Value, wanted: pa.DataType) -> Value:
+    """Casts numbers to decimals, rounded half up."""
+    kind = value.type
+    types = pa.types
+    result = DecimalTypeInfo(wanted.precision, wanted.scale)
+    if types.is_boolean(kind):
+        value = value.cast(pa.int8())
+    if types.is_integer(value.type):
+        return fitted(value.cast(pa.decimal128(19, 0)), result)
+    if types.is_floating(kind):
+        limit = 10.0 ** (wanted.precision - wanted.scale)
+        fits = pc.and_(pc.is_finite(value), pc.less(pc.abs(value), limit))
+        value = pc.if_else(fits, value, pa.scalar(None, kind)).cast(pa.float64())
+        rounded = pc.round(value, min(wanted.scale, 300), "half_towards_infinity")
+        return fitted(rounded.cast(pa.decimal256(76, wanted.scale)), result)
+    return fitted(value, result)
+
+
+def _to_integer(value: Value, wanted: pa.DataType) -> Value:
+    kind = value.type
+    if pa.types.is_floating(kind):
+        # Like Java: a too large number becomes the largest integer, and NaN becomes 0.
+        largest = 2 ** (wanted.bit_width - 1) - 1
+        value = pc.if_else(pc.is_nan(value), pa.scalar(0.0, kind), pc.trunc(value))
+        too_large = pc.greater_equal(value, pa.scalar(float(largest) + 1, kind) if wanted.bit_width > 53 else largest)
+        too_small = pc.less_equal(value, float(-largest - 1))
+        inside = pc.if_else(pc.or_(too_large, too_small), pa.scalar(0.0, kind), value).cast(wanted, safe=False)
+        inside = pc.if_else(too_large, pa.scalar(largest, wanted), inside)
+        return pc.if_else(too_small, pa.scalar(-largest - 1, wanted), inside)
+    if pa.types.is_decimal(kind):
+        whole = pc.trunc(value)
+        limit = pa.scalar(2**63, pa.decimal128(38, 0))
+        fits = pc.less(pc.abs(whole).cast(pa.decimal256(76, kind.scale)), limit.cast(pa.decimal256(76, kind.scale)))
+        whole = pc.if_else(fits, whole, pa.scalar(None, kind))
+        return whole.cast(pa.int64()).cast(wanted, safe=False)
+    return value.cast(wanted, safe=False)
+
+
+def _read(value: Value, wanted: pa.DataType) -> Value:
+    types = pa.types
+    text = pc.utf8_trim_whitespace(value)
+    if types.is_boolean(wanted):
+        lower = pc.utf8_lower(text)
+        yes = pc.is_in(lower, value_set=pa.array(_TRUE_TEXTS))
+        no = pc.is_in(lower, value_set=pa.array(_FALSE_TEXTS))
+        return pc.if_else(pc.or_(yes, no), yes, pa.scalar(None, pa.bool_()))
+    if types.is_integer(wanted):
+        number = _matching(text, _INTEGER).cast(pa.int64())
+        small = number.cast(wanted, safe=False)
+        return pc.if_else(pc.equal(small.cast(pa.int64()), number), small, pa.scalar(None, wanted))
+    if types.is_floating(wanted):
+        return _matching(text, _NUMBER).cast(wanted)
+    if types.is_decimal(wanted):
+        exact = _matching(text, _DECIMAL).cast(pa.decimal256(76, 30))
+        return fitted(exact, DecimalTypeInfo(wanted.precision, wanted.scale))
+    if types.is_date(wanted):
+        return _time(text, "%Y-%m-%d").cast(wanted)
+    if types.is_timestamp(wanted):
+        with_space = pc.replace_substring(text, "T", " ")
+        whole = pc.utf8_slice_codeunits(with_space, 0, 19)
+        return pc.coalesce(_time(whole, "%Y-%m-%d %H:%M:%S"), _time(whole, "%Y-%m-%d")).cast(wanted)
+    return value.cast(wanted, safe=False)
+
+
+def _time(text: Value, form: str) -> Any:
+    """Parses times; null if malformed. Arrow accepts a 30th of February as a day in March; it is null here."""
+    time = pc.strptime(text, format=form, unit="us", error_is_null=True)
+    written = pc.struct_field(pc.extract_regex(text, _DAY), "day").cast(pa.int64())
+    return pc.if_else(pc.equal(pc.day(time), written), time, pa.scalar(None, time.type))
+
+
+def _matching(text: Value, pattern: str) -> Value:
+    """Returns the texts that match, and null for others."""
+    return pc.if_else(pc.match_substring_regex(text, pattern), text, pa.scalar(None, pa.string()))

@@ -1,9 +1,8 @@
-"""Arithmetic of decimals with Arrow: exact, rounded half up to the scale of the result; what has too many digits is
-null.
+"""Decimal arithmetic with Arrow: exact, and rounded half up to the scale of the result. Too many digits give null.
 
-Arrow's own rules are nearly those of SQL, but it refuses where a result might have more than 38 digits, and it cuts
-off digits of quotients. So operands are looked at: mostly their values have far fewer digits than their types allow,
-and then 128 bits do; else 256.
+Arrow's own rules are similar to those of SQL, but it refuses results that might have more than 38 digits, and it
+truncates quotients. So this module looks at the values of the operands: they mostly have far fewer digits than their
+types allow, and then 128 bits are enough. Otherwise it uses 256 bits.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ import pyarrow.compute as pc
 
 from flinkpy.common.typeinfo import DecimalTypeInfo
 
-#: An array, or a scalar that stands for the same value in every row.
+#: An array, or a scalar with the same value for each row.
 Value = Any
 
 _MAX_128, _MAX_256 = 38, 76
 _HALF_UP = "half_towards_infinity"
-#: Arrow's division of 256 bits is wrong in the last digit now and then where both numbers are longer than this (seen in
-#: Arrow 26, with dividends of 55 digits and more and divisors of 20 and more).
+#: Arrow's 256-bit division sometimes has a wrong last digit if both numbers are longer than this. It was seen in Arrow
+#: 26 with dividends of 55 or more digits and divisors of 20 or more.
 _SURE_DIVIDEND, _SURE_DIVISOR = 50, 19
-#: More digits than any number here has, so that nothing is rounded but on purpose.
+#: More digits than any number here, so that nothing is rounded by accident.
 _CONTEXT = decimal.Context(prec=400, rounding=decimal.ROUND_HALF_UP)
 
 
@@ -46,11 +45,11 @@ def multiply(one: Value, other: Value, result: DecimalTypeInfo) -> Value:
 
 
 def divide(one: Value, other: Value, result: DecimalTypeInfo) -> Value:
-    """Null where `other` is 0."""
+    """Divides. The result is null where `other` is 0."""
     other = _without_zeros(other)
     divisor = _as_256(other, _digits(other))
-    # Arrow cuts a quotient off at this scale. One digit more than wanted decides about rounding, exactly: what was cut
-    # off never makes the difference between less than a half and a half.
+    # Arrow truncates the quotient. One digit more than wanted is enough for exact rounding, because the digits after it
+    # never decide between less than a half and a half.
     wanted = result.scale + 1
     shift = max(0, wanted - (one.type.scale + divisor.type.precision - divisor.type.scale + 1))
     digits = _digits(one)
@@ -63,7 +62,7 @@ def divide(one: Value, other: Value, result: DecimalTypeInfo) -> Value:
 
 
 def remainder(one: Value, other: Value, result: DecimalTypeInfo) -> Value:
-    """With the sign of the dividend, as Java's; null where `other` is 0."""
+    """Returns the remainder with the sign of the dividend, like Java. It is null where `other` is 0."""
     other = _without_zeros(other)
     scale = max(one.type.scale, other.type.scale)
     dividend, divisor = (
@@ -80,13 +79,13 @@ def remainder(one: Value, other: Value, result: DecimalTypeInfo) -> Value:
 
 
 def fitted(value: Value, result: DecimalTypeInfo) -> Value:
-    """Rounded half up to the scale of `result`; null where it has more digits then."""
+    """Rounds half up to the scale of `result`. A value with too many digits becomes null."""
     wanted = arrow_decimal(result)
     kind = value.type
     if kind == wanted:
         return value
     if kind.scale > wanted.scale:
-        # One digit more: 9.99 becomes 10.0. And Arrow does not round more digits away than a type has.
+        # One more digit, because 9.99 becomes 10.0. Arrow cannot round away more digits than the type has.
         room = max(kind.precision + 1, kind.scale - wanted.scale + 1)
         if room > _MAX_128:
             value = _as_256(value, kind.precision)
@@ -106,7 +105,7 @@ def fitted(value: Value, result: DecimalTypeInfo) -> Value:
 
 
 def _is_sure(dividend_digits: int, divisor_digits: int) -> bool:
-    """Whether Arrow divides numbers of so many digits exactly; to round is to divide."""
+    """True if Arrow divides numbers with so many digits exactly. Rounding is a division, too."""
     return dividend_digits <= _SURE_DIVIDEND or divisor_digits <= _SURE_DIVISOR
 
 
@@ -137,17 +136,17 @@ def _product_digits(one: pa.DataType, other: pa.DataType) -> int:
 
 
 def _largest(value: Value) -> decimal.Decimal:
-    """The largest number without its sign; 0 where there is none."""
+    """Returns the largest absolute value, or 0 if there is none."""
     if isinstance(value, pa.Scalar):
         return _CONTEXT.abs(value.as_py() or decimal.Decimal(0))
-    # As whole numbers: Arrow's text of 0 with many digits behind the point is none that Python reads.
+    # As whole numbers, because Python cannot parse Arrow's text of 0 with many decimals.
     extremes = pc.min_max(_relabelled(value, value.type.precision, 0)).as_py()
     largest = max((_CONTEXT.abs(each) for each in extremes.values() if each is not None), default=decimal.Decimal(0))
     return largest.scaleb(-value.type.scale, _CONTEXT)
 
 
 def _digits(value: Value) -> int:
-    """How many digits the values have at most, with all those behind the point."""
+    """Returns the largest number of digits of the values, with all decimals."""
     largest = _largest(value)
     whole = largest.adjusted() + 1 if largest else 0
     return int(min(max(1, whole + value.type.scale), value.type.precision))
@@ -159,7 +158,7 @@ def _without_zeros(value: Value) -> Value:
 
 
 def _relabelled(value: Value, precision: int, scale: int) -> Value:
-    """The same digits as another type of as many bits; nothing is copied."""
+    """Returns the same digits as another type of the same width, without a copy."""
     kind = value.type
     if (kind.precision, kind.scale) == (precision, scale):
         return value
@@ -172,7 +171,7 @@ def _relabelled(value: Value, precision: int, scale: int) -> Value:
 
 
 def _as_256(value: Value, precision: int) -> Value:
-    """With 256 bits, as a type of so many digits, which is at least what there are."""
+    """Converts to 256 bits, with a type of `precision` digits, which must be enough for the values."""
     if not pa.types.is_decimal256(value.type):
         value = value.cast(pa.decimal256(value.type.precision, value.type.scale))
     return _relabelled(value, max(1, precision), value.type.scale)
@@ -188,7 +187,7 @@ def _each(
     other: Value,
     result: DecimalTypeInfo,
 ) -> Value:
-    """What needs more than 76 digits on the way, which no program that means well does: one after the other."""
+    """Computes row by row. It is for intermediate results of more than 76 digits, which hardly occur."""
     rows = max((len(each) for each in (one, other) if isinstance(each, pa.Array)), default=1)
     step, limit = decimal.Decimal(1).scaleb(-result.scale), decimal.Decimal(1).scaleb(result.precision - result.scale)
     results: list[decimal.Decimal | None] = []

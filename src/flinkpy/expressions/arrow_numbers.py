@@ -1,4 +1,4 @@
-"""Arithmetic with Arrow. Integers wrap around, as Java's; anything divided by zero is null."""
+"""Arithmetic with Arrow. Integers wrap around like Java's. Division by zero is null."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _HALF_UP = "half_towards_infinity"
 
 
 def digits(type_info: TypeInformation) -> tuple[int, int]:
-    """Precision and scale of a decimal or integer type."""
+    """Returns precision and scale of a decimal or integer type."""
     found = decimals.digits_of(type_info)
     assert found is not None
     return found
 
 
 def widened(value: Value, wanted: pa.DataType) -> Value:
-    """A number as one of a type that holds it."""
+    """Converts numbers to a type that holds all their values."""
     kind = value.type
     if kind == wanted:
         return value
     if pa.types.is_decimal(wanted) and pa.types.is_integer(kind):
-        # Arrow asks for a type that holds every integer of that width first.
+        # Arrow needs a type that holds all integers of that width first.
         value = value.cast(pa.decimal256(20, 0) if pa.types.is_decimal256(wanted) else pa.decimal128(20, 0))
         if isinstance(value, pa.Scalar) or wanted.scale:
             return value.cast(wanted)
@@ -40,7 +40,7 @@ def widened(value: Value, wanted: pa.DataType) -> Value:
 
 
 def same_type(value: Value, candidates: pa.Array) -> tuple[Value, pa.Array]:
-    """Values and what they are compared with, as one type."""
+    """Converts values, and the candidates they are compared with, to one type."""
     one, other = value.type, candidates.type
     if one == other:
         return value, candidates
@@ -123,7 +123,7 @@ def _round(call: Call, gives: TypeInformation) -> Callable[..., Value]:
 
 
 def _with_room(value: Value) -> Value:
-    """9.9 rounded up has a digit more."""
+    """Adds a digit, because a number may need it when it is rounded up: 9.9 becomes 10."""
     return value.cast(pa.decimal256(min(76, value.type.precision + 1), value.type.scale))
 
 
@@ -131,7 +131,7 @@ def _same(function: Callable[[Value], Value]) -> Callable[[Call, TypeInformation
     return lambda call, gives: function
 
 
-#: Functions of two numbers of the result's type, or of any two decimals where the result is one.
+#: Functions of two numbers of the result's type, or of two decimals if the result is a decimal.
 ARITHMETIC: dict[str, Callable[[Value, Value, TypeInformation], Value]] = {
     "plus": _plus,
     "minus": _minus,

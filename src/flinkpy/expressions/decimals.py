@@ -1,7 +1,7 @@
 """Precision and scale of the results of decimal arithmetic.
 
-The rules are those of SQL Server, Hive and Spark: a result has room for every digit; where that takes more than 38,
-digits behind the point are given up, but not the first six of them.
+The rules are those of SQL Server, Hive and Spark: a result has room for all digits. If that takes more than 38 digits,
+it loses digits after the point, but keeps at least six of them.
 
 Source: org.apache.spark.sql.types.DecimalType, org.apache.flink.table.types.logical.utils.LogicalTypeMerging.
 """
@@ -15,13 +15,13 @@ _MIN_KEPT_SCALE = 6
 _SUM_DIGITS = 10
 _AVG_DIGITS = 4
 
-#: Digits that hold every value of an integer type.
+#: Number of digits that hold all values of an integer type.
 _INTEGER_DIGITS = {BasicType.BYTE: 3, BasicType.SHORT: 5, BasicType.INT: 10, BasicType.LONG: 20}
 _BIG_DEC = (38, 18)
 
 
 def digits_of(type_info: TypeInformation) -> tuple[int, int] | None:
-    """Precision and scale of a decimal, or of one that holds every value of an integer type; None for other types."""
+    """Returns precision and scale of a decimal, or of one that holds an integer type; None for other types."""
     if isinstance(type_info, DecimalTypeInfo):
         return type_info.precision, type_info.scale
     if not isinstance(type_info, BasicTypeInfo):
@@ -33,7 +33,7 @@ def digits_of(type_info: TypeInformation) -> tuple[int, int] | None:
 
 
 def plus(one: tuple[int, int], other: tuple[int, int]) -> DecimalTypeInfo:
-    """Of a sum or difference."""
+    """Returns the type of a sum or difference."""
     scale = max(one[1], other[1])
     return _fitted(max(one[0] - one[1], other[0] - other[1]) + scale + 1, scale)
 
@@ -53,18 +53,18 @@ def remainder(one: tuple[int, int], other: tuple[int, int]) -> DecimalTypeInfo:
 
 
 def common(one: tuple[int, int], other: tuple[int, int]) -> DecimalTypeInfo:
-    """One that holds the values of both, as far as 38 digits do."""
+    """Returns a type that holds the values of both, within 38 digits."""
     scale = max(one[1], other[1])
     return _bounded(max(one[0] - one[1], other[0] - other[1]) + scale, scale)
 
 
 def whole(digits: tuple[int, int]) -> DecimalTypeInfo:
-    """Of the whole number above or below."""
+    """Returns the type of `floor` and `ceil`."""
     return _bounded(digits[0] - digits[1] + 1, 0)
 
 
 def rounded(digits: tuple[int, int], places: int) -> DecimalTypeInfo:
-    """Rounded to so many places."""
+    """Returns the type of a number rounded to `places` digits after the point."""
     precision, scale = digits
     if places >= scale:
         return DecimalTypeInfo(precision, scale)
@@ -72,12 +72,12 @@ def rounded(digits: tuple[int, int], places: int) -> DecimalTypeInfo:
 
 
 def sum_of(digits: tuple[int, int]) -> DecimalTypeInfo:
-    """Of the sum of a column."""
+    """Returns the type of the sum of a column."""
     return _bounded(digits[0] + _SUM_DIGITS, digits[1])
 
 
 def average_of(digits: tuple[int, int]) -> DecimalTypeInfo:
-    """Of the average of a column."""
+    """Returns the type of the average of a column."""
     return _bounded(digits[0] + _AVG_DIGITS, digits[1] + _AVG_DIGITS)
 
 

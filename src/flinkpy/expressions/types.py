@@ -1,11 +1,11 @@
-"""Types of expressions, which are known when a program is built: what does not fit fails there.
+"""Types of expressions. They are known when a program is built, so type errors are raised there.
 
-| functions | take | give |
+| functions | arguments | result |
 |---|---|---|
 | plus minus times divide mod | numbers | the wider integer; DOUBLE or FLOAT; a decimal by the rules of `decimals` |
 | minusPrefix abs | a number | its type |
-| floor ceil round | a number | its type; of a decimal one with the digits that are left |
-| equals notEquals lessThan ... in | what can be compared: numbers with numbers, else one type | BOOLEAN |
+| floor ceil round | a number | its type; a decimal has only the remaining digits |
+| equals notEquals lessThan ... in | values that can be compared: numbers, or values of one type | BOOLEAN |
 | and or not isTrue isFalse | BOOLEAN | BOOLEAN |
 | isNull isNotNull | anything | BOOLEAN |
 | ifThenElse coalesce | values of one type, or numbers | the type that holds all |
@@ -13,7 +13,7 @@
 | substring upper lower trim concat | STRINGs | STRING |
 | charLength | a STRING | INT |
 | extract | a date or time | LONG |
-| cast | anything | the type that is asked for |
+| cast | anything | the given type |
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _COMPARISONS = frozenset({"equals", "notEquals", "lessThan", "lessThanOrEqual", 
 
 
 def result_type(expression: Expression, columns: Mapping[str, TypeInformation]) -> TypeInformation:
-    """The type of an expression's values over a stream with these columns.
+    """Returns the type of an expression over a stream with these columns.
 
     Raises:
-        UserError: there is no such column (names it and those there are), or a function does not take such values.
+        UserError: a column does not exist, or a function does not accept its arguments.
     """
     if isinstance(expression, ColumnReference):
         if expression.name not in columns:
-            raise UserError(f"there is no column {expression.name!r}; there are {', '.join(map(repr, columns))}")
+            raise UserError(f"there is no column {expression.name!r}; the columns are {', '.join(map(repr, columns))}")
         return columns[expression.name]
     if isinstance(expression, Literal):
         return expression.type
@@ -72,14 +72,14 @@ def is_decimal(type_info: TypeInformation) -> bool:
 
 
 def literal_digits(argument: Expression, type_info: TypeInformation) -> tuple[int, int] | None:
-    """As `decimals.digits_of`; a whole number that is a literal counts with just the digits that it has."""
+    """Returns the result of `decimals.digits_of`. A literal integer counts only with its own digits."""
     if isinstance(argument, Literal) and is_integer(type_info) and argument.value is not None:
         return len(str(abs(argument.value))), 0
     return decimals.digits_of(type_info)
 
 
 def common_type(types: list[TypeInformation]) -> TypeInformation | None:
-    """The type that holds the values of all; None: there is none."""
+    """Returns a type that holds the values of all types, or None if there is none."""
     common = types[0]
     for other in types[1:]:
         if other == common:
@@ -107,7 +107,7 @@ def _arithmetic(call: Call, types: list[TypeInformation]) -> TypeInformation:
         if not is_number(type_info):
             raise UserError(f"{call}: {argument} is a {type_info!r}, not a number")
     if call.options:
-        # Rounded to this type at once; of decimals only.
+        # Decimals only: the type to which the result is rounded.
         return call.options[0]  # type: ignore[no-any-return]
     if not any(map(is_decimal, types)):
         return _wider(types[0], types[1])
@@ -131,14 +131,14 @@ def _one_number(call: Call, types: list[TypeInformation]) -> TypeInformation:
 def _comparison(call: Call, types: list[TypeInformation]) -> TypeInformation:
     if common_type(types) is None:
         shown = ", ".join(f"{argument} is a {kind!r}" for argument, kind in zip(call.arguments, types))
-        raise UserError(f"{call}: these cannot be compared: {shown}; cast one of them")
+        raise UserError(f"{call}: the values cannot be compared: {shown}; cast one of them")
     return Types.BOOLEAN()
 
 
 def _in(call: Call, types: list[TypeInformation]) -> TypeInformation:
     for argument in call.arguments[1:]:
         if not isinstance(argument, Literal):
-            raise UserError(f"{call}: in_ takes literals, and {argument} is none")
+            raise UserError(f"{call}: in_ takes only literals, but {argument} is not a literal")
     return _comparison(call, types)
 
 
@@ -159,7 +159,7 @@ def _if_then_else(call: Call, types: list[TypeInformation]) -> TypeInformation:
 def _one_type(call: Call, types: list[TypeInformation]) -> TypeInformation:
     common = common_type(types)
     if common is None:
-        raise UserError(f"{call}: these are of no common type: {types!r}; cast some of them")
+        raise UserError(f"{call}: the values have no common type: {types!r}; cast some of them")
     return common
 
 
@@ -212,9 +212,10 @@ _RULES: dict[str, Callable[[Call, list[TypeInformation]], TypeInformation]] = {
 
 
 def output_columns(expressions: Any, columns: Mapping[str, TypeInformation], where: str) -> dict[str, TypeInformation]:
-    """Names and types of the columns that `Alias` nodes make.
+    """Returns names and types of the columns that `Alias` nodes create.
 
-    Raises: UserError: a name twice, or see `result_type`; the message begins with `where`.
+    Raises:
+        UserError: two columns have the same name, or see `result_type`. The message begins with `where`.
     """
     made: dict[str, TypeInformation] = {}
     for expression in expressions:
@@ -223,6 +224,6 @@ def output_columns(expressions: Any, columns: Mapping[str, TypeInformation], whe
         except UserError as error:
             raise UserError(f"{where}: {error.message}") from None
         if expression.name in made:
-            raise UserError(f"{where}: two columns would have the name {expression.name!r}; give one an alias")
+            raise UserError(f"{where}: two columns have the name {expression.name!r}; give one of them an alias")
         made[expression.name] = made_type
     return made

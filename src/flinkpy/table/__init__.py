@@ -1,4 +1,4 @@
-"""The types of PyFlink's Table API, by which formats describe rows. The Table API itself does not exist yet.
+"""The types of PyFlink's Table API, which describe rows for formats. flinkpy does not have the Table API itself yet.
 
 Source: pyflink.table.
 """
@@ -14,10 +14,10 @@ __all__ = ["DataTypes", "Row", "RowKind"]
 
 
 def __getattr__(name: str) -> NoReturn:
-    # Raised to the importing program, instead of Python's "cannot import name", for every name of PyFlink's.
+    # A clearer error than Python's "cannot import name" for PyFlink's other names.
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     raise ImportError(
-        f"flinkpy.table has no {name}: of the Table API there are the types alone (DataTypes), which formats use",
+        f"flinkpy.table has no {name}: of the Table API, flinkpy has only the types for formats (DataTypes)",
         name=__name__,
     )

@@ -1,7 +1,7 @@
-"""DataTypes: the types of columns, as formats describe them.
+"""DataTypes: PyFlink's types of columns, for descriptions of rows in formats.
 
-Source: pyflink.table.types. Differs: a type tells the TypeInformation that flinkpy reads and writes it as; intervals,
-views and user-defined types belong to the Table API and do not exist yet.
+Source: pyflink.table.types. Differs: a type can be converted to a TypeInformation. Intervals, views and user-defined
+types belong to the Table API and do not exist yet.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
     "VarCharType",
 ]
 
-#: The longest text and the most bytes: the largest `int` of Java.
+#: Largest length of texts and bytes: the largest `int` of Java.
 _MAX_LENGTH = 0x7FFFFFFF
 _MAX_DECIMAL_PRECISION = 38
 _MAX_TIME_PRECISION = 9
@@ -56,7 +56,7 @@ class DataType:
     """The type of the values of a column.
 
     Args:
-        nullable: whether a value may be None.
+        nullable: True if a value may be None.
     """
 
     def __init__(self, nullable: bool = True) -> None:
@@ -69,22 +69,25 @@ class DataType:
         return cls.__name__.removesuffix("Type").upper()
 
     def not_null(self: D) -> D:
+        """Returns this type without None."""
         return self._with_nullable(False)
 
     def nullable(self: D) -> D:
+        """Returns this type with None."""
         return self._with_nullable(True)
 
     def bridged_to(self: D, conversion_cls: str) -> D:
-        """Keeps the name of the Java class that stands for a value; it has no effect, because flinkpy has no JVM."""
+        """Stores the name of a Java class. It has no effect, because flinkpy has no JVM."""
         self._conversion_cls = conversion_cls
         return self
 
     def to_type_info(self) -> TypeInformation:
-        """Returns the type that records with such a column are declared with.
+        """Returns the TypeInformation of the type.
 
-        Raises: UnsupportedOperationError where no record can have it.
+        Raises:
+            UnsupportedOperationError: columns of records cannot have this type.
         """
-        raise UnsupportedOperationError(f"{self!r}: no column of a file or a message has this type")
+        raise UnsupportedOperationError(f"{self!r}: columns of files and messages cannot have this type")
 
     def _with_nullable(self: D, nullable: bool) -> D:
         copied = copy.copy(self)
@@ -92,7 +95,7 @@ class DataType:
         return copied
 
     def _arguments(self) -> tuple[str, ...]:
-        """Returns the arguments of the type, as its representation shows them; the last is whether it is nullable."""
+        """Returns the arguments of the type for its representation. The last one is `nullable`."""
         return (str(self._nullable).lower(),)
 
     def __repr__(self) -> str:
@@ -109,7 +112,7 @@ class DataType:
 
 
 class AtomicType(DataType):
-    """A type whose values have no parts."""
+    """A type of values without parts."""
 
     #: The TypeInformation of the values.
     _type_info: ClassVar[TypeInformation | None] = None
@@ -119,22 +122,22 @@ class AtomicType(DataType):
 
 
 class NullType(AtomicType):
-    """The type of None alone."""
+    """The type of None."""
 
     def __init__(self) -> None:
         super().__init__(True)
 
 
 class NumericType(AtomicType):
-    """Numbers."""
+    """The type of numbers."""
 
 
 class IntegralType(NumericType):
-    """Whole numbers."""
+    """The type of whole numbers."""
 
 
 class FractionalType(NumericType):
-    """Numbers with a fraction."""
+    """The type of numbers with a fraction."""
 
 
 class BooleanType(AtomicType):
@@ -168,7 +171,7 @@ class BigIntType(IntegralType):
 
 
 class FloatType(FractionalType):
-    """`float`, kept with 32 bits."""
+    """`float` with 32 bits."""
 
     _type_info = Types.FLOAT()
 
@@ -180,7 +183,7 @@ class DoubleType(FractionalType):
 
 
 class DecimalType(FractionalType):
-    """`decimal.Decimal` with `precision` digits, `scale` of them behind the point."""
+    """`decimal.Decimal` with `precision` digits, `scale` of them after the point."""
 
     def __init__(self, precision: int = 10, scale: int = 0, nullable: bool = True) -> None:
         super().__init__(nullable)
@@ -196,7 +199,7 @@ class DecimalType(FractionalType):
 
 
 class _WithLength(AtomicType):
-    """A type of values of a limited length."""
+    """A type of values with a limited length."""
 
     def __init__(self, length: int = 1, nullable: bool = True) -> None:
         super().__init__(nullable)
@@ -237,7 +240,7 @@ class DateType(AtomicType):
 
 
 class _WithPrecision(AtomicType):
-    """A time with `precision` digits of the second's fraction. Differs: microseconds are kept, whatever it says."""
+    """A time with `precision` digits of fractional seconds. Differs: microseconds are always kept."""
 
     def __init__(self, precision: int = 6, nullable: bool = True) -> None:
         super().__init__(nullable)
@@ -283,7 +286,7 @@ class ArrayType(DataType):
 
 
 class MultisetType(DataType):
-    """Values with how often each is there: `dict` from value to count."""
+    """A multiset: `dict` from value to count."""
 
     def __init__(self, element_type: DataType, nullable: bool = True) -> None:
         super().__init__(nullable)
@@ -297,7 +300,7 @@ class MultisetType(DataType):
 
 
 class MapType(DataType):
-    """`dict`; its keys are never None."""
+    """`dict`. Its keys are never None."""
 
     def __init__(self, key_type: DataType, value_type: DataType, nullable: bool = True) -> None:
         super().__init__(nullable)
@@ -337,7 +340,7 @@ class RowField:
 
 
 class RowType(DataType):
-    """Rows: fields with names, which are found by name or position."""
+    """Rows with named fields, which are accessed by name or position."""
 
     def __init__(self, fields: list[RowField] | None = None, nullable: bool = True) -> None:
         super().__init__(nullable)
@@ -347,7 +350,15 @@ class RowType(DataType):
             self.add(field)
 
     def add(self, field: str | RowField, data_type: DataType | None = None) -> RowType:
-        """Adds a field, or a field of this name and type; returns this type."""
+        """Adds a field and returns this type.
+
+        Args:
+            field: the field, or its name.
+            data_type: the type of the field, if `field` is a name.
+
+        Raises:
+            ValueError: `field` is a name and there is no type.
+        """
         if not isinstance(field, RowField):
             if data_type is None:
                 raise ValueError("Must specify DataType if passing name of row_field to create.")
@@ -392,7 +403,11 @@ class RowType(DataType):
 
 
 class DataTypes:
-    """Makes the types, by their names in SQL."""
+    """Creates types by their names in SQL.
+
+    Example:
+        >>> DataTypes.ROW([DataTypes.FIELD("id", DataTypes.BIGINT()), DataTypes.FIELD("name", DataTypes.STRING())])
+    """
 
     @staticmethod
     def NULL() -> NullType:
@@ -496,44 +511,44 @@ class DataTypes:
 
     @staticmethod
     def LIST_VIEW(element_type: DataType) -> NoReturn:
-        raise _of_table_api("LIST_VIEW")
+        raise _table_api_error("LIST_VIEW")
 
     @staticmethod
     def MAP_VIEW(key_type: DataType, value_type: DataType) -> NoReturn:
-        raise _of_table_api("MAP_VIEW")
+        raise _table_api_error("MAP_VIEW")
 
     @staticmethod
     def INTERVAL(upper_resolution: Any, lower_resolution: Any = None) -> NoReturn:
-        raise _of_table_api("INTERVAL")
+        raise _table_api_error("INTERVAL")
 
     @staticmethod
     def SECOND(precision: int = 6) -> NoReturn:
-        raise _of_table_api("SECOND")
+        raise _table_api_error("SECOND")
 
     @staticmethod
     def MINUTE() -> NoReturn:
-        raise _of_table_api("MINUTE")
+        raise _table_api_error("MINUTE")
 
     @staticmethod
     def HOUR() -> NoReturn:
-        raise _of_table_api("HOUR")
+        raise _table_api_error("HOUR")
 
     @staticmethod
     def DAY(precision: int = 2) -> NoReturn:
-        raise _of_table_api("DAY")
+        raise _table_api_error("DAY")
 
     @staticmethod
     def MONTH() -> NoReturn:
-        raise _of_table_api("MONTH")
+        raise _table_api_error("MONTH")
 
     @staticmethod
     def YEAR(precision: int = 2) -> NoReturn:
-        raise _of_table_api("YEAR")
+        raise _table_api_error("YEAR")
 
 
-def _of_table_api(name: str) -> UnsupportedOperationError:
+def _table_api_error(name: str) -> UnsupportedOperationError:
     return UnsupportedOperationError(
-        f"DataTypes.{name} belongs to the Table API, which flinkpy does not have yet; no format has such columns"
+        f"DataTypes.{name} belongs to the Table API, which flinkpy does not have yet; formats have no such columns"
     )
 
 
@@ -545,5 +560,5 @@ def _checked(name: str, data_type: Any) -> DataType:
 
 def _between(what: str, value: int, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{what} is a whole number from {least} to {most}, not {value!r}")
+        raise ValueError(f"{what} must be a whole number from {least} to {most}, not {value!r}")
     return value

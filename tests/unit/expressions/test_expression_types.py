@@ -1,4 +1,4 @@
-"""What is known of an expression when a program is built."""
+"""Types of expressions are checked when a program is built."""
 
 from __future__ import annotations
 
@@ -75,35 +75,35 @@ COLUMNS: dict[str, TypeInformation] = {
     ],
     ids=str,
 )
-def test_the_type_follows_from_the_columns(expression: Expression, kind: TypeInformation) -> None:
+def test_the_type_of_an_expression_follows_from_the_columns(expression: Expression, kind: TypeInformation) -> None:
     assert result_type(expression, COLUMNS) == kind
 
 
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
-        (col("nope") + 1, "there is no column 'nope'; there are 'i', 'l', 'f'"),
+        (col("nope") + 1, "there is no column 'nope'; the columns are 'i', 'l', 'f'"),
         (col("s") + 1, "s is a String, not a number"),
         (col("s") > 1, "cannot be compared: s is a String, 1 is a Integer"),
         (col("day") == "2024-01-01", "cannot be compared"),
         (col("i") & col("b"), "i is a Integer, not a Boolean"),
         (if_then_else(col("i"), 1, 2), "the condition i is a Integer, not a BOOLEAN"),
-        (if_then_else(col("b"), 1, "x"), "of no common type"),
+        (if_then_else(col("b"), 1, "x"), "have no common type"),
         (col("i").like("x%"), "i is a Integer, not a String"),
         (col("day").extract("HOUR"), "has no HOUR"),
-        (col("i").in_(col("l")), "in_ takes literals"),
+        (col("i").in_(col("l")), "in_ takes only literals"),
         (col("i").asc, "there is no function"),
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_an_error_that_names_it(expression: Expression, said: str) -> None:
+def test_a_type_error_names_the_expression(expression: Expression, said: str) -> None:
     with pytest.raises(UserError) as error:
         result_type(expression, COLUMNS)
     assert said in error.value.message
 
 
 @pytest.mark.parametrize("use", [bool, lambda e: e and 1, lambda e: 1 < e < 2, lambda e: not e])
-def test_an_expression_is_no_truth_value(use: Any) -> None:
+def test_an_expression_has_no_truth_value(use: Any) -> None:
     with pytest.raises(ValueError, match="use & for and"):
         use(col("a"))
 
@@ -117,11 +117,11 @@ def test_an_expression_reads_as_sql_and_survives_pickling() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), [1], None, Decimal("NaN"), Decimal(10**40)])
-def test_a_value_of_no_type_is_no_literal(value: Any) -> None:
+def test_a_value_without_column_type_cannot_be_a_literal(value: Any) -> None:
     with pytest.raises(TypeError):
         lit(value)
 
 
 def test_substring_counts_from_one() -> None:
-    with pytest.raises(ValueError, match="count from 1"):
+    with pytest.raises(ValueError, match="counts from 1"):
         col("s").substring(0, 2)

@@ -1,4 +1,4 @@
-"""What expressions over columns compute."""
+"""Arrow evaluates expressions with the semantics of SQL."""
 
 from __future__ import annotations
 
@@ -89,25 +89,25 @@ D = Decimal
     ],
     ids=str,
 )
-def test_values_are_those_of_sql(expression: Expression, expected: list[Any]) -> None:
+def test_values_follow_the_semantics_of_sql(expression: Expression, expected: list[Any]) -> None:
     assert evaluate(expression, BATCH).to_pylist() == expected
-    # What is cut into pieces gives the same.
+    # Slices of the batch give the same values.
     pieces = [evaluate(expression, BATCH.slice(at, 1)).to_pylist()[0] for at in range(BATCH.num_rows)]
     assert pieces == expected
 
 
-def test_doubles_that_are_too_large_become_the_largest_integer() -> None:
+def test_too_large_doubles_become_the_largest_integer() -> None:
     batch = pa.RecordBatch.from_pydict({"d": [1e30, -1e30, float("nan"), float("inf")]})
 
     assert evaluate(col("d").cast(Types.INT()), batch).to_pylist() == [2**31 - 1, -(2**31), 0, 2**31 - 1]
     assert evaluate(col("d").cast(Types.LONG()), batch).to_pylist() == [2**63 - 1, -(2**63), 0, 2**63 - 1]
 
 
-def test_a_condition_that_is_null_does_not_hold() -> None:
+def test_a_null_condition_counts_as_false() -> None:
     assert as_filter(col("b"), BATCH).to_pylist() == [True, False, False, True]
 
 
-def test_expressions_with_parts_in_common_give_the_same_as_alone() -> None:
+def test_expressions_with_shared_parts_give_the_same_values_as_alone() -> None:
     part = col("m") * (1 - col("m"))
     columns = {"m": Types.DECIMAL(4, 2)}
     together = Evaluator([part, part + 1, part * part], columns).evaluate(BATCH.select(["m"]))

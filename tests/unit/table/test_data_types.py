@@ -1,4 +1,4 @@
-"""DataTypes look and compare as PyFlink's, and formats read them."""
+"""DataTypes are displayed and compared like PyFlink's, and formats accept them."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ NESTED = DataTypes.ROW(
         ),
     ],
 )
-def test_types_are_shown_as_pyflink_shows_them(data_type: DataType, representation: str, name: str) -> None:
+def test_types_are_displayed_like_pyflinks(data_type: DataType, representation: str, name: str) -> None:
     assert (repr(data_type), str(data_type)) == (representation, name)
     assert pickle.loads(pickle.dumps(data_type)) == data_type
 
 
-def test_types_are_equal_where_everything_of_them_is() -> None:
+def test_types_are_equal_if_all_their_attributes_are() -> None:
     assert DataTypes.INT() == DataTypes.INT() != DataTypes.INT(False)
     assert DataTypes.INT() != DataTypes.BIGINT()
     assert DataTypes.DATE() != DataTypes.DATE().bridged_to("java.sql.Date")
@@ -79,7 +79,7 @@ def test_fields_of_a_row_are_found_by_name_and_position() -> None:
         built["c"]
 
 
-def test_every_type_of_a_column_has_its_type_info() -> None:
+def test_each_column_type_has_a_type_info() -> None:
     row = DataTypes.ROW(
         [
             DataTypes.FIELD("i", DataTypes.SMALLINT()),
@@ -106,7 +106,7 @@ def test_every_type_of_a_column_has_its_type_info() -> None:
     ParquetBulkWriters.for_row_type(row)
 
 
-def test_csv_schema_takes_data_types() -> None:
+def test_csv_schema_accepts_data_types() -> None:
     schema = (
         CsvSchema.builder()
         .add_number_column("n", DataTypes.DECIMAL(2, 0))
@@ -119,8 +119,8 @@ def test_csv_schema_takes_data_types() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: DataTypes.DECIMAL(39, 0), "the precision of a decimal is a whole number from 1 to 38, not 39"),
-        (lambda: DataTypes.DECIMAL(2, 3), "the scale of a decimal is a whole number from 0 to 2, not 3"),
+        (lambda: DataTypes.DECIMAL(39, 0), "the precision of a decimal must be a whole number from 1 to 38, not 39"),
+        (lambda: DataTypes.DECIMAL(2, 3), "the scale of a decimal must be a whole number from 0 to 2, not 3"),
         (lambda: DataTypes.CHAR(0), "the length of CHAR"),
         (lambda: DataTypes.TIMESTAMP(10), "the precision of TIMESTAMP"),
     ],
@@ -130,14 +130,14 @@ def test_values_out_of_bounds_are_refused(make: object, message: str) -> None:
         make()  # type: ignore[operator]
 
 
-def test_what_the_table_api_alone_has_says_so() -> None:
+def test_types_of_the_table_api_raise_a_clear_error() -> None:
     with pytest.raises(UnsupportedOperationError, match=r"DataTypes\.INTERVAL belongs to the Table API"):
         DataTypes.INTERVAL(None)
     with pytest.raises(UnsupportedOperationError, match=r"DataTypes\.DAY belongs to the Table API"):
         DataTypes.DAY()
-    with pytest.raises(UnsupportedOperationError, match=r"NullType\(true\): no column"):
+    with pytest.raises(UnsupportedOperationError, match=r"NullType\(true\): columns of files and messages cannot"):
         DataTypes.NULL().to_type_info()
     with pytest.raises(
-        ImportError, match=r"flinkpy\.table has no TableEnvironment: of the Table API there are the types"
+        ImportError, match=r"flinkpy\.table has no TableEnvironment: of the Table API, flinkpy has only the types"
     ):
         from flinkpy.table import TableEnvironment  # type: ignore[attr-defined]  # noqa: F401

@@ -16,8 +16,19 @@ from flinkpy.common import Types
 from flinkpy.common.typeinfo import DecimalTypeInfo
 from flinkpy.expressions import types as expression_types
 from flinkpy.expressions.arrow import Evaluator
-from flinkpy.expressions.functions import call, coalesce, col, concat, if_then_else, lit, null_of
-from flinkpy.expressions.nodes import Call, ColumnReference, Expression, walk
+from flinkpy.expressions.nodes import (
+    Call,
+    ColumnReference,
+    Expression,
+    call,
+    coalesce,
+    col,
+    concat,
+    if_then_else,
+    lit,
+    null_of,
+    walk,
+)
 from flinkpy.records.lanes import type_info_of_schema
 
 pytest.importorskip("pyspark")

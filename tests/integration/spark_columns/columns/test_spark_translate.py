@@ -14,7 +14,7 @@ from column_engines import TIME, rows
 
 from flinkpy.common import Types, WatermarkStrategy
 from flinkpy.connectors.file_source import FileSource
-from flinkpy.expressions.functions import col, lit
+from flinkpy.expressions.nodes import col, lit
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.spark_region import SparkEdge, SparkNode
 
