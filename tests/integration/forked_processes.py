@@ -49,14 +49,13 @@ from flinkpy.taskexecutor.preload import PRELOADED_MODULES
 _MODULE = "flinkpy.cli.main"
 _PREFIX = [sys.executable, "-m", _MODULE]
 #: Modules of the verbs that clients use, and of the services that do not load Arrow.
-_CONTROL = (
+CONTROL_MODULES = (
     "flinkpy.cli.main",
     "flinkpy.cli.services",
-    "flinkpy.cli.service_logging",
     "flinkpy.cli.jobs",
     "flinkpy.cli.checkpoints",
     "flinkpy.cli.logs",
-    "flinkpy.cli.metrics",
+    "flinkpy.cli.service_logging",
     "flinkpy.configuration.key_notices",
     "flinkpy.common.file_permissions",
     "flinkpy.client.cluster_client",
@@ -66,7 +65,7 @@ _CONTROL = (
     "flinkpy.resourcemanager.entrypoint",
     "flinkpy.jobmaster.entrypoint",
 )
-_TASK_EXECUTOR = (
+TASK_EXECUTOR_MODULES = (
     "flinkpy.cli.main",
     "flinkpy.cli.services",
     "flinkpy.cli.service_logging",
@@ -124,6 +123,8 @@ class _Template:
                     file.write(json.dumps(request).encode())
                 socket.send_fds(self._connection, [b"fork"], [memory, go_read, *descriptors])
                 answer = self._connection.recv(256).decode()
+            except ConnectionError as error:
+                raise RuntimeError(f"the template process does not answer, see standard error: {error}") from error
             finally:
                 _become_subreaper(False)
                 os.close(memory)
@@ -143,8 +144,8 @@ class _Templates:
     """The templates of this pytest worker."""
 
     def __init__(self) -> None:
-        self._control = _Template(_CONTROL)
-        self._task_executors = [_Template(_TASK_EXECUTOR) for _ in range(2)]
+        self._control = _Template(CONTROL_MODULES)
+        self._task_executors = [_Template(TASK_EXECUTOR_MODULES) for _ in range(2)]
         self._environment = _read_at_start(os.environ)
 
     def of(self, command: Sequence[str], environment: Mapping[str, str]) -> _Template | None:
