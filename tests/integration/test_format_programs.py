@@ -193,7 +193,7 @@ def test_unparsable_lines_go_to_a_side_output(env, tmp_path, typed):
     found = collected(good.union(bad))
     assert sorted(number for kind, number, _ in found if kind == "good") == [i for i in range(1000) if i % 10]
     assert sorted(raw for kind, raw, _ in found if kind == "bad") == sorted(f"bad {i}" for i in range(0, 1000, 10))
-    assert all("it is not JSON" in error for kind, _, error in found if kind == "bad")
+    assert all("the text is not JSON" in error for kind, _, error in found if kind == "bad")
 
 
 def test_an_unparsable_line_fails_the_job_and_the_error_names_it(env, tmp_path):

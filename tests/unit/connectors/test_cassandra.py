@@ -152,7 +152,7 @@ def test_the_query_is_executed_for_every_row_or_tuple() -> None:
     assert cluster.open == 0
 
 
-def test_a_checkpoint_waits_for_the_requests_that_are_under_way() -> None:
+def test_checkpoint_waits_for_running_requests() -> None:
     cluster = FakeCluster()
     cluster.holds = True
     with Writing(cluster) as writer:
@@ -167,7 +167,7 @@ def test_a_checkpoint_waits_for_the_requests_that_are_under_way() -> None:
     assert cluster.rows == [["a", 1], ["b", 2]]
 
 
-def test_only_so_many_requests_are_under_way() -> None:
+def test_number_of_running_requests_is_limited() -> None:
     cluster = FakeCluster()
     cluster.holds = True
     change = lambda builder: builder.set_max_concurrent_requests(2, Duration.of_millis(1))  # noqa: E731
@@ -187,7 +187,7 @@ def test_a_request_that_fails_fails_the_job_and_names_the_row() -> None:
         writer.flush(False)
 
 
-def test_a_failure_handler_may_let_the_job_go_on() -> None:
+def test_failure_handler_may_drop_a_record() -> None:
     cluster = FakeCluster()
     cluster.errors = [OSError("no replica")]
     seen: list[BaseException] = []
@@ -208,7 +208,7 @@ def test_a_failure_handler_may_let_the_job_go_on() -> None:
         lambda builder: builder.set_mapper_options(MapperOptions().save_null_fields(False)),
     ],
 )
-def test_fields_that_are_none_can_stay_what_they_were(change: Callable[[Any], Any]) -> None:
+def test_none_fields_can_be_left_unchanged(change: Callable[[Any], Any]) -> None:
     cluster = FakeCluster()
     with Writing(cluster, change) as writer:
         writer.write(Batch([("a", None)]))
@@ -216,7 +216,7 @@ def test_fields_that_are_none_can_stay_what_they_were(change: Callable[[Any], An
     assert cluster.rows == [["a", UNSET]]
 
 
-def test_consistency_level_and_tracing_are_those_of_the_query() -> None:
+def test_consistency_level_and_tracing_apply_to_the_query() -> None:
     cluster = FakeCluster()
     options = MapperOptions().consistency_level(ConsistencyLevel.LOCAL_QUORUM).tracing(True)
     with Writing(cluster, lambda builder: builder.set_mapper_options(options)):
@@ -231,7 +231,7 @@ def test_consistency_level_and_tracing_are_those_of_the_query() -> None:
         (("a", 1j), "no column is complex"),
     ],
 )
-def test_records_that_do_not_fit_are_named(record: Any, message: str) -> None:
+def test_error_names_a_record_that_does_not_fit(record: Any, message: str) -> None:
     with Writing(FakeCluster()) as writer, pytest.raises(TypeMismatchError, match=message):
         writer.write(Batch([record]))
 
@@ -251,7 +251,7 @@ def test_with_a_log_rows_are_written_when_their_checkpoint_is_complete() -> None
     assert cluster.rows == [["a", 1], ["b", 2]]
 
 
-def test_what_a_restored_checkpoint_has_is_written_and_what_came_behind_it_is_not() -> None:
+def test_restore_writes_the_records_of_the_checkpoint_only() -> None:
     cluster = FakeCluster()
     sink = sink_of(cluster, lambda builder: builder.enable_write_ahead_log())
     life = SinkLife(sink)
@@ -262,7 +262,7 @@ def test_what_a_restored_checkpoint_has_is_written_and_what_came_behind_it_is_no
     assert cluster.rows == [["a", 1]]
 
 
-def test_a_committer_knows_what_was_written_before_a_failure() -> None:
+def test_committer_skips_records_written_before_a_failure() -> None:
     cluster = FakeCluster()
     committer = CassandraCommitter.default_checkpoint_committer(FakeBuilder(cluster), "mine")
     sink = sink_of(cluster, lambda builder: builder.enable_write_ahead_log(committer))
@@ -281,7 +281,7 @@ def test_a_committer_knows_what_was_written_before_a_failure() -> None:
 # -- mistakes, and the driver ------------------------------------------------------------------------------------
 
 
-def test_mistakes_are_told_when_the_sink_is_built() -> None:
+def test_builder_refuses_invalid_settings() -> None:
     def builder() -> Any:
         return CassandraSink.add_sink(Stream())
 
@@ -305,7 +305,7 @@ def test_a_sink_by_its_host_can_be_sent_to_a_task() -> None:
     assert stream.sink.max_concurrent_requests == sink_module.DEFAULT_MAX_CONCURRENT_REQUESTS
 
 
-def test_a_missing_client_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_names_the_extra_of_a_missing_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cassandra", None)
     stream = Stream()
     CassandraSink.add_sink(stream).set_query(QUERY).set_host("localhost").build()
@@ -313,7 +313,7 @@ def test_a_missing_client_library_is_named_with_its_extra(monkeypatch: pytest.Mo
         stream.sink.create_writer(TestingWriterContext())
 
 
-def test_the_driver_is_asked_in_the_way_it_is_to_be_asked() -> None:
+def test_client_calls_the_driver_correctly() -> None:
     """Against the driver itself where it is installed: nobody listens at the port."""
     pytest.importorskip("cassandra", reason="NOT TESTED: needs cassandra-driver")
     from cassandra.cluster import Cluster

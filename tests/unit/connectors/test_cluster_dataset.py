@@ -45,12 +45,12 @@ def read(directory: Path, num_writers: int = 1) -> list[Any]:
     return read_until(source, source.split(), max_batch_rows=100)[0]
 
 
-def test_what_was_written_is_read_in_its_order(directory: Path) -> None:
+def test_records_are_read_in_the_order_of_writing(directory: Path) -> None:
     write(directory, [3, "a"], [None, {"b": 1}])
     assert read(directory) == [3, "a", None, {"b": 1}]
 
 
-def test_each_subtask_is_read_in_its_order_and_one_without_records_is_no_split(directory: Path) -> None:
+def test_each_subtask_with_records_becomes_a_split(directory: Path) -> None:
     write(directory, [1, 2], subtask=0)
     write(directory, subtask=1)
     write(directory, [3], subtask=2)
@@ -59,7 +59,7 @@ def test_each_subtask_is_read_in_its_order_and_one_without_records_is_no_split(d
     assert read(directory, 3) == [1, 2, 3]
 
 
-def test_a_second_attempt_replaces_what_the_first_has_written(directory: Path) -> None:
+def test_second_attempt_replaces_the_records_of_the_first(directory: Path) -> None:
     write(directory, [1, 2, 3])
     write(directory, [1, 2, 3, 4])
     assert read(directory) == [1, 2, 3, 4]
@@ -76,7 +76,7 @@ def test_an_attempt_that_failed_before_its_end_leaves_nothing_to_read(directory:
     assert read(directory) == [5]
 
 
-def test_a_restored_attempt_goes_on_after_its_checkpoint(directory: Path) -> None:
+def test_restored_attempt_continues_after_its_checkpoint(directory: Path) -> None:
     sink = ClusterDatasetSink(str(directory))
     first = SinkLife(sink, configuration=CHECKPOINTED)
     first.write(1, 2)
@@ -96,7 +96,7 @@ def test_a_restored_attempt_goes_on_after_its_checkpoint(directory: Path) -> Non
     assert read(directory) == [1, 2, 3, 4]
 
 
-def test_reading_can_be_cut_at_every_batch(directory: Path) -> None:
+def test_reader_resumes_after_any_batch(directory: Path) -> None:
     write(directory, [1, 2, 3], [4], [5, 6, 7, 8], subtask=0)
     write(directory, [9, 10], [11], subtask=1)
     source = ClusterDatasetSource(str(directory), 2)
@@ -114,7 +114,7 @@ def test_timestamps_and_kinds_are_kept(columnar: bool) -> None:
     assert _decoded(_encoded(Batch(values))).timestamps is None
 
 
-def test_a_block_that_is_gone_or_cut_off_is_an_error(directory: Path) -> None:
+def test_missing_or_truncated_block_is_an_error(directory: Path) -> None:
     write(directory, [1, 2, 3])
     (block,) = directory.glob("*.block")
     block.write_bytes(block.read_bytes()[:-1])
@@ -136,7 +136,7 @@ class Payload:
 
 
 @pytest.mark.parametrize("how", ["writable by others", "a link", "another user's", "a link to the file"])
-def test_what_another_user_could_have_written_is_not_unpickled(directory: Path, tmp_path: Path, how: str) -> None:
+def test_files_that_another_user_could_write_are_not_unpickled(directory: Path, tmp_path: Path, how: str) -> None:
     write(directory, [1])
     (end,) = directory.glob("end-0")
     sign = tmp_path / "unpickled"
@@ -158,7 +158,7 @@ def test_what_another_user_could_have_written_is_not_unpickled(directory: Path, 
     assert not sign.exists()
 
 
-def test_the_directory_of_a_user_is_not_made_behind_a_link(tmp_path: Path) -> None:
+def test_directory_of_a_user_is_not_created_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     own = tmp_path / f"{OWN_ROOT_PREFIX}1000"
     own.symlink_to(tmp_path / "elsewhere")

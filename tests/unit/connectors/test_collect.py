@@ -109,7 +109,7 @@ def test_several_writers_are_merged_and_all_must_end():
     assert all(writer.has_finished for writer in job.writers)
 
 
-def test_an_unread_result_holds_the_writer_and_reading_lets_it_go_on():
+def test_unread_result_blocks_the_writer_until_it_is_read():
     job = Job()
     rows = [f"{number:01000}" for number in range(500)]
     written = 0
@@ -128,7 +128,7 @@ def test_an_unread_result_holds_the_writer_and_reading_lets_it_go_on():
     assert job.contexts[0].writable_calls > 0
 
 
-def test_many_tiny_batches_hold_the_writer_too():
+def test_many_tiny_batches_block_the_writer():
     job = Job()
     for number in range(collect_sink.MAX_UNACKED_BATCHES):
         assert job.writers[0].is_writable
@@ -208,7 +208,7 @@ def test_a_lost_answer_is_given_again():
     assert job.writers[0].has_finished
 
 
-def test_an_error_that_is_not_to_be_tried_again_reaches_the_user_and_lets_the_job_go():
+def test_error_without_retry_reaches_the_user_and_releases_the_job():
     job = Job()
     job.write([1])
     errors = [InternalError("the answer cannot be read")]
@@ -259,7 +259,7 @@ def test_a_client_that_never_closes_after_the_end_releases_the_job_by_a_timer():
     assert job.writers[0].has_finished
 
 
-def test_a_restart_before_anything_was_read_goes_unnoticed():
+def test_restart_before_anything_was_read_is_not_visible():
     job = Job()
     job.write([1, 2])
     job.deliver()
@@ -360,7 +360,7 @@ def test_a_typed_row_that_does_not_match_is_an_error_at_the_sink():
         ([object], Types.PICKLED_BYTE_ARRAY(), [object]),
     ],
 )
-def test_both_lanes_survive_the_way_to_the_client(values, type_info, expected):
+def test_rows_and_columns_reach_the_client_unchanged(values, type_info, expected):
     assert decode_payload(encode_payload(Batch(values), type_info)) == expected
 
 
@@ -414,7 +414,7 @@ class CheckpointedJob(Job):
         return [next(iterator) for _ in range(count)]
 
 
-def test_records_are_given_when_a_checkpoint_has_them():
+def test_records_are_returned_when_a_checkpoint_contains_them():
     job = CheckpointedJob()
     job.write([1, 2])
     job.checkpoint(1, complete=False)
@@ -429,7 +429,7 @@ def test_records_are_given_when_a_checkpoint_has_them():
     assert job.writers[0].has_finished
 
 
-def test_a_result_that_waits_for_its_checkpoint_does_not_hold_the_writer_up():
+def test_result_that_waits_for_its_checkpoint_does_not_block_the_writer():
     job = CheckpointedJob()
     rows = [f"{number:01000}" for number in range(1000)]
     job.steps = [lambda: job.write(rows)] * 20 + [lambda: job.checkpoint(1)]
@@ -440,7 +440,7 @@ def test_a_result_that_waits_for_its_checkpoint_does_not_hold_the_writer_up():
 
 @pytest.mark.parametrize("new_coordinator", [False, True])
 @pytest.mark.parametrize("fetched_before", [False, True])
-def test_a_restart_is_not_noticed(new_coordinator, fetched_before):
+def test_restart_is_not_visible(new_coordinator, fetched_before):
     job = CheckpointedJob()
     job.write([1])
     job.checkpoint(1)
@@ -499,7 +499,7 @@ def test_only_the_restarted_subtask_is_rolled_back():
     assert sorted(iterator) == ["A2", "b2"]
 
 
-def test_a_restart_from_the_beginning_is_not_noticed_before_anything_was_given():
+def test_restart_from_the_beginning_is_not_visible_before_records_were_returned():
     job = CheckpointedJob()
     job.write([1, 2])
     job.deliver()
@@ -513,7 +513,7 @@ def test_a_restart_from_the_beginning_is_not_noticed_before_anything_was_given()
     assert list(iterator) == [5]
 
 
-def test_a_restore_to_before_what_was_given_is_a_clear_error():
+def test_restore_to_before_returned_records_is_a_clear_error():
     job = CheckpointedJob()
     job.write([1])
     job.checkpoint(1)
@@ -529,7 +529,7 @@ def test_a_restore_to_before_what_was_given_is_a_clear_error():
 
 @pytest.mark.parametrize("exactly_once", [True, False])
 @pytest.mark.parametrize("fetches", [1, 2, 3])
-def test_restart_in_the_middle_of_a_large_record_is_not_noticed(exactly_once, fetches):
+def test_restart_in_the_middle_of_a_large_record_is_not_visible(exactly_once, fetches):
     job = CheckpointedJob(exactly_once=exactly_once)
     record = "".join(map(str, range(900_000)))
     job.write([record])
@@ -549,7 +549,7 @@ def test_restart_in_the_middle_of_a_large_record_is_not_noticed(exactly_once, fe
     assert job.context.failures == []
 
 
-def test_at_least_once_gives_records_at_once_and_again_after_a_restart():
+def test_at_least_once_returns_records_at_once_and_repeats_them_after_a_restart():
     job = CheckpointedJob(exactly_once=False)
     job.write([1])
     iterator = job.iterator()

@@ -17,7 +17,7 @@ def read_all(source, max_batch_rows=1000):
     return [row for batch in read_splits(source, [CollectionSplit()], max_batch_rows) for row in batch.values]
 
 
-def test_elements_come_back_in_their_order_in_batches_no_larger_than_allowed():
+def test_elements_keep_their_order_in_batches_of_limited_size():
     elements = list(range(40_000))
     source = CollectionSource(elements)
     assert len(source) == 40_000
@@ -56,7 +56,7 @@ def test_an_element_that_does_not_match_its_type_is_named():
         CollectionSource([1, "x"], Types.LONG())
 
 
-def test_an_element_far_back_is_still_found():
+def test_error_counts_elements_from_the_start_of_the_collection():
     with pytest.raises(TypeMismatchError, match="counted from element 16384"):
         CollectionSource([*range(16_390), "x"], Types.LONG())
 

@@ -53,14 +53,14 @@ def generated(source: DataGeneratorSource, split: tuple[int, int] = (0, 9), **se
     return life
 
 
-def test_records_are_made_of_their_numbers():
+def test_records_are_generated_from_their_numbers():
     assert generated(DataGeneratorSource(double, 10)).emit() == [index * 2 for index in range(10)]
     assert generated(DataGeneratorSource(Squares(), 10, type_info=Types.LONG())).emit() == [i * i for i in range(10)]
     opened = generated(DataGeneratorSource(Opened(), 4), (2, 3), subtask_index=1, parallelism=2)
     assert opened.emit() == ["2/2 2", "2/2 3"]
 
 
-def test_a_function_of_columns_makes_columns_and_is_called_once_per_batch():
+def test_map_batch_returns_columns_and_is_called_once_per_batch():
     life = generated(DataGeneratorSource(Squares(), type_info=Types.LONG()), (5, 1_000_000), batch_rows=1_000)
     life.emit(1)
 
@@ -94,7 +94,7 @@ def fires(life: SourceLife, by_ms: int) -> list:
     return life.emit()
 
 
-def test_so_many_records_per_second_are_let_through_and_not_more_after_a_pause():
+def test_rate_per_second_is_not_exceeded_after_a_pause():
     life = generated(DataGeneratorSource(double, 10_000, RateLimiterStrategy.per_second(100)), (0, 9_999))
     assert len(life.emit()) == 1
     emitted = 0
@@ -113,7 +113,7 @@ def test_subtasks_share_the_rate():
     assert sum(len(fires(life, 100)) for _ in range(40)) == pytest.approx(100, abs=2)
 
 
-def test_a_share_of_records_is_let_through_until_the_next_checkpoint_is_complete():
+def test_reader_emits_its_share_until_the_next_checkpoint_is_complete():
     source = DataGeneratorSource(double, 100, RateLimiterStrategy.per_checkpoint(7))
     life = generated(source, (0, 99), parallelism=2)
 
@@ -127,7 +127,7 @@ def test_a_share_of_records_is_let_through_until_the_next_checkpoint_is_complete
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["step", "step", "checkpoint", "fail", "fail_all"]), st.integers(0, 1))))
-def test_every_record_is_made_once_whatever_fails(steps):
+def test_every_record_is_emitted_once_despite_failures(steps):
     for source, expected in (
         (DataGeneratorSource(double, 21), [index * 2 for index in range(21)]),
         (CollectionSource(range(21), Types.LONG(), is_parallel=True), list(range(21))),
@@ -149,7 +149,7 @@ def test_nothing_to_generate_ends_at_once():
     assert SimulatedSource(DataGeneratorSource(double, 0)).run_to_end() == []
 
 
-def test_a_source_is_bounded_where_it_has_a_count():
+def test_source_with_a_count_is_bounded():
     assert DataGeneratorSource(double, 5).boundedness is Boundedness.BOUNDED
     assert DataGeneratorSource(double).boundedness is Boundedness.CONTINUOUS_UNBOUNDED
 
@@ -163,7 +163,7 @@ def test_a_source_is_bounded_where_it_has_a_count():
         ((double, 5, 100), "rate_limiter_strategy must be a RateLimiterStrategy"),
     ],
 )
-def test_what_cannot_generate_is_refused(arguments, reason):
+def test_constructor_refuses_invalid_arguments(arguments, reason):
     with pytest.raises((TypeError, ValueError), match=reason):
         DataGeneratorSource(*arguments)
     for wrong in (0, -1):
@@ -173,7 +173,7 @@ def test_what_cannot_generate_is_refused(arguments, reason):
             RateLimiterStrategy.per_checkpoint(wrong)
 
 
-def test_a_shared_collection_is_dealt_out_in_ranges_and_keeps_their_order():
+def test_parallel_collection_is_divided_into_ranges_in_order():
     source = CollectionSource(range(50_000), is_parallel=True)
     assert [(split.position, split.end) for split in source.split(3)] == [(0, 16666), (16666, 33333), (33333, 50000)]
     assert len(CollectionSource("ab", is_parallel=True).split(5)) == 2
@@ -182,7 +182,7 @@ def test_a_shared_collection_is_dealt_out_in_ranges_and_keeps_their_order():
     assert life.emit() == list(range(16666, 33333))
 
 
-def test_a_batch_of_numbers_has_no_more_rows_than_the_limit_lets_through():
+def test_batch_of_numbers_is_no_longer_than_the_limiter_allows():
     source = DataGeneratorSource(double, 100, RateLimiterStrategy.per_checkpoint(5))
     life = generated(source, (0, 99), batch_rows=3)
     life.emit()

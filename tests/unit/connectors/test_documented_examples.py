@@ -47,7 +47,7 @@ def exchange(coordinator, context, life, attempt_number):
                 return
 
 
-def test_the_source_of_the_documentation_goes_on_where_it_was(example):
+def test_documented_source_continues_after_a_restore(example):
     source = example("own_source").CountdownSource(10, 5)
     expected = [*range(10, 0, -1), *range(5, 0, -1)]
     for batches in range(6):
@@ -68,7 +68,7 @@ def test_the_source_of_the_documentation_goes_on_where_it_was(example):
         assert rows == expected
 
 
-def test_the_sink_of_the_documentation_commits_once(example, tmp_path):
+def test_documented_sink_commits_once(example, tmp_path):
     output = tmp_path / "output"
     output.mkdir()
     sink = example("own_sink").OrdersSink(str(output))

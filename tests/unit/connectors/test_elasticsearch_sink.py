@@ -136,7 +136,7 @@ def test_without_a_key_each_record_is_a_document(cluster: Cluster, emitter: Elas
     assert len(cluster.documents) == 2
 
 
-def test_elasticsearch_6_is_told_the_type_of_documents(cluster: Cluster) -> None:
+def test_elasticsearch_6_gets_the_document_type(cluster: Cluster) -> None:
     emitter = ElasticsearchEmitter.static_index("users", "id", "person")
     sink = Elasticsearch6SinkBuilder().set_hosts([cluster.address]).set_emitter(emitter).build()
     with writing(sink) as writer:
@@ -154,7 +154,7 @@ def test_rows_with_names_and_values_that_json_lacks_become_documents(cluster: Cl
     assert cluster.documents == {("users", "7"): expected}
 
 
-def test_a_request_is_sent_when_there_are_enough_actions_or_bytes(cluster: Cluster) -> None:
+def test_request_is_sent_at_the_limit_of_actions_or_bytes(cluster: Cluster) -> None:
     with writing(builder(cluster).set_bulk_flush_max_actions(2).build()) as writer:
         writer.write(Batch([ADA, LUNA, ADA]))
     assert [number for _, _, number in cluster.requests] == [2]
@@ -164,7 +164,7 @@ def test_a_request_is_sent_when_there_are_enough_actions_or_bytes(cluster: Clust
     assert [number for _, _, number in cluster.requests] == [2, 4]
 
 
-def test_what_waits_is_sent_when_the_interval_has_passed(cluster: Cluster) -> None:
+def test_buffered_actions_are_sent_after_the_interval(cluster: Cluster) -> None:
     context = TestingWriterContext()
     with writing(builder(cluster).set_bulk_flush_interval(70).build(), context) as writer:
         writer.write(Batch([ADA]))
@@ -175,7 +175,7 @@ def test_what_waits_is_sent_when_the_interval_has_passed(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize(("guarantee", "expected"), [(DeliveryGuarantee.AT_LEAST_ONCE, 1), (DeliveryGuarantee.NONE, 0)])
-def test_a_checkpoint_waits_for_documents_where_none_may_be_lost(
+def test_checkpoint_waits_for_documents_with_at_least_once(
     cluster: Cluster, guarantee: DeliveryGuarantee, expected: int
 ) -> None:
     with writing(builder(cluster).set_delivery_guarantee(guarantee).build()) as writer:
@@ -184,7 +184,7 @@ def test_a_checkpoint_waits_for_documents_where_none_may_be_lost(
         assert len(cluster.documents) == expected
 
 
-def test_only_what_was_refused_is_sent_again(cluster: Cluster) -> None:
+def test_only_refused_actions_are_sent_again(cluster: Cluster) -> None:
     cluster.refusals["1"] = [429, 429]
     sink = builder(cluster).set_bulk_flush_backoff_strategy(FlushBackoffType.EXPONENTIAL, 3, 1).build()
     with writing(sink) as writer:
@@ -219,7 +219,7 @@ def test_a_document_that_does_not_fit_is_named_and_not_tried_again(cluster: Clus
     assert len(cluster.requests) == 1
 
 
-def test_a_host_that_does_not_answer_is_left_for_the_next(cluster: Cluster) -> None:
+def test_next_host_is_used_when_one_does_not_answer(cluster: Cluster) -> None:
     sink = builder(cluster).set_hosts(["127.0.0.1:1", f"http://{cluster.address}"])
     sink.set_bulk_flush_backoff_strategy(FlushBackoffType.CONSTANT, 1, 1)
     with writing(sink.build()) as writer:
@@ -228,7 +228,7 @@ def test_a_host_that_does_not_answer_is_left_for_the_next(cluster: Cluster) -> N
     assert set(cluster.documents) == {("users", "1")}
 
 
-def test_nobody_there_is_told_with_the_host() -> None:
+def test_error_names_the_host_that_does_not_answer() -> None:
     sink = Elasticsearch7SinkBuilder().set_hosts("127.0.0.1:1").set_emitter(STATIC).build()
     with writing(sink) as writer, pytest.raises(ElasticsearchError, match=r"at 127\.0\.0\.1:1: ConnectionRefused"):
         writer.write(Batch([ADA]))
@@ -245,7 +245,7 @@ def test_path_prefix_and_credentials_are_sent(cluster: Cluster) -> None:
     assert cluster.requests == [("/foo-bar/_bulk", f"Basic {token}", 1)]
 
 
-def test_records_that_cannot_be_documents_are_named(cluster: Cluster) -> None:
+def test_error_names_a_record_that_cannot_be_a_document(cluster: Cluster) -> None:
     with writing(builder(cluster).build()) as writer:
         with pytest.raises(TypeMismatchError, match="no field 'id'"):
             writer.write(Batch([{"name": "nobody"}]))
@@ -255,7 +255,7 @@ def test_records_that_cannot_be_documents_are_named(cluster: Cluster) -> None:
             writer.write(Batch([{"id": 1, "what": object()}]))
 
 
-def test_mistakes_are_told_when_the_sink_is_built(cluster: Cluster) -> None:
+def test_builder_refuses_invalid_settings(cluster: Cluster) -> None:
     with pytest.raises(ValueError, match="call set_emitter"):
         Elasticsearch7SinkBuilder().set_hosts("localhost:9200").build()
     with pytest.raises(ValueError, match="call set_hosts"):

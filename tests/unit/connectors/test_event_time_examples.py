@@ -25,7 +25,7 @@ def example(page: str, name: str) -> dict[str, Any]:
     return namespace
 
 
-def test_the_generator_of_the_documentation_marks_the_ends_of_blocks():
+def test_documented_generator_marks_the_ends_of_blocks():
     rows = [{"at": at, "last_of_block": at % 10 == 0} for at in (7, 10, 9, 20)]
     life = SourceLife(CollectionSource(rows), strategy=example("event_time.md", "own_generator")["strategy"])
     life.operator.handle_operator_event(AddSplits((CollectionSplit(),)))
@@ -41,7 +41,7 @@ def _times(batch: Batch) -> list[int]:
 
 
 @pytest.mark.parametrize("steps", range(4))
-def test_the_source_function_of_the_documentation_goes_on_where_it_was(steps):
+def test_documented_source_function_continues_after_a_restore(steps):
     ticks = example("connectors.md", "source_function")["Ticks"]
     simulated = SimulatedSource(ticks(500).to_source(), parallelism=1)
     for _ in range(steps):

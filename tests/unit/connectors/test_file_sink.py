@@ -114,7 +114,7 @@ def test_lines_appear_when_the_input_ends_and_not_before(tmp_path):
     assert visible(tmp_path) == [("", "a\nü\n1\nNone\n")]
 
 
-def test_typed_rows_are_written_as_they_print(tmp_path):
+def test_typed_rows_are_written_in_their_printed_form(tmp_path):
     sink = Sink(row_sink(tmp_path).build(), input_type=ID_NAME)
     sink.writer.write(Batch(pa.RecordBatch.from_pydict({"id": [1, 2], "name": ["a", None]})))
     sink.finish()
@@ -197,7 +197,7 @@ def test_a_part_file_that_cannot_be_created_is_named(tmp_path):
     sink.close()
 
 
-def test_an_input_without_records_makes_no_file(tmp_path):
+def test_empty_input_creates_no_file(tmp_path):
     sink = Sink(row_sink(tmp_path / "out").build())
     sink.checkpoint()
     sink.finish()
@@ -214,7 +214,7 @@ def test_files_of_earlier_runs_are_never_overwritten(tmp_path):
     assert hidden(tmp_path) == []
 
 
-def test_file_systems_without_links_are_served_too(tmp_path, monkeypatch):
+def test_file_systems_without_hard_links_are_supported(tmp_path, monkeypatch):
     def no_links(source, target):
         raise OSError(errno.EPERM, "Operation not permitted")
 
@@ -225,7 +225,7 @@ def test_file_systems_without_links_are_served_too(tmp_path, monkeypatch):
 # -- two phases ------------------------------------------------------------------------------------------------------
 
 
-def test_a_closed_file_becomes_visible_with_the_checkpoint_that_has_it(tmp_path):
+def test_closed_file_becomes_visible_with_its_checkpoint(tmp_path):
     sink = Sink(bulk_sink(tmp_path, CsvBulkWriters.for_schema(csv_schema())))
     sink.write((1, "a"))
     sink.checkpoint(1)
@@ -239,7 +239,7 @@ def test_a_closed_file_becomes_visible_with_the_checkpoint_that_has_it(tmp_path)
     assert hidden(tmp_path) == []
 
 
-def test_what_is_handed_over_is_on_the_disk_with_its_directory(tmp_path, monkeypatch):
+def test_committables_are_durable_with_their_directory(tmp_path, monkeypatch):
     synced = []
     real = os.fsync
 
@@ -263,7 +263,7 @@ def test_what_is_handed_over_is_on_the_disk_with_its_directory(tmp_path, monkeyp
     assert synced == [f"out/hour=00/{file.hidden_name}", "out/hour=00"]
 
 
-def test_committing_twice_is_the_same_as_once(tmp_path):
+def test_committing_twice_has_the_effect_of_once(tmp_path):
     sink = Sink(row_sink(tmp_path).build())
     sink.write("a")
     sink.writer.flush(True)
@@ -276,7 +276,7 @@ def test_committing_twice_is_the_same_as_once(tmp_path):
         assert hidden(tmp_path) == []
 
 
-def test_a_commit_that_died_between_its_steps_is_completed(tmp_path, monkeypatch):
+def test_interrupted_commit_is_completed(tmp_path, monkeypatch):
     for point in ("file_sink.before_link", "file_sink.before_unlink", "file_sink.before_directory_sync"):
         directory = tmp_path / point
         sink = Sink(row_sink(directory).build())
@@ -307,7 +307,7 @@ def test_a_lost_file_and_a_name_that_is_taken_fail_the_commit(tmp_path):
         sink.complete(1)
 
 
-def test_close_keeps_what_a_checkpoint_may_have(tmp_path):
+def test_close_keeps_files_that_a_checkpoint_may_contain(tmp_path):
     sink = Sink(row_sink(tmp_path).build())
     sink.write("a")
     [state] = sink.checkpoint(1)
@@ -324,7 +324,7 @@ def test_close_keeps_what_a_checkpoint_may_have(tmp_path):
 
 
 @pytest.mark.parametrize("copies_in_kernel", [True, False])
-def test_a_row_file_goes_on_at_the_length_of_the_checkpoint(tmp_path, monkeypatch, copies_in_kernel):
+def test_row_file_continues_at_the_length_of_the_checkpoint(tmp_path, monkeypatch, copies_in_kernel):
     if not copies_in_kernel:
 
         def not_here(*_):
@@ -350,7 +350,7 @@ def test_a_row_file_goes_on_at_the_length_of_the_checkpoint(tmp_path, monkeypatc
     assert hidden(tmp_path) == []
 
 
-def test_an_attempt_that_does_not_know_its_end_spoils_nothing(tmp_path):
+def test_attempt_that_still_runs_damages_no_file(tmp_path):
     zombie = Sink(row_sink(tmp_path).build())
     zombie.write("a")
     states = zombie.checkpoint(1)
@@ -366,7 +366,7 @@ def test_an_attempt_that_does_not_know_its_end_spoils_nothing(tmp_path):
     assert visible(tmp_path) == [("", "a\nb\n")]
 
 
-def test_the_same_checkpoint_can_be_restored_again_and_again(tmp_path):
+def test_one_checkpoint_can_be_restored_repeatedly(tmp_path):
     sink = Sink(row_sink(tmp_path).build())
     sink.write("a")
     states = sink.checkpoint(1)
@@ -384,7 +384,7 @@ def test_the_same_checkpoint_can_be_restored_again_and_again(tmp_path):
     assert hidden(tmp_path) == []
 
 
-def test_restoring_an_older_checkpoint_never_changes_what_is_visible(tmp_path):
+def test_restoring_an_older_checkpoint_changes_no_visible_file(tmp_path):
     sink = Sink(row_sink(tmp_path).build())
     sink.write("a")
     states = sink.checkpoint(1)
@@ -432,7 +432,7 @@ def test_several_writers_become_one_and_one_becomes_several(tmp_path):
     assert visible(tmp_path) == [("", "last\n"), ("", "subtask 0\n"), ("", "subtask 1\nmore\nlast\n")]
 
 
-def test_the_next_attempt_deletes_what_a_killed_one_left_and_nothing_else(tmp_path):
+def test_next_attempt_deletes_only_the_files_of_a_killed_one(tmp_path):
     killed = Sink(row_sink(tmp_path).build(), subtask_index=1)
     killed.write("a")
     uid = "0123456789abcdef"
@@ -449,7 +449,7 @@ def test_the_next_attempt_deletes_what_a_killed_one_left_and_nothing_else(tmp_pa
     killed.close()
 
 
-def test_a_restored_attempt_deletes_what_came_after_the_checkpoint(tmp_path):
+def test_restored_attempt_deletes_files_newer_than_the_checkpoint(tmp_path):
     policy = RollingPolicy.default_rolling_policy(part_size=1)
     killed = Sink(row_sink(tmp_path).with_rolling_policy(policy).build())
     killed.write("a")
@@ -469,7 +469,7 @@ def test_a_restored_attempt_deletes_what_came_after_the_checkpoint(tmp_path):
     assert hidden(tmp_path) == []
 
 
-def test_a_subtask_that_was_given_other_subtasks_state_deletes_only_what_that_state_says(tmp_path):
+def test_subtask_with_redistributed_state_deletes_only_files_of_that_state(tmp_path):
     sinks = [Sink(row_sink(tmp_path).build(), subtask_index=i, parallelism=2) for i in (0, 1)]
     states = []
     for sink in sinks:
@@ -484,7 +484,7 @@ def test_a_subtask_that_was_given_other_subtasks_state_deletes_only_what_that_st
     assert visible(tmp_path) == [("", "a\n"), ("", "a\n")]
 
 
-def test_a_bulk_format_cannot_go_on_with_a_row_file(tmp_path):
+def test_bulk_format_cannot_continue_a_row_file(tmp_path):
     sink = Sink(row_sink(tmp_path).build())
     sink.write("a")
     states = sink.checkpoint(1)
@@ -538,7 +538,7 @@ def test_a_policy_may_roll_at_each_checkpoint(tmp_path):
     assert visible(tmp_path) == [("", "a\n"), ("", "b\n")]
 
 
-def test_names_are_configured(tmp_path):
+def test_file_names_can_be_configured(tmp_path):
     config = OutputFileConfig.builder().with_part_prefix("pre").with_part_suffix(".txt").build()
     assert (config.get_part_prefix(), config.get_part_suffix()) == ("pre", ".txt")
     sink = Sink(row_sink(tmp_path).with_output_file_config(config).build())
@@ -570,11 +570,11 @@ def test_records_go_into_the_bucket_of_their_hour(tmp_path):
         ("100%yy", "UTC", "100%13"),
     ],
 )
-def test_bucket_patterns_are_those_of_java(pattern, zone, expected):
+def test_bucket_patterns_follow_java(pattern, zone, expected):
     assert BucketAssigner.date_time_bucket_assigner(pattern, zone).bucket_id(1_356_998_400_007) == expected
 
 
-def test_wrong_settings_are_refused_when_they_are_made(tmp_path):
+def test_constructors_refuse_invalid_settings(tmp_path):
     with pytest.raises(ValueError, match="time zone"):
         BucketAssigner.date_time_bucket_assigner(timezone_id="Mars/Phobos")
     with pytest.raises(ValueError, match="unclosed quote"):
@@ -595,7 +595,7 @@ def test_wrong_settings_are_refused_when_they_are_made(tmp_path):
         bulk.enable_compact(None, None)
 
 
-def test_parquet_takes_rows_and_columns_and_gathers_them_into_row_groups(tmp_path):
+def test_parquet_collects_rows_and_columns_into_row_groups(tmp_path):
     sink = Sink(bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(ID_NAME)), input_type=ID_NAME)
     sink.write(Row(1, "a"), Row(2, None))
     sink.writer.write(Batch(pa.RecordBatch.from_pydict({"id": [3], "name": ["c"]})))
@@ -638,7 +638,7 @@ def csv_schema(**settings):
     return builder.build()
 
 
-def test_csv_is_written_with_quotes_where_they_are_needed(tmp_path):
+def test_csv_fields_are_quoted_if_needed(tmp_path):
     schema = csv_schema(set_use_header=(), set_null_value=("NA",))
     sink = Sink(bulk_sink(tmp_path, CsvBulkWriters.for_schema(schema)))
     sink.write((1, "plain"), (2, 'a "b", c'), (3, "two\nlines"), (None, None), (4, "NA"), (5, ""))

@@ -64,7 +64,7 @@ def test_files_of_several_checkpoints_become_one(tmp_path):
     assert hidden(tmp_path) == []
 
 
-def test_the_end_of_the_input_merges_all_there_is(tmp_path):
+def test_end_of_input_merges_all_files(tmp_path):
     sink = Sink(compacting(tmp_path, every(100)))
     for number, value in enumerate("abc", 1):
         checkpoint(sink, number, value)
@@ -76,7 +76,7 @@ def test_the_end_of_the_input_merges_all_there_is(tmp_path):
     assert hidden(tmp_path) == []
 
 
-def test_a_size_makes_a_bucket_due(tmp_path):
+def test_bucket_is_merged_at_the_size_threshold(tmp_path):
     strategy = FileCompactStrategy.builder().set_size_threshold(10).build()
     sink = Sink(compacting(tmp_path, strategy))
     checkpoint(sink, 1, "1234567")
@@ -89,7 +89,7 @@ def test_a_size_makes_a_bucket_due(tmp_path):
     sink.close()
 
 
-def test_each_bucket_is_merged_by_itself(tmp_path):
+def test_buckets_are_merged_separately(tmp_path):
     class FirstLetter(BucketAssigner):
         def get_bucket_id(self, element, context):
             return element[0]
@@ -103,7 +103,7 @@ def test_each_bucket_is_merged_by_itself(tmp_path):
     sink.close()
 
 
-def test_a_delimiter_is_put_between_files(tmp_path):
+def test_delimiter_separates_concatenated_files(tmp_path):
     sink = Sink(compacting(tmp_path, compactor=FileCompactor.concat_file_compactor(b"--\n")))
     checkpoint(sink, 1, "a")
     checkpoint(sink, 2, "b")
@@ -113,7 +113,7 @@ def test_a_delimiter_is_put_between_files(tmp_path):
     sink.close()
 
 
-def test_identical_files_are_held_back_and_stay_as_they_are(tmp_path):
+def test_identical_compactor_delays_files_without_merging(tmp_path):
     sink = Sink(compacting(tmp_path, compactor=FileCompactor.identical_file_compactor()))
     checkpoint(sink, 1, "a")
     sink.complete(1)
@@ -136,7 +136,7 @@ def test_parquet_files_are_merged_by_row_groups(tmp_path):
     assert pq.read_table(tmp_path / name).to_pylist() == [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
 
 
-def test_formats_with_a_head_or_tail_cannot_be_joined(tmp_path):
+def test_formats_with_a_header_or_footer_cannot_be_concatenated(tmp_path):
     schema = AvroSchema.parse_string('{"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}')
     columns = CsvSchema.builder().add_string_column("a")
     joinable = {
@@ -156,7 +156,7 @@ def test_formats_with_a_head_or_tail_cannot_be_joined(tmp_path):
                 builder.enable_compact(every(1), FileCompactor.concat_file_compactor())
 
 
-def test_wrong_strategies_are_refused(tmp_path):
+def test_invalid_strategies_are_refused(tmp_path):
     for call in (
         lambda: FileCompactStrategy.builder().build(),
         lambda: FileCompactStrategy.builder().enable_compaction_on_checkpoint(0),
@@ -189,7 +189,7 @@ class Waiting(FileCompactor):
         FileCompactor.concat_file_compactor().compact(paths, output)
 
 
-def test_merging_does_not_hold_up_a_checkpoint(tmp_path):
+def test_merging_does_not_delay_a_checkpoint(tmp_path):
     Waiting.may_go_on.clear()
     sink = Sink(compacting(tmp_path, compactor=Waiting()))
     sink.write("a")
@@ -209,7 +209,7 @@ def test_merging_does_not_hold_up_a_checkpoint(tmp_path):
     sink.close()
 
 
-def test_what_was_being_merged_at_a_failure_is_merged_again(tmp_path):
+def test_interrupted_merge_is_repeated_after_a_failure(tmp_path):
     Waiting.may_go_on.clear()
     sink = Sink(compacting(tmp_path, compactor=Waiting()))
     sink.write("a")
@@ -262,7 +262,7 @@ def test_another_job_merges_copies(tmp_path):
     sink.close()
 
 
-def test_what_is_remembered_does_not_grow(tmp_path):
+def test_state_does_not_grow(tmp_path):
     sink = Sink(compacting(tmp_path))
     for number in range(1, 20):
         checkpoint(sink, number, "a")
@@ -271,7 +271,7 @@ def test_what_is_remembered_does_not_grow(tmp_path):
     sink.close()
 
 
-def test_a_part_that_is_gone_is_named(tmp_path):
+def test_error_names_a_missing_part(tmp_path):
     sink = Sink(compacting(tmp_path, every(9)))
     states = checkpoint(sink, 1, "a")
     [name] = hidden(tmp_path)
@@ -312,7 +312,7 @@ def test_a_failed_merge_fails_the_task_and_loses_nothing(tmp_path):
     ),
     interval=st.integers(1, 4),
 )
-def test_every_record_is_visible_exactly_once_whatever_fails(tmp_path_factory, steps, interval):
+def test_every_record_is_visible_exactly_once_despite_failures(tmp_path_factory, steps, interval):
     tmp_path = tmp_path_factory.mktemp("sink")
     sink = Sink(compacting(tmp_path, every(interval)))
     attempt = 0
@@ -360,7 +360,7 @@ def bucketed(path, assigner):
     return builder.with_bucket_assigner(assigner).build()
 
 
-def test_a_bucket_assigner_of_ones_own_sees_record_times_and_watermark(tmp_path):
+def test_own_bucket_assigner_sees_timestamps_and_watermark(tmp_path):
     import numpy as np
 
     sink = Sink(bucketed(tmp_path, Hourly()), ManualClock(77))
@@ -385,7 +385,7 @@ def test_a_bucket_outside_of_the_sink_is_refused(tmp_path, bucket):
     sink.close()
 
 
-def test_a_rolling_policy_of_ones_own_decides(tmp_path):
+def test_own_rolling_policy_is_used(tmp_path):
     class Small(RollingPolicy):
         def should_roll(self, size_bytes, created_ms, last_write_ms, now_ms):
             return size_bytes >= 4

@@ -49,21 +49,21 @@ def test_paths_are_made_absolute_and_file_uris_are_understood(tmp_path, monkeypa
         text_source("nothing://bucket/a.txt").list_splits(1)
 
 
-def test_a_missing_path_is_named(tmp_path):
+def test_error_names_a_missing_path(tmp_path):
     with pytest.raises(InputNotFoundError, match="nowhere: No such file or directory") as caught:
         text_source(tmp_path / "nowhere").list_splits(1)
     assert caught.value.details == {"path": str(tmp_path / "nowhere")}
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_unreadable_file_is_named(tmp_path):
+def test_error_names_an_unreadable_file(tmp_path):
     (tmp_path / "a.txt").write_text("a")
     (tmp_path / "a.txt").chmod(0)
     with pytest.raises(InputNotFoundError, match=r"a\.txt: Permission denied"):
         text_source(tmp_path).list_splits(1)
 
 
-def test_a_file_that_vanishes_between_listing_and_reading_is_named(tmp_path):
+def test_error_names_a_file_that_vanished_after_listing(tmp_path):
     (tmp_path / "a.txt").write_text("a")
     source = text_source(tmp_path)
     splits = source.list_splits(1)
@@ -72,7 +72,7 @@ def test_a_file_that_vanishes_between_listing_and_reading_is_named(tmp_path):
         read_splits(source, splits)
 
 
-def test_a_large_file_is_cut_into_even_parts_for_all_subtasks(tmp_path, monkeypatch):
+def test_large_file_is_divided_into_even_splits(tmp_path, monkeypatch):
     monkeypatch.setattr(file_source, "MIN_SPLIT_BYTES", 10)
     monkeypatch.setattr(file_source, "SPLITS_PER_SUBTASK", 4)
     (tmp_path / "a.txt").write_text("0123456789\n" * 100)
@@ -124,7 +124,7 @@ def look_again(context):
     context.finish_blocking()
 
 
-def test_new_files_are_discovered_and_each_is_given_to_a_reader_that_waits(tmp_path):
+def test_new_files_are_discovered_and_assigned_to_waiting_readers(tmp_path):
     (tmp_path / "a.txt").write_text("a\n")
     (tmp_path / "begun.txt").touch()
     context = TestingCoordinatorContext(2)
@@ -143,7 +143,7 @@ def test_new_files_are_discovered_and_each_is_given_to_a_reader_that_waits(tmp_p
     assert assigned_files(context) == []
 
 
-def test_a_restored_discovery_gives_no_file_twice_and_none_is_lost(tmp_path):
+def test_restored_discovery_assigns_every_file_once(tmp_path):
     for name in "abc":
         (tmp_path / f"{name}.txt").write_text(name)
     context = TestingCoordinatorContext(1)
@@ -164,7 +164,7 @@ def test_a_restored_discovery_gives_no_file_twice_and_none_is_lost(tmp_path):
     assert assigned_files(context) == [(0, "b.txt"), (0, "c.txt"), (0, "d.txt")]
 
 
-def test_a_look_that_fails_is_repeated_but_the_first_one_fails_the_job(tmp_path):
+def test_failed_listing_is_repeated_but_the_first_one_fails_the_job(tmp_path):
     missing = tmp_path / "missing"
     context = TestingCoordinatorContext(1)
     monitored(missing, context).start()
@@ -202,7 +202,7 @@ def test_a_fixed_set_cannot_be_restored_as_a_discovery(tmp_path):
         )
 
 
-def test_the_coordinator_lists_files_off_the_main_thread_and_hands_them_out(tmp_path):
+def test_coordinator_lists_files_off_the_main_thread_and_assigns_them(tmp_path):
     (tmp_path / "a.txt").write_text("a\n")
     context = TestingCoordinatorContext(1)
     coordinator = SourceCoordinator(text_source(tmp_path), context)
@@ -225,7 +225,7 @@ def test_a_missing_path_fails_the_job(tmp_path):
     assert isinstance(context.failures[0], InputNotFoundError)
 
 
-def test_csv_columns_are_typed_by_the_first_block(tmp_path):
+def test_csv_types_are_inferred_from_the_first_block(tmp_path):
     (tmp_path / "a.csv").write_text("id,price,name,ok,day\n1,1.5,x,true,2013-01-01\n2,,NA,false,\n")
     source = FileSource.for_csv(str(tmp_path / "a.csv"), null_values=("NA",))
     assert source.produced_type == Types.ROW_NAMED(
@@ -236,7 +236,7 @@ def test_csv_columns_are_typed_by_the_first_block(tmp_path):
     assert source.boundedness is Boundedness.BOUNDED
 
 
-def test_a_csv_schema_chooses_columns_by_name_in_any_order_and_each_file_may_have_its_own(tmp_path):
+def test_csv_schema_selects_columns_by_name_in_each_file(tmp_path):
     (tmp_path / "a.csv").write_text("id,price,name\n1,1.5,x\n")
     (tmp_path / "b.csv").write_text("name,id\ny,2\n")
     for schema in (
@@ -250,7 +250,7 @@ def test_a_csv_schema_chooses_columns_by_name_in_any_order_and_each_file_may_hav
         assert read_splits(source, source.list_splits(1))[0].values.schema.field("id").type == pa.int32()
 
 
-def test_a_csv_column_that_a_file_does_not_have_is_named(tmp_path):
+def test_error_names_a_missing_csv_column(tmp_path):
     (tmp_path / "a.csv").write_text("id\n1\n")
     source = FileSource.for_csv(str(tmp_path), schema={"id": Types.INT(), "nope": Types.INT()})
     with pytest.raises(InputFormatError, match=r"a\.csv, row 1: the header has no column 'nope'; it has \['id'\]"):
@@ -264,7 +264,7 @@ def test_csv_without_header_takes_columns_by_position(tmp_path):
 
 
 @pytest.mark.parametrize("header", [True, False])
-def test_csv_columns_may_be_chosen_and_an_unknown_one_is_named(tmp_path, header):
+def test_csv_columns_can_be_selected_and_an_unknown_one_is_named(tmp_path, header):
     (tmp_path / "a.csv").write_text(("a,b,c\n" if header else "") + "1,2,3\n4,5,6\n")
     schema = {"a": Types.LONG(), "b": Types.LONG(), "c": Types.LONG()}
     source = FileSource.for_csv(str(tmp_path), schema=schema, columns=["c", "a"], header=header)
@@ -315,6 +315,6 @@ def test_the_job_master_loads_sources_without_arrow(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_listed_file_is_given_with_its_size(tmp_path):
+def test_listing_returns_the_sizes_of_files(tmp_path):
     (tmp_path / "a.txt").write_text("abc")
     assert list_files(str(tmp_path)) == [(str(tmp_path / "a.txt"), 3)]

@@ -32,7 +32,7 @@ def three() -> HybridSource:
     return builder.add_source(NumberSequenceSource(NOW[0], NOW[-1])).build()
 
 
-def test_all_sources_are_read_once_and_none_before_the_one_before_is_finished_everywhere():
+def test_each_source_begins_when_all_readers_have_finished_the_previous_one():
     simulated = SimulatedSource(three())
     rows = simulated.run_to_end()
 
@@ -42,7 +42,7 @@ def test_all_sources_are_read_once_and_none_before_the_one_before_is_finished_ev
         assert kinds == sorted(kinds)
 
 
-def test_a_reader_does_not_go_on_while_another_is_still_reading():
+def test_reader_waits_while_another_is_still_reading():
     simulated = SimulatedSource(three())
     for _ in range(30):
         simulated.step(0)
@@ -62,7 +62,7 @@ actions = st.lists(
 
 @settings(deadline=None, max_examples=150)
 @given(actions, st.integers(1, 3))
-def test_every_record_is_emitted_once_whatever_fails_when(steps, parallelism):
+def test_every_record_is_emitted_once_despite_failures(steps, parallelism):
     simulated = SimulatedSource(three(), parallelism)
     pending = None
     for action, number in steps:
@@ -115,7 +115,7 @@ def made_later(factory=after_the_newest) -> HybridSource:
     return builder.add_source_factory(factory, Boundedness.BOUNDED).build()
 
 
-def test_a_factory_makes_the_next_source_of_what_the_enumerator_before_knows():
+def test_factory_creates_a_source_from_the_previous_enumerator():
     MADE.clear()
     rows = SimulatedSource(made_later()).run_to_end()
 
@@ -123,7 +123,7 @@ def test_a_factory_makes_the_next_source_of_what_the_enumerator_before_knows():
     assert MADE == [7]
 
 
-def test_what_a_factory_made_is_kept_in_checkpoints():
+def test_checkpoints_contain_sources_from_factories():
     MADE.clear()
     simulated = SimulatedSource(made_later())
     while not MADE:
@@ -136,13 +136,13 @@ def test_what_a_factory_made_is_kept_in_checkpoints():
     assert MADE == [7]
 
 
-def test_a_factory_that_gives_no_source_fails_the_job():
+def test_factory_that_returns_no_source_fails_the_job():
     with pytest.raises(InternalError, match="the factory of source 1 of a hybrid source must return a source, not 5"):
         SimulatedSource(made_later(no_source)).run_to_end()
 
 
 @pytest.mark.parametrize("names_splits", [True, False])
-def test_splits_hold_watermarks_back_while_they_have_watermarks_of_their_own(names_splits):
+def test_splits_with_own_watermarks_hold_the_watermark_back(names_splits):
     class Reader(_NumberSequenceReader):
         pass
 
@@ -168,7 +168,7 @@ def test_splits_hold_watermarks_back_while_they_have_watermarks_of_their_own(nam
     assert hybrid.current_split_id == "0:a"
 
 
-def test_only_the_last_source_may_go_on_for_ever():
+def test_only_the_last_source_may_be_unbounded():
     endless = DataGeneratorSource(lambda index: index)
     builder = HybridSource.builder(endless)
 
@@ -179,7 +179,7 @@ def test_only_the_last_source_may_go_on_for_ever():
     assert made_later().produced_type == Types.LONG()
 
 
-def test_what_cannot_be_part_of_a_hybrid_source_is_refused():
+def test_builder_refuses_invalid_sources():
     class Ticks(SourceFunction):
         pass
 
@@ -193,7 +193,7 @@ def test_what_cannot_be_part_of_a_hybrid_source_is_refused():
         HybridSourceBuilder().add_source_factory(after_the_newest)
 
 
-def test_what_comes_before_the_last_source_is_a_backlog():
+def test_sources_before_the_last_are_a_backlog():
     simulated = SimulatedSource(three())
     assert simulated.context.backlogs == [True]
     simulated.run_to_end()

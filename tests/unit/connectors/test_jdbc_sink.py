@@ -78,7 +78,7 @@ def test_rows_become_visible_a_batch_at_a_time(path: Path) -> None:
         assert books(path) == [(0, "a"), (1, "b"), (2, "c")]
 
 
-def test_what_waits_is_written_when_the_interval_has_passed(path: Path) -> None:
+def test_buffered_rows_are_written_after_the_interval(path: Path) -> None:
     sink = JdbcSink.sink(INSERT, BOOK, connection_options(path), execution_options(size=100, interval_ms=50)).to_sink()
     writing = Writing(sink)
     with writing as writer:
@@ -91,7 +91,7 @@ def test_what_waits_is_written_when_the_interval_has_passed(path: Path) -> None:
         assert len(writing.context.timers) == 2, "the next interval has begun"
 
 
-def test_columns_tuples_and_single_values_are_rows_too(path: Path) -> None:
+def test_columns_tuples_and_single_values_are_written_as_rows(path: Path) -> None:
     import pyarrow as pa
 
     sink = JdbcSink.sink(INSERT, BOOK, connection_options(path), execution_options()).to_sink()
@@ -106,7 +106,7 @@ def test_columns_tuples_and_single_values_are_rows_too(path: Path) -> None:
     assert books(path) == [(1, "alone"), (2, "alone")]
 
 
-def test_a_row_that_the_database_refuses_is_named_and_nothing_of_its_batch_is_kept(path: Path) -> None:
+def test_refused_row_is_named_and_its_batch_rolled_back(path: Path) -> None:
     sink = JdbcSink.sink(INSERT, BOOK, connection_options(path), execution_options(size=3, retries=5)).to_sink()
     with Writing(sink) as writer, pytest.raises(JdbcError, match=r"books\.db.*INSERT.*\(7, None\).*NOT NULL"):
         writer.write(Batch([Row(1, "a"), Row(7, None), Row(8, "c")]))
@@ -154,7 +154,7 @@ def test_a_broken_connection_is_replaced_and_the_batch_written_once(path: Path) 
     assert books(path) == [(0, "a"), (1, "b")]
 
 
-def test_a_database_that_stays_away_fails_the_job_after_the_last_try(path: Path) -> None:
+def test_unreachable_database_fails_the_job_after_the_last_try(path: Path) -> None:
     flaky = Flaky(path, failures=10)
     builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_connection_factory(flaky, "qmark")
     sink = JdbcSink.sink(INSERT, BOOK, builder.build(), execution_options(size=1, retries=1)).to_sink()
@@ -173,7 +173,7 @@ def test_a_database_that_stays_away_fails_the_job_after_the_last_try(path: Path)
         ("named", "INSERT INTO t VALUES (:p1, '?', :p2, '100%') -- really?"),
     ],
 )
-def test_placeholders_become_those_of_the_driver_outside_of_quotes_and_comments(style: str, expected: str) -> None:
+def test_placeholders_outside_of_quotes_and_comments_are_converted(style: str, expected: str) -> None:
     sql = "INSERT INTO t VALUES (?, '?', ?, '100%') -- really?"
     assert with_placeholders(sql, style) == expected
     assert number_of_placeholders(sql) == 2
@@ -188,7 +188,7 @@ def test_named_placeholders_get_their_values(path: Path) -> None:
     assert books(path) == [(0, "a")]
 
 
-def test_mistakes_are_told_when_the_sink_is_made(path: Path) -> None:
+def test_constructor_refuses_invalid_settings(path: Path) -> None:
     options = connection_options(path)
     with pytest.raises(ConfigurationError, match="2 placeholders, and the rows have 1 fields"):
         JdbcSink.sink(INSERT, Types.ROW([Types.INT()]), options)

@@ -228,7 +228,7 @@ def test_records_come_with_their_shard_and_the_time_of_their_arrival() -> None:
     assert reading.reader.names_splits
 
 
-def test_a_checkpoint_in_the_middle_of_an_answer_goes_on_behind_the_last_record() -> None:
+def test_reader_continues_after_a_checkpoint_within_an_answer() -> None:
     service = FakeKinesis("s0")
     service.put("s0", *"abcde")
     source = source_of(service)
@@ -241,7 +241,7 @@ def test_a_checkpoint_in_the_middle_of_an_answer_goes_on_behind_the_last_record(
     assert service.iterators[-1]["StartingSequenceNumber"] == "2"
 
 
-def test_records_before_the_starting_time_are_left_out_though_aws_is_told_whole_seconds() -> None:
+def test_records_before_the_starting_time_are_dropped_within_its_second() -> None:
     service = FakeKinesis("s0")
     service.put("s0", "early", at_s=5.2)
     service.put("s0", "late", at_s=5.7)
@@ -250,7 +250,7 @@ def test_records_before_the_starting_time_are_left_out_though_aws_is_told_whole_
     assert reading.records == ["late"]
 
 
-def test_the_end_of_a_closed_shard_is_told_and_stays_in_checkpoints_until_it_is_kept() -> None:
+def test_finished_shard_stays_in_checkpoints_until_the_enumerator_has_it() -> None:
     service = FakeKinesis("s0")
     service.put("s0", "a")
     service.shards["s0"].is_closed = True
@@ -270,7 +270,7 @@ def test_the_end_of_a_closed_shard_is_told_and_stays_in_checkpoints_until_it_is_
         assert restored.reader.snapshot_state(3) == state
 
 
-def test_paused_shards_give_nothing_until_they_are_resumed() -> None:
+def test_paused_shards_emit_nothing_until_they_are_resumed() -> None:
     service = FakeKinesis("s0", "s1")
     service.put("s0", *"abc")
     with Reading(source_of(service), [split_of("s0"), split_of("s1")], max_batch_rows=1) as reading:
@@ -287,7 +287,7 @@ def test_paused_shards_give_nothing_until_they_are_resumed() -> None:
 @pytest.mark.parametrize(
     "error", [refusal("ProvisionedThroughputExceededException"), refusal("ExpiredIteratorException"), refusal("X", 500)]
 )
-def test_what_goes_away_by_itself_is_tried_again(error: Exception) -> None:
+def test_temporary_errors_are_retried(error: Exception) -> None:
     service = FakeKinesis("s0")
     service.put("s0", "a")
     service.errors.append(error)
@@ -321,7 +321,7 @@ class Lenient(Described):
     on_error = "skip"
 
 
-def test_a_kinesis_schema_sees_all_of_a_record() -> None:
+def test_kinesis_schema_gets_the_metadata_of_a_record() -> None:
     service = FakeKinesis("s0")
     service.put("s0", "none", "bad", at_s=1)
     service.put("s0", "a", at_s=2)
@@ -385,7 +385,7 @@ def resharded() -> FakeKinesis:
     return service
 
 
-def test_children_are_read_when_all_their_parents_have_been() -> None:
+def test_children_are_read_after_all_their_parents() -> None:
     context = EnumeratorContext()
     enumerator = source_of(resharded()).create_enumerator(context)
     enumerator.start()
@@ -406,7 +406,7 @@ def test_children_whose_parents_are_gone_are_read_at_once() -> None:
     assert context.shards == ["s1", "s2"]
 
 
-def test_new_shards_are_found_and_a_failed_look_is_repeated() -> None:
+def test_new_shards_are_discovered_and_a_failed_discovery_is_repeated() -> None:
     service = FakeKinesis("s0")
     context = EnumeratorContext()
     enumerator = source_of(service, flink__shard__discovery__intervalmillis="70").create_enumerator(context)
@@ -421,14 +421,14 @@ def test_new_shards_are_found_and_a_failed_look_is_repeated() -> None:
     assert context.shards == ["s0", "s1"]
 
 
-def test_a_stream_that_is_not_there_is_named() -> None:
+def test_error_names_a_missing_stream() -> None:
     service = FakeKinesis()
     service.errors.append(refusal("ResourceNotFoundException"))
     with pytest.raises(KinesisError, match=r"the shards of .*orders.* cannot be listed: .*ResourceNotFound"):
         source_of(service).create_enumerator(EnumeratorContext()).start()
 
 
-def test_a_restored_enumerator_knows_which_shards_there_were_and_which_wait() -> None:
+def test_restored_enumerator_knows_waiting_and_assigned_shards() -> None:
     source, context = source_of(resharded()), EnumeratorContext()
     enumerator = source.create_enumerator(context)
     enumerator.start()
@@ -460,7 +460,7 @@ def test_a_reader_is_told_when_a_completed_checkpoint_has_the_end_of_its_shard()
     assert restored_context.events == [(0, FinishKept(("orders/s0",)))]
 
 
-def test_what_a_failed_reader_finished_after_its_checkpoint_counts_as_not_read() -> None:
+def test_shard_finished_after_the_checkpoint_of_a_failed_reader_is_read_again() -> None:
     context = EnumeratorContext()
     enumerator = source_of(resharded()).create_enumerator(context)
     enumerator.start()
@@ -588,7 +588,7 @@ class Writing:
         self.writer.close()
 
 
-def test_a_request_has_as_many_records_and_bytes_as_it_may() -> None:
+def test_requests_reach_the_limit_of_records_and_bytes() -> None:
     service = FakeKinesis()
     with Writing(service, streams_builder().set_max_batch_size(3)) as writer:
         writer.write(Batch(list("abcdefg")))
@@ -603,7 +603,7 @@ def test_a_request_has_as_many_records_and_bytes_as_it_may() -> None:
     assert sorted(map(len, by_size.requests)) == [1, 2, 2]
 
 
-def test_only_so_many_requests_are_under_way_and_only_so_many_records_wait() -> None:
+def test_running_requests_and_buffered_records_are_limited() -> None:
     service = FakeKinesis()
     service.gate = threading.Event()
     builder = streams_builder().set_max_batch_size(1).set_max_in_flight_requests(2).set_max_buffered_requests(3)
@@ -618,7 +618,7 @@ def test_only_so_many_requests_are_under_way_and_only_so_many_records_wait() -> 
     assert sorted(data for _, data in service.stored) == [text.encode() for text in "abcdef"]
 
 
-def test_records_go_when_they_have_waited_long_enough() -> None:
+def test_buffered_records_are_sent_after_the_longest_wait() -> None:
     service = FakeKinesis()
     writing = Writing(service, streams_builder().set_max_time_in_buffer_ms(70))
     with writing as writer:
@@ -632,7 +632,7 @@ def test_records_go_when_they_have_waited_long_enough() -> None:
 
 
 @pytest.mark.parametrize("builder", [streams_builder, firehose_builder])
-def test_only_what_was_refused_is_sent_again_and_the_flush_waits_for_it(builder: Callable[[], Any]) -> None:
+def test_only_refused_records_are_sent_again_and_flush_waits_for_them(builder: Callable[[], Any]) -> None:
     service = FakeKinesis()
     service.refusals[b"b"] = ["ProvisionedThroughputExceededException", "InternalFailure"]
     service.refusals[b"c"] = ["ServiceUnavailableException"]
@@ -644,7 +644,7 @@ def test_only_what_was_refused_is_sent_again_and_the_flush_waits_for_it(builder:
     assert sorted(data for _, data in service.stored) == [b"a", b"b", b"c"]
 
 
-def test_the_first_refusal_fails_a_job_that_asked_for_it() -> None:
+def test_first_refusal_fails_the_job_with_fail_on_error() -> None:
     service = FakeKinesis()
     service.refusals[b"b"] = ["ProvisionedThroughputExceededException"]
     with (
@@ -655,7 +655,7 @@ def test_the_first_refusal_fails_a_job_that_asked_for_it() -> None:
         writer.flush(False)
 
 
-def test_what_can_never_succeed_fails_the_job() -> None:
+def test_permanent_refusal_fails_the_job() -> None:
     service = FakeKinesis()
     service.errors.append(refusal("ResourceNotFoundException"))
     with Writing(service) as writer, pytest.raises(KinesisError, match=r"'stream-1': .*ResourceNotFound"):
@@ -668,7 +668,7 @@ def test_what_can_never_succeed_fails_the_job() -> None:
         writer.write(Batch(["abcd"]))
 
 
-def test_partition_keys_are_the_subtask_or_random_or_of_the_program() -> None:
+def test_partition_keys_are_the_subtask_random_or_from_a_callable() -> None:
     service = FakeKinesis()
     with Writing(service, subtask_index=7) as writer:
         writer.write(Batch(["a"]))
@@ -704,12 +704,12 @@ def test_partition_keys_are_the_subtask_or_random_or_of_the_program() -> None:
         ({"aws.region": "x", "flink.shard.getrecords.maxrecordcount": "20000"}, "must be at most 10000"),
     ],
 )
-def test_wrong_properties_are_named_when_the_consumer_is_made(properties: dict[str, str], message: str) -> None:
+def test_constructor_names_invalid_properties(properties: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         FlinkKinesisConsumer(STREAM, SimpleStringSchema(), properties)
 
 
-def test_incomplete_sinks_are_not_built() -> None:
+def test_builder_refuses_incomplete_sinks() -> None:
     with pytest.raises(ConfigurationError, match="stream name must be set"):
         KinesisStreamsSink.builder().build()
     with pytest.raises(ConfigurationError, match="call set_partition_key_generator"):

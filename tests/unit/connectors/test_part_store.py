@@ -51,7 +51,7 @@ def sink_to(uri, factory=None):
     return builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).build()
 
 
-def test_files_at_a_uri_appear_with_the_checkpoint_that_has_them(uri):
+def test_files_at_a_uri_become_visible_with_their_checkpoint(uri):
     sink = sink_to(uri)
     writer = sink.create_writer(TestingWriterContext())
     committer = sink.create_committer()

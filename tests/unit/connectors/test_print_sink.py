@@ -27,12 +27,12 @@ def printed(capsys, sink, values, **context):
     ("identifier", "parallelism", "expected"),
     [(None, 1, "a\n"), (None, 4, "3> a\n"), ("id", 1, "id> a\n"), ("id", 4, "id:3> a\n")],
 )
-def test_the_prefix_names_the_sink_and_the_subtask_where_there_are_several(capsys, identifier, parallelism, expected):
+def test_prefix_names_the_sink_and_one_of_several_subtasks(capsys, identifier, parallelism, expected):
     out = printed(capsys, PrintSink(identifier), ["a"], parallelism=parallelism, subtask_index=2).out
     assert out == expected
 
 
-def test_it_can_print_to_the_standard_error(capsys):
+def test_sink_can_print_to_standard_error(capsys):
     captured = printed(capsys, PrintSink(std_err=True), ["a"])
     assert (captured.out, captured.err) == ("", "a\n")
 
@@ -73,7 +73,7 @@ def test_an_untyped_object_prints_as_python_does_and_a_row_as_flink_does(capsys)
         (datetime.date(2013, 1, 1), "2013-01-01"),
     ],
 )
-def test_values_look_as_in_flink(value, text):
+def test_values_have_the_text_form_of_flink(value, text):
     assert text_of(value) == text
 
 
@@ -99,7 +99,7 @@ def test_a_large_batch_is_written_in_groups_of_whole_lines_that_a_pipe_takes_at_
     assert stream.writes[1::2] == [None] * len(writes)
 
 
-def test_the_discarding_sink_takes_everything():
+def test_discarding_sink_accepts_all_records():
     writer = DiscardingSink().create_writer(TestingWriterContext())
     writer.write(Batch([1]))
     writer.flush(True)

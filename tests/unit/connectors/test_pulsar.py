@@ -231,7 +231,7 @@ class Reading:
         return [record for _, record, _ in self.read]
 
 
-def test_messages_come_with_their_partition_and_event_time_or_else_when_they_were_published() -> None:
+def test_timestamp_is_the_event_time_or_the_publish_time() -> None:
     cluster = FakeCluster(t=["t-0", "t-1"])
     cluster.put("t-0", "a", event_time=500)
     cluster.put("t-1", "b", publish_time=1234)
@@ -242,7 +242,7 @@ def test_messages_come_with_their_partition_and_event_time_or_else_when_they_wer
     assert sorted(reading.read) == [("t-0", "a", 500), ("t-0", "c", 700), ("t-1", "b", 1234)]
 
 
-def test_a_restored_reader_goes_on_behind_the_last_message_of_the_checkpoint() -> None:
+def test_restored_reader_continues_after_the_last_message_of_the_checkpoint() -> None:
     cluster = FakeCluster(t=["t-0"])
     cluster.put("t-0", *"abcde")
     source = source_of(cluster)
@@ -255,7 +255,7 @@ def test_a_restored_reader_goes_on_behind_the_last_message_of_the_checkpoint() -
     assert cluster.sought[-1] == ("t-0", message_id(1))
 
 
-def test_pulsar_is_told_when_a_checkpoint_is_complete_and_not_before() -> None:
+def test_messages_are_acknowledged_when_their_checkpoint_is_complete() -> None:
     cluster = FakeCluster(t=["t-0"])
     cluster.put("t-0", *"abc")
     with Reading(source_of(cluster), max_batch_rows=2) as reading:
@@ -272,7 +272,7 @@ def test_pulsar_is_told_when_a_checkpoint_is_complete_and_not_before() -> None:
     assert cluster.acknowledged == [("t-0", [1], True), ("t-0", [2], True)]
 
 
-def test_of_some_keys_each_message_is_acknowledged() -> None:
+def test_messages_of_selected_keys_are_acknowledged_one_by_one() -> None:
     cluster = FakeCluster(t=["t-0"])
     cluster.put("t-0", *"abc")
     change = lambda builder: builder.set_range_generator(RangeGenerator.fixed_key(keys="k"))  # noqa: E731
@@ -328,7 +328,7 @@ def test_reading_begins_at_the_message_of_the_start_cursor(inclusive: bool, expe
         assert reading.to_the_end() == list("abc")
 
 
-def test_paused_partitions_give_nothing_until_they_are_resumed() -> None:
+def test_paused_partitions_emit_nothing_until_they_are_resumed() -> None:
     cluster = FakeCluster(t=["t-0", "t-1"])
     cluster.put("t-0", *"abc")
     with Reading(source_of(cluster), max_batch_rows=1) as reading:
@@ -379,7 +379,7 @@ class EnumeratorContext:
         self.timers.append((delay_ms, action))
 
 
-def test_partitions_that_are_found_later_begin_at_their_beginning() -> None:
+def test_partitions_discovered_later_are_read_from_their_beginning() -> None:
     cluster, context = FakeCluster(t=["t-0"]), EnumeratorContext()
     source = source_of(
         cluster,
@@ -404,7 +404,7 @@ def test_partitions_that_are_found_later_begin_at_their_beginning() -> None:
     assert restored_context.splits == {}
 
 
-def test_a_bounded_source_looks_once_and_tells_its_readers() -> None:
+def test_bounded_source_discovers_partitions_once() -> None:
     cluster, context = FakeCluster(t=["t-0"]), EnumeratorContext(2)
     source = source_of(cluster, lambda b: b.set_bounded_stop_cursor(StopCursor.latest()))
     enumerator = source.create_enumerator(context)
@@ -415,7 +415,7 @@ def test_a_bounded_source_looks_once_and_tells_its_readers() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["flink-[ab]", "persistent://public/default/flink-.", "public/default/flink-."])
-def test_a_pattern_names_whole_topics(pattern: str) -> None:
+def test_pattern_matches_whole_topic_names(pattern: str) -> None:
     cluster = FakeCluster(**{"flink-a": ["a"], "flink-b": ["b"], "flink-ab": ["ab"], "other": ["o"]})
     source = source_builder().set_topic_pattern(pattern).build()
     source.make_connection = cluster.connect
@@ -441,12 +441,12 @@ def test_a_cluster_that_does_not_answer_at_the_start_fails_the_job() -> None:
         (PulsarMessageId(300, 2), b"\x08\xac\x02\x10\x02\x18" + b"\xff" * 9 + b"\x01"),
     ],
 )
-def test_message_ids_are_those_of_pulsars_clients(parsed: PulsarMessageId, serialized: bytes) -> None:
+def test_message_ids_have_the_form_of_pulsars_clients(parsed: PulsarMessageId, serialized: bytes) -> None:
     assert PulsarMessageId.from_bytes(serialized) == parsed
     assert parsed.to_bytes() == serialized
 
 
-def test_what_is_no_message_id_is_named() -> None:
+def test_error_names_an_invalid_message_id() -> None:
     with pytest.raises(ConfigurationError, match="not a serialized message id"):
         StartCursor.from_message_id(b"\xff")
     assert StartCursor.from_message_id(PulsarMessageId(-1, -1).to_bytes()).position.kind == "earliest"
@@ -650,7 +650,7 @@ def test_messages_go_to_all_partitions_in_turn_with_their_event_time() -> None:
     assert [time for _, _, time, _ in cluster.sent] == [5, 6, 7, None, None, None, None]
 
 
-def test_without_keys_a_writer_has_one_partition_and_a_router_may_say_another() -> None:
+def test_writer_without_keys_uses_one_partition_unless_a_router_chooses() -> None:
     cluster = FakeCluster(t=["t-0", "t-1", "t-2"])
     with Writing(cluster, lambda b: b.set_topic_routing_mode(TopicRoutingMode.MESSAGE_KEY_HASH)) as writer:
         writer.write(Batch(list("abcdef")))
@@ -668,7 +668,7 @@ def test_without_keys_a_writer_has_one_partition_and_a_router_may_say_another() 
 
 
 @pytest.mark.parametrize(("change", "waits"), [(at_least_once, True), (lambda builder: builder, False)])
-def test_a_checkpoint_waits_for_messages_where_none_may_be_lost(change: Any, waits: bool) -> None:
+def test_checkpoint_waits_for_messages_with_at_least_once(change: Any, waits: bool) -> None:
     cluster = FakeCluster(t=["t-0"])
     cluster.holds = True
     with Writing(cluster, change) as writer:
@@ -692,7 +692,7 @@ def test_a_message_that_was_not_taken_fails_the_job() -> None:
         writer.flush(False)
 
 
-def test_only_so_many_messages_are_on_their_way_and_they_can_be_delayed() -> None:
+def test_unconfirmed_messages_are_limited_and_can_be_delayed() -> None:
     cluster = FakeCluster(t=["t-0"])
     cluster.holds = True
     change = lambda b: b.set_config("pulsar.sink.maxPendingMessages", 2).delay_sending_message(  # noqa: E731
@@ -716,7 +716,7 @@ def test_only_so_many_messages_are_on_their_way_and_they_can_be_delayed() -> Non
 # -- mistakes ----------------------------------------------------------------------------------------------------
 
 
-def test_mistakes_are_told_when_they_are_made() -> None:
+def test_builders_refuse_invalid_settings() -> None:
     with pytest.raises(ConfigurationError, match="call set_service_url"):
         PulsarSource.builder().build()
     with pytest.raises(ConfigurationError, match="No topic names"):

@@ -64,7 +64,7 @@ class Buffers(SinkFunction):
             self.buffer = []
 
 
-def test_a_sink_function_sees_records_with_their_times_and_watermarks_in_order():
+def test_sink_function_gets_records_times_and_watermarks_in_order():
     life = SinkLife(Logs().to_sink(), input_type=Types.LONG())
     life.operator.process_batch(Batch([1, 2], np.array([10, 20], dtype=np.int64)))
     life.operator.process_element(elements.Watermark(15))

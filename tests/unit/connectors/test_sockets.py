@@ -106,7 +106,7 @@ def read(server: Server, *connections: list[bytes], delimiter: str = "\n", max_r
     return context.records
 
 
-def test_lines_are_cut_wherever_the_bytes_were(server):
+def test_lines_do_not_depend_on_the_parts_in_which_bytes_arrive(server):
     pieces = [b"one\r\ntw", b"o\n\nna\xc3", b"\xafve\nlast"]
 
     assert read(server, pieces) == ["one", "two", "", "naïve", "last"]
@@ -117,7 +117,7 @@ def test_a_delimiter_may_be_longer_and_keeps_carriage_returns(server):
 
 
 @given(st.text("ab\n", max_size=40), st.sampled_from(["\n", "ab", "aab", "abab"]), st.integers(1, 5))
-def test_text_is_cut_as_if_it_came_at_once(text, delimiter, step):
+def test_records_do_not_depend_on_the_parts_in_which_text_arrives(text, delimiter, step):
     received = iter([*(text[i : i + step].encode() for i in range(0, len(text), step)), b""])
     context = Collects()
 
@@ -135,17 +135,17 @@ def test_line_that_comes_in_many_parts_is_one_record():
     assert context.records == ["x" * (2 << 20)]
 
 
-def test_bytes_that_are_no_text_are_replaced(server):
+def test_invalid_utf_8_is_replaced(server):
     assert read(server, [b"a\xffb\n"]) == ["a\ufffdb"]
 
 
-def test_it_connects_again_as_often_as_it_may_and_a_line_may_go_over_two_connections(server, monkeypatch):
+def test_source_reconnects_and_a_line_may_span_two_connections(server, monkeypatch):
     monkeypatch.setattr(sockets, "RETRY_DELAY_S", 0.01)
 
     assert read(server, [b"a\nb"], [b"c\n"], [b"d"], max_retries=3) == ["a", "bc", "d"]
 
 
-def test_a_server_that_is_not_there_is_an_error():
+def test_unreachable_server_is_an_error():
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     listener.close()
@@ -183,7 +183,7 @@ def test_cancel_ends_a_read_that_waits():
         (("h", 80, ""), "the delimiter must not be empty"),
     ],
 )
-def test_what_cannot_be_read_is_refused(arguments, reason):
+def test_source_refuses_invalid_arguments(arguments, reason):
     with pytest.raises(ValueError, match=reason):
         SocketTextStreamFunction(*arguments)
 
@@ -204,7 +204,7 @@ def test_records_are_sent_one_after_the_other(server):
     assert server.received == ["abü\n".encode()]
 
 
-def test_a_connection_that_breaks_is_made_anew_as_often_as_it_may(server, monkeypatch):
+def test_broken_connection_is_reopened_up_to_the_limit(server, monkeypatch):
     monkeypatch.setattr(sockets, "RETRY_DELAY_S", 0.01)
     server.read(1, None)
     writer = written(server, max_retries=2)
@@ -220,7 +220,7 @@ def test_a_connection_that_breaks_is_made_anew_as_often_as_it_may(server, monkey
     assert set(server.received[1]) == {ord("b")}
 
 
-def test_a_connection_that_breaks_or_cannot_be_made_is_an_error_without_retries(server):
+def test_broken_or_refused_connection_is_an_error_without_retries(server):
     server.read(1)
     writer = written(server)
     writer.write(Batch(["a"]))
@@ -233,7 +233,7 @@ def test_a_connection_that_breaks_or_cannot_be_made_is_an_error_without_retries(
         written(server)
 
 
-def test_what_cannot_be_written_is_refused():
+def test_sink_refuses_invalid_arguments():
     with pytest.raises(ValueError, match="port is out of range"):
         SocketSink("h", 70_000, SimpleStringSchema())
     with pytest.raises(TypeError, match="a SerializationSchema is needed"):

@@ -142,10 +142,10 @@ def test_a_function_that_raises_fails_the_task_with_its_own_error():
     assert "in run" in caught.value.remote_traceback
 
 
-def test_a_timestamp_or_watermark_that_is_no_number_is_named():
+def test_error_names_a_timestamp_or_watermark_that_is_not_a_number():
     with pytest.raises(TypeMismatchError, match="milliseconds as an int, not 'now'"):
         Life(Given(("collect_with_timestamp", 1, "now"))).read_to_end()
-    with pytest.raises(FunctionError, match=r"milliseconds as an int, not 1\.5"):
+    with pytest.raises(FunctionError, match=r"an int \(milliseconds\), not 1\.5"):
         Life(Given(("emit_watermark", 1.5))).read_to_end()
 
 
@@ -173,7 +173,7 @@ def test_open_and_close_are_called_once_and_cancel_comes_before_close():
     assert log == ["open", 1, "cancel", "close"]
 
 
-def test_what_was_collected_before_a_checkpoint_is_before_its_barrier():
+def test_records_collected_before_a_checkpoint_precede_its_barrier():
     life = Life(Counting(1_000_000))
     life.read(10)
     state = life.checkpoint()
@@ -185,7 +185,7 @@ def test_what_was_collected_before_a_checkpoint_is_before_its_barrier():
     assert Life(Counting(20_000), state).read_to_end() == list(range(len(emitted), 20_000))
 
 
-def test_a_checkpoint_waits_until_the_function_lets_go_of_the_lock():
+def test_checkpoint_waits_until_the_function_releases_the_lock():
     function = Counting(10, holds_at=3)
     life = Life(function)
     assert function.is_holding.wait(WAIT_S)
@@ -225,7 +225,7 @@ def test_a_function_that_waits_for_room_while_it_holds_the_lock_does_not_block_a
     assert len(restored) >= 20
 
 
-def test_checkpoints_put_nothing_out_while_the_output_takes_nothing(monkeypatch):
+def test_checkpoint_emits_nothing_while_the_output_is_blocked(monkeypatch):
     monkeypatch.setattr(source_function, "MAX_QUEUED_RECORDS", 50)
     life = Life(Counting(1 << 40))
     life.read(1)
@@ -242,7 +242,7 @@ def test_checkpoints_put_nothing_out_while_the_output_takes_nothing(monkeypatch)
     assert restored == list(range(emitted, emitted + 200))
 
 
-def test_what_a_function_does_under_the_lock_for_ever_goes_out_while_a_checkpoint_waits(monkeypatch):
+def test_records_of_an_endless_step_under_the_lock_are_emitted_while_a_checkpoint_waits(monkeypatch):
     monkeypatch.setattr(source_function, "MAX_QUEUED_RECORDS", 10)
 
     class NeverLetsGo(Cancellable):
@@ -259,7 +259,7 @@ def test_what_a_function_does_under_the_lock_for_ever_goes_out_while_a_checkpoin
     assert life.read_to_end() == list(range(1_000))
 
 
-def test_no_more_waits_for_the_task_than_there_is_room_for(monkeypatch):
+def test_queue_does_not_exceed_its_capacity(monkeypatch):
     monkeypatch.setattr(source_function, "MAX_QUEUED_RECORDS", 3)
     arrived = threading.Semaphore(0)
 
@@ -306,7 +306,7 @@ def test_a_function_that_waits_for_room_ends_when_the_task_does(monkeypatch):
     assert ended.wait(WAIT_S)
 
 
-def test_state_of_all_subtasks_is_dealt_out_anew_when_the_parallelism_changes():
+def test_state_is_redistributed_when_the_parallelism_changes():
     first, second = Life(Counting(3)), Life(Counting(5), subtask_index=1)
     first.read_to_end()
     second.read_to_end()
@@ -334,7 +334,7 @@ def test_notifications_reach_the_function_under_the_lock():
     assert (life.function.completed, life.function.aborted) == ((7, 3), 8)
 
 
-def test_a_snapshot_that_fails_does_not_keep_the_function_from_going_on():
+def test_function_continues_after_a_failed_snapshot():
     class FailsOnce(Counting):
         has_failed = False
 
@@ -352,7 +352,7 @@ def test_a_snapshot_that_fails_does_not_keep_the_function_from_going_on():
     assert life.read_to_end() == list(range(20_000))
 
 
-def test_a_strategy_may_make_watermarks_of_what_the_function_collects():
+def test_strategy_creates_watermarks_for_collected_records():
     function = Given(("collect_with_timestamp", "a", 100), ("emit_watermark", 50))
     life = Life(function, strategy=WatermarkStrategy.for_monotonous_timestamps())
     life.read_to_end()
@@ -362,7 +362,7 @@ def test_a_strategy_may_make_watermarks_of_what_the_function_collects():
     assert life.output.elements == [elements.Watermark(50), elements.Watermark(99)]
 
 
-def test_a_function_that_is_drained_gives_what_it_has_made_before_the_end_of_event_time():
+def test_drained_function_emits_its_records_before_the_end_of_event_time():
     life = Life(Counting(1 << 40))
     life.read(1)
     life.operator.emit_max_watermark()
@@ -374,7 +374,7 @@ def test_a_function_that_is_drained_gives_what_it_has_made_before_the_end_of_eve
     assert Life(Counting(len(emitted) + 3), state).read_to_end() == list(range(len(emitted), len(emitted) + 3))
 
 
-def test_a_drained_function_that_does_not_listen_is_ended_where_it_collects(monkeypatch):
+def test_drained_function_that_ignores_cancel_ends_when_it_collects(monkeypatch):
     monkeypatch.setattr(source_function, "_LOOK_AGAIN_S", 0.01)
 
     class Deaf(SourceFunction):
@@ -396,7 +396,7 @@ def test_a_drained_function_that_does_not_listen_is_ended_where_it_collects(monk
     assert len(life.output.rows) == count
 
 
-def test_after_a_savepoint_that_suspends_the_task_nothing_is_made_any_more():
+def test_nothing_is_emitted_after_a_suspending_savepoint():
     class Listens(Counting):
         def notify_checkpoint_complete(self, checkpoint_id):
             self.completed = checkpoint_id
@@ -440,7 +440,7 @@ def test_names_of_java_classes_and_functions_without_methods_are_refused():
     assert Empty().to_source().boundedness is Boundedness.CONTINUOUS_UNBOUNDED
 
 
-def test_the_lock_is_reentrant_and_only_its_holder_lets_it_go():
+def test_lock_is_reentrant_and_released_only_by_its_holder():
     condition = threading.Condition(threading.Lock())
     lock = CheckpointLock(condition)
     with lock, lock, condition:
