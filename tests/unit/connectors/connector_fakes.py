@@ -1,4 +1,4 @@
-"""Contexts that connectors run in, without a cluster."""
+"""Contexts for connectors that run without a cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
 
 
 class TestingCoordinatorContext:
-    """Records what a coordinator asks for; blocking calls and timers wait until the test runs them."""
+    """Records the calls of a coordinator. Blocking calls and timers wait until the test runs them."""
 
     __test__ = False
     operator_id = "operator-1"
@@ -22,7 +22,7 @@ class TestingCoordinatorContext:
         self.parallelism = parallelism
         self.sent: list[tuple[int, Any]] = []
         self.failures: list[BaseException] = []
-        #: What was said of it, in order.
+        #: The values of `set_is_processing_backlog`, in order.
         self.backlogs: list[bool] = []
         self.timers: list[tuple[int, Callable[[], None]]] = []
         self.blocking: list[tuple[Callable[[], Any], Callable[[Any, Any], None]]] = []
@@ -47,7 +47,7 @@ class TestingCoordinatorContext:
         for call, on_done in pending:
             try:
                 result = call()
-            except Exception as error:  # noqa: BLE001 - handed on, as the JobMaster does
+            except Exception as error:  # noqa: BLE001 - passed on, as the JobMaster does
                 on_done(None, error)
             else:
                 on_done(result, None)
@@ -137,7 +137,7 @@ class TestingWriterContext:
 
 
 def drain(reader: SourceReader) -> list[Batch]:
-    """All batches of a reader that has been told that no more splits come."""
+    """Returns all batches of a reader that knows that no more splits come."""
     batches = []
     while True:
         polled = reader.poll_batch()
@@ -149,7 +149,7 @@ def drain(reader: SourceReader) -> list[Batch]:
 
 
 def read_splits(source: SourceBase, splits: list[Any], max_batch_rows: int = 1000) -> list[Batch]:
-    """What one reader makes of these splits."""
+    """Returns all batches that one reader makes of the splits."""
     reader = source.create_reader(TestingReaderContext(max_batch_rows=max_batch_rows))
     reader.add_splits(splits)
     reader.notify_no_more_splits()

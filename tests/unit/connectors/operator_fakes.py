@@ -1,4 +1,4 @@
-"""One source or sink operator with a state in memory, taken through checkpoints and restores."""
+"""Runs a source or sink operator through checkpoints and restores. Its state is in memory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Collected:
     def __init__(self):
         self.batches = []
         self.elements = []
-        #: Both, in order.
+        #: Batches and elements, in order.
         self.items = []
 
     def emit(self, batch):
@@ -67,7 +67,7 @@ class Collected:
 
 
 class _Life:
-    """What operators of both kinds have."""
+    """One attempt of an operator: the part that sources and sinks share."""
 
     def __init__(self, restored, restored_id, configuration, subtask_index, parallelism, attempt_number):
         self.sent: list[Any] = []
@@ -108,7 +108,11 @@ class _Life:
 
 
 class SourceLife(_Life):
-    """`restored`: the state of a checkpoint; None: from the beginning."""
+    """One attempt of a source operator.
+
+    Args:
+        restored: the state of a checkpoint; None: start from the beginning.
+    """
 
     def __init__(
         self, source, restored=None, *, restored_id=None, batch_rows=None, configuration=None, strategy=None, **place
@@ -124,7 +128,7 @@ class SourceLife(_Life):
         self.start(self.operator)
 
     def emit(self, batches: int | None = None) -> list[Any]:
-        """The rows of so many batches, or of all there are."""
+        """Emits batches, or all available ones, and returns their rows."""
         first = len(self.output.rows)
         while batches is None or batches:
             status = self.operator.emit_next()
@@ -148,7 +152,7 @@ class SinkLife(_Life):
 
 
 def merged(*states: checkpoint_pb2.OperatorSubtaskState) -> checkpoint_pb2.OperatorSubtaskState:
-    """All of it for one subtask, as when the parallelism becomes less."""
+    """Merges states for one subtask, as after a decrease of the parallelism."""
     result = checkpoint_pb2.OperatorSubtaskState()
     for state in states:
         result.operator.extend(state.operator)
@@ -156,7 +160,7 @@ def merged(*states: checkpoint_pb2.OperatorSubtaskState) -> checkpoint_pb2.Opera
 
 
 def split_elements(state: checkpoint_pb2.OperatorSubtaskState, name: str) -> list[checkpoint_pb2.OperatorSubtaskState]:
-    """A state for each element of that list state, as when the parallelism becomes more."""
+    """Splits a list state into one state per element, as after an increase of the parallelism."""
     parts = []
     for handle in state.operator:
         for elements in handle.states:

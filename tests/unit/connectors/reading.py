@@ -1,4 +1,4 @@
-"""Reading a source batch by batch, with a checkpoint wherever the test wants one."""
+"""Reads a source batch by batch, with checkpoints between any batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rows_of_batch(batch: Any) -> list[Any]:
 
 
 def read_until(source: SourceBase, splits: list[Any], max_batch_rows: int, num_batches: int | None = None):
-    """What the first batches of a reader hold, and the splits it has left after them, as a checkpoint stores them."""
+    """Reads `num_batches` batches, or all. Returns their rows, the remaining splits and the number of batches."""
     reader = source.create_reader(TestingReaderContext(max_batch_rows=max_batch_rows))
     if splits:
         reader.add_splits(splits)
@@ -39,13 +39,13 @@ def read_until(source: SourceBase, splits: list[Any], max_batch_rows: int, num_b
 
 
 def check_every_batch_boundary(source: SourceBase, splits: list[Any], max_batch_rows: int) -> list[Any]:
-    """Read in two lives, and in three, cut at every batch boundary: nothing is lost, repeated or reordered.
+    """Checks that a restore at any batch boundary loses, repeats and reorders nothing. Returns all records.
 
-    Returns all records.
+    Each boundary is tested with one restore, and with a second restore after the next batch.
     """
     expected, left, num_batches = read_until(source, splits, max_batch_rows)
     assert left == [] or read_until(source, left, max_batch_rows)[0] == []
-    assert num_batches > 2, "the test reads too little to say anything"
+    assert num_batches > 2, "the test reads too few batches"
     for boundary in range(num_batches + 1):
         before, left, _ = read_until(source, splits, max_batch_rows, boundary)
         after, _, _ = read_until(source, left, max_batch_rows + 1)

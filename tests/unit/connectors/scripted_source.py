@@ -1,4 +1,4 @@
-"""A source whose reader does what the test says, batch by batch and split by split; and time that passes as it says."""
+"""A source whose reader follows a script of batches and splits, with time that the test controls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Split:
 
 
 class ScriptedReader(SourceReader):
-    """Gives what the test puts into `script`: (split id, timestamps), the id of a split that is finished, or a status.
+    """Follows `script`: (split id, timestamps) is a batch, a split id is the end of the split, a status is returned.
 
     Every record is its own timestamp.
     """
@@ -81,7 +81,7 @@ class ScriptedSource(SourceBase):
 
 
 class Life(SourceLife):
-    """A source operator with a strategy; time passes by `advance`."""
+    """A source operator with a watermark strategy. `advance` lets time pass."""
 
     def __init__(self, strategy: WatermarkStrategy, restored=None, reader_class=ScriptedReader, **settings) -> None:
         super().__init__(ScriptedSource(reader_class), restored, strategy=strategy, **settings)

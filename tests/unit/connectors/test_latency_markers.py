@@ -1,4 +1,4 @@
-"""Sources send the time along, and operators tell how old it is when it comes."""
+"""Sources send latency markers, and operators record their age."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def markers_of(configuration: dict[str, str], steps: list[int]) -> list[LatencyM
     return [element for element in life.output.elements if isinstance(element, LatencyMarker)]
 
 
-def test_a_source_sends_a_marker_at_once_and_then_one_per_interval() -> None:
+def test_source_sends_a_marker_at_once_and_then_one_per_interval() -> None:
     markers = markers_of({"metrics.latency.interval": "100 ms"}, [1, 50, 51, 101])
 
     assert [(marker.operator_id, marker.subtask_index) for marker in markers] == [("op", 2)] * 3
@@ -38,7 +38,7 @@ def test_a_source_sends_a_marker_at_once_and_then_one_per_interval() -> None:
     "configuration",
     [{}, {"metrics.latency.interval": "0"}, {"metrics.latency.interval": "1 ms", "execution.runtime-mode": "BATCH"}],
 )
-def test_there_are_no_markers_where_nobody_asked_for_them(configuration: dict[str, str]) -> None:
+def test_source_sends_no_markers_without_an_interval_or_in_batch_mode(configuration: dict[str, str]) -> None:
     assert markers_of(configuration, [1, 1_000]) == []
 
 
@@ -63,7 +63,7 @@ def test_there_are_no_markers_where_nobody_asked_for_them(configuration: dict[st
         ),
     ],
 )
-def test_an_operator_notes_the_age_of_markers_and_hands_them_on(granularity: str, names: dict[str, int]) -> None:
+def test_operator_records_the_age_of_markers_and_forwards_them(granularity: str, names: dict[str, int]) -> None:
     harness = OperatorHarness(
         specs.FilterBatchesSpec(None), configuration={"metrics.latency.granularity": granularity}, subtask=(1, 2)
     )
@@ -80,7 +80,7 @@ def test_an_operator_notes_the_age_of_markers_and_hands_them_on(granularity: str
     assert {value.statistics["p99"] for value in told.values()} == {7.0}
 
 
-def test_the_histogram_looks_back_as_far_as_it_is_told() -> None:
+def test_histogram_covers_the_configured_history() -> None:
     harness = OperatorHarness(specs.FilterBatchesSpec(None), configuration={"metrics.latency.history-size": "2"})
     now = harness.service.current_time_ms()
     for age in (900, 5, 7):
@@ -90,7 +90,7 @@ def test_the_histogram_looks_back_as_far_as_it_is_told() -> None:
     assert read_metric(metric).statistics["max"] == 7.0
 
 
-def test_a_marker_goes_to_one_channel_behind_the_records_and_the_next_one_to_another() -> None:
+def test_markers_follow_the_records_to_one_channel_after_the_other() -> None:
     partition = FakeResultPartition(3)
     writer = RecordWriter(partition, RebalancePartitioner(), buffer_timeout_ms=-1)  # type: ignore[arg-type]
     output = RecordWriterOutput(writer, partition)  # type: ignore[arg-type]

@@ -15,13 +15,13 @@ LIMIT = (1 << 63) - 1
 
 @pytest.mark.parametrize("num_splits", [1, 2, 3, 7, 100])
 @pytest.mark.parametrize(("start", "end"), [(1, 10), (5, 5), (-3, 3), (LIMIT - 4, LIMIT), (-LIMIT - 1, -LIMIT + 2)])
-def test_the_splits_together_give_every_number_once_in_order(start, end, num_splits):
+def test_splits_together_give_every_number_once_in_order(start, end, num_splits):
     source = NumberSequenceSource(start, end)
     batches = read_splits(source, source.split(num_splits), max_batch_rows=3)
     assert [number for batch in batches for number in rows_of(batch, Types.LONG())] == list(range(start, end + 1))
 
 
-def test_batches_are_columns_of_the_declared_type_and_no_larger_than_allowed():
+def test_batches_have_columns_of_the_declared_type_and_respect_the_maximum_size():
     source = NumberSequenceSource(0, 9)
     batches = read_splits(source, source.split(1), max_batch_rows=4)
     assert [batch.num_rows for batch in batches] == [4, 4, 2]
@@ -30,7 +30,7 @@ def test_batches_are_columns_of_the_declared_type_and_no_larger_than_allowed():
     assert source.boundedness is Boundedness.BOUNDED
 
 
-def test_the_range_of_all_numbers_can_be_split():
+def test_full_range_of_integers_can_be_split():
     splits = NumberSequenceSource(-LIMIT - 1, LIMIT).split(3)
     assert splits[0].start == -LIMIT - 1
     assert splits[-1].end == LIMIT
@@ -38,7 +38,7 @@ def test_the_range_of_all_numbers_can_be_split():
 
 
 @pytest.mark.parametrize(("start", "end"), [(2, 1), (0, LIMIT + 1)])
-def test_an_impossible_range_is_refused(start, end):
+def test_impossible_range_is_refused(start, end):
     with pytest.raises(ValueError, match="NumberSequenceSource"):
         NumberSequenceSource(start, end)
 
@@ -49,7 +49,7 @@ def test_bounds_must_be_integers(bad):
         NumberSequenceSource(bad, 3)
 
 
-def test_a_reader_asks_for_one_split_at_a_time_and_ends_when_there_are_no_more():
+def test_reader_requests_one_split_at_a_time_and_ends_after_the_last():
     source = NumberSequenceSource(1, 4)
     context = TestingReaderContext()
     reader = source.create_reader(context)

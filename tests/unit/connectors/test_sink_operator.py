@@ -1,4 +1,4 @@
-"""The sink operator in checkpoints: a writer and a committer in two phases."""
+"""The sink operator: a writer and a committer that work in two phases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHECKPOINTED = {"execution.checkpointing.interval": "1 s"}
 
 
 class TwoPhaseSink(SinkBase):
-    """Commits to a list; `faults` are taken by the committer, one per commit call."""
+    """Commits to a list. Each call of the committer takes one of `faults`."""
 
     def __init__(self):
         self.committed = []
@@ -39,7 +39,7 @@ class TwoPhaseSink(SinkBase):
 
 
 class TwoPhaseWriter(StatefulSinkWriter):
-    """Hands over what was written up to the last flush; keeps the odd rows for later."""
+    """Hands over the rows written before the last flush, but keeps the odd rows for later."""
 
     def __init__(self, sink, kept):
         self.sink = sink
@@ -94,7 +94,7 @@ def sink_life(sink=None, restored=None, **arguments):
     return SinkLife(sink or TwoPhaseSink(), restored, configuration=CHECKPOINTED, **arguments)
 
 
-def test_what_was_written_before_the_barrier_is_committed_when_the_checkpoint_is_complete():
+def test_records_before_the_barrier_are_committed_when_the_checkpoint_completes():
     sink = TwoPhaseSink()
     life = sink_life(sink)
     life.write(2, 3, 4)
@@ -106,7 +106,7 @@ def test_what_was_written_before_the_barrier_is_committed_when_the_checkpoint_is
     assert sink.log == [("flush", False), "prepare", ("snapshot", 1), ("complete", 1)]
 
 
-def test_a_late_notification_covers_all_checkpoints_before_it_in_their_order():
+def test_late_notification_covers_all_earlier_checkpoints_in_order():
     sink = TwoPhaseSink()
     life = sink_life(sink)
     for checkpoint_id in (1, 2, 3):
@@ -122,7 +122,7 @@ def test_a_late_notification_covers_all_checkpoints_before_it_in_their_order():
     assert sink.calls == [[8], [6], [4]]
 
 
-def test_the_committables_of_a_restored_checkpoint_are_committed_at_once():
+def test_committables_of_a_restored_checkpoint_are_committed_at_once():
     sink = TwoPhaseSink()
     life = sink_life(sink)
     life.write(2)
@@ -137,7 +137,7 @@ def test_the_committables_of_a_restored_checkpoint_are_committed_at_once():
     assert split_elements(again.checkpoint(3), "committables") == []
 
 
-def test_a_restored_writer_has_the_pieces_that_were_dealt_to_it():
+def test_restored_writer_gets_the_state_assigned_to_it():
     first, second = sink_life(), sink_life()
     first.write(1, 2)
     second.write(3, 4)
@@ -150,7 +150,7 @@ def test_a_restored_writer_has_the_pieces_that_were_dealt_to_it():
     assert empty.operator.writer.kept == []
 
 
-def test_at_the_end_the_final_checkpoint_commits():
+def test_final_checkpoint_commits_at_the_end_of_the_input():
     sink = TwoPhaseSink()
     life = sink_life(sink)
     life.write(1, 2, 3)
@@ -164,7 +164,7 @@ def test_at_the_end_the_final_checkpoint_commits():
 @pytest.mark.parametrize(
     "configuration", [{}, {**CHECKPOINTED, "execution.checkpointing.checkpoints-after-tasks-finish": "false"}]
 )
-def test_where_no_checkpoint_follows_the_end_commits(configuration):
+def test_end_of_the_input_commits_if_no_checkpoint_follows(configuration):
     sink = TwoPhaseSink()
     life = SinkLife(sink, configuration=configuration)
     life.write(1, 2)
@@ -173,7 +173,7 @@ def test_where_no_checkpoint_follows_the_end_commits(configuration):
     assert sink.committed == [2, 1]
 
 
-def test_a_task_that_had_finished_only_commits():
+def test_restored_finished_task_only_commits():
     life = sink_life()
     life.write(2)
     life.operator.finish()
@@ -190,7 +190,7 @@ def test_a_task_that_had_finished_only_commits():
     assert sink.log == ["committer closed"]
 
 
-def test_what_is_to_be_retried_is_retried_and_the_rest_is_not_committed_twice():
+def test_only_the_committables_to_retry_are_committed_again():
     sink = TwoPhaseSink()
     seen = []
 
@@ -211,7 +211,7 @@ def test_what_is_to_be_retried_is_retried_and_the_rest_is_not_committed_twice():
     assert sink.committed == [2, 6, 4]
 
 
-def test_an_exception_is_retried_as_often_as_configured_and_then_fails_the_task():
+def test_exception_is_retried_as_often_as_configured_and_then_fails_the_task():
     for faults, fails in ((3, False), (4, True)):
         sink = TwoPhaseSink()
         sink.faults = [ConnectionError("no route")] * faults
@@ -227,7 +227,7 @@ def test_an_exception_is_retried_as_often_as_configured_and_then_fails_the_task(
         assert len(sink.calls) == 4
 
 
-def test_an_error_that_says_it_is_final_is_not_retried():
+def test_permanent_error_is_not_retried():
     sink = TwoPhaseSink()
     sink.faults = [UnsupportedOperationError("no such table")]
     life = sink_life(sink)
@@ -238,7 +238,7 @@ def test_an_error_that_says_it_is_final_is_not_retried():
     assert len(sink.calls) == 1
 
 
-def test_the_ten_retries_are_the_default():
+def test_ten_retries_are_the_default():
     sink = TwoPhaseSink()
     sink.faults = [OSError("down")] * 99
     life = sink_life(sink)
@@ -249,7 +249,7 @@ def test_the_ten_retries_are_the_default():
     assert len(sink.calls) == 11
 
 
-def test_signals_of_requests(caplog):
+def test_operator_obeys_the_signals_of_requests(caplog):
     def signal(request):
         match request.get_committable():
             case 2:
@@ -272,7 +272,7 @@ def test_signals_of_requests(caplog):
     assert "rolled back" in caplog.text
 
 
-def test_an_unknown_reason_fails_the_task_and_keeps_the_committables():
+def test_unknown_reason_fails_the_task_and_keeps_the_committables():
     def fail(request):
         request.signal_failed_with_unknown_reason(LookupError("no such transaction"))
         return True
@@ -289,7 +289,7 @@ def test_an_unknown_reason_fails_the_task_and_keeps_the_committables():
 
 
 @pytest.mark.parametrize("when", ["on notification", "on restore"])
-def test_lost_records_of_a_committable_are_told_by_a_type_that_allows_no_restart(when):
+def test_lost_committable_raises_an_error_that_forbids_a_restart(when):
     def fail(request):
         request.signal_failed_with_unknown_reason(CommittablesLostError("it timed out"))
         return True
@@ -309,7 +309,7 @@ def test_lost_records_of_a_committable_are_told_by_a_type_that_allows_no_restart
     assert told.value.retry is ErrorRetry.NEVER
 
 
-def test_a_sink_without_committer_has_no_committables_and_refuses_those_of_another():
+def test_sink_without_committer_refuses_restored_committables():
     life = sink_life()
     life.write(2)
     state = life.checkpoint(1)
@@ -334,7 +334,7 @@ def test_a_sink_without_committer_has_no_committables_and_refuses_those_of_anoth
         sink_life(OnePhase(), state)
 
 
-def test_errors_of_the_writer_name_the_operator():
+def test_error_of_the_writer_names_the_operator():
     class Failing(TwoPhaseSink):
         def create_writer(self, context):
             writer = super().create_writer(context)
@@ -346,7 +346,7 @@ def test_errors_of_the_writer_name_the_operator():
         life.operator.prepare_snapshot_pre_barrier(1)
 
 
-def test_writer_and_committer_are_closed_once_even_if_the_first_raises():
+def test_writer_and_committer_are_closed_once_even_if_the_first_close_raises():
     sink = TwoPhaseSink()
     life = sink_life(sink)
     life.operator.close()
@@ -360,7 +360,7 @@ def test_writer_and_committer_are_closed_once_even_if_the_first_raises():
     assert sink.log == ["committer closed"]
 
 
-def test_the_writer_is_told_how_the_job_is_checkpointed():
+def test_writer_context_tells_how_the_job_takes_checkpoints():
     contexts = []
 
     class Asking(TwoPhaseSink):
@@ -375,7 +375,7 @@ def test_the_writer_is_told_how_the_job_is_checkpointed():
     assert contexts[0].restored_checkpoint_id is None
 
 
-def test_batches_still_reach_the_writer():
+def test_operator_passes_batches_to_the_writer():
     life = sink_life()
     life.operator.process_batch(Batch([1]))
     assert life.operator.num_records == 1

@@ -1,4 +1,4 @@
-"""Sources that wait for one another: the task's half. And metrics, which tell who is waited for."""
+"""The task's part of watermark alignment, and the metrics that show which split is behind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def aligned(drift_ms: int = 10) -> WatermarkStrategy:
 AT_ONCE = {"pipeline.watermark-alignment.buffer-size": "0"}
 
 
-def test_a_source_reports_how_far_it_is_but_not_before_it_has_a_watermark():
+def test_source_reports_its_watermark_once_it_has_one():
     life = Life(aligned(), configuration=AT_ONCE)
     life.sent.clear()
     life.advance()
@@ -37,7 +37,7 @@ def test_a_source_reports_how_far_it_is_but_not_before_it_has_a_watermark():
     assert life.sent == [ReportedWatermark(99), ReportedWatermark(99)]
 
 
-def test_a_source_ahead_of_what_is_allowed_reads_nothing_until_more_is_allowed():
+def test_source_beyond_the_limit_reads_nothing_until_the_limit_rises():
     life = Life(aligned(), configuration=AT_ONCE)
     life.operator.handle_operator_event(WatermarkAlignment(50))
     life.read((None, [40]))
@@ -55,7 +55,7 @@ def test_a_source_ahead_of_what_is_allowed_reads_nothing_until_more_is_allowed()
     assert life.output.rows == [40, 100, 101]
 
 
-def test_rests_wait_too():
+def test_rest_of_a_batch_waits_too():
     life = Life(aligned(), configuration=AT_ONCE, batch_rows=1)
     life.operator.handle_operator_event(WatermarkAlignment(50))
     life.reader.script.append((None, [100, 101]))
@@ -68,7 +68,7 @@ def test_rests_wait_too():
     assert life.output.rows == [100, 101]
 
 
-def test_a_watermark_counts_some_intervals_later_because_announcements_are_as_old():
+def test_source_compares_the_limit_with_its_watermark_of_some_intervals_ago():
     life = Life(aligned())
     life.operator.handle_operator_event(WatermarkAlignment(50))
     life.read((None, [100]))
@@ -82,7 +82,7 @@ def test_a_watermark_counts_some_intervals_later_because_announcements_are_as_ol
     assert life.operator.emit_next() is NOTHING
 
 
-def test_an_idle_source_reports_that_nobody_needs_to_wait_for_it():
+def test_idle_source_reports_the_highest_watermark():
     life = Life(aligned().with_idleness(Duration.of_millis(300)), configuration=AT_ONCE)
     life.read((None, [100]))
     life.advance(times=6)
@@ -90,7 +90,7 @@ def test_an_idle_source_reports_that_nobody_needs_to_wait_for_it():
     assert life.sent[-1] == ReportedWatermark(MAX_WATERMARK)
 
 
-def test_a_waiting_source_is_not_idle():
+def test_waiting_source_is_not_idle():
     life = Life(aligned().with_idleness(Duration.of_millis(300)), configuration=AT_ONCE)
     life.operator.handle_operator_event(WatermarkAlignment(50))
     life.read((None, [100]))
@@ -100,7 +100,7 @@ def test_a_waiting_source_is_not_idle():
     assert life.sent[-1] == ReportedWatermark(99)
 
 
-def test_a_source_that_has_ended_holds_nobody_back():
+def test_finished_source_holds_nobody_back():
     life = Life(aligned(), configuration=AT_ONCE)
     life.read((None, [100]))
     life.operator.emit_max_watermark()
@@ -108,7 +108,7 @@ def test_a_source_that_has_ended_holds_nobody_back():
     assert life.sent[-1] == ReportedWatermark(MAX_WATERMARK)
 
 
-def test_a_split_ahead_is_paused_and_the_others_are_read():
+def test_split_beyond_the_limit_is_paused_and_the_others_are_read():
     life = Life(aligned(), configuration=AT_ONCE)
     life.add("a", "b")
     life.operator.handle_operator_event(WatermarkAlignment(50))
@@ -122,14 +122,14 @@ def test_a_split_ahead_is_paused_and_the_others_are_read():
     assert life.reader.paused == set()
 
 
-def test_a_paused_split_is_not_idle_and_a_finished_one_is_forgotten():
+def test_paused_split_is_not_idle_and_a_finished_one_is_forgotten():
     life = Life(aligned().with_idleness(Duration.of_millis(300)), configuration=AT_ONCE)
     life.add("a", "b")
     life.operator.handle_operator_event(WatermarkAlignment(50))
     for timestamp in range(1, 20):
         life.read(("b", [timestamp]), *([("a", [100])] if timestamp == 1 else []))
         life.advance()
-    # Were the paused split idle, it would be resumed with the next announcement only by its next record.
+    # If the paused split were idle, the next announcement would not resume it; only its next record would.
     assert life.reader.paused == {"a"}
     assert IDLE not in life.elements
 
@@ -138,7 +138,7 @@ def test_a_paused_split_is_not_idle_and_a_finished_one_is_forgotten():
     assert life.elements[-1] == 18
 
 
-def test_metrics_tell_which_split_is_behind_and_how_far_everything_is():
+def test_metrics_show_which_split_is_behind():
     life = Life(aligned().with_idleness(Duration.of_millis(300)), configuration=AT_ONCE)
 
     def metrics() -> dict[str, Any]:
@@ -174,7 +174,7 @@ def test_metrics_tell_which_split_is_behind_and_how_far_everything_is():
     assert [name for name in metrics() if name.startswith("split.")] == []
 
 
-def test_a_reader_that_cannot_pause_splits_fails_unless_that_is_allowed():
+def test_reader_that_cannot_pause_splits_fails_unless_unaligned_splits_are_allowed():
     life = Life(aligned(), reader_class=UnpausableReader, configuration=AT_ONCE)
     life.add("a")
     life.operator.handle_operator_event(WatermarkAlignment(50))

@@ -1,4 +1,4 @@
-"""The source operator in checkpoints: every record is emitted exactly once over all lives."""
+"""The source operator in checkpoints: all attempts together emit every record exactly once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def start(source, splits=(), restored=None, **arguments):
     return life
 
 
-def test_a_restored_operator_goes_on_after_any_number_of_batches():
+def test_restored_operator_continues_after_any_number_of_batches():
     splits = NUMBERS.split(3)
     for batches in range(16):
         first = start(NUMBERS, splits, batch_rows=7)
@@ -42,7 +42,7 @@ def test_a_restored_operator_goes_on_after_any_number_of_batches():
         assert before + after == list(range(100))
 
 
-def test_a_restored_reader_registers_with_its_checkpoint_and_asks_only_when_it_has_nothing():
+def test_restored_reader_registers_its_checkpoint_and_requests_splits_only_if_it_has_none():
     life = start(NUMBERS, batch_rows=10)
     assert life.sent == [ReaderRegistered(None), RequestSplit()]
     life.operator.handle_operator_event(AddSplits(tuple(NUMBERS.split(1))))
@@ -56,7 +56,7 @@ def test_a_restored_reader_registers_with_its_checkpoint_and_asks_only_when_it_h
     assert empty.sent == [ReaderRegistered(5), RequestSplit()]
 
 
-def test_a_checkpoint_does_not_change_what_follows():
+def test_checkpoint_does_not_change_the_following_output():
     life = start(NUMBERS, NUMBERS.split(2), batch_rows=9)
     rows = []
     for checkpoint_id in range(1, 8):
@@ -65,7 +65,7 @@ def test_a_checkpoint_does_not_change_what_follows():
     assert rows + life.emit() == list(range(100))
 
 
-def test_splits_are_dealt_out_one_by_one_when_the_parallelism_changes():
+def test_splits_are_distributed_one_by_one_when_the_parallelism_changes():
     life = start(NUMBERS, NUMBERS.split(4), batch_rows=10)
     before = life.emit(1)
     parts = split_elements(life.checkpoint(), "SourceReaderState")
@@ -77,7 +77,7 @@ def test_splits_are_dealt_out_one_by_one_when_the_parallelism_changes():
 
 
 class LongBatches(SourceBase):
-    """A user's source whose reader ignores the size it is asked for."""
+    """A user's source whose reader ignores the maximum size of batches."""
 
     boundedness = Boundedness.BOUNDED
 
@@ -114,7 +114,7 @@ class LongBatchReader(SourceReader):
         self.completed.append(checkpoint_id)
 
 
-def test_what_is_left_of_a_batch_that_was_too_long_is_in_the_checkpoint():
+def test_checkpoint_holds_the_rest_of_a_batch_that_was_too_long():
     splits = [list(range(100)), list(range(100, 200))]
     for batches in range(23):
         first = start(LongBatches(), splits, batch_rows=9)
@@ -125,7 +125,7 @@ def test_what_is_left_of_a_batch_that_was_too_long_is_in_the_checkpoint():
         assert before + middle + third.emit() == list(range(200))
 
 
-def test_a_rest_and_the_splits_behind_it_stay_together_when_the_parallelism_changes():
+def test_rest_of_a_batch_and_the_splits_after_it_stay_together_when_the_parallelism_changes():
     lives = [start(LongBatches(), [[n] * 20, [n + 1] * 20], batch_rows=3) for n in (0, 10)]
     before = [life.emit(2) for life in lives]
     parts = [part for life in lives for part in split_elements(life.checkpoint(), "SourceReaderState")]
@@ -147,7 +147,7 @@ def test_notifications_reach_the_reader():
     assert life.operator.reader.completed == [7]
 
 
-def test_a_reader_without_snapshots_says_so():
+def test_reader_without_snapshots_fails_the_checkpoint_with_its_name():
     class NoSnapshots(LongBatches):
         def create_reader(self, context):
             reader = LongBatchReader()
@@ -158,7 +158,7 @@ def test_a_reader_without_snapshots_says_so():
         start(NoSnapshots()).checkpoint()
 
 
-def test_splits_of_an_operator_that_never_had_any_are_no_state():
+def test_operator_without_splits_stores_no_state():
     state = start(NUMBERS).checkpoint()
     assert split_elements(state, "SourceReaderState") == []
 
@@ -166,7 +166,7 @@ def test_splits_of_an_operator_that_never_had_any_are_no_state():
 PAUSED = {"pipeline.sources.pause-until-first-checkpoint": "true"}
 
 
-def test_a_source_may_wait_for_the_first_checkpoint_to_begin():
+def test_source_may_wait_for_the_first_checkpoint_before_it_reads():
     configuration = {**PAUSED, "execution.checkpointing.interval": "1 s"}
     life = start(NUMBERS, NUMBERS.split(1), configuration=configuration)
     assert life.emit() == []
@@ -179,5 +179,5 @@ def test_a_source_may_wait_for_the_first_checkpoint_to_begin():
     assert restored.emit() == list(range(100))
 
 
-def test_a_source_waits_for_no_checkpoint_where_there_are_none():
+def test_source_of_a_job_without_checkpoints_waits_for_none():
     assert start(NUMBERS, NUMBERS.split(1), configuration=PAUSED).emit() == list(range(100))

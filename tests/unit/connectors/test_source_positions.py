@@ -1,4 +1,4 @@
-"""Every built-in source, checkpointed between any two batches, goes on exactly there."""
+"""Every built-in source resumes exactly at a checkpoint between any two batches."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def splits_of(source, monkeypatch, parallelism=2):
     return source.list_splits(parallelism)
 
 
-def test_numbers():
+def test_number_sequence_resumes_at_every_batch():
     source = NumberSequenceSource(-5, 40)
     assert check_every_batch_boundary(source, source.split(3), 4) == list(range(-5, 41))
     top = NumberSequenceSource((1 << 63) - 12, (1 << 63) - 1)
     assert len(check_every_batch_boundary(top, top.split(2), 4)) == 12
 
 
-def test_collections(monkeypatch):
+def test_collection_resumes_at_every_batch(monkeypatch):
     monkeypatch.setattr(collection, "_ROWS_PER_BLOCK", 10)
     source = CollectionSource(range(47))
     assert check_every_batch_boundary(source, [CollectionSplit()], 3) == list(range(47))
@@ -50,7 +50,7 @@ LINES = [f"{number:03},line number {number * 7 % 23}" for number in range(60)]
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize("start", ["", "\ufeff"])
-def test_text_lines(tmp_path, monkeypatch, line_end, start):
+def test_text_resumes_at_every_batch(tmp_path, monkeypatch, line_end, start):
     path = tmp_path / "lines.txt"
     path.write_bytes((start + line_end.join(LINES)).encode())
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(path)).build()
@@ -59,14 +59,14 @@ def test_text_lines(tmp_path, monkeypatch, line_end, start):
     assert check_every_batch_boundary(source, splits, 4) == LINES
 
 
-def test_text_in_a_charset_that_cannot_be_cut(tmp_path):
+def test_text_in_an_unsplittable_charset_resumes_at_every_batch(tmp_path):
     path = tmp_path / "lines.txt"
     path.write_bytes(("\n".join(LINES) + "\n").encode("utf-16"))
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format("UTF-16"), str(path)).build()
     assert check_every_batch_boundary(source, source.list_splits(1), 4) == LINES
 
 
-def test_compressed_text(tmp_path):
+def test_compressed_text_resumes_at_every_batch(tmp_path):
     path = tmp_path / "lines.gz"
     path.write_bytes(gzip.compress(("\n".join(LINES) + "\n").encode()))
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(path)).build()
@@ -82,7 +82,7 @@ def csv_text(newlines=False):
     return "id,name\n" + "".join(f'{number},"{name.replace(" and", breaks + "and")}"\n' for number, name in quoted)
 
 
-def test_csv_with_a_header(tmp_path, monkeypatch):
+def test_csv_with_a_header_resumes_at_every_batch(tmp_path, monkeypatch):
     path = tmp_path / "rows.csv"
     path.write_text(csv_text())
     source = FileSource.for_csv(str(path), schema={"id": pa.int64(), "name": pa.string()})
@@ -91,7 +91,7 @@ def test_csv_with_a_header(tmp_path, monkeypatch):
     assert check_every_batch_boundary(source, splits, 4) == CSV_ROWS
 
 
-def test_csv_with_newlines_in_values(tmp_path):
+def test_csv_with_newlines_in_values_resumes_at_every_batch(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text(csv_text(newlines=True))
     source = FileSource.for_csv(str(path), schema={"id": pa.int64(), "name": pa.string()}, newlines_in_values=True)
@@ -99,7 +99,7 @@ def test_csv_with_newlines_in_values(tmp_path):
     assert rows == [(number, name.replace(" and", "\nand")) for number, name in CSV_ROWS]
 
 
-def test_parquet_row_groups(tmp_path, monkeypatch):
+def test_parquet_resumes_at_every_batch(tmp_path, monkeypatch):
     path = tmp_path / "rows.parquet"
     table = pa.table({"id": list(range(50)), "name": [f"n{number}" for number in range(50)]})
     pq.write_table(table, path, row_group_size=11)
@@ -110,7 +110,7 @@ def test_parquet_row_groups(tmp_path, monkeypatch):
 
 
 class OwnFormat(StreamFormat):
-    """A user's format that knows nothing of positions."""
+    """A user's format without positions."""
 
     produced_type = Types.STRING()
 
@@ -134,14 +134,14 @@ class OwnFormat(StreamFormat):
         return Reader()
 
 
-def test_a_format_without_positions_is_read_from_the_start_of_the_split(tmp_path):
+def test_format_without_positions_resumes_from_the_start_of_the_split(tmp_path):
     path = tmp_path / "lines.txt"
     path.write_text("\n".join(LINES))
     source = FileSource.for_record_stream_format(OwnFormat(), str(path)).build()
     assert check_every_batch_boundary(source, source.list_splits(1), 4) == LINES
 
 
-def test_a_split_that_is_finished_is_not_in_the_checkpoint():
+def test_finished_split_is_not_in_the_checkpoint():
     source = NumberSequenceSource(1, 20)
     first, second = source.split(2)
     _, left, _ = read_until(source, [first, second], 10, num_batches=2)
@@ -150,7 +150,7 @@ def test_a_split_that_is_finished_is_not_in_the_checkpoint():
     assert left == []
 
 
-def test_the_size_of_batches_may_change_while_a_batch_is_handed_over(tmp_path):
+def test_batch_size_may_change_between_two_polls(tmp_path):
     from connector_fakes import TestingReaderContext
 
     path = tmp_path / "lines.txt"
@@ -169,7 +169,7 @@ def test_the_size_of_batches_may_change_while_a_batch_is_handed_over(tmp_path):
     assert read_until(source, [left], 100)[0] == LINES[5:]
 
 
-def test_a_compressed_file_that_has_become_shorter_is_noticed(tmp_path):
+def test_shortened_compressed_file_is_an_error(tmp_path):
     from flinkpy.common.errors import ExternalError
 
     path = tmp_path / "lines.gz"

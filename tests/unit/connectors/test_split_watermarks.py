@@ -1,4 +1,4 @@
-"""Watermarks per split of a source: each has its own, and the lowest counts."""
+"""Watermarks per split of a source: the lowest one is the watermark of the source."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IDLE, ACTIVE = WatermarkStatus(is_idle=True), WatermarkStatus(is_idle=False)
 MORE = ActionStatus.MORE
 
 
-def test_the_split_that_is_furthest_behind_counts():
+def test_slowest_split_determines_the_watermark():
     life = Life(monotonous())
     life.add("a", "b")
     life.read(("a", [100, 200]), ("b", [50]))
@@ -33,7 +33,7 @@ def test_the_split_that_is_furthest_behind_counts():
     assert life.elements == [49, 119]
 
 
-def test_a_split_without_records_holds_the_others_back_until_it_is_idle():
+def test_split_without_records_holds_the_others_back_until_it_is_idle():
     life = Life(monotonous().with_idleness(Duration.of_millis(300)))
     life.add("a", "b")
     for timestamp in range(100, 110):
@@ -45,14 +45,14 @@ def test_a_split_without_records_holds_the_others_back_until_it_is_idle():
     assert (timestamp, life.elements) == (102, [101])
     life.read(("b", [50]), ("a", [200]))
     life.advance()
-    # It is back and behind: nothing goes back, and it holds the other up again.
+    # The split is active again and behind. The watermark does not go back, and the split holds it back again.
     assert life.elements == [101]
     life.read(("b", [150]))
     life.advance()
     assert life.elements == [101, 149]
 
 
-def test_a_finished_split_leaves_the_minimum_when_all_of_it_has_been_emitted():
+def test_finished_split_stops_counting_when_all_its_records_are_emitted():
     life = Life(monotonous(), batch_rows=2)
     life.add("a", "b")
     life.read(("a", [100]))
@@ -60,14 +60,14 @@ def test_a_finished_split_leaves_the_minimum_when_all_of_it_has_been_emitted():
     assert life.operator.emit_next() is MORE
     life.reader.context.split_finished("b")
     life.advance()
-    assert life.elements == [19], "a rest of the split is still to be emitted"
+    assert life.elements == [19], "the rest of the batch has not been emitted"
     life.read()
     life.advance()
 
     assert life.elements == [19, 99]
 
 
-def test_a_split_that_finishes_within_the_poll_that_returns_its_last_batch_counts_to_its_end():
+def test_split_that_finishes_in_its_last_poll_counts_to_its_end():
     life = Life(monotonous())
     life.add("a", "b")
     life.read(("a", [100]), "b", ("a", [110]))
@@ -76,7 +76,7 @@ def test_a_split_that_finishes_within_the_poll_that_returns_its_last_batch_count
     assert life.elements == [109]
 
 
-def test_records_without_a_split_and_a_reader_that_names_none_count_as_one_split():
+def test_records_without_a_split_count_as_one_split():
     class Unnamed(ScriptedReader):
         names_splits = False
 
@@ -88,7 +88,7 @@ def test_records_without_a_split_and_a_reader_that_names_none_count_as_one_split
     assert life.elements == [99]
 
 
-def test_a_source_whose_splits_are_all_idle_is_idle_and_the_furthest_counts():
+def test_source_with_only_idle_splits_is_idle_at_the_highest_watermark():
     life = Life(monotonous().with_idleness(Duration.of_millis(300)))
     life.add("a", "b")
     life.read(("a", [100]), ("b", [50]))
@@ -100,7 +100,7 @@ def test_a_source_whose_splits_are_all_idle_is_idle_and_the_furthest_counts():
     assert life.elements == [49, 99, IDLE, ACTIVE, 100]
 
 
-def test_time_that_those_downstream_take_does_not_count_as_silence_of_the_other_splits():
+def test_back_pressure_does_not_make_other_splits_idle():
     life = Life(monotonous().with_idleness(Duration.of_millis(300)))
     life.add("a", "b")
     emit = life.output.emit
@@ -119,14 +119,14 @@ def test_time_that_those_downstream_take_does_not_count_as_silence_of_the_other_
     assert life.elements == [4]
 
 
-def test_a_source_without_any_split_is_idle_after_the_timeout():
+def test_source_without_splits_is_idle_after_the_timeout():
     life = Life(monotonous().with_idleness(Duration.of_millis(300)))
     life.advance(times=5)
 
     assert life.elements == [IDLE]
 
 
-def test_a_source_whose_splits_have_all_finished_becomes_idle_but_not_between_two_splits():
+def test_source_becomes_idle_after_its_last_split_but_not_between_two_splits():
     life = Life(monotonous().with_idleness(Duration.of_millis(300)))
     life.add("a")
     life.read(("a", [100]), "a")
@@ -140,7 +140,7 @@ def test_a_source_whose_splits_have_all_finished_becomes_idle_but_not_between_tw
     assert life.elements == [199, IDLE]
 
 
-def test_without_idleness_a_source_whose_splits_have_finished_stays_active():
+def test_source_without_idleness_stays_active_after_its_last_split():
     life = Life(monotonous())
     life.add("a")
     life.read(("a", [100]))
@@ -159,7 +159,7 @@ class EveryRecord(WatermarkGenerator):
         return
 
 
-def test_a_generator_per_event_cuts_a_batch_only_where_the_lowest_split_advances():
+def test_generator_per_event_cuts_a_batch_only_where_the_slowest_split_advances():
     life = Life(WatermarkStrategy.for_generator(EveryRecord))
     life.add("a", "b")
     life.read(("a", [10, 20, 30]), ("b", [5, 7]), ("b", [40]))
@@ -168,7 +168,7 @@ def test_a_generator_per_event_cuts_a_batch_only_where_the_lowest_split_advances
     assert life.elements == [5, 7, 30]
 
 
-def test_restored_splits_hold_the_watermark_back_from_the_start():
+def test_restored_splits_hold_back_the_watermark_from_the_start():
     life = Life(monotonous())
     life.add("a", "b")
     state = life.checkpoint()
@@ -182,7 +182,7 @@ def test_restored_splits_hold_the_watermark_back_from_the_start():
     assert life.elements == [49]
 
 
-def test_a_rest_belongs_to_its_split_after_a_restore_too():
+def test_restored_rest_of_a_batch_belongs_to_its_split():
     life = Life(monotonous(), batch_rows=1)
     life.add("a", "b")
     life.reader.script.extend([("b", [50, 60]), ("a", [100])])
@@ -194,7 +194,7 @@ def test_a_rest_belongs_to_its_split_after_a_restore_too():
     assert (life.output.rows, life.elements) == ([60, 100], [59])
 
 
-def test_a_split_of_which_only_a_rest_was_left_does_not_hold_others_back_after_a_restore():
+def test_restored_split_with_only_a_rest_of_a_batch_does_not_hold_others_back():
     life = Life(monotonous(), batch_rows=1)
     life.add("a", "b")
     life.reader.script.extend([("b", [50, 60])])
@@ -208,7 +208,7 @@ def test_a_split_of_which_only_a_rest_was_left_does_not_hold_others_back_after_a
     assert (life.output.rows, life.elements) == ([60, 100], [99])
 
 
-def test_number_sequences_have_watermarks_per_split_and_end_event_time():
+def test_number_sequence_has_watermarks_per_split_and_ends_event_time():
     class Itself(TimestampAssigner):
         def extract_timestamp(self, value, record_timestamp):
             return value
@@ -225,7 +225,7 @@ def test_number_sequences_have_watermarks_per_split_and_end_event_time():
 
 
 class Marked(EveryRecord):
-    """What a record says with its timestamp: a multiple of 5 is idle, of 7 active, an even one has a watermark."""
+    """Reacts to timestamps: a multiple of 5 marks idle, one of 7 marks active, an even one emits a watermark."""
 
     def on_event(self, event, timestamp, output):
         if timestamp % 5 == 0:
@@ -246,7 +246,7 @@ readings = st.lists(
 
 @settings(deadline=None)
 @given(readings, st.sampled_from([Marked, None]), st.booleans())
-def test_what_comes_of_several_splits_does_not_depend_on_how_they_were_cut(steps, generator, has_idleness):
+def test_output_of_several_splits_does_not_depend_on_the_batches(steps, generator, has_idleness):
     strategy = monotonous() if generator is None else WatermarkStrategy.for_generator(generator)
     if has_idleness:
         strategy = strategy.with_idleness(Duration.of_millis(300))

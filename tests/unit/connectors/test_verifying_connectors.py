@@ -1,4 +1,4 @@
-"""The connectors that verify the guarantees of the others must themselves be right."""
+"""The correctness of the connectors that verify the guarantees of others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flinkpy.connector_api.source_coordinator import SourceCoordinator
 CHECKPOINTED = {"execution.checkpointing.interval": "1 s"}
 
 
-def test_the_sequences_are_read_exactly_once_over_restores_at_other_parallelisms():
+def test_restores_at_other_parallelisms_read_the_sequences_exactly_once():
     source = SequencePerKeySource(7, 11)
     context = TestingCoordinatorContext(2)
     coordinator = SourceCoordinator(source, context)
@@ -55,7 +55,7 @@ def test_the_sequences_are_read_exactly_once_over_restores_at_other_parallelisms
         assert [number for k, number in rows if k == key] == list(range(11))
 
 
-def test_splits_that_come_back_reach_their_owner_though_it_had_been_told_the_end():
+def test_returned_splits_reach_their_owner_after_the_end_was_signalled():
     context = TestingCoordinatorContext(2)
     coordinator = SourceCoordinator(SequencePerKeySource(4, 5), context)
     coordinator.start()
@@ -71,7 +71,7 @@ def test_splits_that_come_back_reach_their_owner_though_it_had_been_told_the_end
     assert context.take_sent() == [(0, AddSplits((KeySplit(0), KeySplit(2)))), (0, NoMoreSplits())]
 
 
-def test_the_sink_commits_every_record_once_over_failures(tmp_path):
+def test_sink_commits_every_record_once_despite_failures(tmp_path):
     sink = TwoPhaseSink(str(tmp_path))
     log = CommittedLog(tmp_path)
     first = SinkLife(sink, configuration=CHECKPOINTED)
