@@ -15,17 +15,15 @@ from xdist.scheduler import LoadScopeScheduling
 
 #: A driver of Spark takes half a minute of a processor to start and to become quick: clusters have one, tests another.
 SPARK_CLUSTER, SPARK_SESSION = "spark-cluster", "spark-session"
-#: A session in the process of the tests, for single operators over columns.
-SPARK_COLUMNS = "spark-columns"
 #: A broker takes some seconds of a processor to start.
 KAFKA = "kafka"
 GROUP_OF_MODULE = {
     "test_kafka_exactly_once": KAFKA,
     "test_kafka_sink": KAFKA,
     "test_kafka_source": KAFKA,
-    "test_spark_column_aggregates": SPARK_COLUMNS,
-    "test_spark_expressions": SPARK_COLUMNS,
-    "test_spark_translate": SPARK_COLUMNS,
+    "test_spark_column_aggregates": SPARK_SESSION,
+    "test_spark_expressions": SPARK_SESSION,
+    "test_spark_translate": SPARK_SESSION,
     "test_spark_regions": SPARK_CLUSTER,
     "test_spark_commits": SPARK_CLUSTER,
     "test_spark_operators": SPARK_SESSION,
@@ -41,25 +39,12 @@ ON_ALL_ENGINES = {
     "test_tpch",
 }
 #: Long modules whose tests share nothing: each test is a group of its own.
-SHARES_NOTHING = {
-    "test_high_availability_simulation",
-    "test_spark_clusters",
-    "test_storage_faults",
-}
+SHARES_NOTHING = {"test_storage_faults"}
 #: The groups that take longest, longest first; modules are groups of their own. Others follow in their order.
 FIRST = (
-    # Tests of pure logic.
-    "test_window_batches",
-    "test_high_availability_simulation",
-    "test_checkpoint_failover",
-    "test_control_plane_simulation",
-    "test_column_aggregation_properties",
-    "test_column_windows_properties",
-    # Tests with processes.
     SPARK_SESSION,
     KAFKA,
     SPARK_CLUSTER,
-    SPARK_COLUMNS,
     "test_spark_clusters",
     "test_rolling_restart",
     "test_ha_masters",
