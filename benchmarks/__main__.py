@@ -54,7 +54,7 @@ def main() -> None:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     BENCH_DIR.mkdir(exist_ok=True)
     # As pip does when it installs a package, and did with the peer: where PYTHONDONTWRITEBYTECODE is set every process
-    # of an editable installation would compile its sources anew.
+    # of an editable installation would compile its sources again.
     compileall.compile_dir(ROOT / "src" / "flinkpy", quiet=1)
     results: list[Result] = []
     for name in options.names or BENCHMARKS:

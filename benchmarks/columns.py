@@ -9,7 +9,7 @@ from benchmarks import bids
 from benchmarks.peers import pyflink_python, run_program
 from benchmarks.result import Result, rate
 
-#: Each query runs several times and the best counts, on both sides: the JVM is warm by then, and so are we.
+#: Each query runs several times and the best run counts on both sides, so both are warm.
 ROUNDS = 3
 BARS = {"filter": 3.0, "aggregate": 6.0}
 

@@ -44,7 +44,7 @@ BARS = {"heap": (1.5e6, 5e6), "rocksdb": (None, 0.5e6)}
 
 PAUSE_KEYS = 1_000_000
 PAUSE_BAR_MS = 50.0
-#: What the task-like loop does between two looks at the clock: about 0.1 ms.
+#: The work of the task-like loop between two clock calls: about 0.1 ms.
 LOOP_KEYS = 500
 
 

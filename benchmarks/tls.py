@@ -20,7 +20,7 @@ _ROUNDS = 3
 _CASES = {65_536: 1_000, 1_024: 30_000}
 _BAR = 0.4
 
-#: Private key, certificate and authority; nothing where there is no TLS. Key material is not pickled, so its parts are.
+#: Private key, certificate and authority, or nothing without TLS. Key material cannot be pickled, so its parts are.
 _Pem = tuple[bytes, bytes, bytes] | None
 
 

@@ -24,7 +24,7 @@ from pyflink.table import EnvironmentSettings, TableEnvironment
 
 HOME = Path(pyflink.__file__).parent
 PAYLOAD_CHARACTERS = 1000
-#: Shorter pauses in the output are no outage: the TaskManager that lives goes on until the dead one is noticed.
+#: Shorter pauses are no outage: the surviving TaskManager continues until the dead one is noticed.
 SILENCE_S = 2.0
 
 
@@ -159,7 +159,7 @@ def main() -> None:
         job_id = get(rest_port, "/jobs")["jobs"][0]["id"]
         output = Output(scratch)
         wait_for("output", lambda: output.rows() > 0)
-        time.sleep(2 * options.keys / options.rate + 3)  # random keys: most have come twice by then
+        time.sleep(2 * options.keys / options.rate + 3)  # random keys: most have occurred twice after these records
         done = get(rest_port, f"/jobs/{job_id}/checkpoints")["counts"]["completed"]
         wait_for(
             "checkpoints", lambda: get(rest_port, f"/jobs/{job_id}/checkpoints")["counts"]["completed"] >= done + 2
@@ -182,7 +182,7 @@ def main() -> None:
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
-                continue  # the one that was killed
+                continue  # the killed process
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -200,7 +200,7 @@ def pid_listening_on(port: int) -> int:
                 if any(os.readlink(fd) in inodes for fd in (entry / "fd").iterdir()):
                     return int(entry.name)
             except OSError:
-                continue  # it ended meanwhile
+                continue  # it has just ended
     raise RuntimeError(f"nobody listens on port {port}")
 
 

@@ -24,7 +24,7 @@ from zookeeper_server import ZooKeeperServer
 #: `make chaos` takes an hour for this one, unless told otherwise.
 SECONDS = float(os.environ.get("CHAOS_SOAK_SECONDS") or os.environ.get("CHAOS_SECONDS") or 3600)
 PAUSE_S = (10.0, 60.0)
-#: A task in every TaskExecutor: what is watched has always the same to do.
+#: Every TaskExecutor has a task, so the load of watched processes is constant.
 PARALLELISM = 3
 KEYS = 20
 RATE = 100
@@ -36,7 +36,7 @@ SETTINGS = {
     "execution.checkpointing.tolerable-failed-checkpoints": "1000",
     "restart-strategy.fixed-delay.attempts": "1000000",
 }
-#: Of the whole time that is watched: what a fitted line may rise by.
+#: The permitted rise of a fitted line over the whole watched time.
 MAX_GROWTH = {"KiB": 30 * 1024, "descriptors": 15.0, "threads": 12.0, "files": 60.0}
 SURVIVORS = ("dispatcher-1", "resourcemanager-1", "taskexecutor-1")
 

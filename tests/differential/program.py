@@ -169,7 +169,7 @@ class JoinWithin(functions.KeyedCoProcessFunction):
         for left in self.left.get(time) or []:
             near = {t: v for t, v in self.right.items() if abs(t - time) <= self.span}
             yield text(self.case, "main", ctx.get_current_key(), [time, left, sorted(near.items())])
-        # Two spans later nothing of this time can be near enough; what is older than that is not needed either.
+        # Records older than two spans cannot be close enough any more and are not needed.
         for side in (self.left, self.right):
             for old in [t for t, _ in side.items() if t < time - 2 * self.span]:
                 side.remove(old)

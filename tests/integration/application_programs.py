@@ -58,7 +58,7 @@ while not (HERE / "go").exists():
 raise ValueError("a mistake of its own")
 """
 
-#: A job with checkpoints that runs until it is told to end.
+#: A job with checkpoints that runs until it is cancelled or stopped.
 UNTIL_GATE_OPENS = """
 env.enable_checkpointing(100)
 env.from_sequence(0, 10**12).map(lambda n: time.sleep(0.002) or n).filter(lambda n: n % 100 == 0).map(
@@ -84,7 +84,7 @@ env.from_collection([2]).map(write_to("out")).print()
 env.execute("works")
 """
 
-#: One job that ends, then one that ends when the gate is there.
+#: A job that ends, followed by one that ends when the gate opens.
 ENDS_AT_GATE = """
 env.from_collection([1, 2]).map(write_to("first")).print()
 env.execute("first")

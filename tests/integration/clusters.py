@@ -29,7 +29,7 @@ from flinkpy.common.states import JobState
 from flinkpy.security import Role, SecurityContext
 
 ROOT = Path(__file__).resolve().parents[2]
-#: How long what a process left may take to disappear after the process (the kernel reaps asynchronously).
+#: Seconds until the remains of an ended process must disappear. The kernel reaps asynchronously.
 SETTLE_S = 20.0
 
 
@@ -291,7 +291,7 @@ def cancel_all_jobs(cluster: RunningCluster) -> None:
     client = cluster.client
     for job in client.list_jobs():
         if not JobState(job.status).is_globally_terminal:
-            # It may end of itself since it was asked about.
+            # It may have ended by itself since the listing.
             with suppress(JobTerminatedWithoutCancellationError):
                 client.cancel_job(job.job_id)
             client.wait_for_result(job.job_id)
@@ -300,7 +300,7 @@ def cancel_all_jobs(cluster: RunningCluster) -> None:
 class LeakWatch:
     def __init__(self) -> None:
         self.addresses: list[str] = []
-        #: Those that were expected to end, with what they had started.
+        #: Processes that must have ended, with their children.
         self.processes: list[psutil.Process] = []
 
     def expect_closed(self, processes: Iterator[ServiceProcess]) -> None:

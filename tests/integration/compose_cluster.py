@@ -20,7 +20,7 @@ from job_support import wait_until
 from namespaces import Container, Host, HostProcess, Network
 from zookeeper_server import jars_of_zookeeper
 
-#: What the images are: the user whose files a new volume holds.
+#: The user of each image, who owns the files of a new volume.
 OWNERS = {"zookeeper": 1000}
 OWNER = 9999
 ZOOKEEPER_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -104,7 +104,7 @@ class ComposeCluster:
         elif "service_healthy" in conditions:
             wait_until(lambda: self.is_healthy(service.name), f"{service.name} is healthy", HEALTHY_S)
 
-    # --- what a container is
+    # --- Parts of a container
 
     def command(self, service: ComposeService) -> list[str]:
         if not service.is_ours:

@@ -41,7 +41,7 @@ def fetch_compose() -> str | None:
     missing = [program for program in ("apt-get", "dpkg-deb") if shutil.which(program) is None]
     if missing:
         return f"Docker Compose comes as a package of Debian, and {missing[0]} is missing"
-    # Lists and settings of its own: nothing of the host's apt changes, and nobody need be root.
+    # Separate lists and settings: the host's apt does not change, and root is not needed.
     for folder in ("lists/partial", "cache/archives/partial"):
         (HOME / folder).mkdir(parents=True, exist_ok=True)
     source = HOME / "trixie.sources"

@@ -59,7 +59,7 @@ def _build_root(spec: dict[str, Any]) -> None:
     prefix = root or ""
     if root is not None:
         _mount("tmpfs", root, "tmpfs", 0, "mode=755")
-    # First, because what is shown may lie in them: a checkout of this project below /tmp.
+    # First, because visible paths may be inside them: a checkout of this project below /tmp.
     for options, target, mode in spec["mounts"]:
         if mode == "tmpfs":
             os.makedirs(prefix + target, exist_ok=True)

@@ -119,7 +119,7 @@ class Switch:
         now_s = time.monotonic()
         while self._delayed and self._delayed[0][0] <= now_s:
             _, _, packet, device = heapq.heappop(self._delayed)
-            # What was sent before a cut does not arrive behind it.
+            # A packet sent before a cut does not arrive after it.
             rule = self._rules.get((packet[12:16], packet[16:20]))
             if rule is None or not rule.is_cut:
                 self._write(device, packet)

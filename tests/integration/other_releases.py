@@ -54,7 +54,7 @@ def _replace(path: Path, *pairs: tuple[str, str]) -> None:
 def build_release(directory: Path, version: str, *, protocol: int, min_protocol: int = 1) -> Path:
     """The directory that holds the package of a release after this one; its data plane has a new version too."""
     package = directory / "flinkpy"
-    # With what is compiled: where PYTHONDONTWRITEBYTECODE is set, each of its processes would compile it again.
+    # Include compiled files: with PYTHONDONTWRITEBYTECODE each process would compile the release again.
     shutil.copytree(PACKAGE, package)
     (package / "__init__.py").write_text(
         re.sub(r'__version__ = ".*"', f'__version__ = "{version}"', (package / "__init__.py").read_text())

@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = "2.3.0"
-#: That of the wheel for one interpreter and platform, whichever run the tests: the examples are the same in all wheels.
+#: The hash of the wheel for one interpreter and platform: the examples are the same in all wheels.
 SHA256 = "0e5f612704de1610b153e919c0564b62ad513cddfcf4960f5a021658cdf41a13"
 WHEEL_OF = ("--implementation=cp", "--python-version=3.11", "--abi=cp311", "--platform=manylinux2014_x86_64")
 FOLDER = "pyflink/examples/datastream/"

@@ -130,7 +130,7 @@ def test_sigterm_suspends_the_jobs_and_ctrl_c_cancels_them(tmp_path: Path) -> No
             wait_until(lambda there=checkpoints: list(there.glob("*/chk-*/_metadata")), "a checkpoint")
             process.send_signal(name)
             assert process.wait(timeout=40) == status
-        # A job that was canceled has removed its checkpoints; one that is suspended may go on from them.
+        # A canceled job has deleted its checkpoints, and a suspended one may resume from them.
         kept = list(checkpoints.glob(f"{APPLICATION}/chk-*/_metadata"))
         assert bool(kept) is (name == signal.SIGTERM)
         assert not (directory / "after").exists()
@@ -187,7 +187,7 @@ def test_a_standby_master_runs_the_program_again_and_its_jobs_continue(
         assert lines(directory / "first") == ["1", "2"]
         assert lines(directory / "second") == ["3", "4"]
         assert len(set(lines(directory / "main"))) == 2
-        # The program is over, whoever leads: the one that comes back says so.
+        # The program has ended, whichever Dispatcher leads: the restarted one reports it.
         cluster.start(leader)
         assert cluster.wait(leader) == 0
         assert len(lines(directory / "main")) == 2

@@ -102,7 +102,7 @@ def test_a_failed_job_leaves_no_half_written_file(cluster: RunningCluster, tmp_p
     with pytest.raises(JobExecutionError, match="late"):
         env.execute()
     wait_until_idle(cluster)
-    # What the other subtask finished before stays: without checkpoints its file is committed at the end of its input.
+    # The output of the other subtask stays: without checkpoints its file is committed at the end of its input.
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert [path.name for path in files if path.name.startswith(".")] == []
     assert sum(pq.read_metadata(path).num_rows for path in files) in (0, 500_000)

@@ -27,7 +27,7 @@ from flinkpy.records.elements import CheckpointBarrier, EndOfPartition
 TIMEOUT_S = 60.0
 CHECKPOINTS = 6
 
-#: (barriers are emitted, the consumer gives up aligning after so many polls without a barrier)
+#: (barriers emitted, polls without a barrier after which the consumer gives up aligning)
 MODES = {"aligned": (checkpoint_pb2.ALIGNED, None), "unaligned": (checkpoint_pb2.UNALIGNED, None)}
 MODES["aligned with timeout"] = (checkpoint_pb2.ALIGNED, 20)
 
@@ -47,7 +47,7 @@ class Exchange:
         self.errors: list[BaseException] = []
         self._changed = threading.Condition()
         self._done = [0] * num_consumers
-        #: (checkpoint, producer) -> what it persisted, by consumer, and how many records it had sent to each before.
+        #: (checkpoint, producer) -> persisted records and number of records sent before, by consumer.
         self.persisted: dict[tuple[int, int], dict[int, list[int]]] = {}
         self.cuts: dict[tuple[int, int], list[int]] = {}
         #: (checkpoint, consumer) -> by producer: processed before the snapshot, then captured.

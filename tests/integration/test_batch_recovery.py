@@ -209,6 +209,6 @@ def test_the_results_of_a_lost_task_executor_are_produced_again(cluster: Running
     stages.reach(2, 2)
 
     found = stages.finish()
-    # Each TaskExecutor had one task of each stage; what the sources had made was released when it had been read.
+    # Each TaskExecutor had one task of each stage. Results of the sources were released after they were read.
     assert sorted(count for name, count in found.items() if name.startswith("reduce")) == [1, 2]
     assert found["source-0"] == found["source-1"] == 2

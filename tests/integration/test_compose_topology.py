@@ -17,7 +17,7 @@ IMPATIENT = {
     "high-availability.zookeeper.client.session-timeout": "5 s",
 }
 
-#: Takes some seconds, with checkpoints; prints what it has counted at the end.
+#: Runs for some seconds with checkpoints, and prints its count at the end.
 COUNTING = """
 import time
 from flinkpy.datastream import StreamExecutionEnvironment

@@ -15,7 +15,7 @@ from verifying.harness import VerifyingRuns, Workload
 
 from flinkpy.common.failpoints import FAILPOINTS, SPECIFICATION_VARIABLE, TOKENS_VARIABLE
 
-#: Goes on until every point has been reached.
+#: Runs until every crash point has been reached.
 WORKLOAD = Workload(keys=20, records_per_key=200, rate=100, waits_for_hurry=True)
 
 #: JobMasters die one soon after the other here, and another is to be there at once.
@@ -35,7 +35,7 @@ EVERYTHING_IN_FILES = {
 PATIENCE_S = 100.0
 
 CHECKPOINT_POINTS = [name for name in FAILPOINTS if not name.startswith(("file_sink.", "kafka_sink.", "jdbc."))]
-#: Where a service is told to write its own state: it dies of an error there, which is the crash of the other test.
+#: Points where a service writes its own state. An error ends the service there, which is the crash of the other test.
 OWN_STATE = ("durable_file.", "counter.")
 
 

@@ -495,7 +495,7 @@ def test_members_exchange_over_tls_and_nothing_is_readable_on_the_way(network: N
 
 
 OTHERS = Authority("another authority")
-#: What is wrong -> key material of the producer, of the consumer, what the consumer's task is told, the producer's log.
+#: Fault -> key material of the producer and of the consumer, error of the consumer's task, log of the producer.
 REFUSALS: dict[str, tuple[Callable[[], TlsMaterial], Callable[[], TlsMaterial], str, str]] = {
     "another authority's consumer": (
         authority().member,

@@ -61,7 +61,7 @@ def test_every_command_exists_in_flinkpy(service: ComposeService) -> None:
     if arguments is None or arguments == ["--help"]:
         return
     configuration = check_configuration(ROOT / configuration_of(service), arguments)
-    # What it binds takes TLS.
+    # Ports that it binds use TLS.
     assert configuration.get_string("security.ssl.internal.enabled", "") == "true"
     assert "insecure" not in " ".join(arguments)
     host = arguments[1].partition("=")[2] if len(arguments) > 1 else None
@@ -239,7 +239,7 @@ def test_the_image_is_pinned_unprivileged_and_probed() -> None:
     assert probe[1] == "health"
     assert "ADD" not in {line.partition(" ")[0] for line in DOCKERFILE.splitlines()}
     assert "latest" not in DOCKERFILE
-    # The Python of the image is one that flinkpy supports, and nothing is said of another.
+    # flinkpy supports the Python version of the image, and no text mentions another.
     version = re.search(r"python:(3\.\d+)", DOCKERFILE)
     assert version is not None
     assert set(re.findall(r"python(3\.\d+)", DOCKERFILE)) == {version.group(1)}
@@ -369,7 +369,7 @@ def test_only_named_peers_reach_a_pod() -> None:
                     assert set(peer) == {"podSelector"} or name == "NetworkPolicy/name-service"
 
 
-#: (from, to, port): `None` is any. What has to get through, and nothing else does.
+#: The needed connections (from, to, port), where `None` stands for any. All others are refused.
 WAYS = [
     ("client", "dispatcher", 6123, True),
     ("client", "dispatcher", 40000, False),

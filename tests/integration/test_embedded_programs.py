@@ -147,7 +147,7 @@ def test_warnings_of_functions_are_shown_and_limited(run) -> None:
     assert re.search(r"\d+ log records were dropped: more than env.log.rate-limit \(50\) per second", error)
 
 
-#: `where(value, processes)`: the process it runs in, once so many processes of this test have got there.
+#: `where(value, processes)` returns its process id after `processes` processes of this test have called it.
 MEETING = """
 import tempfile
 meeting = tempfile.mkdtemp(dir=os.path.dirname(__file__))

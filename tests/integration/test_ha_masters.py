@@ -177,7 +177,7 @@ def test_clients_that_wait_for_a_job_or_cancel_it_do_not_notice_a_leader_change(
         )
         waiting.start()
         cluster.kill(cluster.leader("dispatcher"))
-        cluster.client.cancel_job(run.job_id)  # nobody leads yet
+        cluster.client.cancel_job(run.job_id)  # no Dispatcher leads yet
         waiting.join(40)
         assert results == [JobState.CANCELED.value]
     # The job is gone: nothing of it is left for a Dispatcher to recover.

@@ -126,7 +126,7 @@ def test_an_interrupt_at_any_moment_leaves_nothing_open(seed):
     assert exited.wait(30)
     assert thread.join(30)
     assert task.state is StreamTaskState.CANCELED
-    # An interrupt may still come between the end of the task and that of its thread.
+    # An interrupt may still arrive between the end of the task and the end of its thread.
     assert [type(error) for error in errors] in ([CancelTaskError], [TaskInterrupted])
     opened = [name for what, name in EVENTS if what == "open"]
     closed = [name for what, name in EVENTS if what == "close"]

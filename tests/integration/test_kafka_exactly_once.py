@@ -273,14 +273,14 @@ def test_a_job_whose_transaction_timed_out_fails_permanently_and_both_remedies_w
     [job] = cluster.client.list_jobs()
     assert cluster.client.request_job(job.job_id).num_restarts == 1, "the crash; the lost transaction is no restart"
     slow.unlink()
-    # The message names what is kept, and so does the command that shows an ended job.
+    # The error message names the kept checkpoint, and so does the command that shows an ended job.
     kept = sorted(
         (path.parent for path in (tmp_path / "checkpoints").rglob("_metadata")), key=lambda at: int(at.name[4:])
     )
     assert len(kept) == 2 and all(str(path) in str(failed.value) for path in kept), failed.value
     shown = cluster.flinkpy("info", job.job_id).stdout
     assert all(str(path) in shown for path in kept), shown
-    # One way out: go on without the records.
+    # First remedy: continue without the records.
     rest_topic = kafka.create_topic()
     run(rest_topic, kept[1], ignore_failures_after_transaction_timeout="true")
     committed = Counter(kafka.read_values(sink_topic)) + Counter(kafka.read_values(rest_topic))

@@ -40,7 +40,7 @@ def builder(kafka: KafkaBroker, *topics: str) -> Any:
         KafkaSource.builder()
         .set_bootstrap_servers(kafka.bootstrap_servers)
         .set_value_only_deserializer(SimpleStringSchema())
-        # So that tests do not wait for what is not there yet.
+        # Tests then do not wait for records that do not exist yet.
         .set_property("fetch.wait.max.ms", "20")
     )
     return made.set_topics(*topics) if topics else made
@@ -50,7 +50,7 @@ def texts(numbers: Any) -> list[str]:
     return list(map(str, numbers))
 
 
-# -- where it begins and ends ----------------------------------------------------------------------------------------
+# -- starting and stopping offsets ------------------------------------------------------------------------------------
 
 
 def test_a_bounded_source_reads_the_records_present_at_its_start(kafka: KafkaBroker) -> None:
@@ -231,7 +231,7 @@ def test_single_partitions_can_be_read(kafka: KafkaBroker) -> None:
         assert sorted(run.read_to_end()) == ["of 0", "of 2"]
 
 
-# -- what a record becomes ---------------------------------------------------------------------------------------------
+# -- deserialization --------------------------------------------------------------------------------------------------
 
 
 class Everything(KafkaRecordDeserializationSchema):

@@ -12,7 +12,7 @@ from network_switch import Rule
 from verifying.harness import VerifyingRuns, Workload
 from zookeeper_server import require_zookeeper
 
-#: Longer than heartbeats and sessions, which are 4 s: what is out of reach counts as lost.
+#: Longer than heartbeat and session timeouts of 4 s, so unreachable processes count as lost.
 LONG_ENOUGH_S = 6.0
 
 

@@ -18,9 +18,9 @@ from pyflink_examples import fetch_examples
 from requirements import require
 
 _IMPORT = re.compile(r"^(\s*(?:from|import)\s+)pyflink\b", re.MULTILINE)
-#: What a print sink of several subtasks puts before a record: which subtask has a key is up to the hash of keys.
+#: The prefix that a print sink of several subtasks adds. The key hash decides which subtask has a key.
 _SUBTASK = re.compile(r"^\d+> ")
-#: What the examples say about their arguments.
+#: Messages of the examples about their arguments.
 _ABOUT_ARGUMENTS = ("Executing ", "Use --input", "Printing result")
 
 #: Example -> its records, sorted.

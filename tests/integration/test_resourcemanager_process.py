@@ -80,7 +80,7 @@ def test_workers_do_not_outlive_a_killed_resource_manager(start_cluster: StartCl
     cluster.kill("resourcemanager")
     psutil.wait_procs([worker], timeout=30)
     assert not worker.is_running()
-    for path in working_directories:  # nobody is left who could have removed them
+    for path in working_directories:  # no process is left that could have removed them
         for file in sorted(path.rglob("*"), reverse=True):
             file.unlink() if file.is_file() else file.rmdir()
         path.rmdir()

@@ -39,7 +39,7 @@ def far_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_release(tmp_path_factory.mktemp("far"), FAR, protocol=newest, min_protocol=PROTOCOL + 2)
 
 
-@pytest.mark.timeout(300)  # seven services start anew, one after the other
+@pytest.mark.timeout(300)  # seven services restart one after the other
 def test_a_rolling_upgrade_of_all_services_loses_no_record_of_a_running_job(
     zookeeper: ZooKeeperServer,
     tmp_path: Path,
@@ -67,7 +67,7 @@ def test_a_rolling_upgrade_of_all_services_loses_no_record_of_a_running_job(
             assert run.num_restarts == restarts
             for job_master in cluster.job_masters():
                 job_master.kill()
-            # What it has left, and the JobGraph that was accepted before, are read by a JobMaster of the next release.
+            # A JobMaster of the next release reads its files and the JobGraph submitted before.
             run.wait_for_checkpoints()
             overview = cluster.client.request_cluster_overview()
             assert overview.version == NEXT

@@ -31,7 +31,7 @@ CALLS = [
     "Dispatcher.notify_job_terminated",
     "TaskExecutor.free_slot",
 ]
-#: Losing one fails the task, as in Flink, and the job begins anew; a client that has read results is told so.
+#: As in Flink, a lost event fails the task and the job restarts. A client that has read results gets an error.
 EVENTS = {"JobMaster.send_operator_events_to_coordinator", "TaskExecutor.send_operator_events_to_tasks"}
 
 

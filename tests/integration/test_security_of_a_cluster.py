@@ -30,7 +30,7 @@ from flinkpy.security.access_token import CLOCK_SKEW_S
 
 PASSWORD = "correct-horse-battery-staple"
 CONFIGURATION = {
-    # Of no use without TLS, but confidential all the same.
+    # Useless without TLS, but confidential too.
     "security.ssl.internal.keystore-password": PASSWORD,
     "s3.secret-key": PASSWORD,
 }
@@ -301,7 +301,7 @@ def test_many_silent_connections_lock_nobody_out(cluster: RunningCluster) -> Non
     host, _, port = cluster.address.rpartition(":")
     idle = [socket.create_connection((host, int(port)), timeout=10) for _ in range(300)]
     try:
-        idle[0].sendall(b"PRI * HTTP/2.0\r\n")  # and one that is slow
+        idle[0].sendall(b"PRI * HTTP/2.0\r\n")  # one of them is a slow client
         assert cluster.client.request_cluster_overview().num_task_managers == 2
     finally:
         for connection in idle:

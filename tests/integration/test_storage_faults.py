@@ -53,7 +53,7 @@ class Damage:
     def __init__(self, runs: VerifyingRuns, run: Run) -> None:
         self._runs = runs
         self.run = run
-        #: What was committed for checkpoints that were damaged afterwards: it may come again.
+        #: Output committed for checkpoints that were damaged afterwards: it may be repeated.
         self.repeatable: Counter[Any] = Counter()
         #: For the checkpoint before that.
         self._committed: Counter[Any] = Counter()

@@ -72,7 +72,7 @@ class Impostor:
 
     def _hear(self, connection: socket.socket) -> bytes:
         if self._context is None:
-            # What HTTP/2 servers say first, so that a client that speaks plaintext goes on.
+            # The first bytes of HTTP/2 servers, so that a plaintext client continues.
             connection.sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
             return connection.recv(65_536)
         with self._context.wrap_socket(connection, server_side=True) as secured:

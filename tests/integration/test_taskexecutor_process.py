@@ -158,7 +158,7 @@ def test_many_jobs_leave_no_threads_and_no_descriptors(start_cluster: StartClust
         run_one()
 
     def is_back() -> bool:
-        # Other services may have connected to this one meanwhile; a job that leaves something does it each time.
+        # Other services may have connected in between. A leak would grow with every job.
         return all(
             threads <= threads_before and descriptors < descriptors_before + num_jobs
             for (threads, descriptors), (threads_before, descriptors_before) in zip(counts(), before, strict=True)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(300)
 
 SCALE = 0.1
 ONE, MANY = pytest.mark.short_on_spark, pytest.mark.differential
-#: DuckDB divides decimals as doubles: what it must divide it gives as (dividend, divisor) here.
+#: DuckDB divides decimals as doubles, so it returns (dividend, divisor) here.
 EXACT_SQL = {
     1: SQL[1]
     .replace("avg(l_quantity) as avg_qty", "sum(l_quantity), count(l_quantity)")

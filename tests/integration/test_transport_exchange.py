@@ -238,7 +238,7 @@ def test_memory_in_flight_stays_under_the_bound_while_the_sink_is_stalled(start:
 
     in_flight = emitted * 80_000
     assert 2 * MIB < in_flight <= (4 + 2) * MIB
-    # Nothing beyond the consumer's memory has left the producer: what is on the wire has its place there.
+    # Only data that fits into the consumer's memory has left the producer.
     assert producer.statistics().bytes_sent <= 2 * MIB + 64 * 1024
     assert producer.statistics().in_flight_bytes <= 4 * MIB
     assert consumer.statistics().in_flight_bytes <= 2 * MIB

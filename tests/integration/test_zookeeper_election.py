@@ -84,7 +84,7 @@ def test_a_leader_that_was_suspended_longer_than_its_session_cannot_write(
     first.pause()
     second.wait_until_drawing()
     first.resume()
-    # It was in the middle of drawing ids, and goes on with that.
+    # It was drawing ids, and continues with it.
 
     refused = wait_until(lambda: first.entries("refused"), "the late write is refused")
     assert refused == [{"refused": "LeadershipLostError", "token": token}]
@@ -120,7 +120,7 @@ def test_terms_never_overlap_while_leaders_are_killed_and_the_server_restarts(
     while len(running) > 1:
         leader = next_leader()
         if len(running) == 3:
-            # Whoever was connected stands again, and each of them may be the first: also the one that has led before.
+            # Every connected contender stands again, and any of them may be first, even the former leader.
             zookeeper.restart()
             leader = next_leader()
         leader.kill()
@@ -152,7 +152,7 @@ def test_the_next_leader_does_not_wait_for_the_session_of_an_ended_process(
             await asyncio.to_thread(parent.release_dead_leader, JOB, "the-first")
             await second.wait_for("granted")
             await listener.wait_for(lambda leader: leader is None)
-            # It was not dead after all: it is told, cannot write, and does not stand again under its token.
+            # It was alive: it is notified, cannot write, and does not stand again with its token.
             await first.wait_for("granted", "revoked")
             counter = child.checkpoint_id_counter
             with pytest.raises(LeadershipLostError, match="has ended"):

@@ -39,7 +39,7 @@ def refusal(configuration: dict[str, str], security: SecurityContext = SECURITY,
     began = time.monotonic()
     with pytest.raises(HighAvailabilityError) as raised:
         connect(configuration, security, process)
-    # Far less than the session time-outs of these tests: nobody is left to wait for them.
+    # Far below the session timeouts of these tests: no server is left to wait for.
     assert time.monotonic() - began < 30
     message = str(raised.value)
     assert "\n" not in message

@@ -100,7 +100,7 @@ _HEADERS = [
     b"a b",
 ]
 _ENCODINGS = [b"identity", b"gzip", b"deflate", b"snappy", b"unknown", b"gzip,gzip", b"\xff"]
-#: What a message may expand to; a server that inflates it all has to be seen.
+#: The expanded size of a message. A server that inflates all of it must be detected.
 _BOMB_BYTES = 64 << 20
 _BOMBS = (gzip.compress(bytes(_BOMB_BYTES), 9), zlib.compress(bytes(_BOMB_BYTES), 9))
 

@@ -127,7 +127,7 @@ class BatchCluster(Cluster):
         await self._until(lambda: self.dispatcher.result is not None, "the job does not end")
         assert self.job_master is not None
         await asyncio.wait_for(self.job_master.terminated.wait(), 60.0)
-        self.network.detach(self.address)  # the process ends; whoever was not told that the job is over notices
+        self.network.detach(self.address)  # the process ends, and peers that were not told of the job's end notice it
         await self._until(lambda: not self._held(), "TaskExecutors hold results of a job that is over")
 
     def check_output(self) -> None:

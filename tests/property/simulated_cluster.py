@@ -59,7 +59,7 @@ class SimulationLoop(VirtualTimeLoop):
     def __init__(self, random: Random) -> None:
         super().__init__()
         self._random = random
-        #: Asked before each blocking call; what it raises the call raises.
+        #: Called before each blocking call. Its errors are errors of the call.
         self.disk: Callable[[], None] = lambda: None
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:

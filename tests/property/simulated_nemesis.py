@@ -153,7 +153,7 @@ class Nemesis:
         clients = [made for of, made in self._world.clients if not of.is_dead and made.connected and not made.is_cut]
         if clients and self._world.zookeeper.is_up:
             client = self._random.choice(clients)
-            client.is_slow_to_notice = True  # a session ends as early as this only where nobody waits for its time
+            client.is_slow_to_notice = True  # a session expires this early only if nothing depends on its timeout
             self._world.zookeeper.expire(client.client_id[0])
 
     def _stop_zookeeper(self) -> None:

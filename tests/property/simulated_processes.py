@@ -137,7 +137,7 @@ class ProcessLoop(SimulationLoop):
         return True
 
 
-#: For what belongs to no process: the network, the servers of ZooKeeper, whoever breaks things.
+#: The context of the simulated world: the network, ZooKeeper's servers, and fault injection.
 _NOBODY = contextvars.Context()
 
 
@@ -158,7 +158,7 @@ class SimulatedProcess:
         self.calls: weakref.WeakKeyDictionary[BlockingCall, None] = weakref.WeakKeyDictionary()
         self._parked: list[tuple[Any, ...]] = []
         self.on_signal: Callable[[], None] | None = None
-        #: In order: what the machine does when the process is gone.
+        #: Actions of the machine after the end of the process, in order.
         self.at_exit: list[Callable[[], None]] = []
         loop.processes.append(self)
 

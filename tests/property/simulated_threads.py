@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 _local = threading.local()
-#: How often what is waited for is looked at: first, and at most.
+#: The first and the longest interval between checks of a condition.
 _FIRST_LOOK_S = 0.002
 _LAST_LOOK_S = 0.1
 

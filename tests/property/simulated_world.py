@@ -35,7 +35,7 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.private_directory import PrivateDirectory
 from flinkpy.rpc import client, endpoint, server
 
-#: What the services import when they start: it must be there before names in it are replaced.
+#: Modules that services import at their start. They must be loaded before names in them are replaced.
 _MODULES = (
     "flinkpy.dispatcher.entrypoint",
     "flinkpy.resourcemanager.entrypoint",
@@ -60,7 +60,7 @@ class SimulatedWorld:
     def __init__(self, loop: ProcessLoop, random: Random, directory: Path) -> None:
         self.loop = loop
         self.random = random
-        #: What processes draw; apart, so that one that draws when it is imported changes nothing that happens.
+        #: The random numbers of processes. They are separate, so that draws during imports do not change the run.
         self.entropy = Random(random.getrandbits(64))
         self.directory = directory
         self.network = HostNetwork(loop, random)

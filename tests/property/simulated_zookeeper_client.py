@@ -68,7 +68,7 @@ class SimulatedZooKeeperClient:
         self._is_closed_by_server = False
         self._has_connection = False
         self._is_pinging = False
-        #: Not sent yet; sent where nobody heard them; and what the servers have sent, answers and events in one order.
+        #: Unsent requests, requests lost on the way, and messages from the servers: answers and events in one order.
         self._requests: deque[SimulatedResult] = deque()
         self._lost: deque[SimulatedResult] = deque()
         self._incoming: deque[tuple[SimulatedResult | None, Any, Any]] = deque()

@@ -83,7 +83,7 @@ class World:
         self.lost: list[Executor] = []
         self.wanted = 0
         self.pending: deque[Any] = deque()
-        #: Of each source: the splits that nobody has, and who has the others.
+        #: The unassigned splits of each source, and the owners of the others.
         self.splits = {
             vertex.id: [f"{vertex.id}:{split}" for split in range(NUM_SPLITS)]
             for vertex in self.graph.vertices

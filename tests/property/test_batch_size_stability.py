@@ -76,7 +76,7 @@ def fixed_share(machine: Machine, sizes: list[int]) -> float:
 
 starts = st.integers(1, MAX_BATCH_ROWS)
 seeds = st.integers(0, 1_000).map(random.Random)
-#: What it costs to move an empty batch through a chain.
+#: The cost of passing an empty batch through a chain.
 fixed_costs = st.integers(20 * US, 3 * MS)
 #: From a column of numbers to a regular expression.
 record_costs = st.integers(20, 100 * US)

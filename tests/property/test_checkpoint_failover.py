@@ -65,7 +65,7 @@ class FailoverMachine(ClusterMachine):
         self.terminated = None
         self.messages = []  # of checkpoints, on their way
         self.is_writing = []  # checkpoints, in the order in which they are written
-        self.completed = {}  # id -> what the checkpoint has of each subtask
+        self.completed = {}  # id -> the checkpointed state of each subtask
         self.kept = []  # completed checkpoints that are whole, oldest first
         self.acks = {}
         self.open_requests = set()

@@ -30,7 +30,7 @@ if "FLINKPY_SIMULATION_SEED" in os.environ:
     SEEDS = range(int(os.environ["FLINKPY_SIMULATION_SEED"]), int(os.environ["FLINKPY_SIMULATION_SEED"]) + 1)
 #: How long things go wrong, in virtual time.
 FAULTY_S = 12.0
-#: Memory, where there is such a directory: what is synced there costs nothing.
+#: A directory in memory if possible, because syncing is free there.
 SHARED_MEMORY = Path("/dev/shm")
 
 

@@ -47,7 +47,7 @@ from tests.certificates import authority
 CASES = number_of_cases("FLINKPY_FUZZ_CASES", 6000)
 #: `make chaos` asks for a million cases, which take hours.
 pytestmark = pytest.mark.timeout(max(120, CASES // 20))
-#: Buffers of one connection: what it may hold of frames that it has no right to, and little more.
+#: The memory that one connection may hold for frames that it is not entitled to, plus a margin.
 MEMORY_BYTES = 16 << 20
 
 

@@ -34,15 +34,15 @@ if "FLINKPY_SIMULATION_SEED" in os.environ:
     SEEDS = range(int(os.environ["FLINKPY_SIMULATION_SEED"]), int(os.environ["FLINKPY_SIMULATION_SEED"]) + 1)
 #: Whose runs once did not end: ZooKeeper was stopped last, or a job restarted while it was being stopped.
 SEEDS_TO_REMEMBER = (7269, 7306)
-#: Seeds of one test: they share what is imported and set up.
+#: The number of seeds in one test. They share imports and setup.
 BATCH = 10
-#: One of so many runs is of a cluster without high availability.
+#: One of this many runs has a cluster without high availability.
 STANDALONE_EVERY = 5
-#: Of so many seeds one has two runs more: in one a job is canceled meanwhile, in one it is stopped with a savepoint.
+#: One of this many seeds has two more runs: one cancels a job, the other stops it with a savepoint.
 END_EVERY = 9
 #: How long things go wrong, in virtual time.
 FAULTY_S = 15.0
-#: Memory, where there is such a directory: what is synced there costs nothing.
+#: A directory in memory if possible, because syncing is free there.
 SHARED_MEMORY = Path("/dev/shm")
 Run = Callable[[ServiceCluster], Coroutine[Any, Any, None]]
 JOBS = [f"{number:032x}" for number in range(1, 3)]

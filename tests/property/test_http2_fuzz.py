@@ -20,7 +20,7 @@ CASES = number_of_cases("FLINKPY_HTTP2_FUZZ_CASES", 300)
 pytestmark = pytest.mark.timeout(max(120, CASES // 10))
 #: How often the server is asked whether it is well.
 CHECK_EVERY = 50
-#: What the process may have more than at its start: a few messages of 32 MiB, the limit, since zeros come compressed.
+#: The memory that the process may gain: a few messages of the maximum 32 MiB, because zeros compress well.
 MEMORY_BYTES = 96 << 20
 #: gRPC's core keeps some 700 bytes of each connection; no object of Python's is left of it.
 BYTES_PER_CASE = 1024

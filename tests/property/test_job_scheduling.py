@@ -165,7 +165,7 @@ class ClusterMachine(RuleBasedStateMachine):
                 del self.task_managers[name][attempt]
                 self.updates.append(ev.TaskStateUpdated(attempt, E.CANCELED))
 
-    # what the cluster does
+    # actions of the cluster
 
     @rule(num_slots=st.integers(1, 3))
     def task_manager_comes(self, num_slots):

@@ -40,7 +40,7 @@ from flinkpy.state.operator_state import StateSection, read_sections, write_foot
 CASES = number_of_cases("FLINKPY_SAVEPOINT_FUZZ_CASES", 600)
 pytestmark = pytest.mark.timeout(max(120, CASES // 20))
 FILES = FileSystems()
-#: What a savepoint may do to whoever uses it. CorruptStateError is one of the second.
+#: The permitted results of using a forged savepoint. CorruptStateError is a subclass of the second.
 TYPED = (CheckpointNotFoundError, CheckpointStorageError, StateRestoreError)
 #: Files of cases have less than a hundred kilobytes.
 MEMORY_BYTES = 8 << 20

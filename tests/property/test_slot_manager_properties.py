@@ -48,7 +48,7 @@ class Executor:
     pid: int
     instance: InstanceID
     slots: list[tuple[AllocationID, JobID] | None] = field(default_factory=lambda: [None] * SLOTS)
-    #: What it is dedicated to, for the life of the process.
+    #: The profile of the process for its whole life.
     profile: str | None = None
 
     def report(self) -> list[SlotStatus]:

@@ -62,7 +62,7 @@ class SplitAssignment(RuleBasedStateMachine):
         self.completed = (0, None, [Reader() for _ in SUBTASKS])
         self.late_events = []
 
-    # What the coordinator asks of the JobMaster: an event arrives at the running attempt at once.
+    # A request of the coordinator to the JobMaster: an event arrives at the running attempt at once.
     operator_id = "source"
     parallelism = len(SUBTASKS)
 

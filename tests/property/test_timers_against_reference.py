@@ -17,7 +17,7 @@ from flinkpy.datastream.state import ListStateDescriptor, ValueStateDescriptor
 MIN_WATERMARK = -(1 << 63)
 MAX_WATERMARK = (1 << 63) - 1
 
-#: What a record asks for: (key, action, argument).
+#: The request of a record: (key, action, argument).
 ACTIONS = ("register", "delete", "remember", "chain")
 
 

@@ -41,7 +41,7 @@ UNPICKLING = {
     "state/rocksdb/key_codec.py": (2, TASK, "keys of the job's state"),
     "taskexecutor/task_deployer.py": (1, TASK, "functions of the job whose task it deploys"),
 }
-#: Packages of processes that serve all jobs, and what they stand on.
+#: Packages of processes that serve all jobs, and the packages that they import.
 WITHOUT = (
     *("dispatcher/", "resourcemanager/", "highavailability/", "rpc/", "security/"),
     *("common/", "configuration/", "checkpoint/", "graph/", "metrics/", "cli/"),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 MIN_PAUSE_S = 0.05
-#: Pauses are so many times as long as the reading: the job needs the processors.
+#: The ratio of pauses to reading time: the job needs the processors.
 READING_SHARE = 10
 
 

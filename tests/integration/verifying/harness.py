@@ -18,7 +18,7 @@ from verifying.faults import Faults
 from verifying.two_phase_sink import committed_records
 from verifying.verifying_job import build, expected_output
 
-#: Restarts at once and as often as a test needs; how often is asserted by the tests.
+#: Restarts at once without a relevant limit. The tests assert the number of restarts.
 RESTARTS = {
     "restart-strategy.type": "fixed-delay",
     "restart-strategy.fixed-delay.attempts": "100",

@@ -67,7 +67,7 @@ class TwoPhaseWriter(StatefulSinkWriter):
         self._open: deque[Any] = deque(open_records)
         self._ready: list[Transaction] = []
         self._staged = _directory(sink.directory, "staged")
-        # Never that of another attempt, however often the same checkpoint is restored.
+        # Differs from the name of any other attempt, even if the same checkpoint is restored repeatedly.
         self._uid = secrets.token_hex(8)
         self._num_transactions = 0
         self._due = _directory(sink.directory, "due") / self._uid

@@ -13,7 +13,7 @@ from flinkpy.checkpoint.completed_checkpoint_store import CompletedCheckpointSto
 from flinkpy.common.failpoints import FAILPOINTS
 from flinkpy.highavailability.file_checkpoint_stores import FileCheckpointIDCounter, FileCheckpointPointerStore
 
-#: What the process that is killed does: draws an id, writes, completes and cleans up, the first time without faults.
+#: The killed process draws an id, writes, completes and cleans up. The first time it has no faults.
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_a_job_master_recovers_a_complete_checkpoint_after_a_crash(tmp_path, spe
     counter = FileCheckpointIDCounter(tmp_path / "recovery")
     assert counter.next_id > number
     store.cleaner.delete_leftovers(counter.next_id, now_ms=4_102_444_800_000)
-    # What is left is one checkpoint: its metadata, its own file, and its shared one.
+    # One checkpoint is left: its metadata, its own file, and its shared one.
     left = files_below(storage.job_directory)
     assert len(left) == 3, left
     assert all(name.startswith((f"chk-{number}/", "shared/")) for name in left)

@@ -296,7 +296,7 @@ def test_unclaimed_checkpoints_are_never_deleted(new_store, storage, tmp_path):
     store.add(checkpoint)
     recovered = new_store().recover()
     assert (recovered.checkpoint_id, recovered.is_owned) == (40, False)
-    # A backend may (wrongly) go on using the file: it stays foreign.
+    # A backend may wrongly keep using the file, which still belongs to another owner.
     add(store, storage, 41, shared=[shared])
     add(store, storage, 42)
     store.shut_down(JobStatus.FINISHED, CheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)

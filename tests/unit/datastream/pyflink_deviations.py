@@ -293,5 +293,5 @@ DECLARED_OTHERWISE = frozenset(
     }
 )
 
-#: Modules that are not complete yet, with what they wait for. What they have is compared all the same.
+#: Modules that are not complete yet, with the reason. Their existing members are compared too.
 IN_PROGRESS: dict[str, str] = {}

@@ -40,7 +40,7 @@ def test_module_exports_what_pyflink_exports(module: str) -> None:
         assert module in IN_PROGRESS
         return
     theirs = set(MODULES[module]["exports"])
-    # A lazy package lists what it will have; `dir` would not ask for it.
+    # A lazy package lists its future members, and `dir` would not ask for it.
     exported = {name for name in theirs if hasattr(ours, name)}
 
     assert exported == theirs or module in IN_PROGRESS, theirs - exported
@@ -94,7 +94,7 @@ def test_differently_declared_method_takes_the_same_arguments(member: str) -> No
     ours = importlib.import_module(f"flinkpy.{module}")
     fact = MODULES[module]["members"][name]
     if name.endswith("__") and not name.endswith("__init__"):
-        return  # `test_documented_deviation_is_true` says what it is for
+        return  # `test_documented_deviation_is_true` checks it
     *owners, last = name.split(".")
     for owner in owners:
         ours = getattr(ours, owner)

@@ -34,7 +34,7 @@ class TestingDispatcher(Dispatcher):
     """Runs blocking work on the loop, so that no thread takes part."""
 
     __test__ = False
-    #: What the names of work begin with that takes long.
+    #: The prefix of the names of slow work.
     slow: tuple[str, ...] = ()
 
     def run_blocking(self, call: Callable[[], Any], on_done: Any, name: str) -> None:

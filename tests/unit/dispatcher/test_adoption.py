@@ -201,7 +201,7 @@ async def test_without_high_availability_no_job_master_is_adopted(harness: Harne
     assert other.was_told_to_stop
 
 
-# --- cancellation and results meanwhile -----------------------------------------------------------------------------
+# --- cancellations and results during the adoption --------------------------------------------------------------------
 
 
 @scenario(is_highly_available=True, unfinished=UNFINISHED)

@@ -19,7 +19,7 @@ def accumulators(value: str) -> list[job_pb2.AccumulatorResult]:
 @scenario()
 async def test_accumulators_come_from_the_job_master_and_then_from_the_archive(harness: Harness) -> None:
     await harness.submit()
-    assert not (await harness.dispatcher.request_accumulators(REQUEST, CONTEXT)).accumulators  # nobody leads it yet
+    assert not (await harness.dispatcher.request_accumulators(REQUEST, CONTEXT)).accumulators  # it has no leader yet
     job_master = await harness.hello()
     job_master.started()
     harness.gateways.answers["request_accumulators"] = lambda _: job_pb2.JobAccumulators(accumulators=accumulators("1"))

@@ -255,7 +255,7 @@ def test_a_temporary_working_directory_is_removed_with_its_owner(tmp_path: Path)
 def test_a_directory_of_a_killed_owner_is_removed_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
     living = WorkingDirectory.open(None, str(tmp_path), "dispatcher")
     abandoned = WorkingDirectory.open(None, str(tmp_path), "dispatcher")
-    os.close(abandoned._lock)  # what the kernel does for a killed process
+    os.close(abandoned._lock)  # the action of the kernel for a killed process
     (tmp_path / f"flinkpy-dispatcher-{os.getuid()}-not ours").mkdir()
     third = WorkingDirectory.open(None, str(tmp_path), "dispatcher")
     assert living.path.exists() and third.path.exists() and not abandoned.path.exists()

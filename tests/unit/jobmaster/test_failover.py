@@ -118,7 +118,7 @@ def test_only_the_region_of_the_failed_task_restarts():
     cluster.advance(100)
     assert attempt_numbers(cluster) == {"source0": 1, "source1": 0, "sink0": 1, "sink1": 0}
     assert cluster.execution("sink", 1).attempt_id == untouched
-    # the source has a coordinator, which is told that only this subtask restarts
+    # the source has a coordinator, which is notified that only this subtask restarts
     assert cluster.take(fx.SubtaskReset) == [fx.SubtaskReset(ExecutionVertexID(JobVertexID("source"), 0))]
     assert cluster.take(fx.ResetCoordinators) == []
 

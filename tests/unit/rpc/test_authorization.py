@@ -33,7 +33,7 @@ CLUSTER = SecurityContext.of_secret(SECRET)
 NOW_S = int(time.time())
 ALL = frozenset(Audience)
 
-#: What is for services only, of the services that clients call too. A new call has to be put here or into the table.
+#: Calls for services only, of services that clients call too. A new call must be added here or to the table.
 CLUSTER_ONLY = {
     "/flinkpy.Dispatcher/OpenJobMasterSession",
     "/flinkpy.Dispatcher/NotifyJobMasterStarted",

@@ -149,7 +149,7 @@ def test_a_peer_that_goes_away_is_noticed_without_any_call() -> None:
 def test_a_peer_with_a_slow_handshake_is_not_declared_lost() -> None:
     async def scenario() -> None:
         client, lost = RpcClient(security=INSECURE), asyncio.Event()
-        with socket.create_server(("127.0.0.1", 0)) as slow:  # the kernel accepts; nobody says anything
+        with socket.create_server(("127.0.0.1", 0)) as slow:  # the kernel accepts, and no process answers
             client.watch_peer(f"127.0.0.1:{slow.getsockname()[1]}", lost.set)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(lost.wait(), 0.5)
@@ -249,7 +249,7 @@ def test_every_error_has_a_bounded_wire_form(error: Exception) -> None:
     assert info.ByteSize() < 1_000_000
     assert isinstance(error_from_proto(info), FlinkError)
     ((_, data),) = bounded_error_metadata(error)
-    # gRPC sends it as base64, and 64 KiB are what a channel accepts.
+    # gRPC sends it as base64, and a channel accepts 64 KiB.
     assert len(data) * 4 / 3 < 64 * 1024
 
 

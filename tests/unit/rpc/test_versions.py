@@ -53,7 +53,7 @@ def test_two_processes_speak_the_newest_version_both_know(ours: ProtocolRange, t
         return
     chosen = negotiate(str(theirs), "9", ours=ours)
     assert chosen == max(common)
-    # The answer is understood by whoever asked.
+    # The caller understands the answer.
     assert agreed(((METADATA_PROTOCOL, str(chosen)),), "there", ours=theirs) == chosen
 
 

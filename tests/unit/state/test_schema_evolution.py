@@ -72,7 +72,7 @@ def test_a_renamed_field_keeps_its_content(files):
     new = Types.ROW_NAMED(["id", "full_name"], [Types.INT(), Types.STRING()])
     value = evolved(files, PERSON, Row(id=1, name="Ann"), new, renamed={"name": "full_name"})
     assert value == Row(id=1, full_name="Ann")
-    # The same program restored again from what it wrote: the renaming is done already.
+    # The same program restored from its own snapshot: the field is already renamed.
     assert evolved(files, new, value, new, renamed={"name": "full_name"}) == value
 
 

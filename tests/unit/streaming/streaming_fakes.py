@@ -41,7 +41,7 @@ class FakeResultPartition:
         self.is_available = True
         self.listener: Any = None
         self.bytes_out = 0
-        #: Whether what a barrier overtakes here is for the producer to persist.
+        #: True if the producer must persist the data that a barrier overtakes here.
         self.keeps_overtaken = True
         #: A barrier in order that the test says has not left.
         self.queued_barrier: int | None = None

@@ -50,7 +50,7 @@ def test_the_size_recovers_from_one_slow_batch_in_a_few_steps() -> None:
     clock = ManualClock(0)
     size = AdaptiveBatchSize(clock)
     size.begin()
-    clock.use_cpu(3_000)  # imports what the program needs
+    clock.use_cpu(3_000)  # imports the modules of the program
     size.end(size.rows)
     assert size.rows == 1
 

@@ -30,7 +30,7 @@ from flinkpy.streaming.async_io.async_wait_operator import MAX_WAITING_ROWS
 from flinkpy.streaming.checkpoint.subtask_checkpoint_coordinator import write_states
 from flinkpy.streaming.tasks import CancelTaskError, StreamTask, StreamTaskState, create_stream_task
 
-#: What a `Do` in a source or gate does; not pickled with it.
+#: The action of a `Do` in a source or gate. It is not pickled.
 HOOKS: dict[str, Callable[[], Any]] = {}
 
 

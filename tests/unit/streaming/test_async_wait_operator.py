@@ -549,7 +549,7 @@ class TestFailures:
                     raise SystemExit(4)
 
                 leaving = asyncio.create_task(leave())
-                # Else it is logged where it is collected, with a traceback that is made there, wherever that is.
+                # Otherwise it is logged with a traceback at the place where it is garbage-collected.
                 leaving.add_done_callback(asyncio.Task.exception)
                 await asyncio.wait([leaving])
 

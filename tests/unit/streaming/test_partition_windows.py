@@ -168,7 +168,7 @@ def test_columns_are_sorted_in_pythons_order_for_any_batches(
     harness.operator.finish()
     key: Any = [lambda record: record[0], lambda record: record[1], lambda record: record][field]
     expected = sorted(records, key=key, reverse=order is Order.DESCENDING)
-    # What is equal but not the same (0.0 and -0.0) must be in the same places too.
+    # Values that are equal but not identical (0.0 and -0.0) must have the same positions too.
     assert [(name, math.copysign(1, number), number) for name, number in harness.output.rows] == [
         (name, math.copysign(1, number), number) for name, number in expected
     ]

@@ -61,7 +61,7 @@ def test_interval_of_zero_emits_only_the_last_watermark():
 def test_stream_without_records_is_idle_until_its_next_watermark():
     harness = assigning(bounded(0).with_idleness(Duration.of_millis(300)))
     harness.process([7])
-    # One interval with the record, one that starts the timeout, and then more time than the timeout.
+    # An interval with the record, one that starts the timeout, and then more time than the timeout.
     for _ in range(4):
         assert IDLE not in harness.output.elements
         harness.advance(201)

@@ -188,7 +188,7 @@ def test_triggers_act_on_each_record_and_are_restored(assigner: str, trigger: An
     expected = in_any_order(play(spec, run, "hashmap", 1))
     assert expected
     assert in_any_order(play(spec, run, backend, 1000)) == expected
-    # Where a watermark comes next: one that comes a second time would fire timers that were set for the past.
+    # The position of the next watermark: a repeated one would fire timers set for the past.
     restores = tuple(position for position, item in enumerate(run) if isinstance(item, int))[2:6:3]
     assert in_any_order(play(spec, run, backend, 9, restores)) == expected
 

@@ -343,7 +343,7 @@ class Harness:
         await self.settle()
         return self
 
-    # ---- what the peers saw
+    # ---- calls to the peers
 
     @property
     def reported(self) -> list[tuple[str, str]]:

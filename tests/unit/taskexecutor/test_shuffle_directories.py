@@ -26,7 +26,7 @@ def test_leftovers_in_a_kept_working_directory_are_removed(tmp_path: Path) -> No
         (path,) = ShuffleDirectories.open([], working_directory).paths
         assert list(path.iterdir()) == []
         (path / "left.data").write_bytes(b"x")
-        working_directory.close()  # killed: nobody closes the directories
+        working_directory.close()  # killed: the directories are not closed
 
 
 def test_every_temporary_directory_is_used(tmp_path: Path) -> None:

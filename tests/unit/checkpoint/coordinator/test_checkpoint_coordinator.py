@@ -154,7 +154,7 @@ def test_ids_are_never_used_again():
     assert ids == [1, 2, 3, 4]
 
 
-# Acknowledgements that are not what they should be
+# Unexpected acknowledgements
 
 
 def test_a_repeated_acknowledgement_changes_nothing_and_keeps_the_state():
