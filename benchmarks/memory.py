@@ -36,7 +36,7 @@ def _resident_mb(processes: list[psutil.Process]) -> float:
 
 
 def _wait_until_still(processes: list[psutil.Process]) -> None:
-    """Return when the processes have used no CPU for a while: what they do at their start is done."""
+    """Waits until the processes have used no CPU for a while, so their start-up work is done."""
     deadline = time.monotonic() + TIMEOUT_S
     used = -1.0
     while time.monotonic() < deadline:

@@ -58,7 +58,7 @@ class Counter(KeyedProcessFunction):
 
 
 class NothingRestored:
-    """The state of a task that starts anew and takes no checkpoint."""
+    """The state of a task that starts without a checkpoint and takes none."""
 
     restored_checkpoint_id = None
     is_restored_as_finished = False

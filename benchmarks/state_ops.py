@@ -155,7 +155,7 @@ def _seconds(loop: Callable[..., None], *arguments: Any) -> float:
 
 
 class FileStream:
-    """A file without the durability: what is measured is the task thread."""
+    """A file without durability: the benchmark measures the task thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -161,7 +161,7 @@ def written(target):
 
 
 def spark_obstacle():
-    """Why Spark cannot run here; None where it can."""
+    """Returns why Spark cannot run here, or None if it can."""
     from flinkpy.common.java_runtime import java_obstacle
 
     if importlib.util.find_spec("pyspark") is None:

@@ -67,7 +67,7 @@ def authority() -> Authority:
 
 
 def self_signed() -> TlsMaterial:
-    """A certificate that nobody but its owner has signed; trusts the cluster's authority."""
+    """A self-signed certificate that trusts the cluster's authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, PEER_NAME)])
     certificate = (

@@ -99,7 +99,7 @@ def read_state(handle: pb.StreamStateHandle) -> bytes:
 
 
 def read_all(metadata: pb.CheckpointMetadata) -> dict[str, bytes]:
-    """Verified content by operator; raises where anything is not what was written."""
+    """Returns the content by operator. Raises if it differs from the written content."""
     for handle in handles_of_metadata(metadata):
         read_state(handle)
     return {o.operator_id: read_state(o.subtasks[0].keyed[0].key_groups.file) for o in metadata.operators}

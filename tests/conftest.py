@@ -37,9 +37,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the package once, as installing it does: tests start thousands of processes.
+    """Compiles the package once, as an installation does, because tests start thousands of processes.
 
-    Where PYTHONDONTWRITEBYTECODE is set nobody else does, and every process would compile all that it imports.
+    With PYTHONDONTWRITEBYTECODE, every process would otherwise compile all modules that it imports.
     """
     if not hasattr(config, "workerinput"):
         compileall.compile_dir(Path(__file__).parents[1] / "src" / "flinkpy", quiet=2)

@@ -1,7 +1,7 @@
-"""Ports that tests choose before anybody listens on them, for servers that must be told theirs and for absent peers.
+"""Ports that tests choose before a server listens on them, for servers that need a fixed port and for absent peers.
 
-A port that was found free can be gone when it is used: the kernel gives it to the next connection that goes out, or
-another test finds it too. A port of `own_port` lies outside the range that the kernel chooses from, and belongs to one
+A port that was found free can be taken before it is used: the kernel may give it to the next outgoing connection, or
+another test may find it too. A port of `own_port` is outside the range that the kernel chooses from, and belongs to one
 process until that process ends.
 """
 
@@ -23,7 +23,7 @@ _claims: dict[int, socket.socket] = {}
 
 
 def own_port(host: str = "127.0.0.1") -> int:
-    """Returns a port that nobody listens on, and that no other caller of this gets while this process runs."""
+    """Returns a port without a listener that no other caller gets while this process runs."""
     ports = _ports_of_nobody()
     first = random.randrange(len(ports))
     for port in ports[first:] + ports[:first]:
@@ -42,7 +42,7 @@ def own_port(host: str = "127.0.0.1") -> int:
 
 
 def _ports_of_nobody() -> list[int]:
-    """The ports that the kernel gives to nobody who does not ask for them."""
+    """The ports that the kernel never chooses by itself."""
     low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     ports = [port for port in range(_FIRST, _LAST + 1) if not low <= port <= high]
     return ports if len(ports) >= _ENOUGH else list(_FALLBACK)

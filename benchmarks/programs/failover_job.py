@@ -30,7 +30,7 @@ TIMEOUT_S = 60
 
 
 class FreshFiles(OutputSink):
-    """A file per life of a task: a new JobMaster counts attempts anew."""
+    """A file per life of a task, because a new JobMaster restarts the attempt numbers."""
 
     def create_writer(self, context):
         return OutputWriter(Path(self._directory, uuid.uuid4().hex))

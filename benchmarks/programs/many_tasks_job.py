@@ -62,7 +62,7 @@ class SilentReader(SourceReader):
 
 
 class SilentSource(SourceBase):
-    """Endless, and says nothing: what is measured is the deployment."""
+    """An endless source without output: the benchmark measures the deployment."""
 
     @property
     def boundedness(self):

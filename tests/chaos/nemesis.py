@@ -38,7 +38,7 @@ MAX_PAUSE_S = 2.0
 
 
 class Nemesis:
-    """`strike` does one thing. Use as a context manager: what was stopped goes on afterwards."""
+    """Causes faults, one per call of `strike`. It is a context manager whose end resumes suspended processes."""
 
     def __init__(self, cluster: RunningCluster, run: Run, chooser: random.Random) -> None:
         self._cluster = cluster
@@ -58,7 +58,7 @@ class Nemesis:
             _signal(process, signal.SIGCONT)
 
     def disturb(self, seconds: float) -> None:
-        """A fault every 2 to 10 checkpoints, or where they take long after some seconds."""
+        """Causes a fault every 2 to 10 checkpoints, or after some seconds if checkpoints take long."""
         while time.monotonic() - self._begun_s < seconds:
             self.wait_for_checkpoints(self._random.randint(2, 10), MAX_PAUSE_S)
             self.strike()

@@ -51,7 +51,7 @@ def growth_of(samples: list[tuple[float, float]]) -> Growth:
 
 
 class ResourceLog:
-    """Watches from a thread of its own. `pids` are looked up anew each time: None is a process that is not there."""
+    """Watches processes from a separate thread. It looks up `pids` each time, and None stands for an ended process."""
 
     def __init__(
         self, pids: Mapping[str, Callable[[], int | None]], directories: Mapping[str, Path], warm_up_s: float

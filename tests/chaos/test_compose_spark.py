@@ -1,4 +1,4 @@
-"""The Spark cluster of docker-compose.yml takes work from TaskExecutors that know its secret, and from nobody else."""
+"""The Spark cluster of docker-compose.yml accepts work only from TaskExecutors that know its secret."""
 
 from __future__ import annotations
 

@@ -34,7 +34,9 @@ def seeded_network(tmp_path: Path, seed: int) -> Iterator[Network]:
 def test_a_job_survives_every_fault_between_every_two_hosts(
     seeded_network: Network, tmp_path: Path, seed: int, seconds: float
 ) -> None:
-    """All of them take about an hour: so many as fit into 20 * CHAOS_SECONDS, others with each seed."""
+    """Runs as many of the faults as fit into 20 * CHAOS_SECONDS, different ones for each seed. All of them take about
+    an hour.
+    """
     chooser = random.Random(f"{seed} network")
     with HostsCluster(seeded_network, workers=3, is_highly_available=True) as cluster:
         runs = VerifyingRuns(cluster, tmp_path, Workload(waits_for_hurry=True))

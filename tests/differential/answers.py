@@ -1,4 +1,4 @@
-"""Runs `program.py` on PyFlink and on flinkpy, and puts what it printed into a form that can be compared."""
+"""Runs `program.py` on PyFlink and on flinkpy, and brings the output into a comparable form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The differential tests compare with a PyFlink of their own environment, made on first use."""
+"""The differential tests compare with PyFlink in a separate environment that is created on first use."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class DescribeTotal(datastream.ProcessWindowFunction):
 
 
 class Timers(datastream.KeyedProcessFunction):
-    """Registers, moves and deletes event-time timers, and says what it sees."""
+    """Registers, moves and deletes event-time timers, and emits what it observes."""
 
     def __init__(self, case: int, delay: int) -> None:
         self.case = case

@@ -1,4 +1,4 @@
-"""Programs of applications, as text: they are run as files, in processes of their own."""
+"""Programs of applications as text. They run as files in separate processes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ note("after second")
 
 
 def program(directory: Path, body: str, name: str = "program.py") -> Path:
-    """The file of the program, in `directory`, where it also leaves what it notes."""
+    """Returns the file of the program in `directory`, where the program also writes its notes."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / name
     path.write_text(_HEAD + body)

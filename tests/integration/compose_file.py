@@ -52,7 +52,7 @@ class ComposeService:
 
     @property
     def flinkpy_arguments(self) -> list[str] | None:
-        """The arguments of `flinkpy`, where it runs that."""
+        """The arguments of `flinkpy` if the service runs it, otherwise None."""
         words = self.command
         return words[len(ENTRYPOINT) :] if tuple(words[: len(ENTRYPOINT)]) == ENTRYPOINT else None
 
@@ -90,7 +90,7 @@ def _mount(text: str) -> Mount:
 
 @cache
 def document() -> dict[str, Any]:
-    """The file, with what it refers to in place."""
+    """Returns the file with all references resolved."""
     loaded: dict[str, Any] = yaml.safe_load(COMPOSE_FILE.read_text())
     return loaded
 

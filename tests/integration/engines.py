@@ -1,7 +1,7 @@
-"""The engines that run batch programs, for tests whose answers must be the same on all of them.
+"""The engines that run batch programs, for tests whose results must be the same on all of them.
 
-`ENGINES` maps a name to the properties of a job; `engine_properties(name)` skips the test where its engine cannot run.
-`SameResults` runs a program on two of them and compares what they give.
+`ENGINES` maps a name to the properties of a job. `engine_properties(name)` skips the test if its engine cannot run.
+`SameResults` runs a program on two engines and compares the results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""moto's server, which speaks AWS's protocols, as a process of its own."""
+"""moto's server, which implements AWS protocols, as a separate process."""
 
 from __future__ import annotations
 

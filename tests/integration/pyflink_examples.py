@@ -24,7 +24,8 @@ TIMEOUT_S = 120
 
 
 def fetch_examples() -> tuple[Path, str | None]:
-    """Returns the folder with the examples, and why they could not be had. Several processes may ask at once.
+    """Returns the folder with the examples, and the reason if they are unavailable. Several processes may call it at
+    once.
 
     Raises:
         ValueError: if PyPI delivered another wheel than the one that the tests were written for.

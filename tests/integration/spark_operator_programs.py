@@ -1,4 +1,4 @@
-"""A program for each kind of operator; what it gives does not depend on how records are cut or dealt out."""
+"""A program for each kind of operator. The results do not depend on the batches or the distribution of records."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _IN_SPARK = {"execution.runtime-mode": "BATCH", "execution.batch.backend": "spar
 
 @contextmanager
 def spark_session(master: str = "local[2,3]", **conf: str) -> Iterator[Any]:
-    """A session of its own driver; there can be one at a time."""
+    """A session with a separate driver. Only one can exist at a time."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -63,7 +63,7 @@ def spark_session(master: str = "local[2,3]", **conf: str) -> Iterator[Any]:
 
 
 class SharedSession:
-    """The one of all tests that need no other; whoever runs tests without Spark next ends it before."""
+    """The session of all tests that need no other. The next test without Spark ends it first."""
 
     def __init__(self) -> None:
         self._lifetime = ExitStack()

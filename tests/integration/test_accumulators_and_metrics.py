@@ -122,7 +122,7 @@ def test_counts_of_a_failed_attempt_are_not_counted_twice(cluster: RunningCluste
 
 
 class FailingAfterACheckpoint(Counting):
-    """Fails once, when a checkpoint has what was counted before."""
+    """Fails once, after a checkpoint contains the earlier counts."""
 
     is_completed = False
 

@@ -1,4 +1,4 @@
-"""Applications: programs that run in a cluster of their own, with real processes, and end it with them."""
+"""Applications: programs that run in their own cluster of real processes and end it when they end."""
 
 from __future__ import annotations
 

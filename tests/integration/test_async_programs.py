@@ -32,7 +32,7 @@ UNALIGNED = {"execution.checkpointing.unaligned.enabled": "true"}
 
 
 class LookUp(AsyncFunction):
-    """Takes its time, another for every call, and fails where it is told to."""
+    """A call of random duration that fails when the test arms a fault."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults

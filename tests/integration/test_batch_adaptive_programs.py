@@ -1,4 +1,4 @@
-"""Batch programs whose operators have no parallelism of their own, on real processes."""
+"""Batch programs whose operators have no explicit parallelism, on real processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 of the JobMaster of a batch job: what has finished does not run again."""
+"""kill -9 of the JobMaster of a batch job: finished tasks do not run again."""
 
 from __future__ import annotations
 

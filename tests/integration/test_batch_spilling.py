@@ -1,4 +1,4 @@
-"""Programs in batch mode with almost no memory give what they give with plenty, and leave nothing on the disk."""
+"""Batch programs with almost no memory give the same results as with plenty, and leave nothing on the disk."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Note(MapFunction):
 
 
 class FailsOnce(MapFunction):
-    """Writes down what it gets. The first attempt of subtask 1 waits for the gate with the first record, and fails."""
+    """Records its input. The first attempt of subtask 1 waits for the gate at the first record, and fails."""
 
     def __init__(self, gate: Gate, output: Path) -> None:
         self._wait = gate.pass_at(True)
@@ -307,8 +307,11 @@ def test_without_a_restart_strategy_a_lost_result_fails_the_job(start_cluster: S
 def test_committed_records_are_not_written_again_when_their_writers_run_again(
     start_cluster: StartCluster, gate: Gate, tmp_path: Path
 ) -> None:
-    """Two branches read the same records, over edges that may send them elsewhere. One has been committed when the
-    records have to be made anew for the other: its writers run again, and nothing of what they write appears."""
+    """Two branches read the same records over edges that may distribute them differently.
+
+    One branch has committed when the records must be produced again for the other. Its writers run again, and none of
+    their new output appears.
+    """
     cluster = start_cluster(num_task_executors=2, slots=1)
     producer, output, files = tmp_path / "producer", tmp_path / "output", tmp_path / "files"
     producer.mkdir()

@@ -55,7 +55,7 @@ def test_a_full_disk_fails_the_job_with_one_clear_error_and_leaves_no_file(
 
 
 def sums_with_a_gate(env: StreamExecutionEnvironment, gate: Gate) -> Any:
-    """Subtask 1 of the first stage waits for the gate, while what subtask 0 has made is there to be harmed."""
+    """Subtask 1 of the first stage waits for the gate, so the test can damage the results of subtask 0."""
     wait = gate.pass_at(NUMBERS)
     numbers = env.from_sequence(1, NUMBERS).map(wait, Types.LONG())
     return numbers.map(lambda x: (x % 5, x), PAIR).key_by(lambda pair: pair[0]).sum(1)

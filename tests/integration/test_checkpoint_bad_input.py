@@ -104,7 +104,7 @@ class Job:
         return Path(self.cluster.client.stop_with_savepoint(job_id, str(self.directory / "savepoints")))
 
     def failure(self, path: Path | str, **changes: str) -> FlinkError:
-        """Why a job that is to go on from `path` does not."""
+        """Returns the error of a job that should resume from `path`."""
         settings = {"execution.state-recovery.path": str(path), **changes}
         with pytest.raises(JobExecutionError) as raised:
             self.build(**settings).execute("counting")

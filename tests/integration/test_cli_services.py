@@ -1,4 +1,4 @@
-"""Each service started by itself with `flinkpy VERB`, as on hosts of their own."""
+"""Each service is started separately with `flinkpy VERB`, as on separate hosts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Service:
         self.line = self.address = self.log = ""
 
     def wait_ready(self) -> Service:
-        """The line on standard output says that it serves; by then its address is in the file."""
+        """Waits for the line on standard output that the service is ready. Its address is then in the file."""
         assert self.popen.stdout is not None
         self.line = self.popen.stdout.readline()
         assert self.line.startswith(f"flinkpy {self.verb} ready "), (self.line, self.popen.communicate())

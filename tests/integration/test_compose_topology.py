@@ -1,4 +1,6 @@
-"""docker-compose.yml run for real: every container in namespaces of its own, with TLS, secrets and standby masters."""
+"""The topology of docker-compose.yml: each container runs in separate namespaces, with TLS, secrets and standby
+masters.
+"""
 
 from __future__ import annotations
 

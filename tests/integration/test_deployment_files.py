@@ -1,4 +1,4 @@
-"""Dockerfile, docker-compose.yml and the Kubernetes manifests: what they say is what flinkpy and the engines accept."""
+"""flinkpy and the container engines accept Dockerfile, docker-compose.yml and the Kubernetes manifests."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from flinkpy.security import Role
 
 
 def waiting_graph(cluster: RunningCluster, parallelism: int = 2) -> job_pb2.JobGraph:
-    """A job that waits for slots where there are none."""
+    """A job that waits for slots that do not exist."""
     env = environment(cluster, parallelism)
     env.from_sequence(1, 10).map(lambda x: x).print()
     return env.generate_job_graph("waiting")

@@ -1,4 +1,4 @@
-"""Plain programs: `execute()` on the cluster inside the program, and what is left of it afterwards."""
+"""Plain programs: `execute()` on the cluster inside the program, and the remains afterwards."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NOISE_OF_GRPC = re.compile(
 
 
 class Program:
-    """A program in a process of its own, in a temporary directory of its own."""
+    """A program in a separate process with a separate temporary directory."""
 
     def __init__(self, directory: Path, text: str) -> None:
         self.temporary = directory / "tmp"

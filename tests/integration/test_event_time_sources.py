@@ -118,7 +118,7 @@ def test_timers_fire_by_event_time_from_a_column(cluster: Any) -> None:
 
 
 class IdleUntil(SourceFunction):
-    """Idle until the file is there; then one record at the end of all others."""
+    """Idle until the file exists, and then emits one record after the end of all others."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class IdleUntil(SourceFunction):
 
 
 class TouchesOnTimer(KeyedProcessFunction, KeyedCoProcessFunction):
-    """The file appears when event time has come to 500."""
+    """Creates the file when event time reaches 500."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -153,7 +153,7 @@ class TouchesOnTimer(KeyedProcessFunction, KeyedCoProcessFunction):
 
 
 class Endless(SourceFunction):
-    """Goes on, with watermarks, until the file is there."""
+    """Continues, with watermarks, until the file exists."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -189,8 +189,10 @@ def test_operators_do_not_wait_for_an_idle_source(cluster: Any, tmp_path: Path, 
 
 
 class Held(SourceFunction):
-    """A record at 0, one at `end`; between them it waits until the other source has stood still for a while, or, where
-    that should not stand still, has come to `awaited` records. It says how far the other had come.
+    """Emits a record at 0 and one at `end`, and reports how far the other source has advanced in between.
+
+    Between the records it waits until the other source has stopped for a while, or, if that source should not stop,
+    until it has emitted `awaited` records.
     """
 
     def __init__(self, path: str, end: int, awaited: int | None) -> None:
@@ -220,7 +222,7 @@ class Held(SourceFunction):
 
 
 class Marks(SinkFunction):
-    """The size of a file is how many records there were; after so many of them it fails once."""
+    """Counts records in the size of a file, and fails once after a number of them."""
 
     def __init__(self, path: str, fails_at: int | None = None) -> None:
         super().__init__()
@@ -282,7 +284,7 @@ def test_a_source_that_was_restarted_still_waits_for_the_others(cluster: Any, tm
 
 
 class Ticks(ParallelSourceFunction, CheckpointedFunction):
-    """A share of 0 to `end` in each subtask; it goes on where it was, and does not end before it has failed."""
+    """Emits a share of 0 to `end` in each subtask. It resumes at its checkpoint and fails before it ends."""
 
     def __init__(self, end: int, failed_path: str) -> None:
         super().__init__()
@@ -316,7 +318,7 @@ class Ticks(ParallelSourceFunction, CheckpointedFunction):
 
 
 class Fails(SinkFunction, CheckpointedFunction):
-    """Keeps what it was given in its state; fails once, at a checkpoint. In the end it says what it has."""
+    """Keeps its records in state, fails once at a checkpoint, and emits the records at the end."""
 
     def __init__(self, failed_path: str, result_path: str) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Exactly once, whatever fails: the verifying job's committed output is that of a run in which nothing fails.
+"""Exactly once despite any fault: the committed output of the verifying job is that of a run without faults.
 
-Each test says where the fault is placed and asserts that it fired.
+Each test places one fault and asserts that it happened.
 """
 
 from __future__ import annotations

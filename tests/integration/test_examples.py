@@ -1,4 +1,4 @@
-"""The examples run as they stand, each in a process of its own with a cluster inside, and print what they say."""
+"""The examples run unchanged, each in a process with an embedded cluster, and print their documented output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masters die, hang and come back: jobs go on, and what they write is what a run without faults writes."""
+"""Masters die, hang and return: jobs continue, and their output is that of a run without faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flinkpy health` on real processes: what probes are told."""
+"""`flinkpy health` on real processes: the results of probes."""
 
 from __future__ import annotations
 

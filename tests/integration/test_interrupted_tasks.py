@@ -1,4 +1,4 @@
-"""A task thread that is interrupted anywhere, by an exception left for it, closes what it had opened, each once."""
+"""A task thread that an asynchronous exception interrupts at any point closes everything it opened exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole jobs on a real cluster: what they compute, how they fail, and that nothing of them stays."""
+"""Whole jobs on a real cluster: their results, their failures, and that they leave nothing behind."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Peer:
 
 
 class Dispatcher(Peer):
-    """Its side of one session: what is put into `commands` is sent; None breaks the stream in order."""
+    """The Dispatcher's side of one session. Items in `commands` are sent, and None ends the stream in order."""
 
     def __init__(self) -> None:
         super().__init__("Dispatcher")

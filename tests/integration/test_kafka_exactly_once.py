@@ -55,7 +55,7 @@ class SlowlyUntil(MapFunction):
 
 
 def copying_job(env, kafka: KafkaBroker, topics: tuple[str, str], prefix: str, slow: Path, **properties: str):
-    """`slow`: a file; the job takes its time while it is there."""
+    """The job is slow while the file `slow` exists."""
     source_topic, sink_topic = topics
     source = (
         KafkaSource.builder()

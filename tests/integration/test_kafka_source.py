@@ -1,4 +1,4 @@
-"""KafkaSource on a real broker: where it begins and ends, what it finds, what it survives."""
+"""KafkaSource on a real broker: starting and stopping offsets, discovery, and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that Python thinks equal are keys of their own in a running job, and after a savepoint moves it."""
+"""Keys that are equal in Python but differ in type are separate keys in a running job and after a restore."""
 
 from __future__ import annotations
 

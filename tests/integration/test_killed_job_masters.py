@@ -1,4 +1,4 @@
-"""kill -9 of JobMaster processes: their jobs go on, and whoever waits for them goes on waiting."""
+"""kill -9 of JobMaster processes: their jobs continue, and waiting clients keep waiting."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kill_leader(cluster: RunningCluster, job_id: str) -> int:
 
 
 def waiting_graph(cluster: RunningCluster, **properties: str) -> job_pb2.JobGraph:
-    """A job that waits for slots where there are none."""
+    """A job that waits for slots that do not exist."""
     env = environment(cluster, **properties)
     env.from_sequence(1, 10).map(lambda x: x).print()
     return env.generate_job_graph("waiting")

@@ -1,4 +1,4 @@
-"""Partitions and wrong clocks: a job goes on, and its output is exact. All partitions there are: tests/chaos."""
+"""Network partitions and wrong clocks: a job continues, and its output is exact. tests/chaos covers all partitions."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PER_PARTITION = 500
 
 
 class TopicOfNumbers(PulsarConnection):
-    """Three partitions that have had their messages; what is written is appended to files, one for each partition."""
+    """Three partitions with all their messages. Output is appended to files, one per partition."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

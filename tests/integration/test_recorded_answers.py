@@ -1,6 +1,8 @@
-"""Generated programs give what PyFlink 2.3.0 gave: windows, timers, joins, reduce and side outputs, with late records.
+"""Generated programs give the results of PyFlink 2.3.0: windows, timers, joins, reduce and side outputs, with late
+records.
 
-`tools/record_pyflink_answers.py` asked it; `make differential` asks it anew."""
+`tools/record_pyflink_answers.py` recorded the results, and `make differential` computes them again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`flinkpy savepoint | checkpoint | checkpoints | stop | run -s`; the job's output shows what was lost or repeated."""
+"""`flinkpy savepoint | checkpoint | checkpoints | stop | run -s`. The output of the job shows lost and repeated
+records.
+"""
 
 from __future__ import annotations
 

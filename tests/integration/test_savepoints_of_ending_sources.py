@@ -38,9 +38,9 @@ interval = pytest.mark.parametrize(
 
 
 class EndingSources:
-    """A job of sources each of which ends when its gate is opened, and one more that ends last.
+    """A job whose sources end when their gates open, plus one source that ends last.
 
-    Every second one is read by tasks that nobody else sends to: they end, too.
+    Tasks that have no other input read every second source, so they end too.
     """
 
     def __init__(self, cluster: RunningCluster, directory: Path, interval: str) -> None:
@@ -60,7 +60,7 @@ class EndingSources:
 
     @contextmanager
     def running(self, savepoint: str | None = None) -> Iterator[str]:
-        """The job, from its savepoint; what it commits is read on the way. It must not be restarted."""
+        """Runs the job from its savepoint and reads its committed output. It must not restart."""
         settings = {
             "execution.checkpointing.interval": self.interval,
             "execution.checkpointing.dir": str(self.directory / "checkpoints"),

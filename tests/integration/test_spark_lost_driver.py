@@ -31,7 +31,7 @@ def held_program(cluster: RunningCluster, gate: Gate, **properties: str) -> Any:
 
 
 def wait_for_gate(gate: Gate, number: int) -> psutil.Process:
-    """The Python worker that has come to the gate."""
+    """Returns the Python worker that has reached the gate."""
     wait_until(lambda: len(gate.arrivals) >= number, "a worker at the gate", SPARK_DEADLINE_S)
     (worker,) = [pid for pid in gate.arrivals if psutil.pid_exists(pid)]
     return psutil.Process(worker)

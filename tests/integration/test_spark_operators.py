@@ -1,4 +1,4 @@
-"""Operators in Spark give what they give natively in batch mode."""
+"""Operators in Spark give the same results as in native batch mode."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_a_process_ends_and_logs_why_when_its_server_has_ended() -> None:
 
 
 class Impostor:
-    """Listens on a port that a service has had, and keeps what it hears. With `context` it speaks TLS itself."""
+    """Listens on the former port of a service and records what it receives. With `context` it uses TLS itself."""
 
     def __init__(self, address: str, context: ssl.SSLContext | None) -> None:
         host, _, port = address.rpartition(":")

@@ -1,7 +1,7 @@
-"""Programs give the same results as a stream, as a native batch and in Spark.
+"""Programs give the same results in streaming mode, in native batch mode and in Spark.
 
-A stream gives every new result of a key, batch the last; and only a stream has late records. Where they differ so by
-design, programs are compared on the two engines of batch mode: `like="native-batch"`.
+Streaming mode emits every new result of a key and batch mode the last one, and only streaming mode has late records.
+Programs that differ by design are compared on the two engines of batch mode: `like="native-batch"`.
 """
 
 from __future__ import annotations

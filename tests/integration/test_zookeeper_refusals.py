@@ -168,7 +168,7 @@ def test_nodes_of_another_system_are_left_alone(configuration: dict[str, str], k
 def test_the_error_names_a_node_that_others_created_before(
     configuration: dict[str, str], kazoo: KazooClient, node: str
 ) -> None:
-    """They let the cluster use it, and go on using it themselves: for instance to name another leader."""
+    """Other users let the cluster use the node and keep using it, for example to name another leader."""
     digest = f"{DIGEST_USER}:{SECURITY.secret.derive(SECRET_PURPOSE)}".partition(":")[::2]
     ours, theirs = make_digest_acl(*digest, all=True), make_digest_acl("mallory", "password", all=True)
     kazoo.add_auth("digest", "mallory:password")

@@ -32,7 +32,7 @@ def configuration(zookeeper: ZooKeeperServer, tmp_path: Path) -> dict[str, str]:
 
 
 def lead(configuration: dict[str, str], *tests: Callable[[ZooKeeperHaServices, Leadership], Any]) -> None:
-    """Run each of the tests as a leading Dispatcher of its own, one after the other, on a thread that may wait."""
+    """Runs each test as a separate leading Dispatcher, one after the other, on a thread that may block."""
 
     async def run(test: Callable[[ZooKeeperHaServices, Leadership], Any]) -> None:
         async with ha_services(configuration, SECURITY) as services:

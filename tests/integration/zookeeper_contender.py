@@ -20,7 +20,7 @@ JOB = JobID("5f" * 16)
 
 
 class Contender:
-    """Draws under each leadership until it is refused, whatever it is told meanwhile."""
+    """Draws ids in each leadership until a draw is refused, even after a revocation."""
 
     def __init__(self, services: ZooKeeperHaServices, journal: str) -> None:
         self._services = services

@@ -166,7 +166,7 @@ class ServerUnderTest:
 
     @property
     def peak_growth_bytes(self) -> int:
-        """The most memory the process has had, beyond what it had when it began to serve."""
+        """Returns the peak memory of the process above its memory when it began to serve."""
         return self._peak_bytes() - self._peak_at_start
 
     @property

@@ -141,7 +141,7 @@ class SimulatedRpcClient:
 
 
 async def _watch(network: HostNetwork, host: str, address: str, on_lost: Callable[[], None]) -> None:
-    """Its end shows at once, or what is between them after a while."""
+    """Reports the loss of a peer: its end is noticed at once, a cut connection after a while."""
     await asyncio.sleep(network.delay_s)
     server = network.servers.get(address)
     while server is not None and network.servers.get(address) is server:

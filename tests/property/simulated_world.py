@@ -1,7 +1,7 @@
-"""SimulatedWorld: the real entrypoints of the services, with everything they touch outside of themselves replaced.
+"""SimulatedWorld: the real entrypoints of the services with simulated surroundings.
 
-Clocks, random numbers, sockets, child processes, ZooKeeper's client and threads are those of the simulation while it
-lasts; the code between them is what runs in production. Each process sees those of its own host.
+It replaces clocks, random numbers, sockets, child processes, ZooKeeper's client and threads during a simulation. The
+code between them is the production code. Each process sees the clock and network of its own host.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class SimulatedWorld:
         return lambda of: self._close_directory(of)  # noqa: PLW0108 - a function, to become a method
 
     def _close_directory(self, of: working_directory.WorkingDirectory) -> None:
-        """Once: a dead process must not close a file that is another's by then."""
+        """Closes the directory once, because its descriptor may belong to another process later."""
         if of._lock >= 0:
             self._locks.pop(of.path, None)
             _close_working_directory(of)

@@ -263,7 +263,7 @@ class OneJobOfManyDispatchers(RuleBasedStateMachine):
         assert self.runner.job_master_id is None or self.runner.job_master_id in known
 
     def teardown(self) -> None:
-        """Faults stop: everybody who was told to stop does, the others say hello, time-outs pass."""
+        """Stops all faults: processes told to stop do so, the others register, and timeouts pass."""
         for _ in range(40):
             if self.runner.is_over or self._is_led():
                 return

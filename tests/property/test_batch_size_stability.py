@@ -58,7 +58,7 @@ class Machine:
 
 
 def run(machine: Machine, start_rows: int, batches: int) -> list[int]:
-    """The sizes of so many full batches."""
+    """Returns the sizes of `batches` full batches."""
     size = AdaptiveBatchSize(machine)
     size.rows = start_rows
     sizes = []

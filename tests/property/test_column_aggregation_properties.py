@@ -81,9 +81,9 @@ def results(
 
 
 def as_rows(batches: list[pa.RecordBatch]) -> list[str]:
-    """Returns the rows in an order of their own, with one NaN.
+    """Returns the rows in a canonical order with one NaN.
 
-    Whether 0.0 or -0.0 is the least of both depends on where the rows are cut. Keys tell them apart, results do not.
+    Batch boundaries decide if 0.0 or -0.0 is the minimum of both. Keys distinguish them, results do not.
     """
     rows = [row for batch in batches for row in batch.to_pylist()]
     return sorted(

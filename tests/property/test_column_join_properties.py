@@ -51,7 +51,7 @@ def run(
     arrivals: list[tuple[int, int]],
     memory: str,
 ) -> list[tuple[Any, ...]]:
-    """`arrivals`: (input, number of rows); what is left comes behind, the build side first."""
+    """Joins rows that arrive as `arrivals`: (input, number of rows). The rest follows, the build side first."""
     tables = []
     for index, rows in enumerate((left, right)):
         columns = [pa.array([row[i] for row in rows], _KEYS[name][index]) for i, name in enumerate(names)]

@@ -136,7 +136,7 @@ def test_a_batch_job_ends_with_every_record_exactly_once_under_any_faults(seed):
 
 
 def test_a_seed_determines_the_run():
-    """The same faults, the same checkpoints: a failing seed can be looked at again."""
+    """Two runs of a seed have the same faults and checkpoints, so a failing seed can be reproduced."""
     first, second = simulate(3), simulate(3)
     assert first.completed.keys() == second.completed.keys()
     assert first.network.num_faults == second.network.num_faults

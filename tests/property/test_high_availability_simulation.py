@@ -49,7 +49,7 @@ JOBS = [f"{number:032x}" for number in range(1, 3)]
 
 
 async def disturb(cluster: ServiceCluster) -> None:
-    """A client that still waits for an answer then gets it: what nobody heals any more would keep it for ever."""
+    """Causes faults and heals them at the end. Otherwise a waiting client would wait for its answer forever."""
     await Nemesis(cluster).disturb(FAULTY_S)
     cluster.heal()
 

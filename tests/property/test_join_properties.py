@@ -117,7 +117,7 @@ def test_an_interval_join_gives_the_pairs_of_brute_force(
     kept = (max(0, upper), max(0, -lower))
     for position, (record, watermark) in enumerate(records := on_time(steps)):
         for other, _ in records[:position]:
-            # Records older than the watermark minus the bound are forgotten, although a record of that time is not late.
+            # Records older than the watermark minus the bound are dropped, although a record of that time is not late.
             is_forgotten = other.time + kept[other.side] <= watermark
             if other.side == record.side or other.key != record.key or is_forgotten:
                 continue

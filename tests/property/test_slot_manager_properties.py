@@ -262,7 +262,7 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
                     self.run(effects)
 
     def usable(self, job: JobID) -> list[Executor]:
-        """Processes that have a slot for the job, or would have one if they began anew."""
+        """Returns processes that have a slot for the job, or would have one after a renewal."""
         return [
             executor
             for executor in self.executors.values()

@@ -44,7 +44,7 @@ class SpeculativeClusterMachine(ClusterMachine):
 
     @rule()
     def work_goes_on(self):
-        """Slots are there, calls and updates arrive, and one task of those that run ends."""
+        """Slots, calls and updates arrive, and one of the running tasks ends."""
         for name in self.living or ["tm0"]:
             if name not in self.living:
                 self.task_manager_comes(num_slots=3)

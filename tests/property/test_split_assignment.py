@@ -108,7 +108,7 @@ class SplitAssignment(RuleBasedStateMachine):
     @precondition(lambda self: self.pending)
     @rule(data=st.data(), is_told=st.booleans())
     def completes(self, data, is_told):
-        """The sources need not be told: a later notification says the same."""
+        """Completes a checkpoint. The notification may be lost, because a later one has the same information."""
         checkpoint_id = data.draw(st.sampled_from(sorted(self.pending)))
         state, readers = self.pending[checkpoint_id]
         self.completed = (checkpoint_id, state, readers)

@@ -51,7 +51,7 @@ def modules() -> list[tuple[str, ast.Module, str]]:
 
 @cache
 def calls_of(tree: ast.Module) -> list[tuple[str, int]]:
-    """Every call in the module by its dotted name, with its line; what is no name is left out."""
+    """Returns every call in the module by its dotted name, with its line. Calls without a name are omitted."""
     calls = ((node, dotted_name(node.func)) for node in ast.walk(tree) if isinstance(node, ast.Call))
     return [(name, node.lineno) for node, name in calls if name is not None]
 
@@ -146,7 +146,7 @@ def test_no_two_test_modules_have_one_name() -> None:
 
 
 def test_every_module_with_long_tests_has_short_ones() -> None:
-    """`make test` leaves out what is marked for `make chaos` and `make differential`: every promise stays in it."""
+    """`make test` skips tests marked for `make chaos` and `make differential`, but must check every promise."""
     without = []
     for path in (ROOT / "tests" / "integration").glob("test_*.py"):
         functions = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]

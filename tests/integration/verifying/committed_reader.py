@@ -14,10 +14,12 @@ READING_SHARE = 10
 
 
 class CommittedReader:
-    """A thread that reads again and again: what was there stays, and nothing is there that is not expected.
+    """A thread that reads the output repeatedly, and checks that records never disappear and are all expected.
 
-    `may_repeat`: what is expected may come more often than it should. Use as a context manager; leaving it stops the
-    thread, reads once more and raises what was found wrong.
+    It is a context manager. Its end stops the thread, reads once more and raises the problems found.
+
+    Args:
+        may_repeat: expected records may occur more often than expected.
     """
 
     def __init__(self, read: Callable[[], Iterable[Any]], expected: Counter[Any], *, may_repeat: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Runs the verifying job on a cluster while a test breaks something, and checks what it committed."""
+"""Runs the verifying job on a cluster while a test causes faults, and checks its committed output."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Run:
         wait_until(lambda: self._completed() >= 1, "a checkpoint")
 
     def _completed(self) -> int:
-        """The id of the latest: it survives the JobMaster, whose counts begin anew."""
+        """Returns the id of the latest checkpoint. Ids survive the JobMaster, counts restart with each one."""
         try:
             return self.statistics().latest_completed.checkpoint_id
         except Exception as error:  # noqa: BLE001 - whatever a client may hear while services come back
@@ -88,7 +88,7 @@ class Run:
         return self.cluster.client.request_job(self.job_id).num_restarts
 
     def end(self) -> None:
-        """Cancel it where it still runs; returns when it has ended."""
+        """Cancels the job if it still runs, and waits for its end."""
         client = self.cluster.client
         try:
             client.cancel_job(self.job_id)
@@ -137,7 +137,7 @@ class VerifyingRuns:
 
     @contextmanager
     def started(self, parallelism: int = 2, **properties: str) -> Iterator[Run]:
-        """The running job; leaving the block ends it where it still runs, and checks what a reader saw."""
+        """Runs the job. The end of the block ends it if it still runs, and checks what a reader saw."""
         settings = {
             **RESTARTS,
             "execution.checkpointing.interval": "150 ms",

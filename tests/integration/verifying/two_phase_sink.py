@@ -136,7 +136,7 @@ def writers_with_records(directory: str | Path) -> set[str]:
 
 
 class CommittedLog:
-    """Follows what is committed: each call gives the records of the transactions that are new since the last."""
+    """Follows the committed output: each call returns the records of new transactions."""
 
     def __init__(self, directory: str | Path) -> None:
         self._directory = Path(directory, "committed")

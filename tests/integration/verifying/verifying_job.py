@@ -124,7 +124,7 @@ class CountInUnionState(MapFunction, CheckpointedFunction, CheckpointListener):
 
 
 class Verify(KeyedBroadcastProcessFunction):
-    """Passes on records in the order of their numbers; anything else becomes a record that nobody expects."""
+    """Forwards records in the order of their numbers. Any other record becomes an unexpected one."""
 
     def __init__(self, faults):
         self._faults = faults

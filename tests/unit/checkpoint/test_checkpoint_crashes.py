@@ -1,4 +1,4 @@
-"""A JobMaster that is killed at any step leaves a checkpoint to go on from: the one before, or the new one, whole."""
+"""A JobMaster that is killed at any step leaves a complete checkpoint: the previous or the new one."""
 
 from __future__ import annotations
 

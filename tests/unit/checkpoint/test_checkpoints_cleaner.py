@@ -1,4 +1,4 @@
-"""Deleting what is left over, and nothing else."""
+"""The cleaner deletes leftover files and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`execute_and_collect` returns a CloseableIterator, or a list where there is a limit, for every kind of stream."""
+"""`execute_and_collect` returns a CloseableIterator, or a list if a limit is given, for every kind of stream."""
 
 from __future__ import annotations
 

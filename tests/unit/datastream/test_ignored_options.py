@@ -1,4 +1,4 @@
-"""A program is told of options that it sets and that have no effect; files may be cached by an option too."""
+"""A program gets a warning about options without effect. An option can also register cached files."""
 
 from __future__ import annotations
 

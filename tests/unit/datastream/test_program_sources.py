@@ -1,4 +1,4 @@
-"""Sources and sinks that a program makes by a method: their names, types and places, and what is refused."""
+"""Sources and sinks that methods of the environment and of streams create: names, types, placement and errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ParallelTicks(ParallelSourceFunction):
 
 
 class Native(SourceFunction):
-    """A connector with a source of its own."""
+    """A connector that replaces the function by its own source."""
 
     def to_source(self):
         return NumberSequenceSource(1, 5)

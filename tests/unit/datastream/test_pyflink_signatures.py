@@ -108,7 +108,7 @@ def test_differently_declared_method_takes_the_same_arguments(member: str) -> No
 
 
 def import_or_none(module: str) -> Any:
-    """None where there is no such module; one that cannot be imported is an error."""
+    """Imports the module. Returns None if it does not exist, and raises if its import fails."""
     name = f"flinkpy.{module}"
     parent = name.rpartition(".")[0]
     if parent != "flinkpy" and import_or_none(parent.removeprefix("flinkpy.")) is None:

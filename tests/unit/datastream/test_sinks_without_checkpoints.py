@@ -1,4 +1,4 @@
-"""A sink that commits at checkpoints, in a program that has none, is told to whoever executes the program."""
+"""A program without checkpoints gets a warning about sinks that commit at checkpoints."""
 
 from __future__ import annotations
 

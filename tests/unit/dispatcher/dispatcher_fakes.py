@@ -99,7 +99,7 @@ class MemoryJobResultStore:
 
 
 class FakeProcesses:
-    """A JobMasterLauncher: what was spawned and stopped; the test says how processes end."""
+    """A JobMasterLauncher that records started and stopped processes. The test decides how they end."""
 
     def __init__(self, on_exited: Callable[[str, str], None]) -> None:
         self.on_exited = on_exited

@@ -1,4 +1,4 @@
-"""Jobs that need their client are canceled where it is not heard any more, and only those."""
+"""Jobs that need their client are canceled when it is silent, and no other jobs are."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Pool:
         return self.checked(self.pool.close(CAUSE))
 
     def free_slots(self, *names, where=TM, now_ms=0):
-        """Adds slots that the pool holds and nobody uses."""
+        """Adds unused slots to the pool."""
         ids = range(1_000, 1_000 + len(names))
         self.request(*ids, now_ms=now_ms)
         self.offer(*names, where=where, now_ms=now_ms)

@@ -33,7 +33,7 @@ LEADER, NEW = JobMasterId("leader"), JobMasterId("new")
 
 
 class Machine(SlotManager):
-    """A SlotManager whose requirement checks run at once; `effects` has what was asked for, without the checks."""
+    """A SlotManager whose requirement checks run at once. `effects` contains all effects except the checks."""
 
     def __init__(self, **options: object) -> None:
         ids = itertools.count(1)

@@ -1,4 +1,4 @@
-"""A process serves one resource profile in its life; where another is needed, idle processes begin anew."""
+"""A process serves one resource profile in its life. Idle processes are renewed if another profile is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LeaderRunner: each leadership has an endpoint of its own, from the grant to the revocation."""
+"""LeaderRunner: each leadership has a separate endpoint from the grant to the revocation."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class FakeEndpoint:
 
 
 class RecordingTerms:
-    """Notes what is done to each endpoint; the test may hold up the making of one, or let it fail."""
+    """Records the calls to each endpoint. The test may delay or fail the creation of one."""
 
     def __init__(self) -> None:
         self.events: list[str] = []

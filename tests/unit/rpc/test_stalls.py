@@ -13,7 +13,7 @@ from flinkpy.rpc.endpoint import RpcEndpoint
 def on_virtual_time(
     test: Callable[[RpcEndpoint, Callable[[float], None]], Awaitable[None]],
 ) -> Callable[[], None]:
-    """The test gets an endpoint, and a function that makes the process stand still for so many seconds."""
+    """Gives the test an endpoint, and a function that suspends the process for some seconds."""
 
     def run() -> None:
         async def body() -> None:

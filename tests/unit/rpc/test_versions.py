@@ -1,4 +1,4 @@
-"""Versions of the protocol: what two processes speak, and how those that have none in common are told."""
+"""Versions of the protocol: the version that two processes choose, and the errors if they have none in common."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ async def test_both_sides_know_the_version_after_a_call() -> None:
 
 
 async def _call_as(address: str, metadata: tuple[tuple[str, str], ...]) -> tuple[Any, dict[str, Any]]:
-    """The answer to a PutBlob, or the typed error, and what the server said of itself."""
+    """Returns the answer to a PutBlob or the typed error, with the version data of the server."""
     async with grpc.aio.insecure_channel(address) as channel:
         stub = channel.stream_unary(
             "/flinkpy.BlobServer/PutBlob",
@@ -205,7 +205,7 @@ async def test_a_caller_in_another_language_needs_no_version() -> None:
 
 
 class _ForeignServer(grpc.GenericRpcHandler):
-    """A service that answers whatever it is asked, in a version of its own."""
+    """A service that answers any request in its own version."""
 
     def __init__(self, said: str | None) -> None:
         self._metadata = () if said is None else ((METADATA_PROTOCOL, said), (METADATA_VERSION, "99.1"))

@@ -86,8 +86,10 @@ def harness(
 
 
 class Subtasks:
-    """A keyed window operator at some parallelism, fed by key group as the exchange would; can be stopped at any
-    moment, and goes on from its snapshot with another parallelism or backend."""
+    """A keyed window operator with any parallelism whose input is distributed by key group as by an exchange.
+
+    It can be stopped at any time, and resumes from its snapshot with another parallelism or backend.
+    """
 
     def __init__(
         self,

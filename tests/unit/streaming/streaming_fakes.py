@@ -31,7 +31,7 @@ from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeServic
 
 
 class FakeResultPartition:
-    """Records what is emitted; `is_available` is set by the test."""
+    """A result partition that records its input. The test sets `is_available`."""
 
     partition_type = "PIPELINED_BOUNDED"
 
@@ -225,7 +225,7 @@ def _is_priority(item: Any) -> bool:
 
 
 class ListSource(SourceBase):
-    """Emits the given batches; `events` records what the reader was told."""
+    """A source that emits the given batches. `events` records the calls of the reader."""
 
     def __init__(self, batches: list[Any], reader_class: type[SourceReader] | None = None) -> None:
         self.batches = batches
@@ -491,7 +491,22 @@ class CollectingOutput:
 
 
 class OperatorHarness:
-    """Runs one opened operator with a manual clock, and collects its output."""
+    """Runs one operator without a task, with a manual clock, and collects its output.
+
+    The constructor restores and opens the operator. The caller closes `operator`.
+
+    Example:
+        harness = OperatorHarness(spec)
+        assert harness.process([1, 2], timestamps=[10, 20]) == [...]
+        harness.watermark(100)
+
+    Args:
+        spec: the operator.
+        side_tags: tags of the side outputs that are collected in `side`.
+        configuration: options of the job.
+        state: the restored state, empty by default.
+        subtask: the index of the subtask, and the parallelism.
+    """
 
     def __init__(
         self,
@@ -502,7 +517,6 @@ class OperatorHarness:
         state: FakeTaskStateManager | None = None,
         subtask: tuple[int, int] = (0, 1),
     ) -> None:
-        """`subtask`: its index, and the parallelism."""
         self.clock = ManualClock(1_000)
         vertex = make_vertex([spec])
         self.environment = FakeTaskEnvironment(
@@ -527,7 +541,12 @@ class OperatorHarness:
         self.operator.open()
 
     def process(self, rows: Any, timestamps: list[int] | None = None) -> list[Any]:
-        """Feed one batch; returns all rows emitted so far."""
+        """Processes one batch, and returns all rows emitted so far.
+
+        Args:
+            rows: Python objects or an Arrow RecordBatch.
+            timestamps: one event timestamp in milliseconds per row.
+        """
         times = None if timestamps is None else np.array(timestamps, dtype=np.int64)
         self.operator.process_batch(Batch(rows, times))
         return self.output.rows
@@ -536,6 +555,6 @@ class OperatorHarness:
         self.operator.process_element(Watermark(timestamp))
 
     def advance(self, by_ms: int) -> None:
-        """Let time pass and due processing-time timers fire."""
+        """Advances the clock, and fires due processing-time timers."""
         self.clock.advance(by_ms)
         self.service.fire_due(self.clock.monotonic_ns())

@@ -15,7 +15,7 @@ from flinkpy.records.elements import Watermark
 
 
 class Noting(AsyncBatchFunction):
-    """Every record as often as its number modulo 3, after some rounds of the loop."""
+    """Returns every record as often as its number modulo 3, after some rounds of the loop."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Asynchronous functions and checkpoints: what is under way is state, whatever the task is doing."""
+"""Asynchronous functions and checkpoints: unfinished records are state, whatever the task is doing."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class TestRecords:
 
 
 class TestCallsThatWaitForNothing:
-    """They are accounted for together; what is seen of each must not change by that."""
+    """Calls that finish at once are accounted for together, which must not change the behaviour of any of them."""
 
     class Mixed(AsyncFunction):
         """Waits for every third record until `let`, and has the results of the others at once."""

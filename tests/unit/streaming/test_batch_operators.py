@@ -67,7 +67,7 @@ def end(harness: OperatorHarness, *inputs: int) -> list[Any]:
 
 
 class Record(KeyedProcessFunction):
-    """Says what it sees, sets timers of both kinds, and sets more of them in `on_timer`."""
+    """Emits its observations, sets timers of both kinds, and sets more timers in `on_timer`."""
 
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Any:
         service = ctx.timer_service()

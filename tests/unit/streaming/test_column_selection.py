@@ -35,7 +35,7 @@ def select(predicate: Any = None) -> specs.SelectSpec:
 
 
 def restored(harness: OperatorHarness, spec: specs.OperatorSpec, *others: OperatorHarness) -> OperatorHarness:
-    """An operator that goes on from the snapshots of these."""
+    """Returns an operator restored from these snapshots."""
     merged = checkpoint_pb2.OperatorSubtaskState()
     files = MemoryStreams()
     for each in (harness, *others):

@@ -16,7 +16,7 @@ from flinkpy.streaming.io.stream_input_processor import StreamInputProcessor
 
 
 class SlowHead:
-    """Takes CPU time of a clock of its own for each record."""
+    """Uses CPU time of a manual clock for each record."""
 
     def __init__(self, ms_per_record: float) -> None:
         self.now_ns = 0
@@ -167,7 +167,7 @@ def test_captured_batches_are_not_merged():
 
 
 def test_small_batch_size_grows_again():
-    """The first batch takes long, as it does where it imports what the program needs."""
+    """The first batch is slow, as if it imported the modules of the program."""
     head, gate = SlowHead(50), FakeInputGate()
     processor = processor_of(head, gate)
     gate.put(0, Batch(list(range(256))))

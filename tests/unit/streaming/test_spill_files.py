@@ -1,4 +1,4 @@
-"""Spill files return what was written, in order, and leave nothing on the disk."""
+"""Spill files return the written data in order, and leave nothing on the disk."""
 
 from __future__ import annotations
 

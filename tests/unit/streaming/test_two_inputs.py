@@ -47,7 +47,7 @@ def feed(harness: OperatorHarness, input_index: int, rows: list[Any], timestamps
 
 
 def restarted(harness: OperatorHarness, spec: specs.OperatorSpec) -> OperatorHarness:
-    """An operator that goes on from a checkpoint of that one."""
+    """Returns an operator restored from a checkpoint of that one."""
     files = harness.environment.state.files
     snapshots = harness.operator.snapshots(1, checkpoint_pb2.CheckpointOptions())
     snapshot = checkpoint_pb2.TaskStateSnapshot()

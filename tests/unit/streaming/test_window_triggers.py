@@ -312,7 +312,7 @@ def test_a_timeout_may_restart_with_each_record() -> None:
 
 
 class EveryRecord(Trigger):
-    """Tells what it is called with."""
+    """Emits its arguments."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -590,7 +590,7 @@ def test_windows_support_field_aggregations(backend: str) -> None:
 
 
 class Nothing(Collect):
-    """Its result is None where there is an odd number of records."""
+    """Returns None for an odd number of records."""
 
     def get_result(self, accumulator: Any) -> Any:
         return None if len(accumulator) % 2 else accumulator

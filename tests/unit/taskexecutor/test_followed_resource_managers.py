@@ -24,7 +24,7 @@ def registered_as(token: str) -> resourcemanager_pb2.RegisterTaskExecutorRespons
 
 
 def scenario(leader: LeaderInformation | None = FIRST, **options: int) -> Callable[[Test], Callable[[], None]]:
-    """A TaskExecutor on virtual time; whoever leads takes its registration."""
+    """Runs a TaskExecutor on virtual time. The leading ResourceManager accepts its registration."""
 
     def decorate(test: Test) -> Callable[[], None]:
         def wrapped() -> None:

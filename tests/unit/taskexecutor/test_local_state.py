@@ -1,4 +1,4 @@
-"""Local recovery: what is copied, how long it is kept, and that a copy is never trusted."""
+"""Local recovery: which files are copied, how long copies are kept, and that damaged copies are not used."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_a_declined_checkpoint_leaves_no_copies(h: Harness) -> None:
 
 
 class IndexMachine(RuleBasedStateMachine):
-    """Against the plain meaning: a copy lives while a checkpoint of its owner that is kept refers to it."""
+    """Compares with a simple model: a copy lives while a kept checkpoint of its owner refers to it."""
 
     owners = st.sampled_from(["a", "b"])
     ids = st.integers(1, 6)

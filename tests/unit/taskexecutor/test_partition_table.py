@@ -1,4 +1,4 @@
-"""Partitions of a TaskExecutor: what is held, for how long, and who is told."""
+"""Partitions of a TaskExecutor: which are held, for how long, and which peers are notified."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from flinkpy.taskexecutor.task_canceler import CancelStep, TaskCanceler
 
 
 def steps(canceler: TaskCanceler, until_ms: int) -> list[tuple[int, CancelStep]]:
-    """Ask as the task does: again after the time it is told."""
+    """Asks the canceler as the task does: again after the returned time."""
     now, seen = canceler.started_ms, []
     while now <= until_ms:
         step, again_ms = canceler.next_step(now)

@@ -1,4 +1,4 @@
-"""These tests have real threads: what is tested is Python's own behaviour."""
+"""These tests use real threads, because they test Python's own behaviour."""
 
 from __future__ import annotations
 

@@ -284,7 +284,7 @@ def test_a_decline_by_an_unknown_task_or_of_an_ended_checkpoint_changes_nothing(
 
 
 def test_a_decline_after_the_acknowledgement_changes_nothing():
-    """The trigger's answer was lost: the JobMaster declined for a task that had it all the same."""
+    """The answer of the trigger was lost, so the JobMaster declined for a task that had received it."""
     job = Coordination()
     checkpoint_id = job.start()
     job.effects.clear()

@@ -30,7 +30,7 @@ everything = pytest.mark.parametrize("properties", [SAVEPOINT, PERIODIC, FULL, S
 
 
 def two_sources():
-    """rules and records, each its own source, both read by the sink; what they have is not the same."""
+    """The sources `rules` and `records` with different state. The sink reads both."""
     rules, records = vertex("rules", 1), vertex("records", 1)
     return FakeJob(rules, records, vertex("sink", 1, [rules, records]))
 
@@ -50,7 +50,7 @@ def finish(coordination, name, subtask=0):
 
 
 def complete(coordination, checkpoint_id, *names):
-    """Those acknowledge, and it is completed; returns what is written."""
+    """Acknowledges the checkpoint for these tasks, completes it, and returns the written metadata."""
     for name in names:
         coordination.ack(checkpoint_id, coordination.job.attempt(name))
     (effect,) = coordination.take(fx.FinalizeCheckpoint)

@@ -28,7 +28,7 @@ def options(kind=checkpoint_pb2.CHECKPOINT, shared="memory:", **fields):
 
 
 class SharedStreams(MemoryStreams):
-    """`path` of a shared file lies below `memory:`; remembers what was written."""
+    """Storage whose shared files have a `path` below `memory:`. It remembers the written files."""
 
     can_share = True
 
