@@ -2,8 +2,10 @@
 
 import sys
 
+from flinkpy import moved_modules
 from flinkpy.platforms import check_import
 
 check_import(sys.platform)
+moved_modules.install()
 
 __version__ = "0.1.0"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Guarantee(enum.Enum):
-    """What the client may return to the user, and what a restart does then."""
+    """The delivery guarantee of a result: when the client returns batches, and the effect of a restart."""
 
     NONE = "returns batches at once; fails if the job restarts after some were returned"
     AT_LEAST_ONCE = "returns batches at once; a restart repeats some of them"

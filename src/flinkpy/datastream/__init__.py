@@ -8,8 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from flinkpy.datastream import moved_modules
-
 if TYPE_CHECKING:
     from flinkpy.datastream.async_data_stream import AsyncDataStream
     from flinkpy.datastream.checkpoint_config import CheckpointConfig
@@ -170,8 +168,6 @@ __all__ = [
     "WindowFunction",
     "WindowedStream",
 ]
-
-moved_modules.install()
 
 _MODULES = {
     "async_data_stream": ("AsyncDataStream",),

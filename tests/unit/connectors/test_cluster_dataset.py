@@ -32,7 +32,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def write(directory: Path, *batches: list[Any], subtask: int = 0) -> None:
-    """One subtask that runs to its end without checkpoints."""
+    """Runs one subtask to its end without checkpoints."""
     life = SinkLife(ClusterDatasetSink(str(directory)), subtask_index=subtask, parallelism=2)
     for batch in batches:
         life.write(*batch)

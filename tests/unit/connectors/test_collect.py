@@ -368,7 +368,7 @@ def test_rows_and_columns_reach_the_client_unchanged(values, type_info, expected
 
 
 class CheckpointedJob(Job):
-    """With checkpoints: `exactly_once` or at least once."""
+    """Takes checkpoints, with exactly-once or at-least-once guarantees."""
 
     def __init__(self, parallelism=1, exactly_once=True):
         self.exactly_once = exactly_once

@@ -64,7 +64,7 @@ class Sink:
         self.writer.write(Batch(list(values)))
 
     def checkpoint(self, checkpoint_id=1):
-        """What the checkpoint has of the writer; the committables are pending."""
+        """Takes a checkpoint: returns the writer's state and keeps its committables as pending."""
         self.writer.flush(False)
         self.pending.add(checkpoint_id, self.writer.prepare_commit())
         return pickle.loads(pickle.dumps(self.writer.snapshot_state(checkpoint_id)))

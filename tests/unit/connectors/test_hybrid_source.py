@@ -1,4 +1,4 @@
-"""One source after the other, exactly once, whatever fails in between."""
+"""HybridSource reads its sources one after the other, exactly once, despite failures."""
 
 from __future__ import annotations
 

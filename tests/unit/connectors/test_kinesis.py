@@ -158,7 +158,7 @@ class ReaderContext(TestingReaderContext):
 
 
 class Reading:
-    """One reader of a source."""
+    """Reads a source with one reader."""
 
     def __init__(self, source: KinesisSource, splits: list[KinesisShardSplit], **values: Any) -> None:
         self.context = ReaderContext(**values)

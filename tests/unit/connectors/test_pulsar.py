@@ -178,7 +178,7 @@ class ReaderContext(TestingReaderContext):
 
 
 class Reading:
-    """One reader of a source, with the splits that an enumerator finds unless it is restored."""
+    """Reads a source with one reader. Unless restored, it gets the splits that an enumerator finds."""
 
     def __init__(self, source: PulsarSource, splits: list[PulsarSplit] | None = None, **values: Any) -> None:
         if splits is None:

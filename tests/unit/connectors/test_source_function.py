@@ -41,7 +41,7 @@ class Life(SourceLife):
                 self.context.mailbox.wait(WAIT_S)
 
     def read(self, count: int) -> list[Any]:
-        """So many rows at least."""
+        """Reads until there are at least this many rows."""
         while len(self.output.rows) < count:
             if self.operator.emit_next() is not ActionStatus.MORE:
                 self.context.mailbox.wait(WAIT_S)

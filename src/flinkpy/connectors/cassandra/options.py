@@ -58,7 +58,7 @@ class MapperOptions:
         return self._set(tracing=enabled)
 
     def save_null_fields(self, enabled: bool) -> MapperOptions:
-        """With False, a None leaves the field unchanged, as with `enable_ignore_null_fields`."""
+        """Sets whether a None is written. If not, the field stays unchanged, as with `enable_ignore_null_fields`."""
         return self._set(save_null_fields=enabled)
 
     def if_not_exists(self, enabled: bool) -> MapperOptions:

@@ -27,7 +27,7 @@ _CHARACTERS = 300  # errors quote at most this much of an answer
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """How to connect to a cluster. Timeouts are in milliseconds; None means no timeout."""
+    """The addresses, credentials and timeouts of a cluster. Timeouts are in milliseconds; None means no timeout."""
 
     hosts: tuple[str, ...]
     username: str | None = None

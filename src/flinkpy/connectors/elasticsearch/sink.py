@@ -119,7 +119,7 @@ class FlushBackoffType(Enum):
 
 @dataclass(frozen=True)
 class BulkSettings:
-    """When a bulk request is sent, and how often it is repeated. A limit of -1 means no limit."""
+    """The limits at which a bulk request is sent, and its retries. A limit of -1 means no limit."""
 
     max_actions: int = 1_000
     max_size_mb: int = -1

@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, repr=False)
 class JdbcConnectionOptions:
-    """How to connect to a database. Create it with JdbcConnectionOptionsBuilder.
+    """The address and credentials of a database. Create it with JdbcConnectionOptionsBuilder.
 
     Attributes:
         connection_factory: returns a DB-API connection, for databases whose URL flinkpy does not know.
@@ -102,7 +102,7 @@ class JdbcConnectionOptions:
 
 
 class JdbcExecutionOptions:
-    """When rows are written to the database. They are always written before a checkpoint.
+    """The sizes, intervals and retries of batches. Rows are always written before a checkpoint.
 
     Args:
         batch_size: the number of rows in a batch; 0 means no limit.

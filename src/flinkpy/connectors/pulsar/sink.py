@@ -39,7 +39,7 @@ TopicRouter = Callable[[Any, list[str]], str]
 
 
 class TopicRoutingMode(Enum):
-    """How the partition of a message is chosen.
+    """Selects the way in which the partition of a message is chosen.
 
     ROUND_ROBIN uses all partitions in turn, with many consecutive messages each. MESSAGE_KEY_HASH uses the key, but
     messages have none here, so each writer chooses one partition at random. CUSTOM calls a topic router.

@@ -13,7 +13,7 @@ from flinkpy.common.errors import UnsupportedOperationError
 
 @dataclass(frozen=True, repr=False)
 class RMQConnectionConfig:
-    """How to connect to a RabbitMQ server. Create it with `RMQConnectionConfig.Builder`.
+    """The address, credentials and limits of a connection. Create it with `RMQConnectionConfig.Builder`.
 
     Attributes:
         network_recovery_interval: the time between tries to reconnect, in milliseconds; None for the default.
@@ -173,7 +173,7 @@ class RMQConnectionConfig:
             return self._set(connection_timeout=connection_timeout)
 
         def set_automatic_recovery(self, automatic_recovery: bool) -> RMQConnectionConfig.Builder:
-            """With False a broken connection fails the job, which recovers from its last checkpoint."""
+            """Sets whether a broken connection is opened again. If not, it fails the job, which recovers."""
             return self._set(automatic_recovery=automatic_recovery)
 
         def set_prefetch_count(self, prefetch_count: int) -> RMQConnectionConfig.Builder:

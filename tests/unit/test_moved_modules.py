@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from importlib import import_module
 
 import pytest
 
 from flinkpy.datastream.functions import Function, ProcessWindowFunction, SinkFunction, SourceFunction
-from flinkpy.datastream.moved_modules import MOVED
 from flinkpy.datastream.window import EventTimeTrigger, GlobalWindow, TimeWindow, TumblingEventTimeWindows
+from flinkpy.moved_modules import MOVED
 
 CLASSES = {
     "flinkpy.datastream.base_functions": Function,
@@ -57,3 +59,13 @@ def _classes(module: str) -> dict[str, type]:
         for name, value in vars(import_module(module)).items()
         if isinstance(value, type) and value.__module__ == module
     }
+
+
+def test_process_that_has_not_loaded_the_datastream_api_finds_moved_classes() -> None:
+    program = """
+import pickle, sys
+print(pickle.loads(b"cflinkpy.connectors.rate_limiter\\n_NoLimit\\n.").__module__, "flinkpy.datastream" in sys.modules)
+"""
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert answer.stdout.split() == ["flinkpy.connectors.datagen", "False"]

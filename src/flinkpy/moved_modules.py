@@ -1,7 +1,8 @@
 """Loads modules that have moved under their old names.
 
-A pickle names a class by its module. Savepoints may hold windows, and job graphs hold triggers and functions, so the
-modules in which these classes were written remain importable. New code imports the classes from the modules that
+A pickle names a class by its module. Savepoints may hold windows, and job graphs hold triggers, functions, sources and
+sinks, so the modules in which these classes were written remain importable. Every process that unpickles them imports
+`flinkpy` first, and with it this module. New code imports the classes from the modules that
 PyFlink has, such as `flinkpy.datastream.functions`.
 """
 
