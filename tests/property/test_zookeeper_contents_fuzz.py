@@ -22,8 +22,8 @@ from flinkpy.common.errors import HighAvailabilityError
 from flinkpy.common.ids import JobID
 from flinkpy.highavailability.leader_election import LeaderInformation
 from flinkpy.highavailability.leader_latch import sequence_of, token_of
-from flinkpy.highavailability.zookeeper import checkpoint_recovery, leader_information, storage
-from flinkpy.highavailability.zookeeper.checkpoint_recovery import (
+from flinkpy.highavailability.zookeeper import checkpoint_stores, leader_information, storage
+from flinkpy.highavailability.zookeeper.checkpoint_stores import (
     ZooKeeperCheckpointIDCounter,
     ZooKeeperCheckpointPointerStore,
 )
@@ -65,7 +65,7 @@ def right_contents(graph_name: str) -> list[bytes]:
         json.dumps({"file": graph_name}).encode(),
         b"0123456789abcdef0123456789abcdef",
         b"42",
-        checkpoint_recovery._encode(pointer),
+        checkpoint_stores._encode(pointer),
     ]
 
 
@@ -129,7 +129,7 @@ def content(rng: random.Random, right: list[bytes]) -> bytes | None:
         return json.dumps(rng.choice(_STRANGE)).encode()
     if kind < 0.8:  # a pointer with a right checksum
         message = mutate(rng.choice(right), rng)
-        return checkpoint_recovery._MAGIC + checkpoint_recovery._digest(message) + message
+        return checkpoint_stores._MAGIC + checkpoint_stores._digest(message) + message
     return mutate(rng.choice(right), rng)
 
 

@@ -36,7 +36,7 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.failpoints import failpoint
 from flinkpy.common.job_status import JobStatus
-from flinkpy.highavailability.checkpoint_recovery import CheckpointPointerStore
+from flinkpy.highavailability.checkpoint_stores import CheckpointPointerStore
 
 logger = logging.getLogger(__name__)
 

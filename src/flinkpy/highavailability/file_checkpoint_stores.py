@@ -20,7 +20,7 @@ from flinkpy.common.durable_file import (
     write_checksummed,
 )
 from flinkpy.common.failpoints import failpoint
-from flinkpy.highavailability.checkpoint_recovery import StoredCheckpointIDCounter
+from flinkpy.highavailability.checkpoint_stores import StoredCheckpointIDCounter
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from flinkpy.common.ids import JobID
 from flinkpy.configuration import high_availability_options as options
 from flinkpy.configuration import read_option
 from flinkpy.configuration.options import AnyConfiguration
-from flinkpy.highavailability.checkpoint_recovery import CheckpointIDCounter, CheckpointPointerStore
+from flinkpy.highavailability.checkpoint_stores import CheckpointIDCounter, CheckpointPointerStore
 from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.highavailability.job_stores import JobGraphStore, JobResultStore
 from flinkpy.highavailability.leader_election import LeaderElection, LeaderInformation, LeaderRetrieval, Leadership

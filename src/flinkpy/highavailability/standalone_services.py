@@ -13,7 +13,7 @@ from flinkpy.common.ids import JobID
 from flinkpy.configuration import read_option
 from flinkpy.configuration.cluster_options import BLOB_STORAGE_DIRECTORY
 from flinkpy.configuration.options import AnyConfiguration
-from flinkpy.highavailability.checkpoint_recovery import CheckpointIDCounter, CheckpointPointerStore
+from flinkpy.highavailability.checkpoint_stores import CheckpointIDCounter, CheckpointPointerStore
 from flinkpy.highavailability.file_job_graph_store import FileJobGraphStore
 from flinkpy.highavailability.file_job_result_store import FileJobResultStore
 from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories

@@ -25,7 +25,7 @@ from flinkpy.common.states import JobState
 from flinkpy.configuration import checkpointing_options as options
 from flinkpy.configuration import read_option
 from flinkpy.configuration.options import AnyConfiguration
-from flinkpy.highavailability.checkpoint_recovery import CheckpointIDCounter, CheckpointRecovery
+from flinkpy.highavailability.checkpoint_stores import CheckpointIDCounter, CheckpointRecovery
 from flinkpy.highavailability.file_checkpoint_stores import FileCheckpointRecovery
 
 logger = logging.getLogger(__name__)

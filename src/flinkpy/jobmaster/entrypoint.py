@@ -30,7 +30,7 @@ from flinkpy.common.process import announce_ready
 from flinkpy.common.python_environment import environments_root
 from flinkpy.common.shutdown import ShutdownRequest
 from flinkpy.configuration import pipeline_options, read_option
-from flinkpy.highavailability.checkpoint_recovery import CheckpointIDCounter, CheckpointPointerStore
+from flinkpy.highavailability.checkpoint_stores import CheckpointIDCounter, CheckpointPointerStore
 from flinkpy.highavailability.leader_election import LeaderElection, LeaderInformation, Leadership
 from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
 from flinkpy.jobmaster.conversions import job_status

@@ -9,7 +9,7 @@ from typing import Any
 
 from flinkpy.common.python_environment import environments_root
 from flinkpy.common.user_files import FetchBlob
-from flinkpy.highavailability.checkpoint_recovery import CheckpointRecovery
+from flinkpy.highavailability.checkpoint_stores import CheckpointRecovery
 from flinkpy.highavailability.leader_election import LeaderRetrieval
 from flinkpy.rpc.peer_connection import Peers
 

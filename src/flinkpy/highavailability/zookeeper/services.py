@@ -18,7 +18,7 @@ from flinkpy.configuration.options import AnyConfiguration
 from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.highavailability.leader_election import LeaderInformation, Leadership
 from flinkpy.highavailability.leader_latch import token_of
-from flinkpy.highavailability.zookeeper.checkpoint_recovery import (
+from flinkpy.highavailability.zookeeper.checkpoint_stores import (
     ZooKeeperCheckpointIDCounter,
     ZooKeeperCheckpointPointerStore,
 )

@@ -20,7 +20,7 @@ from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.durable_file import CorruptFileError
 from flinkpy.common.errors import HighAvailabilityError
 from flinkpy.common.ids import JobID
-from flinkpy.highavailability.checkpoint_recovery import StoredCheckpointIDCounter
+from flinkpy.highavailability.checkpoint_stores import StoredCheckpointIDCounter
 from flinkpy.highavailability.zookeeper.client import ZooKeeperClient
 from flinkpy.highavailability.zookeeper.fenced_writes import FencedWrites
 from flinkpy.highavailability.zookeeper.requests import (
