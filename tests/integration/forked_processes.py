@@ -41,9 +41,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from flinkpy.common import failpoints
-from flinkpy.common.command_line import show_command_line
 from flinkpy.common.process import die_with_parent
-from flinkpy.common.process_template import has_other_threads
+from flinkpy.common.process_template import has_other_threads, show_command_line
 from flinkpy.taskexecutor.preload import PRELOADED_MODULES
 
 _MODULE = "flinkpy.cli.main"

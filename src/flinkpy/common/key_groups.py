@@ -55,19 +55,18 @@ UNDECIDED_PARALLELISM = -1
 
 
 def check_parallelism(parallelism: int) -> None:
-    if isinstance(parallelism, bool) or not isinstance(parallelism, int):
-        raise TypeError(f"the parallelism must be an int, not {parallelism!r}")
-    if not 1 <= parallelism <= UPPER_BOUND_MAX_PARALLELISM:
-        raise ValueError(f"The parallelism must be from 1 to {UPPER_BOUND_MAX_PARALLELISM}, not {parallelism}.")
+    _check_range("parallelism", parallelism)
 
 
 def check_max_parallelism(max_parallelism: int) -> None:
-    if isinstance(max_parallelism, bool) or not isinstance(max_parallelism, int):
-        raise TypeError(f"the maximum parallelism must be an int, not {max_parallelism!r}")
-    if not 1 <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
-        raise ValueError(
-            f"The maximum parallelism must be from 1 to {UPPER_BOUND_MAX_PARALLELISM}, not {max_parallelism}."
-        )
+    _check_range("maximum parallelism", max_parallelism)
+
+
+def _check_range(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"the {name} must be an int, not {value!r}")
+    if not 1 <= value <= UPPER_BOUND_MAX_PARALLELISM:
+        raise ValueError(f"The {name} must be from 1 to {UPPER_BOUND_MAX_PARALLELISM}, not {value}.")
 
 
 def check_buffer_timeout(timeout_ms: int) -> None:

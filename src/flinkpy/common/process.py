@@ -1,10 +1,11 @@
-"""Helpers to tie a process to its parent, to announce that it is ready, and to end it.
+"""Helpers to tie a process to its parent, to announce that it is ready, to request its shutdown, and to end it.
 
 Linux only: the kernel ties a child to its parent (`PR_SET_PDEATHSIG`), so `kill -9` of a parent leaves no child behind.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import os
@@ -179,3 +180,32 @@ def stop_children(children: Sequence[subprocess.Popen[bytes]], grace_s: float) -
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
+
+
+class ShutdownRequest:
+    """A request to end, set once by a signal or by `request`. Thread: the event loop that created it."""
+
+    def __init__(self) -> None:
+        self._requested = asyncio.Event()
+        self._reason = ""
+
+    def listen_to_signals(self) -> None:
+        """Makes SIGTERM and SIGINT request the shutdown instead of killing the process."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.request, f"signal {number.name}")
+
+    def request(self, reason: str) -> None:
+        """Requests the shutdown; later requests have no effect."""
+        if not self._requested.is_set():
+            self._reason = reason
+            self._requested.set()
+
+    @property
+    def is_requested(self) -> bool:
+        return self._requested.is_set()
+
+    async def wait(self) -> str:
+        """Waits for a request and returns its reason."""
+        await self._requested.wait()
+        return self._reason

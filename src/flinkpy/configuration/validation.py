@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flinkpy.common.errors import ConfigurationError
+from flinkpy.configuration import checkpointing_options as options
+from flinkpy.configuration import cluster_options, pipeline_options, resource_manager_options, taskmanager_options
 from flinkpy.configuration.options import AnyConfiguration, describe_bad_value, entries_of, read_option
 
 
@@ -48,9 +50,8 @@ def _mistakes_of_single_options(configuration: AnyConfiguration) -> list[str]:
 
 
 def _heartbeat_interval_is_below_timeout(configuration: AnyConfiguration) -> str | None:
-    from flinkpy.configuration.cluster_options import HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT
-
-    interval, timeout = read_option(configuration, HEARTBEAT_INTERVAL), read_option(configuration, HEARTBEAT_TIMEOUT)
+    interval = read_option(configuration, cluster_options.HEARTBEAT_INTERVAL)
+    timeout = read_option(configuration, cluster_options.HEARTBEAT_TIMEOUT)
     if interval < timeout:
         return None
     return (
@@ -59,45 +60,31 @@ def _heartbeat_interval_is_below_timeout(configuration: AnyConfiguration) -> str
     )
 
 
-def _network_memory_min_is_not_above_max(configuration: AnyConfiguration) -> str | None:
-    from flinkpy.configuration.taskmanager_options import NETWORK_MEMORY_MAX, NETWORK_MEMORY_MIN
-
-    least, most = read_option(configuration, NETWORK_MEMORY_MIN), read_option(configuration, NETWORK_MEMORY_MAX)
-    if least <= most:
-        return None
-    return (
-        f"option `taskmanager.memory.network.min` ({least} bytes) is above "
-        f"`taskmanager.memory.network.max` ({most} bytes)"
-    )
-
-
-def _slots_min_is_not_above_max(configuration: AnyConfiguration) -> str | None:
-    from flinkpy.configuration.resource_manager_options import MAX_SLOT_NUM, MIN_SLOT_NUM
-
-    least, most = read_option(configuration, MIN_SLOT_NUM), read_option(configuration, MAX_SLOT_NUM)
-    if least <= most:
-        return None
-    return f"option `slotmanager.number-of-slots.min` ({least}) is above `slotmanager.number-of-slots.max` ({most})"
+def _minimum_is_not_above_maximum(configuration: AnyConfiguration) -> str | None:
+    for least, most, unit in (
+        (taskmanager_options.NETWORK_MEMORY_MIN, taskmanager_options.NETWORK_MEMORY_MAX, " bytes"),
+        (resource_manager_options.MIN_SLOT_NUM, resource_manager_options.MAX_SLOT_NUM, ""),
+    ):
+        minimum = read_option(configuration, least)
+        maximum = read_option(configuration, most)
+        if minimum > maximum:
+            return f"option `{least.key}` ({minimum}{unit}) is above `{most.key}` ({maximum}{unit})"
+    return None
 
 
 def _max_parallelism_is_not_zero(configuration: AnyConfiguration) -> str | None:
-    from flinkpy.configuration.pipeline_options import MAX_PARALLELISM
-
-    if read_option(configuration, MAX_PARALLELISM) != 0:
+    if read_option(configuration, pipeline_options.MAX_PARALLELISM) != 0:
         return None
     return "option `pipeline.max-parallelism` is 0: it must be -1 (derived) or at least 1"
 
 
 def _checkpoint_interval_is_sensible(configuration: AnyConfiguration) -> str | None:
-    from flinkpy.configuration import checkpointing_options as options
-
-    least = options.MINIMAL_CHECKPOINT_TIME_MS
-    for option in (options.INTERVAL, options.INTERVAL_DURING_BACKLOG):
-        interval = read_option(configuration, option)
-        if interval is not None and 0 < interval < least:
-            return f"option `{option.key}` is {interval} ms: it must be 0 (no checkpoints) or at least {least} ms"
     usual = read_option(configuration, options.INTERVAL)
     during_backlog = read_option(configuration, options.INTERVAL_DURING_BACKLOG)
+    least = options.MINIMAL_CHECKPOINT_TIME_MS
+    for option, interval in ((options.INTERVAL, usual), (options.INTERVAL_DURING_BACKLOG, during_backlog)):
+        if interval is not None and 0 < interval < least:
+            return f"option `{option.key}` is {interval} ms: it must be 0 (no checkpoints) or at least {least} ms"
     if usual and during_backlog and during_backlog < usual:
         return (
             f"option `{options.INTERVAL_DURING_BACKLOG.key}` is {during_backlog} ms: it must be 0 (no checkpoints) or "
@@ -112,38 +99,34 @@ def _checkpoint_interval_is_sensible(configuration: AnyConfiguration) -> str | N
 
 
 def _unaligned_checkpoints_are_exactly_once(configuration: AnyConfiguration) -> str | None:
-    from flinkpy.configuration.checkpointing_options import MAX_CONCURRENT_CHECKPOINTS, MODE, UNALIGNED
-
-    if not read_option(configuration, UNALIGNED):
+    if not read_option(configuration, options.UNALIGNED):
         return None
-    if read_option(configuration, MODE) != "EXACTLY_ONCE":
-        return f"option `{UNALIGNED.key}` needs `{MODE.key}` EXACTLY_ONCE: at-least-once barriers are never aligned"
-    if read_option(configuration, MAX_CONCURRENT_CHECKPOINTS) > 1:
-        return f"option `{UNALIGNED.key}` needs `{MAX_CONCURRENT_CHECKPOINTS.key}` 1"
+    if read_option(configuration, options.MODE) != "EXACTLY_ONCE":
+        return (
+            f"option `{options.UNALIGNED.key}` needs `{options.MODE.key}` EXACTLY_ONCE: at-least-once barriers are "
+            "never aligned"
+        )
+    if read_option(configuration, options.MAX_CONCURRENT_CHECKPOINTS) > 1:
+        return f"option `{options.UNALIGNED.key}` needs `{options.MAX_CONCURRENT_CHECKPOINTS.key}` 1"
     return None
 
 
 def _checkpoint_storage_has_its_directory(configuration: AnyConfiguration) -> str | None:
-    from flinkpy.configuration.checkpointing_options import DIRECTORY, STORAGE
-
-    if read_option(configuration, STORAGE) != "filesystem" or read_option(configuration, DIRECTORY):
+    if read_option(configuration, options.STORAGE) != "filesystem" or read_option(configuration, options.DIRECTORY):
         return None
-    return f"option `{STORAGE.key}` is `filesystem`, but `{DIRECTORY.key}` is not set"
+    return f"option `{options.STORAGE.key}` is `filesystem`, but `{options.DIRECTORY.key}` is not set"
 
 
 def _inlined_state_is_small(configuration: AnyConfiguration) -> str | None:
-    from flinkpy.configuration.checkpointing_options import DATA_INLINE_THRESHOLD, MAX_INLINE_THRESHOLD_BYTES
-
-    if read_option(configuration, DATA_INLINE_THRESHOLD) <= MAX_INLINE_THRESHOLD_BYTES:
+    if read_option(configuration, options.DATA_INLINE_THRESHOLD) <= options.MAX_INLINE_THRESHOLD_BYTES:
         return None
-    return f"option `{DATA_INLINE_THRESHOLD.key}` must be at most {MAX_INLINE_THRESHOLD_BYTES} bytes"
+    return f"option `{options.DATA_INLINE_THRESHOLD.key}` must be at most {options.MAX_INLINE_THRESHOLD_BYTES} bytes"
 
 
 #: Checks of options against each other; they run only if every single option is valid.
 _RELATIONS: tuple[Callable[[AnyConfiguration], str | None], ...] = (
     _heartbeat_interval_is_below_timeout,
-    _network_memory_min_is_not_above_max,
-    _slots_min_is_not_above_max,
+    _minimum_is_not_above_maximum,
     _max_parallelism_is_not_zero,
     _checkpoint_interval_is_sensible,
     _unaligned_checkpoints_are_exactly_once,

@@ -6,9 +6,8 @@ import asyncio
 import logging
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.process import announce_ready
+from flinkpy.common.process import ShutdownRequest, announce_ready
 from flinkpy.common.process_template import ProcessTemplate
-from flinkpy.common.shutdown import ShutdownRequest
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.dispatcher.application_store import ApplicationDescription
 from flinkpy.dispatcher.application_terms import ApplicationTerms, application_runner

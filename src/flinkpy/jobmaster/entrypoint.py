@@ -26,9 +26,8 @@ from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import JobID
-from flinkpy.common.process import announce_ready
+from flinkpy.common.process import ShutdownRequest, announce_ready
 from flinkpy.common.python_environment import environments_root
-from flinkpy.common.shutdown import ShutdownRequest
 from flinkpy.configuration import pipeline_options, read_option
 from flinkpy.highavailability.checkpoint_stores import CheckpointIDCounter, CheckpointPointerStore
 from flinkpy.highavailability.leader_election import LeaderElection, LeaderInformation, Leadership

@@ -9,8 +9,7 @@ import socket
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.ids import ResourceID, ResourceManagerId
-from flinkpy.common.process import announce_ready
-from flinkpy.common.shutdown import ShutdownRequest
+from flinkpy.common.process import ShutdownRequest, announce_ready
 from flinkpy.highavailability.leader_election import Leadership
 from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
 from flinkpy.resourcemanager.driver.local import LocalTaskExecutorDriver

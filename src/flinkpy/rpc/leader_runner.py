@@ -14,7 +14,7 @@ import logging
 from typing import Any, Generic, Protocol, TypeVar
 
 from flinkpy.common.errors import FlinkError
-from flinkpy.common.shutdown import ShutdownRequest
+from flinkpy.common.process import ShutdownRequest
 from flinkpy.highavailability.leader_election import LeaderElection, LeaderInformation, LeaderRetrieval, Leadership
 from flinkpy.rpc.leader_endpoint import LeaderEndpoint
 from flinkpy.rpc.server import RpcServer

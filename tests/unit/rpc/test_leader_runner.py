@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flinkpy.common.errors import ExternalError, LeadershipLostError
-from flinkpy.common.shutdown import ShutdownRequest
+from flinkpy.common.process import ShutdownRequest
 from flinkpy.highavailability.leader_election import LeaderContender, LeaderInformation, Leadership
 from flinkpy.rpc import leader_runner
 from flinkpy.rpc.leader_endpoint import LeaderEndpoint
