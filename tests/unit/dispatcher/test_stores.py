@@ -277,5 +277,5 @@ def test_a_configured_working_directory_is_kept_and_used_by_one_process(tmp_path
 
 def test_a_working_directory_that_cannot_be_created_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigurationError, match="cannot be used"):
+    with pytest.raises(ConfigurationError, match="cannot use the working directory"):
         WorkingDirectory.open(str(tmp_path / "file"), None, "dispatcher")

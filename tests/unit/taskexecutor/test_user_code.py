@@ -210,7 +210,7 @@ def test_an_archive_cannot_be_unpacked_elsewhere(target: str, tmp_path: Path, py
     blobs = Blobs()
     artifact = blobs.add("a.tar", b"x", "PYTHON_ARCHIVE", target_dir=target)
     code = user_code(tmp_path, python_path, blobs, artifact)
-    with pytest.raises(FlinkError, match="leaves"):
+    with pytest.raises(FlinkError, match="leads out"):
         asyncio.run(code.prepare())
     code.close()
 
