@@ -91,7 +91,9 @@ class ResourceLog:
     def _sample(self, name: str, pid: int | None, at_s: float) -> None:
         if pid is None:
             return
-        assert self._lives.setdefault(name, pid) == pid, f"{name} is another process than before: nobody was to end it"
+        assert self._lives.setdefault(name, pid) == pid, (
+            f"{name} is another process than before, although no fault ended it"
+        )
         try:
             process = psutil.Process(pid)
             with process.oneshot():

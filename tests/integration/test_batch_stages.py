@@ -270,7 +270,7 @@ def test_results_of_a_lost_process_are_produced_again_and_affected_finished_cons
     (pid,) = (int(path.name) for path in producer.iterdir())
     wait_until(lambda: has_finished(cluster, job_id, "second0"), "the other consumer has finished")
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: any(p.popen.poll() is not None for p in cluster.task_executors), "the process is gone")
+    wait_until(lambda: any(p.popen.poll() is not None for p in cluster.task_executors), "the process has ended")
     gate.open()
     cluster.client.wait_for_result(job_id)
     expected = {"first0", "second1"} | ({"second0"} if partitioner == "rebalance" else set())
@@ -295,7 +295,7 @@ def test_without_a_restart_strategy_a_lost_result_fails_the_job(start_cluster: S
     (waiting,) = gate.arrivals
     other = next(process for process in cluster.task_executors if process.popen.pid != waiting)
     os.kill(other.popen.pid, signal.SIGKILL)
-    wait_until(lambda: other.popen.poll() is not None, "the process is gone")
+    wait_until(lambda: other.popen.poll() is not None, "the process has ended")
     gate.open()
     with pytest.raises(JobExecutionError, match="is lost"):
         client.get_job_execution_result().result()
@@ -327,7 +327,7 @@ def test_committed_records_are_not_written_again_when_their_writers_run_again(
     wait_until(lambda: has_finished(cluster, job_id, "Committer0"), "the files are committed")
     (pid,) = (int(path.name) for path in producer.iterdir())
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: any(p.popen.poll() is not None for p in cluster.task_executors), "the process is gone")
+    wait_until(lambda: any(p.popen.poll() is not None for p in cluster.task_executors), "the process has ended")
     gate.open()
     cluster.client.wait_for_result(job_id)
     again = restarted(cluster, job_id)
@@ -359,7 +359,7 @@ def test_a_source_subtask_whose_result_is_lost_reads_its_splits_again(
     (waiting,) = gate.arrivals
     other = next(process for process in cluster.task_executors if process.popen.pid != waiting)
     os.kill(other.popen.pid, signal.SIGKILL)
-    wait_until(lambda: other.popen.poll() is not None, "the process is gone")
+    wait_until(lambda: other.popen.poll() is not None, "the process has ended")
     gate.open()
     cluster.client.wait_for_result(job_id)
     assert "Committer0" not in restarted(cluster, job_id)

@@ -71,7 +71,7 @@ def test_files_of_a_killed_task_executor_are_removed_by_the_next_one(
         (index,) = wait_until(lambda: sorted(tmp_path.rglob("*.index")), "one result is finished")
         cluster.kill("taskexecutor-1")
         cluster.add_task_executors(1)
-        wait_until(lambda: not index.exists(), "the next process removes it")
+        wait_until(lambda: not index.exists(), "the next process removes the files")
         gate.open()
         assert sorted(results) == EXPECTED
     wait_until(lambda: partition_files(tmp_path) == [], "the files are removed")

@@ -187,8 +187,8 @@ def test_unclaimed_state_is_skipped_if_allowed(cluster: RunningCluster, tmp_path
     counts = Counter(committed_records(job.output))
     assert sorted({(key, number) for key, number, _ in counts}) == [
         (key, number) for key in range(KEYS) for number in range(RECORDS_PER_KEY)
-    ], "the source goes on where it was"
-    assert any(count == 1 for _, number, count in counts if number > 0), "the counts begin anew"
+    ], "the source resumes at its position"
+    assert any(count == 1 for _, number, count in counts if number > 0), "the counts restart"
     assert digests(savepoint) == before
 
 

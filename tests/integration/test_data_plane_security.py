@@ -346,7 +346,7 @@ def test_a_silent_connection_is_closed(network: Network, tls: bool, caplog: pyte
 
     with connect(producer) as sock:
         assert sock.recv(1) == b""
-    wait_until(lambda: producer.statistics().connections == 0, "it is forgotten")
+    wait_until(lambda: producer.statistics().connections == 0, "the connection is forgotten")
     assert "connected and did not authenticate itself" in caplog.text
 
 

@@ -181,7 +181,7 @@ def test_the_error_of_an_accumulator_that_cannot_be_pickled_names_the_window_in_
     env = environment(cluster, 1, **{"state.backend.type": "rocksdb"})
     failure = failure_of(cluster, env, windows(env).aggregate(Locks()))
     assert "operator TumblingEventTimeWindows: <unlocked _thread.lock" in str(failure)
-    assert "Traceback" not in str(failure), "there is nothing of the user's in it"
+    assert "Traceback" not in str(failure), "the error contains nothing of the user's code"
 
 
 class Texts(ProcessFunction):

@@ -65,7 +65,7 @@ def test_every_command_exists_in_flinkpy(service: ComposeService) -> None:
     assert configuration.get_string("security.ssl.internal.enabled", "") == "true"
     assert "insecure" not in " ".join(arguments)
     host = arguments[1].partition("=")[2] if len(arguments) > 1 else None
-    assert host in (None, service.settings.get("hostname")), "it is known by its own name"
+    assert host in (None, service.settings.get("hostname")), "the service has its own name"
 
 
 def configuration_of(service: ComposeService) -> str:
@@ -195,7 +195,7 @@ def test_every_master_has_a_standby() -> None:
     verbs = [service.flinkpy_arguments[0] for service in ours() if service.flinkpy_arguments]
     assert (verbs.count("dispatcher"), verbs.count("resourcemanager")) == (2, 2)
     assert services()["taskexecutor"].replicas == 2
-    assert "container_name" not in services()["taskexecutor"].settings, "it could not be scaled"
+    assert "container_name" not in services()["taskexecutor"].settings, "a named service cannot be scaled"
     assert "hostname" not in services()["taskexecutor"].settings
     assert services()["taskexecutor"].ports == []
 

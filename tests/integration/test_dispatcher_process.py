@@ -242,7 +242,9 @@ def test_jobs_that_ran_when_the_dispatcher_was_killed_are_run_again_by_the_next_
     again.client.cancel_job(graph.job_id)
     assert again.client.wait_for_result(graph.job_id).status == JobState.CANCELED.value
     assert not list((tmp_path / "work" / "dispatcher" / "jobgraphs").iterdir())
-    wait_until(lambda: not list(recovery.iterdir()), "what its JobMasters left is removed after the last of them")
+    wait_until(
+        lambda: not list(recovery.iterdir()), "the files of JobMasters are removed after the end of the last one"
+    )
 
 
 def test_blobs_are_stored_by_content_and_paths_are_not_keys(start_cluster: StartCluster) -> None:

@@ -65,7 +65,7 @@ def adopted(cluster: HaCluster, run: Run) -> psutil.Process:
     job_master = job_master_of(cluster, run.job_id)
     cluster.kill(cluster.leader("dispatcher"))
     leader = cluster.leader("dispatcher")
-    wait_until(lambda: f"job {run.job_id} is led by" in cluster.log(leader), "it is adopted")
+    wait_until(lambda: f"job {run.job_id} is led by" in cluster.log(leader), "the JobMaster is adopted")
     assert job_master_of(cluster, run.job_id) == job_master
     assert job_master.is_running()
     return job_master
@@ -102,8 +102,8 @@ def test_an_adopted_job_can_restart_tasks_take_savepoints_and_be_canceled(cluste
     job_master = job_master_of(cluster, job_id)
     cluster.kill(cluster.leader("dispatcher"))
     seen = num_committed()
-    wait_until(lambda: num_committed() > seen, "output while nobody leads")
-    wait_until(lambda: cluster.client.request_job_status(job_id) is JobState.RUNNING, "it is adopted")
+    wait_until(lambda: num_committed() > seen, "output while no Dispatcher leads")
+    wait_until(lambda: cluster.client.request_job_status(job_id) is JobState.RUNNING, "the JobMaster is adopted")
     assert cluster.client.request_job(job_id).num_restarts == 0
 
     # A fresh process has nothing of the job: its files come from the Dispatcher that leads now.
@@ -170,7 +170,7 @@ def test_a_result_waits_for_a_dispatcher_that_accepts_it(cluster: HaCluster, tmp
         run.hurry()
         wait_until(lambda: f"({run.job_id}) is FINISHED" in all_logs(cluster), "the job ends unseen")
         assert job_master.is_running()
-        wait_until(lambda: cluster.job_masters() == [job_master], "those that wait for a job end with their Dispatcher")
+        wait_until(lambda: cluster.job_masters() == [job_master], "standby JobMasters end with their Dispatcher")
         cluster.start("dispatcher-1")
         run.wait_for_end()
         job_master.wait(20)

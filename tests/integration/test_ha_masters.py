@@ -134,7 +134,7 @@ def test_a_dispatcher_that_hangs_longer_than_its_session_is_replaced_and_changes
         )
         wait_until(
             lambda: refusal(cluster, former, run.job_id).details.get("leader_address") == cluster.address(latter),
-            "it refuses what it is asked, and says who leads",
+            "the former leader refuses calls and names the leader",
         )
         assert cluster.leader("dispatcher") == latter
         run.wait_for_checkpoints()

@@ -104,7 +104,7 @@ class World:
         os.close(told)
         with os.fdopen(ready) as pipe:
             self.address = (await asyncio.wait_for(asyncio.to_thread(pipe.readline), DEADLINE_S)).strip()
-        assert self.address, "it ended before it was ready"
+        assert self.address, "the process ended before it was ready"
 
     async def start_job(self, job_graph: job_pb2.JobGraph) -> None:
         await self.dispatcher.hello

@@ -285,7 +285,7 @@ def test_a_job_whose_transaction_timed_out_fails_permanently_and_both_remedies_w
     run(rest_topic, kept[1], ignore_failures_after_transaction_timeout="true")
     committed = Counter(kafka.read_values(sink_topic)) + Counter(kafka.read_values(rest_topic))
     assert max(committed.values()) == 1 and 0 < len(committed) < NUM_RECORDS, (
-        "only those of the transaction are missing"
+        "only the records of the transaction are missing"
     )
     # The other one: write them again.
     run(sink_topic, kept[0])

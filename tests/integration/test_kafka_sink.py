@@ -227,7 +227,7 @@ def test_records_become_visible_when_their_checkpoint_is_committed(kafka: KafkaB
         write(writer, "one", "two")
         committables = prepare(writer, 1)
         write(writer, "three")
-        assert kafka.read_values(topic, committed=False)[:2] == ["one", "two"], "they are stored"
+        assert kafka.read_values(topic, committed=False)[:2] == ["one", "two"], "the records are stored"
         assert kafka.read_values(topic) == []
         assert commit(committables).signals == ["committed"]
         assert kafka.read_values(topic) == ["one", "two"]

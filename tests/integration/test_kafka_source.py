@@ -206,7 +206,7 @@ def test_a_new_partition_is_read_from_its_beginning(kafka: KafkaBroker) -> None:
         [owner] = [index for index, records in enumerate(run.records) if records]
         assert owner == split_owner(KafkaPartitionSplit(KafkaTopicPartition(topic, 1), 0), 2)
         run.run_timers()
-        assert len(run.read(1)) == 1, "it is found once"
+        assert len(run.read(1)) == 1, "the partition is found once"
         checkpoint = run.checkpoint()
     with running(source.build(), 2, checkpoint=checkpoint) as run:
         kafka.produce(topic, ["more"], partition=1)

@@ -75,12 +75,12 @@ def test_a_one_way_cut_stops_one_direction(network: Network) -> None:
         mine.settimeout(10)
         network.cut_one_way(other, one)
         mine.sendto(b"no answer", (other.address, 9))
-        wait_until(lambda: "no answer" in process.log, "it arrives")
+        wait_until(lambda: "no answer" in process.log, "the packet arrives")
         wait_until(lambda: network.counts() == {"other one": {"dropped": 1}}, "its answer is lost")
         network.heal()
         network.cut_one_way(one, other)
         mine.sendto(b"lost", (other.address, 9))
-        wait_until(lambda: network.num_dropped() == 2, "it is lost")
+        wait_until(lambda: network.num_dropped() == 2, "the packet is lost")
         network.heal()
         mine.sendto(b"answered", (other.address, 9))
         assert mine.recv(100) == b"answered"
@@ -177,5 +177,5 @@ def test_a_stopped_host_resumes_unchanged(network: Network, user: int | None) ->
     process.pause()
     before = process.log
     process.resume()
-    wait_until(lambda: len(process.log) > len(before), "it goes on")
+    wait_until(lambda: len(process.log) > len(before), "the host resumes")
     assert process.terminate() == 128 + 15

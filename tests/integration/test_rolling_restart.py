@@ -127,7 +127,7 @@ def test_a_peer_without_a_common_protocol_version_is_refused_and_both_sides_say_
         assert done.returncode == 2
         assert [part for part in told if part not in done.stderr] == [] and "Traceback" not in done.stderr
         assert all(part in newer.log("dispatcher-1") for part in told)
-        wait_until(lambda: all(part in log.read_text() for part in told), "the TaskExecutor is told")
+        wait_until(lambda: all(part in log.read_text() for part in told), "the TaskExecutor gets the error")
         wait_until(lambda: all(part in newer.log("resourcemanager-1") for part in told), "the ResourceManager tells")
     finally:
         stop_children([joining.popen], 10.0)

@@ -217,4 +217,4 @@ def test_a_claimed_savepoint_is_removed_when_it_is_no_longer_needed(
     wait_for_end(cluster, again)
 
     assert_exactly_once(tmp_path)
-    wait_until(lambda: not Path(path).exists(), "the claimed savepoint is gone")
+    wait_until(lambda: not Path(path).exists(), "the claimed savepoint is deleted")

@@ -189,7 +189,7 @@ def test_a_pickle_bomb_of_an_authorized_client_is_unpickled_in_its_task(
     canary = tmp_path / "canary"
     client = cluster.client
     client.submit_job(bomb_job(cluster, canary))
-    wait_until(canary.exists, "it goes off")
+    wait_until(canary.exists, "the bomb is unpickled")
 
 
 def test_a_client_without_a_token_or_with_a_read_token_gets_a_clear_error(cluster: RunningCluster, job: str) -> None:

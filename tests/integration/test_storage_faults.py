@@ -105,7 +105,7 @@ class Damage:
             except Exception:  # noqa: BLE001 - whatever a client may hear while services come back
                 return 0
 
-        wait_until(lambda: restored() == checkpoint_id, f"the job goes on from checkpoint {checkpoint_id}")
+        wait_until(lambda: restored() == checkpoint_id, f"the job resumes from checkpoint {checkpoint_id}")
         # Commits of the damaged checkpoint may have come late, but not after this; the next are of the next checkpoint.
         self.repeatable += Counter(self._runs.read()) - self._committed
 
@@ -167,7 +167,7 @@ def test_a_job_resumes_from_the_checkpoint_before_one_with_damaged_metadata(
             damage.kill_job_master()
             damage.wait_until_restored(older)
             damage.assert_told(path.parent, newest)
-            assert path.parent.exists(), "what is damaged is left for a person to look at"
+            assert path.parent.exists(), "the damaged checkpoint is kept for analysis"
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,9 @@ def test_a_full_disk_fails_checkpoints_until_there_is_space(
         run.wait_for_checkpoints(2)
         assert [path for path in small_disk.rglob("*.unfinished") if is_old(path, small_disk)] == []
         latest = run.statistics().latest_completed.checkpoint_id
-        wait_until(lambda: incomplete(runs.checkpoints / run.job_id, latest) == [], "what failed is deleted")
+        wait_until(
+            lambda: incomplete(runs.checkpoints / run.job_id, latest) == [], "the failed checkpoints are deleted"
+        )
         run.hurry()
         run.wait_for_end()
     assert run.num_restarts == 0

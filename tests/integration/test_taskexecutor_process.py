@@ -92,7 +92,7 @@ def test_a_suspended_process_is_declared_lost_and_returns_without_tasks(
         client.get_job_execution_result().result()
     finally:
         victim.popen.send_signal(signal.SIGCONT)
-    wait_until(lambda: num_free_slots(cluster) == 2, "it is registered again")
+    wait_until(lambda: num_free_slots(cluster) == 2, "the process is registered again")
     assert victim.address is not None
     wait_until(lambda: task_threads(cluster, victim.address) == [], "its old task has ended")
 

@@ -261,7 +261,7 @@ def test_a_slow_consumer_blocks_only_its_own_channel(start: Start) -> None:
     assert total_rows(quick_reader.read_all()) == 5_000_000
     thread.join()
 
-    assert slow.queued_bytes > 0, "it is still held up"
+    assert slow.queued_bytes > 0, "the channel is still blocked"
     slow.finish()
     assert total_rows(stalled_reader.read_all()) == blocked * 10_000
 
@@ -415,7 +415,7 @@ def test_a_producer_that_fails_fails_its_consumers(start: Start) -> None:
 
     with pytest.raises(PartitionConnectionError, match="producer of partition p is gone: task failed: no luck"):
         reader.next()
-    assert consumer.statistics().connections == 1, "other channels go on"
+    assert consumer.statistics().connections == 1, "other channels continue"
 
 
 def test_a_consumer_that_disconnects_is_forgotten(start: Start) -> None:
@@ -426,7 +426,7 @@ def test_a_consumer_that_disconnects_is_forgotten(start: Start) -> None:
     reader.next()
 
     reader.gate.close()
-    wait_until(lambda: partition.subpartitions[0].is_released, "the producer hears of it")
+    wait_until(lambda: partition.subpartitions[0].is_released, "the producer notices it")
 
     for _ in range(100):
         assert partition.is_available

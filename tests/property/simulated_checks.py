@@ -245,7 +245,7 @@ class Checks:
         operators = {operator.operator_id: operator for operator in job.completed[newest].operators}
         sources = operators["source-op"].subtasks
         sent = [int(sources[i].operator[0].file.data.split(b",")[i]) for i in range(job.parallelism)]
-        assert job.committed == [sent] * job.parallelism, "what was committed is not what was sent up to the end"
+        assert job.committed == [sent] * job.parallelism, "the committed records differ from the records sent"
 
 
 def _component_of(path: str) -> str | None:

@@ -282,7 +282,7 @@ class OneJobOfManyDispatchers(RuleBasedStateMachine):
                 self.recovers(len(self.recoveries) - 1)
             self.run_pool(self.pool.replenish())
             self.child_is_ready(0)
-        raise AssertionError(f"nobody leads: {self.runner.state}, {self.job_masters}")
+        raise AssertionError(f"no JobMaster leads: {self.runner.state}, {self.job_masters}")
 
     def _is_led(self) -> bool:
         leader = self.leader

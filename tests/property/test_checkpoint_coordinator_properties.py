@@ -135,7 +135,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
                 assert attempts and set(attempts) <= running
                 if checkpoint_id in self.waited_for:
                     assert self.properties[checkpoint_id].is_synchronous
-                    assert set(attempts) <= self.saw_nothing[checkpoint_id], "it may have acknowledged"
+                    assert set(attempts) <= self.saw_nothing[checkpoint_id], "the task may have acknowledged"
                     self.trigger(checkpoint_id, attempts)
                     return
                 self.waited_for[checkpoint_id] = running
@@ -180,7 +180,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
                     assert result.checkpoint_id in self.written
                 elif failure_reason(error) in ON_ITS_WAY and not properties.is_synchronous:
                     has_time = self.now_ms + FIRST_DELAY_MS < asked_ms + self.options.timeout_ms
-                    assert not has_time or self.last_id > id_before + 1, "it was not tried again"
+                    assert not has_time or self.last_id > id_before + 1, "the request was not retried"
             case fx.FailJob():
                 self.is_failing = True
             case _:
@@ -267,7 +267,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
             case "finalize" if outcome == "fails":
                 self.send(call.finalization_failed(checkpoint_id, CheckpointStorageError("disk full")))
             case "finalize":
-                assert is_pending, "what is being written cannot be given up"
+                assert is_pending, "a checkpoint that is being written cannot be aborted"
                 self.written.add(checkpoint_id)
                 self.send(call.finalized(checkpoint_id, f"/chk-{checkpoint_id}", (checkpoint_id,)))
 

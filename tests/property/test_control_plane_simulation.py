@@ -67,7 +67,7 @@ async def run(loop: SimulationLoop, random: Random, directory: Path) -> Cluster:
         operators = {operator.operator_id: operator for operator in savepoint.operators}
         sources = operators["source-op"].subtasks
         sent = [int(sources[i].operator[0].file.data.split(b",")[i]) for i in range(cluster.parallelism)]
-        assert cluster.committed == [sent, sent], "what was committed is not what was sent up to the end"
+        assert cluster.committed == [sent, sent], "the committed records differ from the records sent"
         assert not (directory / "recovery" / "completed-checkpoints").exists()
         assert not list((directory / "checkpoints").glob("job/chk-*")), "checkpoints are left behind"
         return cluster

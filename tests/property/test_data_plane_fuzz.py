@@ -233,7 +233,7 @@ def _take_all(peer: ConsumerUnderTest, number: int) -> None:
     except (PartitionConnectionError, PartitionNotFoundError, pickle.UnpicklingError):
         return
     except Exception as error:
-        raise AssertionError(f"case {number}: taking what came raised {error!r}") from error
+        raise AssertionError(f"case {number}: receiving the data raised {error!r}") from error
 
 
 def test_mutated_schemas_are_read_or_refused() -> None:

@@ -64,7 +64,7 @@ class JobMasterPoolAgainstProcesses(RuleBasedStateMachine):
                     assert job in self.process_of
                     del self.process_of[job]
                 case JobMasterGone(job):
-                    assert job in self.released, "told once"
+                    assert job in self.released, "reported once"
                     self.released.discard(job)
                 case CannotStart(job, _):
                     self.waiting.remove(job)

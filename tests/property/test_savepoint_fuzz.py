@@ -186,7 +186,7 @@ def test_no_forged_savepoint_harms_its_reader(forger: Forger) -> None:
         try:
             forger.check()
         except (AssertionError, OSError) as error:
-            raise AssertionError(f"case {number} deleted what is not its own: {error}") from error
+            raise AssertionError(f"case {number} deleted files of others: {error}") from error
     assert min(ended.values()) > CASES // 100, ended
 
 

@@ -242,7 +242,7 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
         for job in JOBS:
             needed = self.required.get(job, 0)
             assert held[job] <= needed
-            assert held[job] == needed or not self.usable(job), f"{job} waits beside a slot it could have"
+            assert held[job] == needed or not self.usable(job), f"{job} waits although a slot is free for it"
 
     def deliver_everything(self) -> None:
         for _ in range(MAX_MESSAGES):

@@ -49,7 +49,7 @@ def test_module_exports_what_pyflink_exports(module: str) -> None:
             assert getattr(getattr(ours, name), "__name__", name) == name
     if theirs and hasattr(ours, "__all__"):
         assert theirs - set(ours.__all__) == set() or module in IN_PROGRESS
-        assert all(hasattr(ours, name) for name in ours.__all__), "what flinkpy has beyond PyFlink is there too"
+        assert all(hasattr(ours, name) for name in ours.__all__), "members beyond PyFlink's exist too"
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -66,7 +66,7 @@ def test_a_withdrawn_job_gets_no_process() -> None:
 def test_a_process_is_used_once(pool: JobMasterPool) -> None:
     pool.request(A)
     assert pool.release(A) == [EndProcess(ONE, "its job has ended")]
-    assert pool.release(B) == [JobMasterGone(B)], "it never had one"
+    assert pool.release(B) == [JobMasterGone(B)], "the process never had a job"
     assert pool.session_closed(ONE) == []
     assert pool.process_exited(ONE, "exit code 0") == [JobMasterGone(A)]
     assert pool.num_processes == 0

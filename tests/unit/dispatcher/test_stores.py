@@ -205,7 +205,7 @@ def test_a_damaged_graph_or_result_affects_only_its_own_job(tmp_path: Path) -> N
     assert ended[JOB].error.type == "CorruptFileError"
     assert set(ended) == {JOB, "c" * 32}
     assert [graph.job_id for graph in stores.recover().unfinished] == [OTHER_JOB]
-    assert JOB in stores.job_ids_with_directories, "what may be its only checkpoint"
+    assert JOB in stores.job_ids_with_directories, "possibly its only checkpoint"
 
 
 def test_a_blob_is_found_by_its_content(tmp_path: Path) -> None:

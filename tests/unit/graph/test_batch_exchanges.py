@@ -77,7 +77,7 @@ def test_two_operators_on_one_keyed_stream_read_one_data_set() -> None:
     producer = next(one for one in graph.vertices if first.source_data_set_id in [result.id for result in one.results])
     assert len(producer.results) == 1
     outputs = [output for operator in producer.chain for output in operator.outputs if output.HasField("result")]
-    assert len(outputs) == 1, "the producer writes it once"
+    assert len(outputs) == 1, "the producer writes the data once"
 
 
 def other_parallelism(stream: DataStream) -> Any:

@@ -56,7 +56,7 @@ def test_bounded_program_runs_in_batch_mode(env: StreamExecutionEnvironment, mod
     assert job_graph.configuration.entries["execution.runtime-mode"] == "BATCH"
     assert job_graph.configuration.entries["execution.checkpointing.interval"] == "0 ms"
     assert job_graph.configuration.entries["state.backend.type"] == "hashmap"
-    assert env.get_checkpoint_interval() == 1000, "the environment itself stays as it is"
+    assert env.get_checkpoint_interval() == 1000, "the environment itself does not change"
 
 
 def test_unknown_mode_is_rejected(env: StreamExecutionEnvironment) -> None:

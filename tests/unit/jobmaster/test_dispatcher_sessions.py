@@ -181,7 +181,7 @@ async def test_a_job_that_starts_after_a_leader_change_says_hello_to_the_new_lea
     process.waits_for_leadership = True
     process.of("d:1").put_nowait(START)
     await process.settle()
-    assert process.hellos == [("d:1", "")], "it may never lead"
+    assert process.hellos == [("d:1", "")], "the process may never lead"
     process.has_job = True
     process.sessions.follow()
     await process.settle()

@@ -108,7 +108,7 @@ def test_a_pool_turns_unavailable_before_it_is_full_and_available_when_half_is_f
     assert not pool.is_available
     pool.recycle(1)
     assert pool.is_available
-    assert calls == [50], "told once, on the transition"
+    assert calls == [50], "notified once, on the transition"
 
 
 def test_a_pool_with_a_larger_quota_turns_available() -> None:

@@ -130,7 +130,7 @@ def test_a_sender_gets_parcels_again_after_it_was_answered() -> None:
     assert manager.starving(0, backlog=5, next_cost=5) == [Grant(0, 1, 4)]
     manager.received(0, 5, backlog=0)
 
-    assert manager.consumed(0, 1) == [], "it had one more than its window"
+    assert manager.consumed(0, 1) == [], "the channel had one segment more than its window"
     assert manager.consumed(0, 1) == [Grant(0, 1, 4)]
 
 
@@ -224,7 +224,7 @@ def test_the_credit_of_a_sender_is_known_before_its_buffer_is_read() -> None:
     assert manager.has_credit(0, 4)
     assert not manager.has_credit(0, 5)
     manager.close_channel(0)
-    assert manager.has_credit(0, MAX_WINDOW_SEGMENTS), "it may have been sent before the sender knew"
+    assert manager.has_credit(0, MAX_WINDOW_SEGMENTS), "the message may have been sent before the sender knew"
     assert not manager.has_credit(0, MAX_WINDOW_SEGMENTS + 1)
 
 
@@ -301,7 +301,7 @@ def test_no_credit_is_announced_while_the_partition_does_not_exist() -> None:
     other.destroy()
 
     assert manager.quota_changed() == ([], [])
-    assert manager.open_channel(0) == Grant(0, 40, 40), "the next request promises what was added meanwhile"
+    assert manager.open_channel(0) == Grant(0, 40, 40), "the next request grants the segments added in between"
 
 
 def test_no_credit_is_announced_before_a_repeated_request_is_sent() -> None:
@@ -324,8 +324,8 @@ def test_a_repeated_request_forgets_the_backlog_of_the_former_one() -> None:
     manager.suspend_channel(0)
     promised = manager.open_channel(0)
     assert manager.resume_channel(0) == []
-    assert promised.credits == 5, "what it was to be told before"
-    assert manager.consumed(0, 3) == [], "there is no backlog: what is beyond the window goes back"
+    assert promised.credits == 5, "the earlier grant"
+    assert manager.consumed(0, 3) == [], "without a backlog, segments beyond the window are returned"
     manager.validate()
 
 
@@ -402,7 +402,9 @@ def test_a_sender_that_gave_all_credit_back_is_answered_when_segments_are_free()
     manager.returned(0, 4)
     hog = pool.try_acquire(8)
 
-    assert manager.starving(0, backlog=2, next_cost=2) == [], "it could not send anything, and would ask again at once"
+    assert manager.starving(0, backlog=2, next_cost=2) == [], (
+        "the sender could send nothing and would ask again at once"
+    )
     pool.recycle(hog)
     grants, _ = manager.quota_changed()
     assert sum(grant.credits for grant in grants) == 4

@@ -447,7 +447,7 @@ def test_a_worker_that_holds_results_of_a_job_is_not_released() -> None:
     machine.acknowledge(request)
     machine.need(0, sequence=2)
     machine.run(machine.notify_slot_available(instance, 0, AllocationID("alloc-1"), 6_000))
-    assert machine.run(machine.check_timeouts(7_500, lambda _: True)) == [], "it has not said what it holds"
+    assert machine.run(machine.check_timeouts(7_500, lambda _: True)) == [], "the process has not reported its slots"
     machine.run(machine.process_slot_report(instance, free(1), 7_600, frozenset({JOB})))
     assert machine.run(machine.check_timeouts(9_000, lambda _: True)) == []
     machine.run(machine.process_slot_report(instance, free(1), 9_100))

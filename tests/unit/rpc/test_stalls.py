@@ -42,7 +42,7 @@ async def test_time_during_which_the_process_was_suspended_does_not_count(
     stand_still(60)
     await asyncio.sleep(5)
     passed_ms = endpoint.awake_ms() - before_ms
-    assert 5_000 <= passed_ms <= 5_500, "between two ticks nobody knows"
+    assert 5_000 <= passed_ms <= 5_500, "the stall is unknown between two ticks"
 
 
 @on_virtual_time

@@ -244,7 +244,7 @@ async def test_an_answer_in_an_unsupported_version_is_refused() -> None:
         await gateway.put_blob(_no_chunks())
     with pytest.raises(VersionMismatchError, match=r"99\.1"):
         async for _ in gateway.get_blob(dispatcher_pb2.BlobKey()):
-            raise AssertionError("it was taken")
+            raise AssertionError("the call was accepted")
 
     def call_synchronously() -> None:
         with SyncGateway("BlobServer", address, security=SecurityContext.insecure()) as plain:

@@ -120,7 +120,7 @@ def test_cancelled_write_stops_at_its_next_step():
         began.set()
         assert go_on.wait(60)
         stream.write(b"two")
-        raise AssertionError("it was not stopped")
+        raise AssertionError("the write was not stopped")
 
     with ThreadPoolExecutor(1) as executor:
         reports.snapshot.run_part(executor, write, reports.release)

@@ -142,7 +142,7 @@ def test_records_without_timestamps_keep_their_order_for_any_batch_size(cut: int
         (("b", 0), 2),
     ]
     assert harness.output.timestamps == [None] * 5
-    assert harness.operator.operator.backend.num_entries() == 0, "what is done is not kept"
+    assert harness.operator.operator.backend.num_entries() == 0, "finished records are not kept"
 
 
 def test_records_without_a_timestamp_come_before_those_with_one() -> None:

@@ -542,7 +542,7 @@ def test_finished_task_with_committables_is_not_restored_as_finished():
     # The list state of a function may be, for example, a transaction to commit.
     snapshot = run.state.acknowledged[1][1]
     assert not snapshot.is_finished
-    assert snapshot.has_reached_end, "the JobMaster must know that it goes"
+    assert snapshot.has_reached_end, "the JobMaster must be told of the end"
 
 
 def test_task_handles_barriers_while_it_waits_at_its_end():

@@ -62,7 +62,7 @@ def test_results_are_emitted_at_once_when_the_right_side_is_complete() -> None:
     assert results(harness) == []
 
     harness.operator.end_input(1)
-    assert results(harness) == INNER[:1], "what had waited"
+    assert results(harness) == INNER[:1], "the waiting rows"
     feed(harness, LEFT.slice(2), 0)
     assert results(harness) == INNER
     assert finish(harness, 0) == INNER

@@ -200,7 +200,7 @@ def test_run_until_fires_timers_and_sleeps_at_most_until_the_next_one():
 
     assert loop.log == ["deadline"]
     assert loop.mailbox.waited_s == [0.025]
-    assert loop.times.read_ms() == (0, 0, 25), "whoever waits to end does not want input: it is held up"
+    assert loop.times.read_ms() == (0, 0, 25), "a task that waits to end takes no input and is blocked"
 
 
 def test_run_until_processes_mail_that_arrives_while_it_sleeps():

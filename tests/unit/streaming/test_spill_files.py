@@ -51,7 +51,7 @@ def test_objects_are_read_unchanged(tmp_path: Path) -> None:
         file.write(block)
 
     assert list(file.read()) == blocks
-    assert directory.bytes_written < 5_000, "what repeats is compressed"
+    assert directory.bytes_written < 5_000, "repeated values are compressed"
     directory.close()
 
 

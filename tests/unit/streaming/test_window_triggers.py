@@ -203,7 +203,7 @@ def test_a_count_trigger_fires_with_every_nth_record_inside_a_batch(backend: str
     h.process([*of(1, 2, 3), ("b", 7), *of(4, 5)], [1, 2, 3, 4, 5, 6])
     assert h.take() == [[1, 2], [1, 2, 3, 4]]
     h.watermark(1_000)
-    assert h.take() == [], "it is not a trigger of time"
+    assert h.take() == [], "the trigger does not depend on time"
     assert h.operator.backend.num_entries() == 0
 
 

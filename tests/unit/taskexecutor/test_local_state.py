@@ -289,7 +289,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     def expect(self, removed: list[Path]) -> None:
         gone = {path for path, copy in self.copies.items() if copy in removed}
-        assert len(gone) == len(removed), "only what is there is removed, and once"
+        assert len(gone) == len(removed), "only existing copies are removed, and once"
         for path in gone:
             del self.copies[path]
 

@@ -191,7 +191,7 @@ async def test_the_next_job_master_may_claim_partitions_before_it_needs_a_slot(h
     registration = h.peers.requests("register_task_manager")[-1]
     assert list(registration.held_result_partition_ids) == [BLOCKING]
     await h.pass_time(20_000)
-    assert h.deployer.released_partitions == [], "they are this JobMaster's now"
+    assert h.deployer.released_partitions == [], "the partitions belong to this JobMaster now"
 
 
 @scenario

@@ -1052,7 +1052,7 @@ def test_subtasks_with_union_state_end_with_the_same_checkpoint():
     (effect,) = checkpoint(is_second_finished=True)
     source, sink = effect.metadata.operators
     assert source.is_fully_finished
-    assert sorted(sink.subtasks) == [0, 1], "what they had is restored"
+    assert sorted(sink.subtasks) == [0, 1], "their state is restored"
 
 
 # The end of the data

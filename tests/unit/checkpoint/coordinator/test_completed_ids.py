@@ -16,7 +16,7 @@ def test_the_fate_of_checkpoints_older_than_the_remembered_ones_is_unknown():
     ids = CompletedIds()
     for number in range(MAX_COMPLETED_IDS + 1):
         ids.add(2 * number)
-    assert not ids.is_known_failed(0), "it was completed and is forgotten"
+    assert not ids.is_known_failed(0), "the checkpoint was completed and is forgotten"
     assert not ids.is_known_failed(1)
     assert not ids.is_known_failed(2)
     assert ids.is_known_failed(3)

@@ -107,7 +107,7 @@ def test_a_late_trigger_starts_another_checkpoint_when_the_end_of_the_task_is_kn
     job.trigger(first)
     job.decline(first, job.job.attempt("rules"), reason)
     assert job.answers() == {}
-    assert job.take(fx.MakeLocation) == [], "the task runs yet as far as one knows: it would decline again"
+    assert job.take(fx.MakeLocation) == [], "the task still counts as running and would decline again"
     finish(job, "rules")
     second = job.begun()
     job.trigger(second)

@@ -84,11 +84,11 @@ def test_an_idle_consumer_loses_its_queued_data_to_a_waiting_one(tmp_path: Path,
     with shuffle(tmp_path, read_memory=24 * KIB, clock=clock) as process:
         partition = large_partition(process, 2, regions=20)
         idle = Consumer(partition, 0)
-        wait_until(lambda: process.scheduler.used_bytes > 16 * KIB, "it has as much as it may")
+        wait_until(lambda: process.scheduler.used_bytes > 16 * KIB, "the consumer has its maximum")
         clock.advance(60_000)
         assert regions_of(Consumer(partition, 1)) == list(range(20))
         assert process.scheduler.used_bytes <= 24 * KIB
-        assert idle.reader.has_data, "it is to be polled"
+        assert idle.reader.has_data, "the consumer must be polled"
         assert regions_of(idle) == list(range(20))
 
 
