@@ -13,8 +13,8 @@ committer will commit them and they would hold their locks forever, so the attem
 A committable that is no longer prepared was usually committed by an attempt that failed before it could report so. But
 an operator may also have rolled it back by hand, and then its rows are lost. PostgreSQL can tell which: the committable
 contains the server's number of the transaction, and `txid_status` returns the outcome. Lost rows are logged as an
-error and the job goes on, because the sink has no option with which a failed job could. Other databases do not tell the
-outcome; there the committer only warns.
+error, and the job continues: the sink has no option to skip lost rows, so a failed job could never be restored. Other
+databases do not tell the outcome; there the committer only warns.
 
 Source: org.apache.flink.connector.jdbc.xa (FLINK-20845).
 """
