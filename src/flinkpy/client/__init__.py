@@ -1,1 +1,1 @@
-"""How a program reaches a cluster: submission, the embedded cluster, and handles on running jobs."""
+"""Connects programs to clusters: job submission, the embedded cluster, and handles for running jobs."""

@@ -1,1 +1,1 @@
-"""Expressions over columns: trees of plain data, their types, and what computes them with Arrow."""
+"""Expressions over columns: trees of plain data, their types, and their evaluation with Arrow."""

@@ -1,5 +1,5 @@
-"""How files are read into batches and written from them: text lines, CSV, Parquet.
+"""Formats of files and messages: text lines, CSV, JSON, Avro, Parquet and ORC.
 
-`file_format` has the contracts. The classes that a job carries (`text_line`, `csv_format`, `parquet_format`) import
-neither pyarrow nor numpy, because the JobMaster unpickles them with their source.
+`file_format` has the interfaces. The modules of classes that a job contains (`text_line` and `*_format`) import neither
+pyarrow nor numpy, because the JobMaster unpickles these classes with their source.
 """

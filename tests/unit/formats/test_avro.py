@@ -137,7 +137,7 @@ def test_records_are_written_and_read(tmp_path, case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_records_are_in_parquet_files_as_they_were(tmp_path, case):
+def test_records_survive_a_round_trip_through_parquet(tmp_path, case):
     schema, records = CASES[case]
     file = write(tmp_path, AvroParquetWriters.for_generic_record(schema), records)
     assert pq.ParquetFile(file).metadata.metadata[b"parquet.avro.schema"].decode() == str(schema)
@@ -155,7 +155,7 @@ def test_blocks_may_be_compressed(tmp_path, codec):
 
 @pytest.mark.parametrize("codec", ["snappy", "zstandard"])
 def test_codecs_of_arrow_are_used(tmp_path, codec):
-    """As another Avro library writes them."""
+    """Reads files in the form in which other Avro libraries write them."""
     import zlib
 
     import pyarrow as pa
@@ -187,7 +187,7 @@ def test_older_records_are_read_with_a_newer_schema(tmp_path):
             read(FileSource.for_avro(str(file), schema=other))
 
 
-def test_records_come_as_rows_on_demand(tmp_path):
+def test_records_are_returned_as_rows_on_demand(tmp_path):
     schema, records = ARRAY
     file = write(tmp_path, AvroBulkWriters.for_generic_record(schema), records)
     source = FileSource.for_avro(str(file), as_rows=True)
@@ -208,7 +208,7 @@ def test_rows_are_written_as_records(tmp_path):
     ("bad", "problem"),
     [({"suit": "STARS"}, "STARS"), ({}, "suit"), ({"suit": None}, "suit")],
 )
-def test_a_record_that_the_schema_does_not_hold_is_named(tmp_path, factory, bad, problem):
+def test_the_error_names_a_record_that_does_not_match_the_schema(tmp_path, factory, bad, problem):
     with pytest.raises(TypeMismatchError, match=problem) as raised:
         write(tmp_path, factory(ENUM[0]), [{"suit": "HEARTS"}, bad])
     assert repr(bad) in str(raised.value)
@@ -219,14 +219,14 @@ DECIMAL = record(("dec", {"type": "bytes", "logicalType": "decimal", "precision"
 
 @pytest.mark.parametrize("factory", [AvroBulkWriters.for_generic_record, AvroParquetWriters.for_generic_record])
 @pytest.mark.parametrize("number", ["1.005", "12345.6", "1234.56"])
-def test_a_decimal_that_would_have_to_be_rounded_or_cut_is_named(tmp_path, factory, number):
-    """As in Flink, where Avro's conversion refuses it too."""
+def test_the_error_names_a_decimal_that_does_not_fit_the_schema(tmp_path, factory, number):
+    """In Flink, Avro's conversion refuses such a decimal, too."""
     with pytest.raises(TypeMismatchError, match=number):
         write(tmp_path, factory(DECIMAL), [{"dec": Decimal(number)}])
 
 
 @pytest.mark.parametrize("number", ["1.005", "12345.6", "1234.56"])
-def test_a_message_is_not_written_with_a_rounded_decimal(number):
+def test_a_decimal_is_not_rounded_in_a_message(number):
     schema = AvroRowSerializationSchema(avro_schema_string=str(DECIMAL))
     with pytest.raises(
         TypeMismatchError, match=rf"Row\(Decimal\('{number}'\)\).* does not match the Avro schema: .*(decimal|Decimal)"
@@ -262,7 +262,7 @@ def damaged(tmp_path, change):
         (lambda data: data.replace(b"\x08null", b"\x08lzip"), "'lzip' is unknown"),
     ],
 )
-def test_a_damaged_file_is_named(tmp_path, change, problem):
+def test_the_error_names_a_damaged_file(tmp_path, change, problem):
     path, schema, _ = damaged(tmp_path, change)
     with pytest.raises(InputFormatError, match=problem) as raised:
         read(FileSource.for_avro(path, schema=schema))
@@ -270,7 +270,7 @@ def test_a_damaged_file_is_named(tmp_path, change, problem):
     assert path in str(raised.value)
 
 
-def test_damaged_blocks_are_passed_over_on_demand(tmp_path):
+def test_damaged_blocks_are_skipped_on_demand(tmp_path):
     def spoil_the_second_block(data):
         parts = data.split(b"S" * 16)
         parts[2] = b"\x00\x7f" + parts[2][2:]
@@ -286,12 +286,12 @@ def test_damaged_blocks_are_passed_over_on_demand(tmp_path):
     assert found
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_the_error_names_a_missing_file(tmp_path):
     with pytest.raises(InputNotFoundError, match="nowhere"):
         FileSource.for_avro(str(tmp_path / "nowhere"))
 
 
-def test_schemas_are_compared_and_travel(tmp_path):
+def test_schemas_can_be_compared_and_pickled(tmp_path):
     text = '{ "type": "record", "name": "a.b", "fields": [ {"name": "x", "type": "int"} ] }'
     schema = AvroSchema.parse_string(text)
     (tmp_path / "s.avsc").write_text(text)
@@ -313,7 +313,7 @@ def test_schemas_are_compared_and_travel(tmp_path):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_messages_become_rows_and_rows_messages(case):
+def test_messages_are_converted_to_rows_and_back(case):
     schema, records = CASES[case]
     reading = pickle.loads(pickle.dumps(AvroRowDeserializationSchema(avro_schema_string=str(schema))))
     writing = pickle.loads(pickle.dumps(AvroRowSerializationSchema(avro_schema_string=str(schema))))
@@ -330,7 +330,7 @@ def test_messages_become_rows_and_rows_messages(case):
     assert encode_batch(writing, Batch([row.as_dict() for row in rows]), None)[:1] == messages[:1]
 
 
-def test_the_row_type_of_a_schema():
+def test_a_schema_has_a_row_type():
     schema = LOGICAL[0]
     item = Types.PICKLED_BYTE_ARRAY()  # a union of several types
     assert AvroRowDeserializationSchema(avro_schema_string=str(schema)).get_produced_type() == Types.ROW_NAMED(
@@ -355,7 +355,7 @@ def test_the_row_type_of_a_schema():
         AvroParquetReaders.for_generic_record(AvroSchema.parse_string(tree))
 
 
-def test_a_bad_message_or_row_is_named():
+def test_the_error_names_a_malformed_message_or_row():
     schema = str(ENUM[0])
     reading = AvroRowDeserializationSchema(avro_schema_string=schema)
     with pytest.raises(InputFormatError, match="offset 1: the message is not a record of the Avro schema"):

@@ -123,14 +123,14 @@ def test_columns_are_chosen_and_ordered(tmp_path, name):
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"ORC", b"nothing of the kind" * 100])
-def test_another_format_is_named(tmp_path, name, content):
+def test_the_error_names_a_file_of_another_format(tmp_path, name, content):
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises((InputFormatError, InputNotFoundError), match=str(path) if content else "no file with any"):
         FORMATS[name][1](str(path))
 
 
-def test_a_file_cut_short_is_named(tmp_path, name):
+def test_the_error_names_a_truncated_file(tmp_path, name):
     writers, source_of = FORMATS[name]
     row_type = Types.ROW_NAMED(["a"], [Types.INT()])
     file = written(tmp_path, writers(row_type), [(i,) for i in range(100)], row_type)
@@ -142,7 +142,7 @@ def test_a_file_cut_short_is_named(tmp_path, name):
             rows(broken)
 
 
-def test_a_missing_column_is_named(tmp_path, name):
+def test_the_error_names_a_missing_column(tmp_path, name):
     writers, source_of = FORMATS[name]
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
@@ -156,7 +156,7 @@ def test_a_missing_column_is_named(tmp_path, name):
 
 
 def damaged_file(tmp_path, name):
-    """Three blocks of 100 rows, and the content with the second one spoiled."""
+    """Returns a file of three blocks with 100 rows each, and its content with a damaged second block."""
     path = tmp_path / "file"
     table = pa.table({"a": [f"value {i * 7919 % 1000}" for i in range(300)]})
     if name == "parquet":
@@ -176,7 +176,7 @@ def damaged_file(tmp_path, name):
     return path, content
 
 
-def test_a_damaged_block_is_named_or_left_out(tmp_path, name):
+def test_a_damaged_block_is_an_error_or_is_skipped(tmp_path, name):
     path, content = damaged_file(tmp_path, name)
     source = FORMATS[name][1](str(path))
     path.write_bytes(content)
@@ -199,12 +199,12 @@ def test_a_damaged_block_is_named_or_left_out(tmp_path, name):
     assert str(path) in error
 
 
-def test_text_has_no_bad_records():
+def test_text_lines_support_no_bad_records():
     with pytest.raises(UnsupportedOperationError, match="TextLineFormat"):
         TextLineFormat().with_on_error("skip")
 
 
-def test_orc_settings():
+def test_orc_properties_become_settings():
     row_type = Types.ROW_NAMED(["a"], [Types.INT()])
     properties = Configuration()
     properties.set_string("orc.compress", "NONE")
@@ -216,7 +216,7 @@ def test_orc_settings():
         OrcBulkWriters.for_row_type(row_type, None, {"fs.defaultFS": "x"})
 
 
-def test_what_orc_cannot_hold_is_named(tmp_path):
+def test_the_error_names_a_column_that_orc_does_not_support(tmp_path):
     row_type = Types.ROW_NAMED(["a"], [Types.BIG_INT()])
     with pytest.raises(TypeMismatchError, match="ORC cannot hold"):
         written(tmp_path, OrcBulkWriters.for_row_type(row_type), [(1,)], row_type)

@@ -53,7 +53,7 @@ def read(tmp_path, content, row_type=ID_NAME, cuts=(), max_batch_rows=1000, **op
     ["1,a\n22,bb\n333,\n", "1,a\n22,bb\n333,", "\n1,a\n\n\n22,bb\n333,\n\n", "\ufeff1,a\r\n22,bb\r\n333,\r\n"],
 )
 @pytest.mark.parametrize("header", ["", "id,name\n"])
-def test_a_split_at_any_two_bytes_gives_each_row_exactly_once(tmp_path, content, header):
+def test_a_file_split_at_any_two_bytes_has_each_row_exactly_once(tmp_path, content, header):
     if header and content.startswith("\ufeff"):
         content = "\ufeff" + header + content[1:]
     else:
@@ -70,7 +70,7 @@ def test_a_split_at_any_two_bytes_gives_each_row_exactly_once(tmp_path, content,
     fractions=st.lists(st.floats(0, 1), max_size=5),
     max_batch_rows=st.integers(1, 10),
 )
-def test_any_rows_split_anywhere_come_back_whole(tmp_path_factory, rows, fractions, max_batch_rows):
+def test_any_rows_are_read_whole_from_splits_at_any_bytes(tmp_path_factory, rows, fractions, max_batch_rows):
     content = "".join(f'{number},"{text.replace(chr(34), chr(34) * 2)}"\n' for number, text in rows)
     cuts = sorted(int(len(content.encode()) * fraction) for fraction in fractions)
     tmp_path = tmp_path_factory.mktemp("csv")
@@ -151,7 +151,7 @@ def test_delimiter_quote_and_escape_are_configured(tmp_path):
             CsvOptions(**{name: bad})
 
 
-def test_comments_and_the_first_row_can_be_passed_over(tmp_path):
+def test_comments_and_the_first_row_can_be_skipped(tmp_path):
     content = "# about\nid,name\n# more\nx,y\n1,a\n#2,b\n3,c\n"
     for cut in range(len(content)):
         rows = read(
@@ -173,7 +173,7 @@ def test_a_strict_header_must_match(tmp_path):
         read(tmp_path, "id,id,name\n1,2,a\n", header=HeaderMode.USE)
 
 
-def test_a_file_of_a_header_only_or_of_nothing_has_no_rows(tmp_path):
+def test_an_empty_file_or_one_with_only_a_header_has_no_rows(tmp_path):
     assert read(tmp_path, "id,name\n", header=HeaderMode.USE) == []
     assert read(tmp_path, "", header=HeaderMode.USE) == []
     assert read(tmp_path, "\n\n") == []
@@ -189,7 +189,7 @@ def test_a_file_of_a_header_only_or_of_nothing_has_no_rows(tmp_path):
     ],
 )
 @pytest.mark.parametrize("position", [0, 1, 500, 999])
-def test_a_row_that_does_not_parse_is_named_with_its_number_and_text(tmp_path, bad_row, reason, position):
+def test_the_error_shows_number_and_text_of_a_malformed_row(tmp_path, bad_row, reason, position):
     rows = [f"{number},name {number}" for number in range(1000)]
     rows[position] = bad_row
     rows[5:5] = ["", ""]
@@ -205,13 +205,13 @@ def test_a_row_that_does_not_parse_is_named_with_its_number_and_text(tmp_path, b
         assert caught.value.details["text"] == bad_row
 
 
-def test_an_element_of_a_list_that_does_not_parse_names_its_column(tmp_path):
+def test_the_error_of_a_malformed_list_element_names_its_column(tmp_path):
     row_type = row_type_of({"id": Types.LONG(), "list": Types.LIST(Types.INT())})
     with pytest.raises(InputFormatError, match=r"row 2, column 'list': .*'x'.*; the row is: 2,1;x"):
         read(tmp_path, "1,1;2\n2,1;x\n", row_type)
 
 
-def test_the_first_of_several_bad_rows_is_named_also_in_compressed_and_quoted_files(tmp_path):
+def test_the_error_names_the_first_malformed_row_of_any_kind_of_file(tmp_path):
     content = 'id,name\n1,"a\nb"\n2,x\nbad,y\n3,z\nworse\n'
     with pytest.raises(InputFormatError, match=r"row 5, column 'id'.*the row is: bad,y"):
         read(tmp_path, content, header=HeaderMode.USE, newlines_in_values=True)
@@ -226,7 +226,7 @@ def test_text_that_is_not_utf_8_is_an_error_with_its_row(tmp_path):
         read(tmp_path, b"1,a\n2,\xff\n")
 
 
-def test_a_long_bad_row_is_shown_in_part(tmp_path):
+def test_the_error_shows_only_a_part_of_a_long_row(tmp_path):
     with pytest.raises(InputFormatError) as caught:
         read(tmp_path, "x," + "y" * 100_000 + "\n")
     assert len(str(caught.value)) < 1_500
@@ -257,7 +257,7 @@ def test_batches_have_nearly_the_allowed_size(tmp_path):
         ("t\n2013-01-01 10:00:00\n", HeaderMode.USE, {"t": Types.SQL_TIMESTAMP()}),
     ],
 )
-def test_types_are_told_from_the_beginning(tmp_path, content, header, expected):
+def test_types_are_inferred_from_the_beginning_of_a_file(tmp_path, content, header, expected):
     path = tmp_path / "a.csv"
     path.write_text(content)
     inferred = infer_row_type(str(path), CsvOptions(header=header), path.stat().st_size)
@@ -265,7 +265,7 @@ def test_types_are_told_from_the_beginning(tmp_path, content, header, expected):
     read(tmp_path, content, inferred, header=header)
 
 
-def test_inference_names_a_row_of_the_wrong_width(tmp_path):
+def test_inference_names_a_row_with_a_wrong_number_of_fields(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,b\n1,2\n3\n")
     with pytest.raises(InputFormatError, match=r"a\.csv, row 3: Expected 2 columns, got 1"):

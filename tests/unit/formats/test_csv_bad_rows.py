@@ -1,4 +1,4 @@
-"""Rows of CSV files that cannot be read, and CSV files that are no CSV files of their schema."""
+"""Malformed rows of CSV files, and files that do not match their schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BAD = OutputTag("bad")
 
 
 def read(source):
-    """Rows, and what the side output gave."""
+    """Returns the rows and the records of the side output."""
     context = TestingReaderContext()
     reader = source.create_reader(context)
     reader.add_splits(source.list_splits(1))
@@ -44,7 +44,7 @@ def read(source):
     ],
 )
 @pytest.mark.parametrize("position", [0, 1, 50, 99])
-def test_a_bad_row_is_left_out_and_given_with_its_place(tmp_path, row, where, reason, position):
+def test_a_bad_row_is_skipped_and_reported_with_its_place(tmp_path, row, where, reason, position):
     rows = [b"%d,name %d,true" % (number, number) for number in range(99)]
     rows.insert(position, row)
     path = tmp_path / "in.csv"
@@ -71,7 +71,7 @@ def test_a_row_over_several_lines_is_one_bad_record(tmp_path):
     assert [raw for raw, _ in bad] == [b'x,"c\n\nd",true']
 
 
-def test_only_bad_rows_give_no_rows(tmp_path):
+def test_a_file_with_only_bad_rows_has_no_rows(tmp_path):
     path = tmp_path / "in.csv"
     path.write_text("x,a,true\n" * 2000)
     good, bad = read(FileSource.for_csv(str(path), schema=FIELDS, header=False, on_error=BAD))
@@ -79,7 +79,7 @@ def test_only_bad_rows_give_no_rows(tmp_path):
     assert len(bad) == 2000
 
 
-def test_a_wrong_header_is_an_error_whatever_becomes_of_rows(tmp_path):
+def test_a_wrong_header_is_an_error_with_any_on_error(tmp_path):
     path = tmp_path / "in.csv"
     path.write_text("other,name\n1,a\n")
     schema = CsvSchema.builder().add_number_column("id").add_string_column("name").set_use_header().set_strict_headers()

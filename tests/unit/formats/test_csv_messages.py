@@ -46,7 +46,7 @@ def decoded(schema, *messages):
         (Types.LIST(Types.INT()), "'1:2:3'", [1, 2, 3]),
     ],
 )
-def test_fields_are_written_and_read_as_by_flink(field_type, text, value):
+def test_fields_are_written_and_read_like_flinks(field_type, text, value):
     row_type = Types.ROW([Types.STRING(), field_type, Types.STRING()])
     message = f"BEGIN;{text};END\n".encode()
 
@@ -61,7 +61,7 @@ def test_fields_are_written_and_read_as_by_flink(field_type, text, value):
     assert decoded(schema, message, message) == [("BEGIN", value, "END")] * 2
 
 
-def test_simple_types_come_as_columns():
+def test_simple_types_are_parsed_into_columns():
     schema = reading().build()
     assert decode_messages(schema, [b"1,a,true\n", b"2,b,false"]).batch.is_columnar
     assert decoded(schema, b"1,a,true\n", b"2,b,false") == [(1, "a", True), (2, "b", False)]
@@ -98,7 +98,7 @@ def test_messages_are_read(message, row):
         (b"1,\xff,true", "not UTF-8"),
     ],
 )
-def test_a_bad_message_is_named_and_shown(message, reason):
+def test_the_error_names_and_shows_a_malformed_message(message, reason):
     with pytest.raises(InputFormatError) as raised:
         decode_messages(reading().build(), [b"1,a,true", message], lambda index: f"offset {index}")
     assert "offset 1: " in str(raised.value)
@@ -189,7 +189,7 @@ def test_every_type_survives_a_round_trip():
     assert b',2020-02-29,01:02:03,"2020-02-29 01:02:03.5",' in message
 
 
-def test_quotes_can_be_left_out_and_lines_end_as_asked():
+def test_quotes_and_line_ends_can_be_configured():
     row = Row(id=1, name="a b", ok=True)
     assert writing().disable_quote_character().set_line_delimiter("").build().serialize(row) == b"1,a b,true"
     assert writing().set_line_delimiter("\r\n").build().serialize(row) == b'1,"a b",true\r\n'
@@ -197,7 +197,7 @@ def test_quotes_can_be_left_out_and_lines_end_as_asked():
         writing().set_line_delimiter(";")
 
 
-def test_what_a_builder_does_not_take_is_said():
+def test_a_builder_refuses_wrong_arguments():
     for builder in (CsvRowDeserializationSchema.Builder, CsvRowSerializationSchema.Builder):
         with pytest.raises(TypeError):
             builder(None)
@@ -215,7 +215,7 @@ def test_what_a_builder_does_not_take_is_said():
         writing().build().serialize(Row(id="x", name="a", ok=True))
 
 
-def test_schemas_travel_to_the_tasks():
+def test_schemas_can_be_pickled():
     schema = pickle.loads(pickle.dumps(reading().set_field_delimiter("|").build()))
     assert schema.deserialize(b"1|a|true") == Row(id=1, name="a", ok=True)
     write = pickle.loads(pickle.dumps(writing().set_field_delimiter("|").build()))
@@ -227,7 +227,7 @@ TEXTS = st.text('ab1 ,"\n\r#;tru\\', max_size=8)
 
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=12) | TEXTS.map(str.encode)), st.sampled_from(["", "\\"]))
-def test_many_messages_give_what_each_of_them_gives(messages, escape):
+def test_messages_parsed_together_equal_messages_parsed_alone(messages, escape):
     row_type = Types.ROW_NAMED(["name", "id"], [Types.STRING(), Types.INT()])
     builder = reading(row_type).on_error("skip")
     schema = (builder.set_escape_character(escape) if escape else builder).build()

@@ -54,7 +54,7 @@ def test_columns_are_collected_in_their_order():
         builder.add_number_column("x", "INT")
 
 
-def test_every_setting_reaches_the_dialect():
+def test_each_setting_changes_the_dialect():
     builder = CsvSchema.builder().add_array_column("a").add_array_column("b")
     builder.set_column_separator("|").set_quote_char("'").set_escape_char("\\").set_null_value("NULL")
     builder.set_allow_comments().set_skip_first_data_row().set_use_header().set_newlines_in_values()
@@ -123,7 +123,7 @@ def test_any_rows_survive_a_round_trip(tmp_path_factory, rows, escape):
     assert read(tmp_path, schema) == rows
 
 
-def test_columns_of_slices_are_written_right(tmp_path):
+def test_slices_of_columns_are_written_correctly(tmp_path):
     schema = CsvSchema.builder().add_array_column("list", ";", Types.INT()).build()
     columns = pa.RecordBatch.from_arrays(
         [pa.array([[1], [2, 3], None, [4]], pa.list_(pa.int32()))], names=["list"]
@@ -144,14 +144,14 @@ def test_columns_of_slices_are_written_right(tmp_path):
         (lambda b: b.set_line_separator("\r\n"), [("a", "b")], "a,b\r\n"),
     ],
 )
-def test_what_is_written_is_what_flink_writes(tmp_path, build, rows, text):
+def test_the_output_equals_that_of_flink(tmp_path, build, rows, text):
     schema = build(CsvSchema.builder().add_string_column("string").add_string_column("string2")).build()
     write(tmp_path, schema, rows)
     [file] = tmp_path.iterdir()
     assert file.read_bytes().decode() == text
 
 
-def test_numbers_are_written_as_java_writes_them(tmp_path):
+def test_numbers_are_written_like_javas(tmp_path):
     schema = (
         CsvSchema.builder()
         .add_number_column("tinyint", Types.BYTE())
@@ -166,7 +166,7 @@ def test_numbers_are_written_as_java_writes_them(tmp_path):
     assert file.read_text() == "127,3.0E38,2.0E-308,true,1.0:0.1\n1,0.1,1.0E7,false,\n"
 
 
-def test_the_names_of_a_header_do_not_count_unless_headers_are_strict(tmp_path):
+def test_the_names_of_a_header_are_ignored_unless_headers_are_strict(tmp_path):
     path = tmp_path / "in.csv"
     path.write_text("h1,h2\nstring,123\n")
     builder = CsvSchema.builder().add_string_column("string").add_number_column("number").set_use_header()

@@ -1,4 +1,4 @@
-"""The example of docs/formats.md, as it stands there."""
+"""Runs the example of docs/formats.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flinkpy.datastream import StreamExecutionEnvironment
 DOCUMENT = Path(__file__).parents[3] / "docs" / "formats.md"
 
 
-def test_bad_records_have_a_stream_of_their_own(tmp_path):
+def test_the_documented_example_has_a_side_output_for_bad_records(tmp_path):
     [code] = re.findall(r"<!-- example: bad_records -->\n```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     names = {}
     exec(compile(code, "example", "exec"), names)

@@ -214,7 +214,7 @@ def configured(builder, calls):
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_what_is_written_is_byte_for_byte_flinks(name):
+def test_written_messages_equal_those_of_flink(name):
     row_type, calls, values = WRITTEN[name]
     csv = configured(CsvRowSerializationSchema.Builder(row_type), calls)
     assert [message.decode() for message in encode_batch(csv, Batch(values), row_type)] == ANSWERS[f"csv ser {name}"]
@@ -237,14 +237,14 @@ def check(schema, row_type, texts, answers):
 
 
 @pytest.mark.parametrize("name", CSV_READ)
-def test_csv_is_read_as_flink_reads_it(name):
+def test_csv_messages_are_read_like_by_flink(name):
     row_type, calls, texts = CSV_READ[name]
     schema = configured(CsvRowDeserializationSchema.Builder(row_type), calls)
     check(schema, row_type, texts, ANSWERS[f"csv de {name}"])
 
 
 @pytest.mark.parametrize("name", JSON_READ)
-def test_json_is_read_as_flink_reads_it(name):
+def test_json_messages_are_read_like_by_flink(name):
     row_type, calls, texts = JSON_READ[name]
     builder = JsonRowDeserializationSchema.builder().type_info(row_type)
     schema = configured(builder, {call: [] for call in calls})

@@ -1,4 +1,4 @@
-"""Opening input files that are not of this host."""
+"""Remote input files can be opened and listed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def directory(tmp_path):
         (".zst", lambda data: pa.Codec("zstd").compress(data, asbytes=True)),
     ],
 )
-def test_content_is_decompressed_by_its_name(directory, suffix, compress):
+def test_a_file_is_decompressed_by_its_extension(directory, suffix, compress):
     _, put = directory
     with open_input(put(f"file{suffix}", compress(CONTENT))) as file:
         assert file.read(10) == CONTENT[:10]
@@ -61,7 +61,7 @@ def test_content_is_decompressed_by_its_name(directory, suffix, compress):
     assert b"".join(parts) == CONTENT[10:]
 
 
-def test_bytes_are_read_by_position_whatever_was_read_ahead(directory, monkeypatch):
+def test_reads_by_position_do_not_depend_on_read_ahead(directory, monkeypatch):
     _, put = directory
     uri = put("file", CONTENT)
     monkeypatch.setattr(input_files, "READ_AHEAD_BYTES", 1000)
@@ -84,7 +84,7 @@ def test_visible_files_are_listed_with_their_sizes(directory):
         open_input(f"{uri}/nowhere")
 
 
-def test_what_a_path_means():
+def test_paths_are_normalized():
     assert not is_remote("/a/b")
     assert not is_remote("a:b/c")
     assert is_remote("s3://bucket/key")
@@ -97,7 +97,7 @@ def test_what_a_path_means():
         open_input("nothing://a/b")
 
 
-def test_a_task_has_the_file_systems_of_its_job():
+def test_a_task_uses_the_file_systems_of_its_job():
     seen = []
 
     def task():

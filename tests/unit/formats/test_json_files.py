@@ -1,4 +1,4 @@
-"""Files of JSON lines."""
+"""JsonFormat reads and writes files with one object per line."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_compressed_files_are_read(tmp_path):
         ("1234567" * 200, "an object is expected", None),
     ],
 )
-def test_a_bad_line_is_named_and_shown(tmp_path, line, reason, column):
+def test_the_error_names_and_shows_a_malformed_line(tmp_path, line, reason, column):
     bad = line if isinstance(line, bytes) else line.encode()
     path = write(tmp_path / "in.json", b'{"id": 1}\n\n{"id": 2}\n' + bad + b'\n{"id": 3}\n')
     with pytest.raises(InputFormatError) as raised:
@@ -89,8 +89,8 @@ def test_a_bad_line_is_named_and_shown(tmp_path, line, reason, column):
     assert [row[0] for row in rows(source_of(path, on_error="skip"))] == [1, 2, 3]
 
 
-def test_a_value_that_its_column_cannot_hold_is_a_bad_record(tmp_path):
-    """Found only when the columns are made: more digits than BIG_DEC has."""
+def test_a_value_that_does_not_fit_its_column_is_a_bad_record(tmp_path):
+    """The number has more digits than BIG_DEC, which is found only when columns are built."""
     path = write(tmp_path / "in.json", '{"d": 1.5}\n{"d": 1e30}\n{"d": "2"}\n')
     schema = {"d": Types.BIG_DEC()}
     with pytest.raises(InputFormatError, match="line 2"):
@@ -98,7 +98,7 @@ def test_a_value_that_its_column_cannot_hold_is_a_bad_record(tmp_path):
     assert [str(row[0].normalize()) for row in rows(source_of(path, schema, on_error="skip"))] == ["1.5", "2"]
 
 
-def test_options_of_messages_are_those_of_lines(tmp_path):
+def test_options_of_messages_also_apply_to_lines(tmp_path):
     path = write(tmp_path / "in.json", '{"id": "x", "name": "a"}\nnonsense\n{"id": 2}\n')
     lenient = JsonFormat(FIELDS, JsonReadOptions(ignore_parse_errors=True))
     source = FileSource.for_record_stream_format(lenient, str(path)).build()
@@ -120,7 +120,7 @@ def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
             rows(source_of(path, on_error=on_error))
 
 
-def test_types_that_json_does_not_hold_are_refused():
+def test_types_that_json_does_not_support_are_refused():
     with pytest.raises(UnsupportedOperationError, match="does not describe rows"):
         FileSource.for_json("/x", schema=Types.STRING())
     with pytest.raises(ValueError, match="on_error"):
@@ -143,7 +143,7 @@ def written(tmp_path, factory, records, input_type=FIELDS):
     return file
 
 
-def test_streams_without_names_cannot_be_written(tmp_path):
+def test_streams_without_field_names_cannot_be_written(tmp_path):
     with pytest.raises(TypeMismatchError, match="rows with field names"):
         written(tmp_path, JsonBulkWriters.for_row_type(), ["a"], Types.STRING())
 

@@ -43,7 +43,7 @@ def written(row_type, *rows):
     return [message.decode() for message in encode_batch(schema, Batch(list(rows)), row_type)]
 
 
-def test_objects_become_rows_and_rows_the_same_objects():
+def test_objects_are_converted_to_rows_and_back():
     row_type = Types.ROW_NAMED(
         ["svt", "ops", "ids"],
         [Types.STRING(), Types.ROW_NAMED(["id"], [Types.STRING()]), Types.PRIMITIVE_ARRAY(Types.INT())],
@@ -67,13 +67,13 @@ def test_objects_become_rows_and_rows_the_same_objects():
     assert rows_of(decode_messages(schema, [text.encode() for text in texts]).batch, row_type) == rows
 
 
-def test_simple_types_come_as_columns_and_others_as_rows():
+def test_simple_types_are_parsed_into_columns_and_others_into_rows():
     assert decode_messages(reading(), [b'{"id": 1}', b'{"name": "a"}']).batch.is_columnar
     dates = reading(Types.ROW_NAMED(["d"], [Types.SQL_DATE()]))
     assert not decode_messages(dates, [b'{"d": "2020-01-02"}']).batch.is_columnar
 
 
-def test_each_record_knows_its_message():
+def test_each_record_has_the_position_of_its_message():
     _, result = decoded(reading(), None, b'{"id": 1}', None, b'{"id": 3}')
     assert result.positions.tolist() == [1, 3]
     _, result = decoded(reading(on_error="skip"), b"nonsense", b'{"id": 1}', b"null", b'{"id": 3}')
@@ -127,7 +127,7 @@ def test_reading_is_as_lenient_as_flinks(text, row):
         ('{"id": ' + "9" * 5000 + "}", "not JSON"),
     ],
 )
-def test_a_bad_message_is_named_and_shown(text, reason):
+def test_the_error_names_and_shows_a_malformed_message(text, reason):
     with pytest.raises(InputFormatError) as raised:
         decode_messages(reading(), [b'{"id": 1}', text.encode()], lambda index: f"topic t, offset {40 + index}")
     assert "topic t, offset 41" in str(raised.value)
@@ -137,12 +137,12 @@ def test_a_bad_message_is_named_and_shown(text, reason):
         reading().deserialize(text.encode())
 
 
-def test_bytes_that_are_no_text_are_bad():
+def test_bytes_that_are_not_text_are_malformed():
     with pytest.raises(InputFormatError, match="not UTF-8"):
         decode_messages(reading(), [b'{"name": "\xff"}'])
 
 
-def test_bad_messages_are_left_out_or_go_to_a_side_output():
+def test_bad_messages_are_skipped_or_go_to_a_side_output():
     messages = [b'{"id": 1}', b"x", b'{"id": "y"}', b'{"id": 2}']
     for on_error in ("skip", OutputTag("bad")):
         rows, result = decoded(reading(on_error=on_error), *messages)
@@ -241,7 +241,7 @@ def test_every_type_survives_a_round_trip():
     assert '"dec":12345678901234567890.123456789,' in texts[0]
 
 
-def test_slices_of_columns_are_written_right():
+def test_slices_of_columns_are_written_correctly():
     row_type = Types.ROW_NAMED(["m", "l"], [Types.MAP(Types.STRING(), Types.INT()), Types.LIST(Types.INT())])
     rows = [Row(m={"a": i}, l=list(range(i))) for i in range(4)]
     from flinkpy.records.lanes import columns_of
@@ -254,7 +254,7 @@ def test_slices_of_columns_are_written_right():
     ]
 
 
-def test_numbers_that_json_has_not_are_names_in_quotes():
+def test_numbers_that_json_lacks_are_quoted_names():
     row_type = Types.ROW_NAMED(["d", "f"], [Types.DOUBLE(), Types.FLOAT()])
     assert written(row_type, Row(d=float("nan"), f=float("-inf")), Row(d=1.0, f=0.1)) == [
         '{"d":"NaN","f":"-Infinity"}',
@@ -262,12 +262,12 @@ def test_numbers_that_json_has_not_are_names_in_quotes():
     ]
 
 
-def test_a_record_of_another_type_is_named():
+def test_the_error_names_a_record_of_another_type():
     with pytest.raises(TypeMismatchError, match="record 1"):
         written(FIELDS, Row(id=1, name="a", x=None), Row(id="x", name="a", x=None))
 
 
-def test_what_a_builder_needs_is_said():
+def test_a_builder_names_missing_settings():
     with pytest.raises(TypeError):
         JsonRowDeserializationSchema.builder().build()
     with pytest.raises(TypeError):
@@ -280,7 +280,7 @@ def test_what_a_builder_needs_is_said():
         JsonRowDeserializationSchema(object())
 
 
-def test_schemas_travel_to_the_tasks():
+def test_schemas_can_be_pickled():
     schema = reading()
     decode_messages(schema, [b"{}"])
     assert pickle.loads(pickle.dumps(schema)).deserialize(b'{"id": 1}') == Row(id=1, name=None, x=None)
@@ -334,7 +334,7 @@ def test_a_json_schema_describes_the_type():
         ('{"type": "object", "properties": {"a": {"type": ["string", "number"]}}}', "several types"),
     ],
 )
-def test_a_json_schema_that_does_not_work_says_where(text, problem):
+def test_the_error_names_the_wrong_part_of_a_json_schema(text, problem):
     with pytest.raises((ValueError, UnsupportedOperationError), match=problem.replace("(", "\\(")):
         JsonRowDeserializationSchema.builder().json_schema(text)
 
@@ -343,8 +343,8 @@ VALUES = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() 
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["id", "name", "x", "y"]), VALUES | st.lists(VALUES, max_size=2))))
-def test_many_messages_give_what_each_of_them_gives(objects):
-    """Whatever pyarrow takes must be what is taken one by one."""
+def test_messages_parsed_together_equal_messages_parsed_alone(objects):
+    """Whatever pyarrow accepts must equal the result of parsing one by one."""
     messages = [json.dumps(item).encode() for item in objects]
     schema = reading(on_error="skip")
     one_by_one = []

@@ -52,14 +52,14 @@ def read(splits, read_format, max_batch_rows=1000):
 
 
 @given(fractions=st.lists(st.floats(0, 1), max_size=8), max_batch_rows=st.integers(1, 300))
-def test_each_row_group_is_read_once_however_the_file_is_cut(path, fractions, max_batch_rows):
+def test_each_row_group_is_read_once_for_any_splits(path, fractions, max_batch_rows):
     size = path.stat().st_size
     cuts = sorted(int(size * fraction) for fraction in fractions)
     batches = read(splits_at(path, *cuts), ParquetFormat(row_type_of({"id": Types.LONG()})), max_batch_rows)
     assert [row["id"] for batch in batches for row in batch.values.to_pylist()] == list(range(ROWS))
 
 
-def test_columns_have_the_order_and_the_types_that_were_asked_for(path):
+def test_columns_have_the_requested_order_and_types(path):
     row_type = row_type_of({"name": Types.STRING(), "id": Types.INT()})
     for batch in read(splits_at(path), ParquetFormat(row_type)):
         assert batch.values.schema.equals(arrow_schema(row_type))
@@ -75,13 +75,13 @@ def test_pyflinks_format_limits_batches_and_finds_columns_in_any_case(path):
         read(splits_at(path), ParquetColumnarRowInputFormat({"Id": Types.LONG()}))
 
 
-def test_a_column_that_cannot_be_cast_is_named(path):
+def test_the_error_names_a_column_that_cannot_be_cast(path):
     wanted = ParquetFormat(row_type_of({"name": Types.SQL_DATE()}))
     with pytest.raises(InputFormatError, match=r"a\.parquet: .*'name'"):
         read(splits_at(path), wanted)
 
 
-def test_a_file_that_is_no_parquet_or_is_damaged_is_named(tmp_path, path):
+def test_the_error_names_a_damaged_file_or_one_of_another_format(tmp_path, path):
     bad = tmp_path / "bad.parquet"
     bad.write_text("this is text, not Parquet")
     wanted = ParquetFormat(row_type_of({"id": Types.LONG()}))
@@ -94,7 +94,7 @@ def test_a_file_that_is_no_parquet_or_is_damaged_is_named(tmp_path, path):
         read(splits_at(bad), wanted)
 
 
-def test_every_kind_of_column_gets_a_type(tmp_path):
+def test_each_kind_of_column_has_a_type(tmp_path):
     table = pa.table(
         {
             "ts": pa.array([datetime.datetime(2013, 1, 1, 10)], pa.timestamp("ns")),
@@ -117,7 +117,7 @@ def test_every_kind_of_column_gets_a_type(tmp_path):
     assert (row["list"], row["struct"], row["u32"]) == ([1, 2], {"a": 1}, 1 << 31)
 
 
-def test_what_needs_a_jvm_is_refused():
+def test_arguments_that_need_a_jvm_are_refused():
     with pytest.raises(UnsupportedOperationError, match="Hadoop"):
         ParquetColumnarRowInputFormat({"id": Types.LONG()}, object())
     with pytest.raises(UnsupportedOperationError, match="Hadoop"):

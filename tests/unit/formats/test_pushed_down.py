@@ -1,4 +1,4 @@
-"""What formats make of columns and conditions that are pushed into them."""
+"""Columns and conditions can be pushed into formats."""
 
 from __future__ import annotations
 
@@ -91,29 +91,29 @@ def rows(path: Path, read_format: Any, position: FilePosition | None = None) -> 
     ],
     ids=str,
 )
-def test_row_groups_without_such_records_are_not_read(path: Path, predicate: Expression, groups: list[int]) -> None:
+def test_row_groups_without_matching_records_are_skipped(path: Path, predicate: Expression, groups: list[int]) -> None:
     read_format = ParquetFormat(parquet_row_type(str(path), None)).filtered_by(predicate)
     assert read_format is not None
 
     assert [row["i"] for row in rows(path, read_format)] == [10 * group + i for group in groups for i in range(10)]
 
 
-def test_a_restored_reader_counts_in_the_row_group_where_it_was(path: Path) -> None:
-    """It began without the predicate: the group has no such record, but its position says how many were read."""
+def test_a_restored_reader_keeps_its_row_group_despite_the_predicate(path: Path) -> None:
+    """It began without the predicate. The group has no matching record, but the position counts records in it."""
     read_format = ParquetFormat(parquet_row_type(str(path), ["i"])).filtered_by(col("i") > 19)
 
     assert [row["i"] for row in rows(path, read_format, FilePosition(0, 4))] == [*range(10), *range(20, 30)]
 
 
-def test_values_that_are_converted_are_compared_after_that(path: Path) -> None:
-    """Read as BYTE, 300 would be 44."""
+def test_the_statistics_of_converted_columns_are_ignored(path: Path) -> None:
+    """Read as BYTE, 300 would become 44."""
     read_format = ParquetFormat(row_type_of({"i": pa.int64()})).filtered_by(col("i") > 19)
 
     assert len(rows(path, read_format)) == 30
 
 
 @pytest.mark.parametrize("columns", [["s"], ["m", "i"]])
-def test_only_the_columns_asked_for_are_read(path: Path, tmp_path: Path, columns: list[str]) -> None:
+def test_only_the_requested_columns_are_read(path: Path, tmp_path: Path, columns: list[str]) -> None:
     expected = TABLE.select(columns).to_pylist()
     orc_path, csv_path, bare_path = tmp_path / "a.orc", tmp_path / "a.csv", tmp_path / "bare.csv"
     orc.write_table(TABLE.select(["i", "m", "s"]), orc_path)
@@ -136,8 +136,8 @@ def test_only_the_columns_asked_for_are_read(path: Path, tmp_path: Path, columns
         assert rows(file, projected) == expected
 
 
-def test_where_bad_records_count_nothing_is_left_out(path: Path) -> None:
-    """Which records are bad depends on what is read."""
+def test_nothing_is_skipped_if_bad_records_are_reported(path: Path) -> None:
+    """The bad records depend on the data that is read."""
     row_type = row_type_of({"i": pa.int32()})
     bad = OutputTag("bad")
     for read_format in (ParquetFormat(row_type), OrcFormat(row_type), CsvFormat(row_type, CsvOptions())):
@@ -147,7 +147,7 @@ def test_where_bad_records_count_nothing_is_left_out(path: Path) -> None:
     assert CsvFormat(row_type, CsvOptions(header=HeaderMode.STRICT)).projected_to(["i"]) is None
 
 
-def test_a_file_source_hands_on_what_is_pushed_and_stays_as_it_was(path: Path) -> None:
+def test_a_file_source_pushes_into_a_copy_of_its_format(path: Path) -> None:
     source = FileSource.for_parquet(str(path))
 
     projected = source.projected_to(["s"])

@@ -1,4 +1,4 @@
-"""What every splittable file format promises: each record in exactly one split, and a place between any two records."""
+"""Splittable formats read each record in exactly one split, and have a position between any two records."""
 
 from __future__ import annotations
 
@@ -131,13 +131,13 @@ def made(request, tmp_path_factory):
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 4000), max_size=6))
-def test_a_file_cut_anywhere_gives_each_record_exactly_once(made, cuts):
+def test_a_file_split_anywhere_has_each_record_exactly_once(made, cuts):
     path, source, expected = made
     found = [read(source, [split]) for split in cut(path, *cuts)]
     assert [row for rows in found for row in rows] == expected
 
 
-def test_a_checkpoint_between_any_two_batches_goes_on_there(made):
+def test_a_reader_continues_from_a_checkpoint_between_any_two_batches(made):
     path, source, expected = made
     size = path.stat().st_size
     splits = cut(path, size // 3, size // 2)
@@ -156,7 +156,7 @@ BAD = OutputTag("bad")
 
 
 def make_bad_csv(path, good):
-    """Every third row is bad, at the beginning, in the middle and at the end."""
+    """Returns a file in which each third row is bad, also at the beginning, in the middle and at the end."""
     lines = []
     for i in range(good):
         lines += ([f"bad{i},x"] if i % 3 == 0 else []) + [f"{i},n"]
@@ -171,7 +171,7 @@ def make_bad_json(path, good):
 
 
 def make_bad_avro(path, good):
-    """Every third block has a record that cannot be read."""
+    """Returns a file in which each third block has a malformed record."""
     records = [{"id": i, "name": "n" * 10} for i in range(good)]
     with path.open("wb") as file:
         fastavro.writer(file, RECORD.parsed, records, sync_interval=40, sync_marker=b"S" * 16)
@@ -183,7 +183,7 @@ def make_bad_avro(path, good):
 
 
 def run(source, splits, max_batch_rows, num_polls=None):
-    """Good rows, what the side output gave, and the splits left after so many polls."""
+    """Returns good rows, the records of the side output, and the splits that are left after `num_polls` polls."""
     context = TestingReaderContext(max_batch_rows=max_batch_rows)
     reader = source.create_reader(context)
     if splits:
@@ -214,7 +214,7 @@ def run(source, splits, max_batch_rows, num_polls=None):
     ],
     ids=["csv", "json", "avro"],
 )
-def test_bad_records_are_given_exactly_once_whenever_a_checkpoint_comes(tmp_path, make, source_of):
+def test_bad_records_are_emitted_exactly_once_with_any_checkpoint(tmp_path, make, source_of):
     path = tmp_path / "in"
     make(path, 40)
     size = path.stat().st_size

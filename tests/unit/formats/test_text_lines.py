@@ -56,7 +56,7 @@ CONTENTS = [
 
 
 @pytest.mark.parametrize("content", CONTENTS)
-def test_a_split_at_any_two_bytes_gives_each_line_exactly_once(tmp_path, content):
+def test_a_file_split_at_any_two_bytes_has_each_line_exactly_once(tmp_path, content):
     path = tmp_path / "a.txt"
     path.write_bytes(content)
     for first in range(len(content) + 1):
@@ -66,7 +66,7 @@ def test_a_split_at_any_two_bytes_gives_each_line_exactly_once(tmp_path, content
 
 @pytest.mark.parametrize("content", CONTENTS)
 @pytest.mark.parametrize("target_bytes", [1, 2, 5])
-def test_so_it_is_when_pieces_are_smaller_than_a_line(tmp_path, monkeypatch, content, target_bytes):
+def test_each_line_is_read_once_if_pieces_are_smaller_than_a_line(tmp_path, monkeypatch, content, target_bytes):
     monkeypatch.setattr(line_chunks, "MIN_CHUNK_BYTES", 1)
     monkeypatch.setattr(line_chunks, "MAX_CHUNK_BYTES", target_bytes)
     monkeypatch.setattr(line_chunks.ChunkSizer, "_FIRST_BYTES", target_bytes)
@@ -81,7 +81,7 @@ def test_so_it_is_when_pieces_are_smaller_than_a_line(tmp_path, monkeypatch, con
     ends_with_newline=st.booleans(),
     fractions=st.lists(st.floats(0, 1), max_size=6),
 )
-def test_any_text_split_anywhere_comes_back_whole(tmp_path_factory, lines, ends_with_newline, fractions):
+def test_any_text_is_read_whole_from_splits_at_any_bytes(tmp_path_factory, lines, ends_with_newline, fractions):
     path = tmp_path_factory.mktemp("text") / "a.txt"
     content = ("\n".join(lines) + ("\n" if ends_with_newline and lines else "")).encode()
     path.write_bytes(content)
@@ -108,7 +108,7 @@ def test_compressed_files_are_read_whole(tmp_path, suffix, compress):
     assert lines_of(splits_at(path)) == expected_lines(content)
 
 
-def test_a_damaged_compressed_file_is_named(tmp_path):
+def test_the_error_names_a_damaged_compressed_file(tmp_path):
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"line\n" * 100_000)[:-50])
     with pytest.raises(InputFormatError, match=r"a\.gz cannot be decompressed"):
@@ -127,7 +127,7 @@ def test_charsets_with_wide_newlines_are_read_whole(tmp_path, charset):
     assert lines_of(splits_at(path), charset) == content.splitlines()
 
 
-def test_latin_1_is_split_like_utf_8_and_bytes_that_are_no_text_are_replaced(tmp_path):
+def test_latin_1_files_are_split_and_invalid_bytes_are_replaced(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"\xfcber\nx\n")
     assert TextLineFormat("ISO-8859-1").is_splittable(str(path))
