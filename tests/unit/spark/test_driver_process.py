@@ -1,4 +1,4 @@
-"""What is told of the process of Spark's driver."""
+"""The process of Spark's driver reports its ending and its last log lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def started(log: Path, *command: str) -> tuple[subprocess.Popen[bytes], DriverPr
     return process, DriverProcess(process, _Output(process), log)
 
 
-def test_how_it_has_ended(tmp_path: Path) -> None:
+def test_the_ending_of_a_driver_tells_its_exit_code_or_signal(tmp_path: Path) -> None:
     process, driver = started(tmp_path / "log", "cat")
     assert driver.ending == ""
     process.send_signal(signal.SIGKILL)
@@ -27,7 +27,7 @@ def test_how_it_has_ended(tmp_path: Path) -> None:
     driver.stop()
 
 
-def test_its_last_words_are_no_stack_trace_and_no_greeting(tmp_path: Path) -> None:
+def test_last_words_contain_no_stack_traces_and_no_start_messages(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(
         "10:00:00.000 WARN Utils: Set SPARK_LOCAL_IP if you need to bind to another address\n"

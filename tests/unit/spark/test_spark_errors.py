@@ -1,4 +1,4 @@
-"""What a user is told of what Spark raised."""
+"""Exceptions of Spark become errors of flinkpy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def told(text: str) -> Exception:
     return as_flink_error(RuntimeError(text), "Spark: Map (1/1)", "local[2]", "0 of 2 tasks")
 
 
-def test_what_a_function_raised_comes_first_then_sparks_task() -> None:
+def test_the_error_of_a_function_comes_before_sparks_task() -> None:
     try:
         raise KeyError("missing")
     except KeyError as raised:
@@ -25,13 +25,13 @@ def test_what_a_function_raised_comes_first_then_sparks_task() -> None:
     assert error.remote_traceback.endswith("\n\nSpark: Task 1 in stage 3.0 failed 4 times; 0 of 2 tasks\n")
 
 
-def test_an_error_of_sparks_own_is_said_without_its_stack_traces() -> None:
+def test_an_error_of_spark_is_reported_without_stack_traces() -> None:
     error = told("[DIVIDE_BY_ZERO] Division by zero.\n\tat org.apache.spark.Row(Row.scala:1)\n\tat java.lang.Thread")
     assert isinstance(error, SparkError)
     assert error.message == "Spark: Map (1/1): Spark failed: RuntimeError: [DIVIDE_BY_ZERO] Division by zero."
 
 
-def test_executors_of_another_python_are_told_of_with_what_to_set() -> None:
+def test_executors_with_another_python_are_reported_with_the_option_to_set() -> None:
     error = told(
         "PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.10 than that in "
         "driver: 3.11, PySpark cannot run with different minor versions.\n at x"
@@ -41,14 +41,14 @@ def test_executors_of_another_python_are_told_of_with_what_to_set() -> None:
     assert error.message.endswith("Set execution.batch.spark.conf.spark.pyspark.python to one of the same version")
 
 
-def test_executors_without_python_or_without_a_module_are_told_of() -> None:
+def test_executors_without_python_or_a_module_are_reported() -> None:
     error = told('java.io.IOException: Cannot run program "python9": error=2, No such file or directory')
     assert isinstance(error, SparkUnavailableError) and "have no Python 'python9'" in error.message
     error = told("PythonException: ModuleNotFoundError: No module named 'pyarrow'")
     assert isinstance(error, SparkUnavailableError) and "has no module 'pyarrow'" in error.message
 
 
-def test_a_driver_or_server_that_is_gone_may_come_back() -> None:
+def test_the_loss_of_a_driver_or_server_can_be_retried() -> None:
     for text in (
         "Py4JNetworkError: Answer from Java side is empty",
         "StatusCode.UNAVAILABLE",
@@ -59,7 +59,7 @@ def test_a_driver_or_server_that_is_gone_may_come_back() -> None:
         assert isinstance(error, SparkError) and "Spark at local[2] is gone" in error.message
 
 
-def test_whatever_fails_when_the_driver_has_ended_fails_because_of_that() -> None:
+def test_the_end_of_the_driver_is_the_cause_of_later_errors() -> None:
     error = as_flink_error(EOFError(), "Spark: Map (1/1)", "local[2]", ending="its driver was killed by signal 9")
     assert error.message == "Spark: Map (1/1): Spark at local[2] is gone: its driver was killed by signal 9"
 

@@ -1,4 +1,4 @@
-"""How far Spark is, told in figures."""
+"""The progress of Spark's jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Gauges:
         self.read[name] = function
 
 
-def test_stages_of_all_jobs_add_up_and_the_latest_look_counts() -> None:
+def test_stages_of_all_jobs_are_summed_and_the_latest_state_counts() -> None:
     tracker = ProgressTracker("Spark: Map (1/1)")
     tracker.update({4}, {7: StageProgress(2, 1, 0, False, input_bytes=10)})
     tracker.update({5}, {7: StageProgress(2, 2, 1, True, input_bytes=30), 8: StageProgress(3, 0, 0, False)})
@@ -28,7 +28,7 @@ def test_stages_of_all_jobs_add_up_and_the_latest_look_counts() -> None:
     assert now.lineage == "Spark jobs 4, 5, stages 7, 8"
 
 
-def test_metrics_show_what_was_last_seen() -> None:
+def test_metrics_show_the_latest_progress() -> None:
     tracker, gauges = ProgressTracker("task"), Gauges()
     register_gauges(gauges, tracker)
     tracker.update({1}, {1: StageProgress(4, 3, 0, False, output_rows=12)})
@@ -36,7 +36,7 @@ def test_metrics_show_what_was_last_seen() -> None:
     assert values["sparkTasks"] == 4 and values["sparkTasksDone"] == 3 and values["sparkOutputRows"] == 12
 
 
-def test_a_stage_that_is_done_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_finished_stage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     tracker = ProgressTracker("Spark: Map (1/1)")
     with caplog.at_level(logging.INFO):
         tracker.update({1}, {1: StageProgress(1, 0, 0, False)})

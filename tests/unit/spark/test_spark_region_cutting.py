@@ -1,4 +1,4 @@
-"""Which parts of a program run in Spark, and what becomes of the graph."""
+"""Operators that run in Spark are cut out of the graph as regions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def names(vertex: job_pb2.JobVertex) -> list[str]:
     return [node.name for node in region_of(vertex).nodes]
 
 
-def test_what_is_connected_becomes_one_vertex_of_parallelism_one() -> None:
+def test_connected_operators_become_one_vertex_of_parallelism_one() -> None:
     def build(env: StreamExecutionEnvironment) -> None:
         env.from_collection([1]).map(str).key_by(len).reduce(max).print()
 
@@ -61,7 +61,7 @@ def test_what_is_connected_becomes_one_vertex_of_parallelism_one() -> None:
     assert host.description.endswith("(execution.batch.backend is spark)")
 
 
-def test_a_way_out_of_a_region_and_back_makes_two_of_it() -> None:
+def test_a_region_that_records_leave_and_enter_again_becomes_two() -> None:
     def build(env: StreamExecutionEnvironment) -> None:
         first = env.from_collection([1]).map(str).name("first")
         outside = first.map(str).name("outside").set_batch_backend("native")
@@ -74,7 +74,7 @@ def test_a_way_out_of_a_region_and_back_makes_two_of_it() -> None:
 
 
 @pytest.mark.parametrize("is_printed", [False, True])
-def test_a_sink_that_commits_is_in_spark_only_where_nothing_else_needs_its_region_again(
+def test_a_committing_sink_runs_in_spark_only_if_nothing_else_reads_its_region(
     tmp_path: Path, is_printed: bool
 ) -> None:
     def build(env: StreamExecutionEnvironment) -> None:
@@ -90,7 +90,7 @@ def test_a_sink_that_commits_is_in_spark_only_where_nothing_else_needs_its_regio
     assert [vertex.is_committer for vertex in graph.vertices].count(True) == 1
 
 
-def test_each_sink_of_a_region_that_commits_has_a_native_task_for_its_commits(tmp_path: Path) -> None:
+def test_a_native_task_commits_each_sink_of_a_region(tmp_path: Path) -> None:
     def build(env: StreamExecutionEnvironment) -> None:
         words = env.from_collection(["a"], Types.STRING()).map(str.upper, Types.STRING())
         for name in ("first", "second"):
@@ -123,7 +123,7 @@ def test_a_stream_that_enters_a_region_twice_is_one_input() -> None:
     assert [edge.source for edge in region.nodes[2].inputs] == [region.nodes[0].id, region.nodes[1].id]
 
 
-def test_edges_keep_their_partitioning_inside_and_out_of_a_region() -> None:
+def test_edges_keep_their_partitioning_inside_and_outside_a_region() -> None:
     def build(env: StreamExecutionEnvironment) -> None:
         stream = env.from_collection([1], Types.INT()).map(lambda value: value, Types.INT())
         stream.broadcast().map(str).name("all").set_batch_backend("native").print()
@@ -137,7 +137,7 @@ def test_edges_keep_their_partitioning_inside_and_out_of_a_region() -> None:
     assert region.nodes[-1].max_parallelism == 128
 
 
-def test_nodes_know_their_operator_ids_and_what_they_do_in_batch_mode() -> None:
+def test_nodes_have_their_operator_ids_and_specs_of_batch_mode() -> None:
     def build(env: StreamExecutionEnvironment) -> None:
         env.from_collection([1]).key_by(lambda value: value).reduce(max).uid("reduced").print()
 
@@ -155,7 +155,7 @@ def test_a_program_of_regions_works_without_generated_uids() -> None:
     assert len(hosts(job_graph(build, **{"pipeline.auto-generate-uids": "false"}))) == 1
 
 
-def test_nothing_is_cut_in_streaming_mode_or_where_the_backend_is_native() -> None:
+def test_no_region_is_cut_in_streaming_mode_or_with_the_native_backend() -> None:
     def build(env: StreamExecutionEnvironment) -> None:
         env.from_collection([1]).map(str).print()
 
@@ -180,7 +180,7 @@ class Ask(AsyncFunction):
         return [value]
 
 
-def test_an_operator_that_spark_cannot_run_is_named_where_spark_was_asked_for() -> None:
+def test_an_operator_that_spark_cannot_run_is_named_if_the_backend_is_spark() -> None:
     def build(env: StreamExecutionEnvironment) -> None:
         from flinkpy.common import Time
 
@@ -192,7 +192,7 @@ def test_an_operator_that_spark_cannot_run_is_named_where_spark_was_asked_for() 
     assert hosts(job_graph(build, "auto")) == []
 
 
-def test_a_backend_that_does_not_exist_is_refused() -> None:
+def test_an_unknown_backend_is_refused() -> None:
     with pytest.raises(ValueError, match="Map: the backend must be one of auto, native, spark, not 'flink'"):
         environment().from_collection([1]).map(str).set_batch_backend("flink")
 
@@ -208,7 +208,7 @@ def file_of_columns(tmp_path: Path) -> str:
 
 
 def plan_of(path: str, monkeypatch: pytest.MonkeyPatch, obstacle: str | None, **options: str) -> tuple[str, str]:
-    """Backend and reason of the map function behind the file."""
+    """Returns the backend and its reason for the map function after the file source."""
     import json
 
     monkeypatch.setattr(spark_choice, "spark_obstacle", lambda configuration: obstacle)
@@ -221,21 +221,21 @@ def plan_of(path: str, monkeypatch: pytest.MonkeyPatch, obstacle: str | None, **
     return node["backend"], node["backend_reason"]
 
 
-def test_auto_takes_spark_from_the_size_of_the_inputs_on(file_of_columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_chooses_spark_from_an_input_size_on(file_of_columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     backend, reason = plan_of(file_of_columns, monkeypatch, None)
     assert backend == "native" and reason.endswith("execution.batch.spark.min-input-size is 4 gb")
     backend, reason = plan_of(file_of_columns, monkeypatch, None, **{"execution.batch.spark.min-input-size": "1 kb"})
     assert backend == "spark" and reason.startswith("auto: its sources have ")
 
 
-def test_auto_stays_native_where_there_is_no_spark(file_of_columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_stays_native_without_spark(file_of_columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     backend, reason = plan_of(
         file_of_columns, monkeypatch, "there is no Java", **{"execution.batch.spark.min-input-size": "1 kb"}
     )
     assert backend == "native" and reason.endswith(", but there is no Java")
 
 
-def test_auto_stays_native_where_exchanges_are_pipelined(file_of_columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_stays_native_with_pipelined_exchanges(file_of_columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {
         "execution.batch.spark.min-input-size": "1 kb",
         "execution.batch-shuffle-mode": "ALL_EXCHANGES_PIPELINED",

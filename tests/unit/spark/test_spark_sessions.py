@@ -1,4 +1,4 @@
-"""The Spark of a process is shared, replaced and ended as its users need it."""
+"""The tasks of a process share, replace and stop its Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FakeSpark:
 
 
 class FakeStarts:
-    """What has been started, in order."""
+    """Records the sessions that were started, in order."""
 
     def __init__(self) -> None:
         self.all: list[FakeSpark] = []
@@ -47,7 +47,7 @@ def never() -> bool:
     return False
 
 
-def test_equal_settings_share_one_also_one_after_the_other() -> None:
+def test_tasks_with_equal_settings_share_a_session_even_one_after_the_other() -> None:
     starts = FakeStarts()
     sessions = SparkSessions(starts)
     with sessions.use(LOCAL, never) as one, sessions.use(LOCAL, never) as two:
@@ -57,7 +57,7 @@ def test_equal_settings_share_one_also_one_after_the_other() -> None:
     assert len(starts.all) == 1
 
 
-def test_other_settings_replace_one_that_nobody_uses() -> None:
+def test_other_settings_replace_an_unused_session() -> None:
     starts = FakeStarts()
     sessions = SparkSessions(starts)
     with sessions.use(LOCAL, never):
@@ -84,13 +84,13 @@ def test_other_settings_wait_for_the_last_user() -> None:
     assert seen == [True]
 
 
-def test_whoever_waits_can_give_up() -> None:
+def test_a_waiting_task_can_be_canceled() -> None:
     sessions = SparkSessions(FakeStarts())
     with sessions.use(LOCAL, never), pytest.raises(StartAbandonedError), sessions.use(OTHER, lambda: True):
         pass
 
 
-def test_a_start_that_nobody_wants_any_more_is_undone() -> None:
+def test_an_abandoned_start_is_stopped() -> None:
     starts = FakeStarts()
     starts.may_go_on.clear()
     sessions = SparkSessions(starts)
@@ -101,7 +101,7 @@ def test_a_start_that_nobody_wants_any_more_is_undone() -> None:
         assert not running.is_stopped  # type: ignore[attr-defined]
 
 
-def test_one_that_has_died_is_started_anew() -> None:
+def test_a_dead_session_is_replaced() -> None:
     starts = FakeStarts()
     sessions = SparkSessions(starts)
     with sessions.use(LOCAL, never):
@@ -119,7 +119,7 @@ def test_a_start_that_takes_too_long_is_an_error() -> None:
     starts.may_go_on.set()
 
 
-def test_a_failed_start_is_no_obstacle_to_the_next() -> None:
+def test_a_start_succeeds_after_a_failed_one() -> None:
     calls = []
 
     def fail_once(settings: SparkSettings) -> Any:

@@ -1,4 +1,4 @@
-"""What becomes of a job's configuration in Spark."""
+"""The configuration of Spark follows from the options of a job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flinkpy.spark.settings import settings_of
 MASTER = "execution.batch.spark.master"
 
 
-def test_a_local_master_is_reached_from_this_host_only_and_runs_this_python() -> None:
+def test_a_local_master_listens_on_loopback_and_runs_this_python() -> None:
     settings = settings_of({})
     assert settings.is_local and settings.master.startswith("local[")
     assert settings.conf["spark.driver.bindAddress"] == settings.conf["spark.driver.host"] == "127.0.0.1"
@@ -22,7 +22,7 @@ def test_a_local_master_is_reached_from_this_host_only_and_runs_this_python() ->
     assert settings.conf["spark.python.sql.dataFrameDebugging.enabled"] == "false", "it is most of a translation's time"
 
 
-def test_workers_are_forked_from_our_daemon_where_their_python_is_ours() -> None:
+def test_our_daemon_forks_workers_that_have_this_python() -> None:
     conf = "execution.batch.spark.conf.spark."
     key = "spark.python.daemon.module"
     assert settings_of({}).conf[key] == "flinkpy.spark.worker_daemon"
@@ -35,7 +35,7 @@ def test_workers_are_forked_from_our_daemon_where_their_python_is_ours() -> None
 @pytest.mark.parametrize(
     "master", ["spark://host:7077", "spark://one:7077,two:7077", "yarn", "k8s://https://host:6443"]
 )
-def test_clusters_get_what_the_job_says_of_them_as_it_is(master: str) -> None:
+def test_clusters_get_the_options_of_the_job_unchanged(master: str) -> None:
     conf = "execution.batch.spark.conf."
     settings = settings_of(
         {
@@ -52,7 +52,7 @@ def test_clusters_get_what_the_job_says_of_them_as_it_is(master: str) -> None:
     assert "spark.driver.host" not in settings.conf
 
 
-def test_a_connect_server_is_told_of_the_session_only() -> None:
+def test_a_connect_server_gets_only_options_of_the_session() -> None:
     settings = settings_of({MASTER: "sc://host:15002/;token=secret"})
     assert settings.is_connect
     assert all(key.startswith("spark.sql.") for key in settings.conf)
@@ -66,11 +66,11 @@ def test_jobs_with_equal_settings_share_a_session() -> None:
 
 
 @pytest.mark.parametrize("master", ["mesos://host", "localhost:7077", "", "local[2", "local[x]"])
-def test_a_master_that_spark_does_not_know_is_refused(master: str) -> None:
+def test_an_unknown_master_is_refused(master: str) -> None:
     with pytest.raises(ConfigurationError, match="is not a master of Spark: expected local"):
         settings_of({MASTER: master or " "})
 
 
-def test_a_master_among_sparks_own_keys_is_refused() -> None:
+def test_a_master_in_a_key_of_spark_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"set the master of Spark by execution\.batch\.spark\.master"):
         settings_of({"execution.batch.spark.conf.spark.master": "local"})

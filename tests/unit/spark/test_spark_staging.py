@@ -1,4 +1,4 @@
-"""Records on their way into Spark and out of it."""
+"""Records are staged on the way into Spark and out of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FakeReader:
 
 
 class FakeSession:
-    """Its frames are Arrow tables."""
+    """Creates frames that are Arrow tables."""
 
     read = FakeReader()
 
@@ -40,7 +40,7 @@ class FakeSession:
 
 
 class FakeFrame:
-    """Writes what it was given, as Spark's tasks would: a file each, and one without rows."""
+    """Writes its rows as Spark's tasks do: one file each, and one without rows."""
 
     def __init__(self, parts: list[pa.RecordBatch]) -> None:
         self._parts = parts
@@ -58,7 +58,7 @@ class FakeFrame:
 
 
 class FakeAnswer:
-    """A frame of which the plan says how many rows it has at most; it cannot be written."""
+    """A frame whose plan limits its rows. It cannot be written."""
 
     def __init__(self, rows: pa.RecordBatch) -> None:
         self._rows = rows
@@ -88,7 +88,7 @@ def numbers(first: int, count: int) -> Batch:
     return Batch(pa.RecordBatch.from_arrays([column], ["number"]), np.arange(count))
 
 
-def test_few_records_go_along_with_the_plan(tmp_path: Path) -> None:
+def test_few_records_are_sent_with_the_plan(tmp_path: Path) -> None:
     one = Staging(tmp_path / "staging", 1 << 20).input(0, "numbers", TYPE)
     one.add(numbers(0, 10))
     one.add(numbers(10, 5))
@@ -97,7 +97,7 @@ def test_few_records_go_along_with_the_plan(tmp_path: Path) -> None:
     assert list((tmp_path / "staging").iterdir()) == []
 
 
-def test_many_records_go_through_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_records_are_written_to_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "IN_MEMORY_BYTES", 100)
     one = Staging(tmp_path / "staging", 1 << 20).input(0, "numbers", TYPE)
     for first in range(0, 1000, 100):
@@ -108,14 +108,14 @@ def test_many_records_go_through_a_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert one.num_rows == 1000
 
 
-def test_more_than_there_is_room_for_without_files_is_an_error_that_names_the_option() -> None:
+def test_a_too_large_input_without_files_is_an_error_that_names_the_option() -> None:
     one = Staging(None, 1000).input(0, "Source: numbers", TYPE)
     with pytest.raises(ConfigurationError, match=r"input 'Source: numbers' .* more than 1000 bytes .*staging-dir"):
         one.add(numbers(0, 1000))
 
 
 @pytest.mark.parametrize("layout", list(Layout))
-def test_outputs_come_in_the_order_of_sparks_partitions(tmp_path: Path, layout: Layout) -> None:
+def test_outputs_are_read_in_the_order_of_sparks_partitions(tmp_path: Path, layout: Layout) -> None:
     parts = [encode_rows(numbers(first, 10), TYPE, layout) for first in (0, 10, 20)]
     frame: Any = FakeFrame([parts[0], parts[1].slice(0, 0), parts[1], parts[2]])
     place = Staging(tmp_path / "staging", 1 << 20)
@@ -127,8 +127,8 @@ def test_outputs_come_in_the_order_of_sparks_partitions(tmp_path: Path, layout: 
     assert not (tmp_path / "staging").exists()
 
 
-def test_few_rows_come_with_the_answer_and_not_through_files(tmp_path: Path) -> None:
-    """See `has_few_rows` in the tests of columns for how that is known."""
+def test_few_rows_come_with_the_answer_and_are_not_written_to_files(tmp_path: Path) -> None:
+    """The tests of columns cover `has_few_rows`."""
     rows = encode_rows(numbers(0, 3), TYPE, Layout.COLUMNS)
     place = Staging(tmp_path / "staging", 1 << 20)
     frame: Any = FakeAnswer(rows)

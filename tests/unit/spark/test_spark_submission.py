@@ -1,4 +1,4 @@
-"""What a cluster is told when a driver in client mode begins to use it, and what its executors are brought."""
+"""A driver in client mode passes configuration to its cluster, and files to its executors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def settings(master: str, **conf: str) -> SparkSettings:
 
 
 def submitted(told: SparkSettings) -> dict[str, str]:
-    """The configuration on the command line."""
+    """Returns the configuration on the command line."""
     command = submission("spark-submit", {**told.conf, "spark.master": told.master})
     assert command[0] == "spark-submit" and command[-1] == "pyspark-shell", "client mode, and PySpark's gateway"
     options = command[1:-1]
@@ -37,7 +37,7 @@ def submitted(told: SparkSettings) -> dict[str, str]:
     return dict(option.split("=", 1) for option in options[1::2])
 
 
-def test_yarn_is_told_its_queue_and_files_and_who_logs_in_before_the_context_is_there() -> None:
+def test_yarn_gets_its_queue_files_and_login_before_the_context_exists() -> None:
     conf = {
         "spark.yarn.queue": "nightly",
         "spark.yarn.dist.archives": "hdfs:///envs/py311.tar.gz#env",
@@ -57,7 +57,7 @@ def test_yarn_is_told_its_queue_and_files_and_who_logs_in_before_the_context_is_
     assert {key: told.conf[key] for key in conf} == conf, "the context is told everything"
 
 
-def test_kubernetes_is_told_to_the_context_and_its_master_has_a_scheme() -> None:
+def test_options_of_kubernetes_go_to_the_context_and_its_master_has_a_scheme() -> None:
     conf = {
         "spark.kubernetes.namespace": "etl",
         "spark.kubernetes.container.image": "registry/flinkpy-spark:1",
@@ -72,7 +72,9 @@ def test_kubernetes_is_told_to_the_context_and_its_master_has_a_scheme() -> None
     assert told.conf.get("spark.python.daemon.module") is None, "executors are brought flinkpy when they run already"
 
 
-def test_yarn_without_the_configuration_of_hadoop_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yarn_without_a_hadoop_configuration_is_an_error_that_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
     with pytest.raises(SparkUnavailableError, match="neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set"):
@@ -82,7 +84,7 @@ def test_yarn_without_the_configuration_of_hadoop_is_told_what_to_set(monkeypatc
 
 
 class FakeSpark:
-    """Keeps what executors would be brought."""
+    """Records the files for executors."""
 
     def __init__(self, files: Path) -> None:
         self.sent: set[str] = set()
@@ -93,7 +95,7 @@ class FakeSpark:
         self.artifacts.append((next(iter(kind)), path))
 
 
-def test_executors_on_other_hosts_are_brought_flinkpy_and_the_files_of_the_job(tmp_path: Path) -> None:
+def test_executors_on_other_hosts_get_flinkpy_and_the_files_of_the_job(tmp_path: Path) -> None:
     code, data, files = tmp_path / "code", tmp_path / "data", tmp_path / "files"
     for directory in (code, data, files):
         directory.mkdir()
@@ -125,8 +127,10 @@ def test_executors_on_other_hosts_are_brought_flinkpy_and_the_files_of_the_job(t
     assert len(spark.artifacts) == 4, "the same once only"
 
 
-def test_a_driver_that_does_not_begin_says_what_it_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A `spark-submit` that ends at once, as that of a YARN whose configuration is wrong."""
+def test_the_error_of_a_driver_that_does_not_start_has_its_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs a `spark-submit` that ends at once, as with a wrong configuration of YARN."""
     pytest.importorskip("pyspark")
     (tmp_path / "bin").mkdir()
     submit = tmp_path / "bin" / "spark-submit"

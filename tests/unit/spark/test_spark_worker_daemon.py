@@ -1,4 +1,4 @@
-"""What Spark's Python workers are forked from."""
+"""The daemon that forks Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ print(json.dumps([loaded, pyspark.worker.__file__, threading.active_count()]))
 NEEDED = ("numpy", "pandas", "pyarrow", "pyspark.worker", "flinkpy.spark.translation.worker_chain")
 
 
-def test_it_has_loaded_what_workers_need_and_has_no_threads_that_they_would_not_have() -> None:
+def test_the_daemon_has_loaded_the_modules_and_has_no_threads() -> None:
     import pyspark
 
     home = Path(pyspark.__file__).parent

@@ -1,4 +1,4 @@
-"""A Python worker of Spark becomes one of the job whose task it runs."""
+"""A Python worker of Spark imports the modules of the job whose task it runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_next_job_imports_its_own_modules(tmp_path: Path) -> None:
     assert word() == "first"
 
 
-def test_a_later_run_of_the_same_program_sees_what_was_changed(tmp_path: Path) -> None:
+def test_a_later_run_of_the_same_program_sees_changed_modules(tmp_path: Path) -> None:
     path = directory_of(tmp_path / "1", "before")
     WorkerFiles("a", (path,)).use()
     assert word() == "before"
@@ -63,7 +63,7 @@ def test_tasks_of_one_job_import_once(tmp_path: Path) -> None:
     assert sys.modules["module_of_the_job"] is module
 
 
-def test_archives_are_the_working_directory_until_the_next_job(tmp_path: Path) -> None:
+def test_archives_are_in_the_working_directory_until_the_next_job(tmp_path: Path) -> None:
     home = os.getcwd()
     WorkerFiles("a", working_directory=str(tmp_path)).use()
     assert os.getcwd() == str(tmp_path)
@@ -71,7 +71,7 @@ def test_archives_are_the_working_directory_until_the_next_job(tmp_path: Path) -
     assert os.getcwd() == home
 
 
-def test_directories_that_are_not_on_this_host_are_left_out() -> None:
+def test_directories_that_do_not_exist_are_ignored() -> None:
     before = list(sys.path)
     WorkerFiles("a", ("/nowhere/at/all",)).use()
     assert sys.path == before

@@ -1,4 +1,4 @@
-"""A pass gives the rows that Spark is to move, without Spark."""
+"""Passes emit the rows that Spark moves; tested without Spark."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ ODD = OutputTag("odd")
 
 
 class Rows:
-    """The rows of a pass."""
+    """The rows that a pass emitted."""
 
     def __init__(self) -> None:
         self.groups: list[pa.RecordBatch] = []
 
     def blocks(self, output: int | None = None) -> list[tuple[int, Any]]:
-        """(target, content) in the order they were put out."""
+        """Pairs of target and content in the order of emission."""
         found = []
         for group in self.groups:
             for out, target, block in zip(
@@ -75,7 +75,7 @@ class Rows:
         return found
 
     def records(self, output: int = 0) -> dict[int, list[Any]]:
-        """By target."""
+        """The records by target."""
         by_target: dict[int, list[Any]] = {}
         for target, content in self.blocks(output):
             if isinstance(content, Batch):
@@ -103,7 +103,7 @@ def a_pass(
 
 
 def exchanged(*contents: tuple[int, Any], subtask: int = 0) -> Iterator[pa.RecordBatch]:
-    """What a subtask reads: (edge, batch or accumulators)."""
+    """Returns the input of a subtask: pairs of an edge and a batch or accumulators."""
     edges = [MARKER_EDGE, *(edge for edge, _ in contents)]
     blocks = [None, *(encode_block(one) if isinstance(one, Batch) else encode_accumulators(one) for _, one in contents)]
     yield pa.RecordBatch.from_pydict(
@@ -150,7 +150,7 @@ def test_a_key_goes_to_the_subtask_that_owns_its_key_group(key: Any) -> None:
     assert list(rows.records()) == [operator_index(128, 5, hash_key(key) % 128)]
 
 
-def test_timestamps_and_columns_go_with_the_records() -> None:
+def test_timestamps_and_columns_travel_with_the_records() -> None:
     columns = pa.RecordBatch.from_pydict({"f0": pa.array([1, 2], pa.int32()), "f1": pa.array([3, 4], pa.int64())})
     batch = Batch(columns, np.array([10, 20], dtype=np.int64))
     rows = run(a_pass(writers=(PassWriter(0, PAIR, RebalancePartitioner(), 1),)), exchanged((0, batch)))
@@ -159,7 +159,7 @@ def test_timestamps_and_columns_go_with_the_records() -> None:
     assert content.timestamps.tolist() == [10, 20]
 
 
-def test_what_is_broadcast_is_there_before_the_records() -> None:
+def test_broadcast_inputs_are_read_before_the_records() -> None:
     from flinkpy.datastream import BroadcastProcessFunction
     from flinkpy.datastream.state import MapStateDescriptor
 
@@ -183,7 +183,7 @@ def test_what_is_broadcast_is_there_before_the_records() -> None:
     assert run(program, exchanged((0, Batch(["first"])), (1, Batch([5])))).records() == {0: [(5, "first")]}
 
 
-def test_side_outputs_and_chained_operators_have_outputs_of_their_own() -> None:
+def test_side_outputs_and_chained_operators_have_separate_outputs() -> None:
     class Split(ProcessFunction):
         def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
             if value % 2:
@@ -244,7 +244,7 @@ def test_a_source_reads_the_splits_of_its_subtask() -> None:
     assert sorted(read) == list(range(1, 101))
 
 
-def test_a_collection_that_has_one_split_is_read_by_one_subtask() -> None:
+def test_one_subtask_reads_a_collection_with_one_split() -> None:
     events = assign_splits(CollectionSource([1, 2]), 3, "collection")
     assert [len(one.answers) for one in events] == [2, 1, 1]
 
@@ -270,7 +270,7 @@ def test_a_source_that_waits_for_its_readers_is_refused() -> None:
         assign_splits(SilentSource(1, 2), 2, "silent")
 
 
-def test_what_a_sink_has_prepared_is_reported_and_not_committed() -> None:
+def test_committables_of_a_sink_are_reported_and_not_committed() -> None:
     from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter
 
     class Writer(SinkWriter):
@@ -305,7 +305,7 @@ def test_what_a_sink_has_prepared_is_reported_and_not_committed() -> None:
     assert read_versioned(None, committable, "a committable") == ("a" * 32 + "-0-2", [1, 2])
 
 
-def test_a_writer_begins_after_what_earlier_attempts_left_is_removed() -> None:
+def test_leftovers_of_earlier_attempts_are_removed_before_a_writer_starts() -> None:
     from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter
 
     made: list[tuple[str, int]] = []
@@ -339,7 +339,7 @@ def test_a_writer_begins_after_what_earlier_attempts_left_is_removed() -> None:
     assert job_ids_before("job", 1, 0, may_speculate=True) == ["job-0-0", "job-0-1", "job-0-2", "job-0-3"]
 
 
-def test_an_error_of_a_function_names_the_operator_and_survives_sparks_text() -> None:
+def test_an_error_of_a_function_names_the_operator_and_survives_in_sparks_text() -> None:
     program = a_pass(
         operator(1, specs.MapSpec(_function(lambda x: 1 // x)), Link(None, writer=0)), writers=(PassWriter(0, None),)
     )
@@ -351,14 +351,14 @@ def test_an_error_of_a_function_names_the_operator_and_survives_sparks_text() ->
     assert "lambda x: 1 // x" in failure.remote_traceback
 
 
-def test_a_text_without_our_marker_or_with_a_damaged_one_is_no_error_of_ours() -> None:
+def test_a_text_without_a_valid_marker_has_no_error_of_a_worker() -> None:
     assert failure_in("java.lang.OutOfMemoryError") is None
     text = str(worker_failure(ValueError("x"), "task"))
     assert failure_in(text) is not None
     assert failure_in(text.replace("flinkpy-error:e", "flinkpy-error:f")) is None
 
 
-def test_a_pass_is_held_up_while_nobody_reads_its_rows_and_ends_when_nobody_wants_them() -> None:
+def test_a_pass_blocks_while_its_rows_are_not_read_and_ends_when_it_is_abandoned() -> None:
     import threading
 
     emitted, has_ended = [], threading.Event()
@@ -378,7 +378,7 @@ def test_a_pass_is_held_up_while_nobody_reads_its_rows_and_ends_when_nobody_want
     assert len(emitted) < 10
 
 
-def test_pointwise_edges_lead_where_the_native_ones_do() -> None:
+def test_pointwise_edges_have_the_same_consumers_as_native_ones() -> None:
     from flinkpy.jobmaster.executiongraph.edge_manager import pointwise_partitions
 
     for producers in range(1, 7):
@@ -401,7 +401,7 @@ def test_the_layout_of_a_stream_follows_from_its_type() -> None:
 
 
 @pytest.mark.parametrize("layout", list(Layout))
-def test_batches_come_back_from_rows_as_they_were(layout: Layout) -> None:
+def test_batches_are_unchanged_after_encoding_and_decoding(layout: Layout) -> None:
     for times in (None, np.array([5, 6], dtype=np.int64)):
         rows = encode_rows(Batch([(1, 2), (3, 4)], times), PAIR, layout)
         (batch,) = decode_rows(rows, PAIR, layout)
@@ -411,7 +411,7 @@ def test_batches_come_back_from_rows_as_they_were(layout: Layout) -> None:
         assert (batch.timestamps is None) if times is None else batch.timestamps.tolist() == [5, 6]
 
 
-def test_records_without_time_among_others_keep_having_none() -> None:
+def test_records_without_timestamp_among_others_get_none() -> None:
     parts = [Batch([(1, 1)]), Batch([(2, 2)], np.array([7], dtype=np.int64))]
     rows = pa.concat_batches([encode_rows(part, PAIR, Layout.COLUMNS) for part in parts])
     one, other = decode_rows(rows, PAIR, Layout.COLUMNS)

@@ -1,4 +1,4 @@
-"""Which operators share a pass, and what passes put out."""
+"""The planner assigns operators and outputs to passes."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def test_forward_edges_between_equally_many_subtasks_make_one_pass() -> None:
     assert shapes(units) == [[1, 2, 3, 4], [5]]
 
 
-def test_an_exchange_begins_a_pass_and_a_node_with_two_inputs_does() -> None:
+def test_exchanges_and_nodes_with_two_inputs_begin_a_pass() -> None:
     both = node(4, edge(2), edge(3, input_index=1))
     units = units_of(node(1), node(2, edge(1, HASH)), node(3, edge(1)), both)
     assert shapes(units) == [[1, 3], [2], [4]]
     assert [(output.stream, output.consumer.id) for output in units[0].outputs] == [((1, None), 2), ((3, None), 4)]
 
 
-def test_what_spark_has_itself_runs_there_unless_its_columns_would_have_to_leave_the_worker() -> None:
+def test_spark_runs_its_own_operators_unless_columns_would_have_to_leave_the_worker() -> None:
     chained = units_of(node(1), node(2, edge(1)), in_spark=(2,))
     assert shapes(chained) == [[1, 2]]
     behind_exchange = units_of(node(1), node(2, edge(1, REBALANCE)), node(3, edge(2)), in_spark=(2, 3))
@@ -55,13 +55,13 @@ def test_what_spark_has_itself_runs_there_unless_its_columns_would_have_to_leave
     assert [(output.stream, output.edge) for output in behind_exchange[0].outputs] == [((1, None), None)]
 
 
-def test_a_stream_that_several_read_as_it_is_is_put_out_once() -> None:
+def test_a_stream_with_several_readers_is_emitted_once() -> None:
     outputs = (SparkOutput(1, None, None), SparkOutput(1, "late", None))
     (unit, *_) = units_of(node(1), node(2, edge(1, HASH)), node(3, edge(1, HASH)), in_spark=(2, 3), outputs=outputs)
     assert [output.stream for output in unit.outputs] == [(1, None), (1, "late")]
 
 
-def test_accumulators_travel_with_an_output_whose_reader_hands_them_on() -> None:
+def test_accumulators_travel_with_an_output_whose_reader_passes_them_on() -> None:
     (unit, *_) = units_of(node(1), node(2, edge(1, HASH)), node(3, edge(1, HASH)), in_spark=(2,))
     assert [output.consumer is None for output in unit.outputs] == [True, False]
     assert report_output_of(unit, set()) == 1
@@ -86,7 +86,7 @@ def test_only_functions_that_ask_for_their_context_may_have_accumulators() -> No
     assert may_have_accumulators(PassUnit([node(1, edge(-1), spec=specs.BatchSpec(specs.ReduceSpec(None, Opened())))]))
 
 
-def test_before_spark_4_1_the_hash_of_an_integer_stands_for_the_partition() -> None:
+def test_before_spark_4_1_the_hash_of_an_integer_selects_the_partition() -> None:
     assert has_repartition_by_id("4.1.0")
     assert has_repartition_by_id("5.0.0-preview1")
     assert not has_repartition_by_id("4.0.1")
