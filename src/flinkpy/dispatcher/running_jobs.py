@@ -6,6 +6,7 @@ Thread: the Dispatcher's loop; files are written on I/O threads.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
@@ -409,16 +410,21 @@ class RunningJobs:
             action()
             return
 
-        def checked(_: None, error: BaseException | None) -> None:
-            if error is None:
-                action()
-            elif isinstance(error, LeadershipLostError):
-                logger.warning("ignoring a time-out: %s", error)
-            else:
-                self._endpoint.schedule(LEADERSHIP_CHECK_DELAY_MS, lambda: self._if_leading(action))
+        self._endpoint.start_task(self._run_if_leading(action), "check the leadership")
 
-        check = self._services.recovery_directories.check_leadership
-        self._endpoint.run_blocking(check, checked, "check the leadership")
+    async def _run_if_leading(self, action: Callable[[], None]) -> None:
+        while True:
+            try:
+                await self._endpoint.blocking(self._services.recovery_directories.check_leadership)
+            except LeadershipLostError as error:
+                logger.warning("ignoring a time-out: %s", error)
+                return
+            except Exception as error:  # noqa: BLE001 - until the check succeeds, nobody knows who leads
+                logger.debug("checking the leadership failed: %s", error)
+                await asyncio.sleep(LEADERSHIP_CHECK_DELAY_MS / 1000)
+            else:
+                action()
+                return
 
     def job_master_lost(self, job_id: JobID, reason: str) -> None:
         job = self._jobs.get(job_id)
@@ -536,11 +542,11 @@ class RunningJobs:
                 case wanted.WithdrawRequest():
                     self.job_masters.withdraw(job_id)
                 case wanted.CancelAtJobMaster():
-                    self._cancel_at_job_master(job, effect)
+                    self._endpoint.start_task(self._cancel_at_job_master(job, effect), f"cancel job {job_id}")
                 case wanted.StoreResult():
                     self._stop_waiting(job)
                     self._disconnect(job_id)
-                    store = partial(self._store_result, job, effect.terminated, attempt=1)
+                    store = partial(self._start_storing, job, effect.terminated)
                     self.cancellations.after(job_id, store)
                 case wanted.PublishStatus():
                     logger.info("job %s is %s", job_id, effect.status.name)
@@ -557,22 +563,24 @@ class RunningJobs:
 
     def _request_job_master(self, job: RunningJob) -> None:
         job_id = job.runner.job_id
-        if not (self._services.is_highly_available and job.runner.is_recovery):
+        if self._services.is_highly_available and job.runner.is_recovery:
+            self._endpoint.start_task(self._request_unless_ended(job), f"look for a result of {job_id}")
+        else:
             self.job_masters.request(job_id)
-            return
 
-        def looked_up(terminated: pb.JobTerminated | None, error: BaseException | None) -> None:
-            if error is not None:
-                logger.warning("running job %s again, although it may have ended: %s", job_id, error)
-            if terminated is not None:
-                self.run_effects(job, job.runner.result_found(terminated))
-            elif job.runner.state is RunnerState.WAITING:
-                self.job_masters.request(job_id)
-
-        # A Dispatcher that did not know yet that it had lost its leadership may have stored the result.
-        self._endpoint.run_blocking(
-            lambda: self._services.job_results.load(job_id), looked_up, f"look for a result of {job_id}"
-        )
+    async def _request_unless_ended(self, job: RunningJob) -> None:
+        """Requests a JobMaster unless a Dispatcher that did not know the end of its leadership stored a result."""
+        job_id = job.runner.job_id
+        terminated = None
+        try:
+            load = partial(self._services.job_results.load, job_id)
+            terminated = await self._endpoint.blocking(load)
+        except Exception as error:  # noqa: BLE001 - the job runs again in any case
+            logger.warning("running job %s again, although it may have ended: %s", job_id, error)
+        if terminated is not None:
+            self.run_effects(job, job.runner.result_found(terminated))
+        elif job.runner.state is RunnerState.WAITING:
+            self.job_masters.request(job_id)
 
     def _abandon_job_master(self, job: RunningJob, effect: wanted.AbandonJobMaster) -> None:
         job_id = job.runner.job_id
@@ -592,42 +600,49 @@ class RunningJobs:
         logger.info("starting another JobMaster of job %s in %d ms", job.runner.job_id, effect.delay_ms)
         self._endpoint.schedule(effect.delay_ms, lambda: self.run_effects(job, job.runner.recover(effect.recovery)))
 
-    def _cancel_at_job_master(self, job: RunningJob, effect: wanted.CancelAtJobMaster) -> None:
+    async def _cancel_at_job_master(self, job: RunningJob, effect: wanted.CancelAtJobMaster) -> None:
+        """Cancels a job. Repeats a call that timed out. A JobMaster that cannot be reached will be found lost soon."""
         gateway = self._services.gateways.gateway("JobMaster", effect.address, str(effect.job_master_id))
+        request = pb.JobIdMessage(job_id=str(job.runner.job_id))
+        while True:
+            try:
+                await gateway.cancel(request, timeout_s=self._options.rpc_timeout_s)
+                return
+            except RpcTimeoutError:
+                if job.runner.job_master_id != effect.job_master_id or job.runner.is_over:
+                    return
+            except FlinkError as error:
+                logger.debug("canceling job %s failed: %s", job.runner.job_id, error)
+                return
 
-        def answered(_: Any, error: BaseException | None) -> None:
-            # Repeats a call that timed out. A JobMaster that cannot be reached will be found lost soon.
-            is_leader = job.runner.job_master_id == effect.job_master_id
-            if isinstance(error, RpcTimeoutError) and is_leader and not job.runner.is_over:
-                self._cancel_at_job_master(job, effect)
+    def _start_storing(self, job: RunningJob, terminated: pb.JobTerminated) -> None:
+        self._endpoint.start_task(self._store_result(job, terminated), f"store result of {job.runner.job_id}")
 
-        call = gateway.cancel(pb.JobIdMessage(job_id=str(job.runner.job_id)), timeout_s=self._options.rpc_timeout_s)
-        self._endpoint.run_async(call, answered, f"cancel job {job.runner.job_id}")
-
-    def _store_result(self, job: RunningJob, terminated: pb.JobTerminated, attempt: int) -> None:
+    async def _store_result(self, job: RunningJob, terminated: pb.JobTerminated) -> None:
         job_id = job.runner.job_id
 
         def store() -> None:
             self._services.job_results.create_dirty(terminated)
             self._services.job_graphs.remove(job_id)
 
-        def stored(_: None, error: BaseException | None) -> None:
+        for attempt in itertools.count(1):
+            failure: Exception | None = None
+            try:
+                await self._endpoint.blocking(store, f"store result of {job_id}")
+            except Exception as error:  # noqa: BLE001 - any failure is tried again
+                failure = error
             if job.runner.state is not RunnerState.ARCHIVING:
                 return  # the job has been suspended meanwhile
-            if error is not None:
-                logger.error("could not store the result of job %s (attempt %d): %s", job_id, attempt, error)
-                # The next leader would run a job again whose result is in the memory of this process only.
-                if attempt < STORE_ATTEMPTS or self._services.is_highly_available:
-                    self._endpoint.schedule(
-                        STORE_RETRY_DELAY_MS, lambda: self._store_result(job, terminated, attempt + 1)
-                    )
-                    return
-                self._add_to_archive(terminated, is_stored=False)
-            else:
+            if failure is None:
                 self._to_clean_up[job_id] = terminated
-            self.run_effects(job, job.runner.result_stored())
-
-        self._endpoint.run_blocking(store, stored, f"store result of {job_id}")
+                break
+            logger.error("could not store the result of job %s (attempt %d): %s", job_id, attempt, failure)
+            # With high availability it never gives up: the next leader would run a job without a stored result again.
+            if attempt >= STORE_ATTEMPTS and not self._services.is_highly_available:
+                self._add_to_archive(terminated, is_stored=False)
+                break
+            await asyncio.sleep(STORE_RETRY_DELAY_MS / 1000)
+        self.run_effects(job, job.runner.result_stored())
 
     def _add_to_archive(self, terminated: pb.JobTerminated, *, is_stored: bool = True) -> None:
         self._remove_results(self.archive.add(terminated, is_stored=is_stored))

@@ -111,6 +111,15 @@ class RpcEndpoint:
         task.add_done_callback(lambda done: self._finished(done, on_done, name))
         return task
 
+    def start_task(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
+        """Starts a coroutine that handles the errors it expects. Other errors are fatal, as those of handlers."""
+
+        def done(_: None, error: BaseException | None) -> None:
+            if error is not None:
+                self.on_fatal_error(error)
+
+        self.run_async(coroutine, done, name)
+
     def run_blocking(self, call: Callable[[], T], on_done: OnDone | None, name: str) -> None:
         """Runs a blocking `call()` on an I/O thread; otherwise as `run_async`."""
         self.run_async(self.blocking(call, name), on_done, name)

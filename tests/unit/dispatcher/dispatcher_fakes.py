@@ -37,13 +37,10 @@ class TestingDispatcher(Dispatcher):
     #: The prefix of the names of slow work.
     slow: tuple[str, ...] = ()
 
-    def run_blocking(self, call: Callable[[], Any], on_done: Any, name: str) -> None:
-        async def run() -> Any:
-            if name.startswith(self.slow):
-                await asyncio.sleep(0.5)
-            return call()
-
-        self.run_async(run(), on_done, name)
+    async def blocking(self, call: Callable[[], Any], name: str = "") -> Any:
+        if name.startswith(self.slow):
+            await asyncio.sleep(0.5)
+        return call()
 
 
 class MemoryJobGraphStore:
