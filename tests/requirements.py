@@ -4,12 +4,14 @@ it.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
 from functools import cache
 
 import pytest
+from java_archives import make_spark_archive
 
 
 def require(what: str, is_there: bool, reason: str) -> None:
@@ -34,3 +36,9 @@ def has_java(major: int = 17) -> bool:
     told = subprocess.run([executable, "-version"], capture_output=True, text=True, check=False).stderr
     version = told.split('"')[1] if '"' in told else "0"
     return int(version.split(".")[0]) >= major
+
+
+def require_spark() -> None:
+    """Skips the calling test where Spark cannot run; makes what lets its drivers start faster."""
+    require("spark", has_java(17) and importlib.util.find_spec("pyspark") is not None, "Java 17 and pyspark")
+    make_spark_archive()

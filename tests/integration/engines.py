@@ -6,21 +6,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from clusters import RunningCluster, SharedCluster
+from java_archives import JAVA_OPTIONS
 from job_support import environment
-from requirements import has_java, require
+from requirements import require_spark
 
 from flinkpy.common import Row
 from flinkpy.datastream import DataStream, StreamExecutionEnvironment
 
-#: Of every Java that tests start.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 ENGINES: dict[str, dict[str, str]] = {
     "native-batch": {"execution.runtime-mode": "BATCH", "execution.batch.backend": "native"},
     "native-streaming": {"execution.runtime-mode": "STREAMING"},
@@ -28,7 +26,6 @@ ENGINES: dict[str, dict[str, str]] = {
         "execution.runtime-mode": "BATCH",
         "execution.batch.backend": "spark",
         "execution.batch.spark.master": "local[2]",
-        # What runs for seconds need not be compiled well.
         "execution.batch.spark.conf.spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "execution.batch.spark.start-timeout": "4 min",
         # Tables of a test are small: a shuffle of 200 partitions would take longer than the test.
@@ -43,7 +40,7 @@ Build = Callable[[StreamExecutionEnvironment], "DataStream | dict[str, DataStrea
 def engine_properties(engine: str) -> dict[str, str]:
     """The options that make a job run on the engine."""
     if engine == "spark":
-        require("spark", has_java(17) and importlib.util.find_spec("pyspark") is not None, "Java 17 and pyspark")
+        require_spark()
     return dict(ENGINES[engine])
 
 

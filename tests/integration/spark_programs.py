@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines import JAVA_OPTIONS
-from requirements import has_java, require
+from java_archives import JAVA_OPTIONS
+from requirements import require_spark
 
 from flinkpy.common import Configuration
 from flinkpy.common.accumulators import Accumulator
@@ -36,9 +36,6 @@ def spark_session(master: str = "local[2,3]", **conf: str) -> Iterator[Any]:
     """A session with a separate driver. Only one can exist at a time."""
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    # The workers import the functions of the programs.
-    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parents[1])))
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
@@ -54,12 +51,16 @@ def spark_session(master: str = "local[2,3]", **conf: str) -> Iterator[Any]:
     builder = SparkSession.builder.master(master).appName("flinkpy tests")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    try:
-        yield session
-    finally:
-        session.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        # The workers import the functions of the programs.
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parents[1]))))
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        try:
+            yield session
+        finally:
+            session.stop()
 
 
 class SharedSession:
@@ -84,8 +85,7 @@ SHARED_SESSION = SharedSession()
 
 @pytest.fixture
 def session() -> Any:
-    pytest.importorskip("pyspark")
-    require("spark", has_java(17), "java 17 or later")
+    require_spark()
     return SHARED_SESSION.started()
 
 

@@ -5,7 +5,6 @@ Both are started from the jars of the installed pyspark, on loopback and free po
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import socket
@@ -21,10 +20,11 @@ from typing import Any
 import psutil
 import pytest
 from clusters import RunningCluster, running_cluster
-from engines import ENGINES, JAVA_OPTIONS
+from engines import ENGINES
+from java_archives import JAVA_OPTIONS
 from job_support import environment
 from ports import own_port
-from requirements import has_java, require
+from requirements import require_spark
 
 from flinkpy.datastream import StreamExecutionEnvironment
 
@@ -49,11 +49,6 @@ OPENED_PACKAGES = (
     "sun.security.action",
     "sun.util.calendar",
 )
-
-
-def require_spark() -> None:
-    is_there = has_java(17) and importlib.util.find_spec("pyspark") is not None
-    require("spark", is_there, "Java 17 and pyspark")
 
 
 @pytest.fixture(scope="module")
