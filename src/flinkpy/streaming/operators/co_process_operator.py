@@ -6,9 +6,11 @@ CoStreamFlatMap}.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from flinkpy.common.error_text import USER_ERRORS
+from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.operator_specs import CoProcessSpec, KeyedCoProcessSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
@@ -21,12 +23,6 @@ from flinkpy.streaming.operators.process_operator import ProcessContext, process
 from flinkpy.streaming.operators.row_emitter import RowEmitter
 from flinkpy.streaming.operators.stream_operator import OperatorContext, UserFunctionOperator
 from flinkpy.streaming.operators.timer_service import UnkeyedTimerService
-
-if TYPE_CHECKING:
-    pass
-from collections.abc import Callable
-
-from flinkpy.common.errors import UnsupportedOperationError
 
 
 class CoProcessOperator(UserFunctionOperator):

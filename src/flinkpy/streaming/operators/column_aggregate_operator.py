@@ -6,7 +6,6 @@ every key of the batch (as Flink's mini-batch does). In mode FINAL it emits one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +19,9 @@ from flinkpy.state.aggregate_table import AggregateTable
 from flinkpy.state.backend import KeyContext
 from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs, require_key_of_columns
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
-from flinkpy.streaming.operators.lane_border import as_columnar
+from flinkpy.streaming.operators.lane_border import inserted_columns
 from flinkpy.streaming.operators.output import Output
-from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot
+from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, OperatorStateDescriptor
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
@@ -33,15 +32,8 @@ _MAX_RESULT_ROWS = 65_536
 _TABLE_NAME = "aggregates"
 
 
-@dataclass(frozen=True, slots=True)
-class _SchemaDescriptor:
-    """Describes the state of the input schema. A restored table may emit results before the first batch arrives."""
-
-    type_info: None = None
-    ttl_config: None = None
-
-    def get_name(self) -> str:
-        return "input-schema"
+#: The schema of the input. A restored table may emit results before the first batch arrives.
+_SCHEMA = OperatorStateDescriptor("input-schema")
 
 
 class ColumnAggregateOperator(KeyedStateOperator):
@@ -78,7 +70,7 @@ class ColumnAggregateOperator(KeyedStateOperator):
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
         if restored is not None:
-            for stored in self.operator_state.get_union_list_state(_SchemaDescriptor()).get():
+            for stored in self.operator_state.get_union_list_state(_SCHEMA).get():
                 # Prefer the declared schema: the program may have another column order now.
                 self._set_up(arrow_schema(self._input_type) or pa.ipc.read_schema(pa.py_buffer(stored)))
                 break
@@ -92,11 +84,7 @@ class ColumnAggregateOperator(KeyedStateOperator):
     # -- data ----------------------------------------------------------------------------------------------------
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        if batch.kinds is not None and batch.kinds.any():
-            raise UnsupportedOperationError(f"operator {self.context.name} accepts only inserts, no updates or deletes")
-        batch = as_columnar(batch, self._input_type)
-        columns = batch.values
-        assert isinstance(columns, pa.RecordBatch)
+        columns = inserted_columns(batch, self._input_type, self.context.name)
         table = self._table
         if table is None:
             table = self._set_up(columns.schema)
@@ -113,7 +101,7 @@ class ColumnAggregateOperator(KeyedStateOperator):
         assert isinstance(selector, FieldKeySelector)
         inputs = AggregateInputs(schema, selector, self._spec.aggregates, self.context.name)
         self._table = self.backend.aggregate_table(_TABLE_NAME, inputs.key_types, inputs.aggregates)
-        self.operator_state.get_union_list_state(_SchemaDescriptor()).update([schema.serialize().to_pybytes()])
+        self.operator_state.get_union_list_state(_SCHEMA).update([schema.serialize().to_pybytes()])
         self._inputs = inputs
         return self._table
 

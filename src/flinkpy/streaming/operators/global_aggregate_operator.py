@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +14,14 @@ from flinkpy.records.batch import Batch
 from flinkpy.records.lanes import arrow_schema
 from flinkpy.state.accumulators import Accumulator, DecimalSumAccumulator
 from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs
-from flinkpy.streaming.operators.lane_border import as_columnar
+from flinkpy.streaming.operators.lane_border import inserted_columns
 from flinkpy.streaming.operators.output import Output
-from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, StreamOperator
+from flinkpy.streaming.operators.stream_operator import (
+    OperatorContext,
+    OperatorSnapshot,
+    OperatorStateDescriptor,
+    StreamOperator,
+)
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
@@ -25,15 +29,8 @@ if TYPE_CHECKING:
 _SLOT = np.zeros(1, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class _AccumulatorsDescriptor:
-    """Describes the state of the accumulators: one element, an Arrow batch with one row."""
-
-    type_info: None = None
-    ttl_config: None = None
-
-    def get_name(self) -> str:
-        return "accumulators"
+#: The accumulators: one element, an Arrow batch with one row.
+_ACCUMULATORS = OperatorStateDescriptor("accumulators")
 
 
 class GlobalAggregateOperator(StreamOperator):
@@ -64,7 +61,7 @@ class GlobalAggregateOperator(StreamOperator):
         if restored is None:
             return
         # After a restore with fewer subtasks, one subtask gets the accumulators of several.
-        for stored in self.operator_state.get_list_state(_AccumulatorsDescriptor()).get():
+        for stored in self.operator_state.get_list_state(_ACCUMULATORS).get():
             columns = pa.ipc.open_stream(stored).read_next_batch().columns
             for accumulator, other in zip(self._accumulators, self._new_accumulators(), strict=True):
                 other.restore(_SLOT, columns[: other.num_columns])
@@ -80,14 +77,11 @@ class GlobalAggregateOperator(StreamOperator):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as stream:
             stream.write_batch(batch)
-        self.operator_state.get_list_state(_AccumulatorsDescriptor()).update([sink.getvalue().to_pybytes()])
+        self.operator_state.get_list_state(_ACCUMULATORS).update([sink.getvalue().to_pybytes()])
         return super().snapshot_state(checkpoint_id, options)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        if batch.kinds is not None and batch.kinds.any():
-            raise UnsupportedOperationError(f"operator {self.context.name} accepts only inserts, no updates or deletes")
-        columns = as_columnar(batch, self._input_type).values
-        assert isinstance(columns, pa.RecordBatch)
+        columns = inserted_columns(batch, self._input_type, self.context.name)
         slots = np.zeros(columns.num_rows, dtype=np.int64)
         for accumulator, values in zip(self._accumulators, self._inputs.value_columns(columns), strict=True):
             if isinstance(accumulator, DecimalSumAccumulator) and values is not None:

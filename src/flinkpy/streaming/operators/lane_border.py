@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.records.batch import Batch
 
@@ -34,6 +36,15 @@ def as_columnar(batch: Batch, type_info: Any) -> Batch:
     from flinkpy.records.lanes import to_columns
 
     return to_columns(batch, type_info)
+
+
+def inserted_columns(batch: Batch, type_info: Any, operator_name: str) -> pa.RecordBatch:
+    """Returns the columns of a batch of inserts. Raises: as `as_columnar`; UnsupportedOperationError: not an insert."""
+    if batch.kinds is not None and batch.kinds.any():
+        raise UnsupportedOperationError(f"operator {operator_name} accepts only inserts, no updates or deletes")
+    columns = as_columnar(batch, type_info).values
+    assert isinstance(columns, pa.RecordBatch)
+    return columns
 
 
 def has_exact_columns(type_info: Any) -> bool:

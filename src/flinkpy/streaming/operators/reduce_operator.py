@@ -6,7 +6,6 @@ Source: org.apache.flink.streaming.api.operators.StreamGroupedReduceOperator.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.error_text import USER_ERRORS
@@ -17,23 +16,12 @@ from flinkpy.streaming.operators.keyed_operator import KeyedOperator
 from flinkpy.streaming.operators.lane_border import as_rows
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.rolling_functions import RollingReduce
-from flinkpy.streaming.operators.stream_operator import OperatorContext
+from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorStateDescriptor
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
 
 _STATE_NAME = "_op_state"
-
-
-@dataclass(frozen=True, slots=True)
-class ReduceStateDescriptor:
-    """Describes the operator's own state. State names are per operator, so user functions cannot access it."""
-
-    type_info: Any
-    ttl_config: None = None
-
-    def get_name(self) -> str:
-        return _STATE_NAME
 
 
 class ReduceOperator(KeyedOperator):
@@ -54,7 +42,7 @@ class ReduceOperator(KeyedOperator):
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
-        self._state = self.backend.value_state(ReduceStateDescriptor(self.input_type))
+        self._state = self.backend.value_state(OperatorStateDescriptor(_STATE_NAME, self.input_type))
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         rows = as_rows(batch, self.input_type)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +12,14 @@ from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.operator_specs import SortColumnsSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.lanes import arrow_schema
-from flinkpy.streaming.operators.lane_border import as_columnar
+from flinkpy.streaming.operators.lane_border import inserted_columns
 from flinkpy.streaming.operators.output import Output
-from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, StreamOperator
+from flinkpy.streaming.operators.stream_operator import (
+    OperatorContext,
+    OperatorSnapshot,
+    OperatorStateDescriptor,
+    StreamOperator,
+)
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
@@ -25,15 +29,8 @@ _MAX_RESULT_ROWS = 65_536
 _SPARE_ROWS = 131_072
 
 
-@dataclass(frozen=True, slots=True)
-class _RowsDescriptor:
-    """Describes the state of the kept rows: each element is an Arrow batch."""
-
-    type_info: None = None
-    ttl_config: None = None
-
-    def get_name(self) -> str:
-        return "rows"
+#: The kept rows: each element is an Arrow batch.
+_ROWS = OperatorStateDescriptor("rows")
 
 
 class SortColumnsOperator(StreamOperator):
@@ -67,7 +64,7 @@ class SortColumnsOperator(StreamOperator):
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
         if restored is not None:
-            for stored in self.operator_state.get_list_state(_RowsDescriptor()).get():
+            for stored in self.operator_state.get_list_state(_ROWS).get():
                 self._add(pa.ipc.open_stream(stored).read_next_batch())
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
@@ -80,15 +77,11 @@ class SortColumnsOperator(StreamOperator):
             with pa.ipc.new_stream(sink, rows.schema) as stream:
                 stream.write_batch(rows)
             stored.append(sink.getvalue().to_pybytes())
-        self.operator_state.get_list_state(_RowsDescriptor()).update(stored)
+        self.operator_state.get_list_state(_ROWS).update(stored)
         return super().snapshot_state(checkpoint_id, options)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        if batch.kinds is not None and batch.kinds.any():
-            raise UnsupportedOperationError(f"operator {self.context.name} accepts only inserts, no updates or deletes")
-        columns = as_columnar(batch, self._input_type).values
-        assert isinstance(columns, pa.RecordBatch)
-        self._add(columns)
+        self._add(inserted_columns(batch, self._input_type, self.context.name))
 
     def _add(self, columns: pa.RecordBatch) -> None:
         self._rows.append(columns)

@@ -42,6 +42,7 @@ from flinkpy.streaming.operators.output import Output
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
     from flinkpy.records.scalar_codecs import ValueMismatch
+    from flinkpy.state.backend import KeyContext
     from flinkpy.state.checkpoint_streams import StateSnapshot
     from flinkpy.state.operator_state import OperatorStateBackend
     from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
@@ -141,6 +142,23 @@ def _hint(error: BaseException) -> str:
         return ""
     text = text_of(error)
     return next((f" ({hint})" for symptom, hint in _HINTS if symptom in text), "")
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStateDescriptor:
+    """Describes a state of the operator itself. State names are per operator, so user functions cannot access it.
+
+    Attributes:
+        key_context: holds the key of the state; None for the key context of the user functions' state.
+    """
+
+    name: str
+    type_info: Any = None
+    key_context: KeyContext | None = None
+    ttl_config: None = None
+
+    def get_name(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.operator_specs import ColumnAggregateSpec, FieldKeySelector
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
@@ -16,7 +15,7 @@ from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs, requir
 from flinkpy.streaming.operators.batch.batch_operator import no_checkpoints
 from flinkpy.streaming.operators.column_aggregation.grouped_aggregation import GroupedAggregation
 from flinkpy.streaming.operators.column_aggregation.partials import PartialAggregates
-from flinkpy.streaming.operators.lane_border import as_columnar
+from flinkpy.streaming.operators.lane_border import inserted_columns
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, StreamOperator
 from flinkpy.streaming.sort.memory import column_operator_bytes, spill_directory
@@ -164,10 +163,7 @@ class BatchColumnAggregateOperator(StreamOperator):
         self._watermark = watermark
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        if batch.kinds is not None and batch.kinds.any():
-            raise UnsupportedOperationError(f"operator {self.context.name} accepts only inserts, no updates or deletes")
-        columns = as_columnar(batch, self._input_type).values
-        assert isinstance(columns, pa.RecordBatch)
+        columns = inserted_columns(batch, self._input_type, self.context.name)
         inputs = self._inputs
         if inputs is None:
             inputs = self._inputs = self._set_up(columns.schema)

@@ -18,7 +18,7 @@ from flinkpy.records.lanes import arrow_schema
 from flinkpy.streaming.operators.column_join.build_side import BuildSide
 from flinkpy.streaming.operators.column_join.grace_join import GraceJoin, fits
 from flinkpy.streaming.operators.column_join.join_plan import JoinPlan
-from flinkpy.streaming.operators.lane_border import as_columnar
+from flinkpy.streaming.operators.lane_border import inserted_columns
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, StreamOperator
 from flinkpy.streaming.sort.batch_queue import BatchQueue
@@ -71,10 +71,7 @@ class ColumnJoinOperator(StreamOperator):
         self._watermark = watermark
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        if batch.kinds is not None and batch.kinds.any():
-            raise UnsupportedOperationError(f"operator {self.context.name} accepts only inserts, no updates or deletes")
-        columns = as_columnar(batch, self._input_types[input_index]).values
-        assert isinstance(columns, pa.RecordBatch)
+        columns = inserted_columns(batch, self._input_types[input_index], self.context.name)
         if self._schemas[input_index] is None:
             self._schemas[input_index] = columns.schema
         if input_index == _PROBE and self._has_started():

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
@@ -28,24 +27,6 @@ from flinkpy.functions.state import (
 from flinkpy.functions.windows import CountWindow, GlobalWindow, TimeWindow
 from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.state.backend import KeyContext, KeyedStateBackend
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorStateDescriptor:
-    """Describes a state of the operator itself.
-
-    Attributes:
-        key_context: holds the key of the state; None for the key context of the user functions' state.
-    """
-
-    name: str
-    type_info: Any = None
-    key_context: KeyContext | None = None
-    ttl_config: None = None
-
-    def get_name(self) -> str:
-        return self.name
-
 
 _KINDS: tuple[tuple[type, Callable[..., Any]], ...] = (
     (ListStateDescriptor, KeyedStateBackend.list_state),

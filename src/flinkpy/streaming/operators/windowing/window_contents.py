@@ -14,7 +14,8 @@ from flinkpy.functions.stream_functions import AggregateFunction
 from flinkpy.records.namespaced_key import NamespacedKey
 from flinkpy.state.backend import KeyContext, KeyedStateBackend
 from flinkpy.state.private_copy import ATOMIC, private_copy
-from flinkpy.streaming.operators.windowing.pane_state import OperatorStateDescriptor, merge_lists, merge_values
+from flinkpy.streaming.operators.stream_operator import OperatorStateDescriptor
+from flinkpy.streaming.operators.windowing.pane_state import merge_lists, merge_values
 
 #: The name of the state in the backend.
 WINDOW_CONTENTS = "window-contents"

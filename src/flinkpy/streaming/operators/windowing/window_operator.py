@@ -31,13 +31,13 @@ from flinkpy.streaming.operators.rolling_functions import RollingReduce
 from flinkpy.streaming.operators.row_emitter import RowEmitter
 from flinkpy.streaming.operators.stream_operator import (
     OperatorContext,
+    OperatorStateDescriptor,
     close_function,
     open_function,
 )
 from flinkpy.streaming.operators.timer_service import InternalTimerService
 from flinkpy.streaming.operators.windowing.pane_state import (
     NoPaneStateStore,
-    OperatorStateDescriptor,
     PaneStateStore,
     namespace_of,
     pane_of,

@@ -10,7 +10,6 @@ not fire again, and records that were late stay late, although the watermark its
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,9 +25,9 @@ from flinkpy.state.aggregate_table import AggregateColumn
 from flinkpy.state.backend import KeyContext
 from flinkpy.streaming.operators.aggregate_inputs import AggregateInputs
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
-from flinkpy.streaming.operators.lane_border import as_columnar
+from flinkpy.streaming.operators.lane_border import inserted_columns
 from flinkpy.streaming.operators.output import Output
-from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot
+from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, OperatorStateDescriptor
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
@@ -39,22 +38,10 @@ TABLE_NAME = "window-contents"
 _LOWEST = -(1 << 62)
 #: The maximum number of rows per batch of results.
 _MAX_RESULT_ROWS = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class _Descriptor:
-    name: str
-    type_info: None = None
-    ttl_config: None = None
-
-    def get_name(self) -> str:
-        return self.name
-
-
 #: The schema of the input. Restored windows may fire before the first batch shows it.
-_SCHEMA = _Descriptor("input-schema")
+_SCHEMA = OperatorStateDescriptor("input-schema")
 #: Elements: (first key group, last key group, time up to which their windows have fired), one or more per subtask.
-_PROGRESS = _Descriptor("progress")
+_PROGRESS = OperatorStateDescriptor("progress")
 
 
 class ColumnWindowOperator(KeyedStateOperator):
@@ -159,11 +146,7 @@ class ColumnWindowOperator(KeyedStateOperator):
     # -- data ----------------------------------------------------------------------------------------------------
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        if batch.kinds is not None and batch.kinds.any():
-            raise UnsupportedOperationError(f"operator {self.context.name} accepts only inserts, no updates or deletes")
-        batch = as_columnar(batch, self._input_type)
-        columns = batch.values
-        assert isinstance(columns, pa.RecordBatch)
+        columns = inserted_columns(batch, self._input_type, self.context.name)
         inputs = self.inputs
         if inputs is None:
             inputs = self._set_up(columns.schema)
