@@ -169,7 +169,15 @@ def _async_wait(
     *,
     is_ordered: bool,
 ) -> DataStream:
-    _check(function, timeout, strategy)
+    _check_function(function, AsyncFunction, "async_invoke", timeout)
+    if strategy is None:
+        raise ValueError("Async retry strategy should not be None.")
+    if not isinstance(strategy, AsyncRetryStrategy):
+        raise TypeError(f"a retry strategy must be an AsyncRetryStrategy, not {strategy!r}")
+    if strategy is not NO_RETRY_STRATEGY and timeout.to_milliseconds() <= 0:
+        raise ValueError("Timeout should be configured when do async with retry.")
+    if strategy.get_retry_predicate() is None:
+        raise ValueError(f"Retry predicate of the async retry strategy '{type(strategy)}' is None.")
     return _operator(data_stream, function, timeout, strategy, capacity, output_type, is_ordered)
 
 
@@ -183,12 +191,7 @@ def _async_wait_batch(
     *,
     is_ordered: bool,
 ) -> DataStream:
-    if not isinstance(timeout, Time):
-        raise TypeError(f"timeout must be a Time, not {timeout!r}")
-    if not isinstance(function, AsyncBatchFunction):
-        raise TypeError(f"The input must be an AsyncBatchFunction, not {function!r}")
-    if not inspect.iscoroutinefunction(function.async_invoke_batch):
-        raise TypeError(f"Method 'async_invoke_batch' of class '{type(function)}' should be declared as 'async def'.")
+    _check_function(function, AsyncBatchFunction, "async_invoke_batch", timeout)
     _check_number("max_batch_size", max_batch_size)
     strategy = NO_RETRY_STRATEGY
     return _operator(data_stream, function, timeout, strategy, capacity, output_type, is_ordered, max_batch_size)
@@ -225,22 +228,13 @@ def _operator(
     return DataStream(operator, environment)
 
 
-def _check(function: Any, timeout: Time, strategy: Any) -> None:
-    """Raises: TypeError, ValueError."""
+def _check_function(function: Any, required: type, method: str, timeout: Any) -> None:
     if not isinstance(timeout, Time):
         raise TypeError(f"timeout must be a Time, not {timeout!r}")
-    if not isinstance(function, AsyncFunction):
-        raise TypeError(f"The input must be an AsyncFunction, not {function!r}")
-    if not inspect.iscoroutinefunction(function.async_invoke):
-        raise TypeError(f"Method 'async_invoke' of class '{type(function)}' should be declared as 'async def'.")
-    if strategy is None:
-        raise ValueError("Async retry strategy should not be None.")
-    if not isinstance(strategy, AsyncRetryStrategy):
-        raise TypeError(f"a retry strategy must be an AsyncRetryStrategy, not {strategy!r}")
-    if strategy is not NO_RETRY_STRATEGY and timeout.to_milliseconds() <= 0:
-        raise ValueError("Timeout should be configured when do async with retry.")
-    if strategy.get_retry_predicate() is None:
-        raise ValueError(f"Retry predicate of the async retry strategy '{type(strategy)}' is None.")
+    if not isinstance(function, required):
+        raise TypeError(f"The input must be an {required.__name__}, not {function!r}")
+    if not inspect.iscoroutinefunction(getattr(function, method)):
+        raise TypeError(f"Method '{method}' of class '{type(function)}' should be declared as 'async def'.")
 
 
 def _check_number(name: str, number: Any) -> None:

@@ -64,39 +64,14 @@ class RestartPipelinedRegionFailoverStrategy:
         self._is_missing = is_missing
         #: True for a subtask with a pending restart.
         self._runs_again = runs_again
-
-    def tasks_needing_restart(self, failed: Iterable[ExecutionVertexID]) -> frozenset[ExecutionVertexID]:
-        search = _Search(self._graph, self._regions, self._is_missing, self._runs_again)
-        for vertex_id in failed:
-            search.involve(self._regions.region_of(vertex_id), is_different=False)
-        return search.run()
-
-
-class _Search:
-    """One search for the involved regions."""
-
-    def __init__(
-        self,
-        graph: ExecutionGraph,
-        regions: PipelinedRegions,
-        is_missing: Callable[[IntermediateResultPartition], bool],
-        runs_again: Callable[[ExecutionVertexID], bool],
-    ) -> None:
-        self._graph = graph
-        self._regions = regions
-        self._is_missing = is_missing
-        self._runs_again = runs_again
         #: The involved regions by index. True: the tasks of the region may read other records than the last time.
         self._involved: dict[int, bool] = {}
         self._queue: deque[PipelinedRegion] = deque()
 
-    def involve(self, region: PipelinedRegion, *, is_different: bool) -> None:
-        known = self._involved.get(region.index)
-        if known is None or (is_different and not known):
-            self._involved[region.index] = is_different
-            self._queue.append(region)
-
-    def run(self) -> frozenset[ExecutionVertexID]:
+    def tasks_needing_restart(self, failed: Iterable[ExecutionVertexID]) -> frozenset[ExecutionVertexID]:
+        self._involved = {}
+        for vertex_id in failed:
+            self._involve(self._regions.region_of(vertex_id), is_different=False)
         while self._queue:
             region = self._queue.popleft()
             for vertex_id in region.vertex_ids:
@@ -107,11 +82,17 @@ class _Search:
                 self._mark_sources()
         return frozenset(vertex_id for index in self._involved for vertex_id in self._regions.regions[index].vertex_ids)
 
+    def _involve(self, region: PipelinedRegion, *, is_different: bool) -> None:
+        known = self._involved.get(region.index)
+        if known is None or (is_different and not known):
+            self._involved[region.index] = is_different
+            self._queue.append(region)
+
     def _involve_producers(self, vertex: ExecutionVertex) -> None:
         for gate in vertex.consumed:
             for partition in gate.partitions:
                 if self._is_missing(partition):
-                    self.involve(self._regions.region_of(partition.producer.id), is_different=False)
+                    self._involve(self._regions.region_of(partition.producer.id), is_different=False)
 
     def _involve_consumers(self, vertex: ExecutionVertex, is_different: bool) -> None:
         for partition in vertex.produced:
@@ -126,7 +107,7 @@ class _Search:
                 if self._is(region, ExecutionState.CREATED):
                     continue
                 if goes_elsewhere or not self._is(region, ExecutionState.FINISHED):
-                    self.involve(region, is_different=goes_elsewhere)
+                    self._involve(region, is_different=goes_elsewhere)
 
     def _mark_sources(self) -> None:
         """Involves the consumers of sources whose subtasks may read other splits when they run again.
