@@ -276,7 +276,7 @@ def test_a_barrier_overtakes_the_data_of_a_blocked_consumer(environments: list[N
     gate = consumer.create_input_gate(
         owner="consumer", subpartition_index=0, partitions=[("p", producer.address)], on_failure=print
     )
-    gate.set_priority_listener(woken.set)
+    gate.set_availability_listener(lambda: gate.has_priority and woken.set())
     gate.request_partitions()
     sent = 0
     quiet_until = time.monotonic() + 0.5

@@ -328,7 +328,7 @@ class CaptureMachine(RuleBasedStateMachine):
             assert self.processed[index] == list(range(producer.next_value))
         self.credits.validate()
         for producer in self.producers:
-            assert producer.partition.queued_segments == 0
+            assert producer.partition.queued_bytes == 0
 
 
 TestCaptureMachine = CaptureMachine.TestCase

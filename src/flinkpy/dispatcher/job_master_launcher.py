@@ -59,10 +59,6 @@ class JobMasterLauncher:
     def has_children(self) -> bool:
         return bool(self._children or self._tasks)
 
-    def pid_of(self, process_id: str) -> int | None:
-        child = self._children.get(process_id)
-        return None if child is None else child.pid
-
     def process_id_of(self, pid: int) -> str | None:
         """Returns the name of the child with this pid, or None."""
         return next((process_id for process_id, child in self._children.items() if child.pid == pid), None)

@@ -36,11 +36,6 @@ class SparkEdge:
     partitioner: Any
     type_info: Any = None
 
-    @property
-    def external_input(self) -> int | None:
-        """The position in the region's `inputs`; None if the source is a node of the region."""
-        return -1 - self.source if self.source < 0 else None
-
 
 @dataclass(frozen=True, slots=True)
 class SparkNode:

@@ -175,10 +175,6 @@ class NetworkBufferPool:
         with self._lock:
             return sum(pool.required for pool in self._pools)
 
-    def segments_of(self, size_bytes: int) -> int:
-        """Returns the number of segments that a buffer of this size uses, at least one."""
-        return -(-size_bytes // self.segment_size_bytes) or 1
-
     def create_local_pool(
         self, name: str, required: int, maximum: int | None = None, pause_level: PauseLevel | None = None
     ) -> LocalBufferPool:

@@ -207,15 +207,6 @@ class ChannelStateReader:
         return schema
 
 
-def read_channel_state(files: StateFiles, handle: checkpoint_pb2.ChannelStateHandle) -> Iterator[Batch]:
-    """Yields the batches of one handle in order. Raises: CorruptStateError, CheckpointStorageError: name the file."""
-    reader = ChannelStateReader(files)
-    try:
-        yield from reader.read(handle)
-    finally:
-        reader.close()
-
-
 def _exactly(file: BinaryIO, handle: checkpoint_pb2.StreamStateHandle, offset: int, size: int) -> bytes:
     file.seek(offset)
     data = file.read(size)

@@ -111,7 +111,6 @@ class InputGate:
         self._closed = False
         #: Barriers to deliver before all data, with their channels.
         self._priority: deque[tuple[InputChannel, PriorityMarker]] = deque()
-        self._priority_listener: Callable[[], None] = _ignore
         self._capture: ChannelCapture | None = None
         #: The batches that delivered barriers had overtaken, by checkpoint and channel. An entry is removed when the
         #: capture of its checkpoint begins or ends.
@@ -159,10 +158,6 @@ class InputGate:
     def set_availability_listener(self, listener: Callable[[], None]) -> None:
         """Sets the function that is called, on any thread, when the gate gets data after it was empty, or fails."""
         self._listener = listener
-
-    def set_priority_listener(self, listener: Callable[[], None]) -> None:
-        """Sets the function that is called, on any thread, for each priority barrier that arrives."""
-        self._priority_listener = listener
 
     def request_partitions(self) -> None:
         """Requests this gate's subpartition from every producer. Returns at once; failures go to `on_failure`."""
@@ -374,7 +369,6 @@ class InputGate:
                 return
             self._priority.append((channel, marker))
         self._listener()
-        self._priority_listener()
 
     def on_barrier_queued(self, channel: InputChannel, barrier: CheckpointBarrier) -> None:
         """Expedites an ordinary barrier, which was just queued, if its checkpoint asks for it. Thread: any."""

@@ -62,8 +62,6 @@ class ResultPartition:
         self.num_subpartitions = num_subpartitions
         self.subpartitions = self._make_subpartitions(num_subpartitions)
         self.bytes_out = 0
-        self.batches_out = 0
-        self.records_out = 0
         self._pool = pool
         self._segment_size_bytes = segment_size_bytes
         self._on_released = on_released
@@ -106,12 +104,8 @@ class ResultPartition:
         return self._released.is_set()
 
     @property
-    def queued_segments(self) -> int:
-        """The segments of batches that are queued, or not yet completely sent. Thread: any."""
-        return self._pool.used
-
-    @property
     def queued_bytes(self) -> int:
+        """The memory of batches that are queued, or not yet completely sent. Thread: any."""
         return self._pool.used * self._segment_size_bytes
 
     def wait_released(self, timeout_s: float) -> bool:
@@ -279,8 +273,6 @@ class ResultPartition:
             pieces = [batch.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
             return [buffer for piece in pieces for buffer in self._buffers_of(piece, copies, is_remote)]
         self.bytes_out += size * copies
-        self.records_out += rows * copies
-        self.batches_out += copies
         self._pool.reserve(segments * copies)
         buffered = BufferedBatch(batch, size, segments, self._pool)
         buffered.encoded = encoded

@@ -331,7 +331,7 @@ class SlotManager:
             if not former.description.is_same_process(description):
                 reason = f"TaskExecutor {description.resource_id} was replaced by a new process"
                 effects += _lost_notifications(former, reason)
-        self.task_executors.add(instance_id, description, now_ms)
+        self.task_executors.add(instance_id, description)
         return effects
 
     def remove_task_executor(self, instance_id: InstanceID, reason: str, now_ms: int) -> Effects:

@@ -123,7 +123,6 @@ class TaskExecutorInfo:
     instance_id: InstanceID
     description: TaskExecutorDescription
     slots: list[TaskManagerSlot]
-    registered_ms: int
     idle_since_ms: int | None = None
     #: jobs that may hold an UNKNOWN slot here, because the request for it was not answered
     possible_jobs: set[JobID] = field(default_factory=set)
@@ -167,9 +166,9 @@ class TaskExecutorTracker:
         self._by_instance: dict[InstanceID, TaskExecutorInfo] = {}
         self._by_resource: dict[ResourceID, TaskExecutorInfo] = {}
 
-    def add(self, instance_id: InstanceID, description: TaskExecutorDescription, now_ms: int) -> TaskExecutorInfo:
+    def add(self, instance_id: InstanceID, description: TaskExecutorDescription) -> TaskExecutorInfo:
         slots = [TaskManagerSlot(index) for index in range(description.num_slots)]
-        info = TaskExecutorInfo(instance_id, description, slots, registered_ms=now_ms, profile=description.profile)
+        info = TaskExecutorInfo(instance_id, description, slots, profile=description.profile)
         self._by_instance[instance_id] = info
         self._by_resource[description.resource_id] = info
         return info

@@ -230,10 +230,6 @@ class KeyedStateBackend(ABC):
 
     # --------------------------------------------------------------------------------------------------------------
 
-    @property
-    def state_names(self) -> list[str]:
-        return list(self._states)
-
     def _state(self, kind: str, descriptor: Any) -> Any:
         name = descriptor.get_name()
         self._check_is_free(name, kind)

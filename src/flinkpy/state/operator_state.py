@@ -249,10 +249,6 @@ class OperatorStateBackend:
     def get_broadcast_state(self, state_descriptor: Any) -> HeapBroadcastState:
         return self._state(state_descriptor, OperatorStateMode.BROADCAST, HeapBroadcastState)
 
-    def registered_state_names(self) -> list[str]:
-        """Returns the names of the requested and of the restored states."""
-        return list(dict.fromkeys([*self._states, *(state.meta.name for state in self._restored)]))
-
     def _state(self, descriptor: Any, mode: OperatorStateMode, create: type[Any]) -> Any:
         name = descriptor.get_name()
         known = self._states.get(name)

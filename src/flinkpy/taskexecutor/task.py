@@ -222,10 +222,6 @@ class Task:
     def stack(self) -> str:
         return self._thread.stack
 
-    @property
-    def is_thread_alive(self) -> bool:
-        return self._thread.is_alive
-
     def join(self, timeout_s: float) -> bool:
         """Waits for the end of the thread. Returns True if it has ended or was not started. Blocks."""
         return not self._is_started or self._thread.join(timeout_s)

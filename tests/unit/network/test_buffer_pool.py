@@ -14,12 +14,6 @@ def network_pool(segments: int) -> NetworkBufferPool:
     return NetworkBufferPool(segments * UNIT, UNIT)
 
 
-def test_a_buffer_costs_as_many_segments_as_it_touches() -> None:
-    pool = network_pool(4)
-
-    assert [pool.segments_of(size) for size in (0, 1, UNIT, UNIT + 1)] == [1, 1, 1, 2]
-
-
 def test_memory_below_one_segment_is_refused() -> None:
     with pytest.raises(InsufficientNetworkBuffersError, match=r"taskmanager\.memory\.network\.min"):
         NetworkBufferPool(UNIT - 1, UNIT)

@@ -15,7 +15,7 @@ import pytest
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import CorruptStateError, InternalError
 from flinkpy.network.buffer_pool import NetworkBufferPool
-from flinkpy.network.channel_state import ChannelStateReader, read_channel_state, write_channel_state
+from flinkpy.network.channel_state import ChannelStateReader, write_channel_state
 from flinkpy.network.credit import CreditManager
 from flinkpy.network.in_flight import InFlightBatch, freeze
 from flinkpy.network.input_gate import InputGate
@@ -195,10 +195,9 @@ def test_a_priority_barrier_wakes_a_task_that_does_not_poll() -> None:
     partition.emit(0, Batch([1]))
     calls: list[str] = []
     gate.set_availability_listener(lambda: calls.append("available"))
-    gate.set_priority_listener(lambda: calls.append("priority"))
     assert not gate.has_priority
     partition.emit_priority(barrier())
-    assert calls == ["available", "priority"] and gate.has_priority and gate.is_available
+    assert calls == ["available"] and gate.has_priority and gate.is_available
     assert gate.poll_priority() == (0, barrier())
     assert gate.poll_priority() is None and not gate.has_priority
     assert rows(gate.poll()) == [1]
@@ -423,7 +422,7 @@ def test_restored_batches_have_their_timestamps_and_kinds(streams: Streams) -> N
         (True, 2, 5, 3),
     ]
     for handle, (_, batches) in zip(handles, BATCHES, strict=False):
-        assert [plain(b) for b in read_channel_state(streams, handle)] == [plain(b) for b in batches]
+        assert [plain(b) for b in ChannelStateReader(streams).read(handle)] == [plain(b) for b in batches]
 
 
 def test_channels_share_a_file_that_is_opened_once(tmp_path: Path) -> None:
@@ -450,7 +449,7 @@ def test_received_batches_are_written_in_their_wire_form(streams: Streams) -> No
     assert remote.gate.poll() == (0, barrier())
     remote.gate.start_capture(1)
     (handle,) = write_channel_state(streams, False, 0, 0, remote.gate.finish_capture(1))
-    (batch,) = read_channel_state(streams, handle)
+    (batch,) = ChannelStateReader(streams).read(handle)
     assert plain(batch) == plain(Batch(COLUMNS.slice(0, 2), np.array([8, 9])))
 
 
@@ -470,4 +469,4 @@ def test_a_corrupt_file_is_refused(damage: Callable[[Any, bytes], bytes], messag
     Path(handle.file.path).write_bytes(data)
     handle.file.sha256 = hashlib.sha256(data).digest()
     with pytest.raises(CorruptStateError, match=message):
-        list(read_channel_state(streams, handle))
+        list(ChannelStateReader(streams).read(handle))

@@ -149,7 +149,7 @@ def test_a_full_partition_is_unavailable_until_half_of_it_was_consumed() -> None
     network = LocalNetwork(segments=16)
     partition, gate = network.partition(), network.gate()
     calls: list[int] = []
-    partition.set_availability_listener(lambda: calls.append(partition.queued_segments))
+    partition.set_availability_listener(lambda: calls.append(partition.pool.used))
 
     emitted = 0
     while partition.is_available:

@@ -119,7 +119,7 @@ def test_a_stream_that_enters_a_region_twice_is_one_input() -> None:
     (host,) = hosts(job_graph(build))
     region = region_of(host)
     assert len(host.inputs) == len(region.inputs) == 1
-    assert [edge.external_input for node in region.nodes[:2] for edge in node.inputs] == [0, 0]
+    assert [edge.source for node in region.nodes[:2] for edge in node.inputs] == [-1, -1]
     assert [edge.source for edge in region.nodes[2].inputs] == [region.nodes[0].id, region.nodes[1].id]
 
 

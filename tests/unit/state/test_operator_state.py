@@ -107,7 +107,6 @@ def test_unused_state_is_kept(files):
     last = restored(files, second)
     assert last.get_list_state(LIST).get() == [1, 2, 3]
     assert last.get_broadcast_state(RULES).items() == [("k", "v")]
-    assert sorted(last.registered_state_names()) == ["list", "rules"]
 
 
 def test_parts_of_two_types_under_one_name_are_distinguished(files):

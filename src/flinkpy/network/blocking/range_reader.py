@@ -195,7 +195,8 @@ class SubpartitionRangeReader:
                 return
         item.recycle()
 
-    def release(self) -> None:
+    def release(self, cause: Exception | None = None) -> None:
+        """Ends reading. Idempotent. Reports `cause` to the consumer unless it has all data or has gone."""
         with self._lock:
             if self._is_released:
                 return
@@ -204,18 +205,7 @@ class SubpartitionRangeReader:
         self._drop(dropped)
         self.parent.detach_reader(self)
         self._scheduler.remove(self)
-
-    def fail(self, cause: Exception) -> None:
-        """Ends reading. Reports the failure unless the consumer has all data or has gone."""
-        with self._lock:
-            if self._is_released:
-                return
-            self._is_released = True
-            dropped = self._take_all()
-        self._drop(dropped)
-        self.parent.detach_reader(self)
-        self._scheduler.remove(self)
-        if self._view is not None:
+        if cause is not None and self._view is not None:
             self._view.notify_failed(cause)
 
     # ---- the scheduler's end. Thread: the scheduler's; `revoke` any

@@ -267,10 +267,10 @@ class SortMergeReadScheduler:
             try:
                 self._serve_reader(file, reader)
             except FlinkError as error:
-                reader.fail(error)
+                reader.release(error)
             except Exception as error:  # noqa: BLE001 - a bug must fail the task instead of letting it wait
                 _log.exception("reading partition %s failed", file.partition_id)
-                reader.fail(corrupted(file.partition_id, f"{type(error).__name__}: {error}"))
+                reader.release(corrupted(file.partition_id, f"{type(error).__name__}: {error}"))
         with self._lock:
             if (file.ahead or file.behind) and not file.is_queued:
                 file.is_queued = True

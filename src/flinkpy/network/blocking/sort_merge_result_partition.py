@@ -145,7 +145,7 @@ class SortMergeResultPartition(ResultPartition):
             part_size = size * part.num_rows // rows
             gathered.setdefault(subpartition, []).append((part, part_size))
             sizes[subpartition] += part_size
-        self._count(size, whole.num_rows, len(parts), 1)
+        self._count(size, 1)
 
     def emit_broadcast(self, batch: Batch) -> None:
         """Gathers a batch for every consumer. It is stored once. Raises: see `emit`."""
@@ -155,7 +155,7 @@ class SortMergeResultPartition(ResultPartition):
         size = batch_bytes(batch)
         self._broadcast.append((batch, size))
         self.subpartition_bytes += size
-        self._count(size, batch.num_rows, self.num_subpartitions, self.num_subpartitions)
+        self._count(size, self.num_subpartitions)
 
     def emit_element(self, element: Element, subpartition: int | None = None) -> None:
         """Gathers a control element for one consumer, or for all if `subpartition` is None. Raises: see `emit`."""
@@ -205,11 +205,9 @@ class SortMergeResultPartition(ResultPartition):
             f"{self.owner or self.partition_id}: a task with a blocking result cannot take part in checkpoints"
         )
 
-    def _count(self, size: int, rows: int, batches: int, copies: int) -> None:
+    def _count(self, size: int, copies: int) -> None:
         """Accounts for gathered data, and writes it if the memory is full."""
         self.bytes_out += size * copies
-        self.records_out += rows * copies
-        self.batches_out += batches
         segments = -(-size // self._segment_size_bytes) or 1
         self._pool.reserve(segments)
         with self._lock:
@@ -338,7 +336,7 @@ class SortMergeResultPartition(ResultPartition):
             self._file_lock.release()
         self._remove_files()
         for reader in readers:
-            reader.fail(failure)
+            reader.release(failure)
         self._recycle()
         self._after_release()
 
