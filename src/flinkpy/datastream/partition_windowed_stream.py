@@ -110,7 +110,8 @@ class NonKeyedPartitionWindowedStream(PartitionWindowedStream):
         output_type: TypeInformation | None = None,
         accumulator_type: TypeInformation | None = None,
     ) -> DataStream:
-        _check_aggregate(aggregate_function)
+        if not isinstance(aggregate_function, AggregateFunction):
+            raise TypeError("aggregate_function should be an AggregateFunction")
         return self._operator("PartitionAggregate", aggregate_function, "AGGREGATE", checks.output_type_of(output_type))
 
     def reduce(self, reduce_function: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
@@ -223,8 +224,3 @@ def _is_descending(order: Any) -> bool:
     if not isinstance(order, Order):
         raise TypeError(f"an order must be Order.ASCENDING or Order.DESCENDING, not {order!r}")
     return order is Order.DESCENDING
-
-
-def _check_aggregate(function: Any) -> None:
-    if not isinstance(function, AggregateFunction):
-        raise TypeError("aggregate_function should be an AggregateFunction")

@@ -816,7 +816,9 @@ class StreamExecutionEnvironment:
         name: str,
         type_info: TypeInformation | None,
     ) -> DataStream:
-        strategy = None if _does_nothing(watermark_strategy) else watermark_strategy
+        strategy = watermark_strategy
+        if strategy is not None and strategy.does_nothing:
+            strategy = None
         operator = OperatorTransformation(name, SourceSpec(source, strategy, output_type=type_info), ())
         self.add_operator(operator)
         return DataStream(operator, self)
@@ -861,10 +863,6 @@ def _collect(stream: DataStream, uid: str) -> str:
     )
     sink.uid(uid)
     return id_of_uid(sink.transformation.uid)
-
-
-def _does_nothing(strategy: WatermarkStrategy | None) -> bool:
-    return strategy is None or strategy.does_nothing
 
 
 def _in_its_subtasks(stream: DataStream, source: SourceBase) -> DataStream:

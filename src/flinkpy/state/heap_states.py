@@ -103,9 +103,10 @@ class HeapValueState(HeapState):
 
     def put_many(self, keys: Iterable[Any], values: Iterable[Any]) -> None:
         """Replaces the values. None removes a value. If a key occurs twice, its last value is kept."""
-        if self._owned is not None:
+        owned = self._owned
+        if owned is not None:
             keys = list(keys)
-            self._owned_many(keys)
+            owned.update(keys)
         values = list(values)
         if None not in values:
             self.table.update(zip(keys, values))
@@ -116,11 +117,6 @@ class HeapValueState(HeapState):
                 table.pop(key, None)
             else:
                 table[key] = value
-
-    def _owned_many(self, keys: Iterable[Any]) -> None:
-        owned = self._owned
-        if owned is not None:
-            owned.update(keys)
 
 
 class HeapListState(HeapState):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinkpy.common.error_text import USER_ERRORS
-from flinkpy.common.errors import FlinkError, TypeMismatchError
+from flinkpy.common.errors import TypeMismatchError
 from flinkpy.common.types import Row
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.operators.lane_border import as_columnar
@@ -181,7 +181,7 @@ class ProjectOperator(StreamOperator):
                 return
             columns = [values.column(position) for position in self._fields]
         except (IndexError, TypeError, KeyError) as error:
-            raise self._no_such_field(error) from error
+            raise TypeMismatchError(f"operator {self.context.name}: fields {self._fields}: {error}") from error
         names = [f"f{i}" for i in range(len(columns))] if _is_tuple(values) else None
         names = names or [values.schema.names[position] for position in self._fields]
         self.output.emit(batch.with_values(pa.RecordBatch.from_arrays(columns, names=names)))
@@ -194,9 +194,6 @@ class ProjectOperator(StreamOperator):
             projected.set_row_kind(row.get_row_kind())
             return projected
         return tuple([row[position] for position in self._fields])
-
-    def _no_such_field(self, error: Exception) -> FlinkError:
-        return TypeMismatchError(f"operator {self.context.name}: fields {self._fields}: {error}")
 
 
 def _is_tuple(columns: pa.RecordBatch) -> bool:

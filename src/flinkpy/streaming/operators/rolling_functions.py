@@ -53,9 +53,9 @@ class RollingReduce:
                 raise TypeMismatchError(f"field {position!r}: a tuple's fields have positions, not names")
             return _tuple_reduce(self._kind, position)
         if isinstance(value, Row):
-            return _row_reduce(self._kind, position)
+            return _field_reduce(self._kind, position, _copy_row)
         if isinstance(value, list):
-            return _list_reduce(self._kind, position)
+            return _field_reduce(self._kind, position, list.copy)
         if position != 0:
             raise TypeMismatchError(f"field {position!r} of a {type(value).__name__}: a single value has only field 0")
         return _value_reduce(self._kind)
@@ -121,14 +121,6 @@ def _field_reduce(kind: RollingKind, at: Any, copy: Callable[[Any], Any]) -> _Re
     if kind is RollingKind.MIN:
         return _copying(lambda a, b: b < a, lambda a, b: b, at, copy)
     return _copying(lambda a, b: b > a, lambda a, b: b, at, copy)
-
-
-def _list_reduce(kind: RollingKind, at: Any) -> _Reduce:
-    return _field_reduce(kind, at, list.copy)
-
-
-def _row_reduce(kind: RollingKind, at: Any) -> _Reduce:
-    return _field_reduce(kind, at, _copy_row)
 
 
 def _copy_row(row: Row) -> Row:

@@ -327,7 +327,8 @@ class StreamTask(ABC):
         self._writers = create_record_writers(self.environment)
         for writer in self._writers:
             writer.partition.set_availability_listener(self.mailbox.wake)
-        self._chain = self._create_chain()
+        chain = FinishedOperatorChain if self.environment.state.is_restored_as_finished else OperatorChain
+        self._chain = chain(self.environment, self.mailbox, self.processing_time_service, self._writers)
         self._checkpoints = SubtaskCheckpointCoordinator(
             self.environment, self._chain, self.system_timers.schedule_after, self.mailbox.wake
         )
@@ -351,11 +352,6 @@ class StreamTask(ABC):
             self._transition(StreamTaskState.FINISHING)
             self._finish()
         self._transition(StreamTaskState.FINISHED)
-
-    def _create_chain(self) -> OperatorChain | FinishedOperatorChain:
-        if self.environment.state.is_restored_as_finished:
-            return FinishedOperatorChain(self.environment, self.mailbox, self.processing_time_service, self._writers)
-        return OperatorChain(self.environment, self.mailbox, self.processing_time_service, self._writers)
 
     def _drain(self) -> None:
         """Waits, after the last input, until every operator has emitted the results of the records it took.
