@@ -454,10 +454,10 @@ class ResourceManager(RpcEndpoint):
     def _run_slot_effects(self, effects: Iterable[SlotManagerEffect]) -> None:
         for effect in effects:
             match effect:
-                case RequestSlot():
-                    self._request_slot(effect)
-                case FreeSlot():
-                    self._free_slot(effect)
+                case RequestSlot() | FreeSlot() | RenewTaskExecutor():
+                    info = self.slot_manager.task_executors.find(effect.instance_id)
+                    if info is not None:
+                        self._start_call(effect, info)
                 case RequestSlotReport():
                     connection = self._task_executors.get(effect.instance_id)
                     if connection is not None:
@@ -470,25 +470,21 @@ class ResourceManager(RpcEndpoint):
                     self._declare_needed_workers(effect.num_workers)
                 case ReleaseWorker():
                     self._release_worker(effect)
-                case RenewTaskExecutor():
-                    self._renew(effect)
+
+    def _start_call(self, effect: RequestSlot | FreeSlot | RenewTaskExecutor, info: TaskExecutorInfo) -> None:
+        match effect:
+            case RequestSlot(slot_index=slot_index):
+                self.start_task(self._request_slot(effect, info), f"request slot {slot_index} of {info.resource_id}")
+            case FreeSlot():
+                self._free_slot(effect, info)
+            case RenewTaskExecutor():
+                logger.info("restarting TaskExecutor %s: waiting jobs need other Python packages", info.resource_id)
+                self.start_task(self._renew(effect, info), f"renew {info.resource_id}")
 
     def _executor_gateway(self, info: TaskExecutorInfo) -> Any:
         return self._peers.gateway("TaskExecutor", info.description.address, str(self._id))
 
-    def _request_slot(self, effect: RequestSlot) -> None:
-        info = self.slot_manager.task_executors.find(effect.instance_id)
-        if info is None:
-            return
-        slot = (effect.instance_id, effect.slot_index, effect.allocation_id)
-
-        def answered(_: Any, error: BaseException | None) -> None:
-            if error is None:
-                self._run_slot_effects(self.slot_manager.slot_request_acknowledged(*slot))
-                return
-            logger.info("could not allocate slot %d of %s: %s", effect.slot_index, info.resource_id, error)
-            self._run_slot_effects(self.slot_manager.slot_request_failed(*slot, self._now_ms))
-
+    async def _request_slot(self, effect: RequestSlot, info: TaskExecutorInfo) -> None:
         request = taskexecutor_pb2.RequestSlotRequest(
             slot_index=effect.slot_index,
             job_id=str(effect.job_id),
@@ -498,28 +494,24 @@ class ResourceManager(RpcEndpoint):
             job_master_id=str(effect.job_master_id),
             resource_manager_id=str(self._id),
         )
-        call = self._executor_gateway(info).request_slot(request, timeout_s=self._options.rpc_timeout_s)
-        self.run_async(call, answered, f"request slot {effect.slot_index} of {info.resource_id}")
+        slot = (effect.instance_id, effect.slot_index, effect.allocation_id)
+        try:
+            await self._executor_gateway(info).request_slot(request, timeout_s=self._options.rpc_timeout_s)
+        except Exception as error:  # noqa: BLE001 - after any error the slot manager tries another slot
+            logger.info("could not allocate slot %d of %s: %s", effect.slot_index, info.resource_id, error)
+            self._run_slot_effects(self.slot_manager.slot_request_failed(*slot, self._now_ms))
+        else:
+            self._run_slot_effects(self.slot_manager.slot_request_acknowledged(*slot))
 
-    def _renew(self, effect: RenewTaskExecutor) -> None:
-        info = self.slot_manager.task_executors.find(effect.instance_id)
-        if info is None:
-            return
-        logger.info("restarting TaskExecutor %s: waiting jobs need other Python packages", info.resource_id)
-
-        def answered(_: Any, error: BaseException | None) -> None:
-            if error is not None:
-                logger.info("TaskExecutor %s does not restart: %s", info.resource_id, error)
-                self._run_slot_effects(self.slot_manager.renewal_failed(effect.instance_id))
-
+    async def _renew(self, effect: RenewTaskExecutor, info: TaskExecutorInfo) -> None:
         request = taskexecutor_pb2.RenewRequest(resource_manager_id=str(self._id))
-        call = self._executor_gateway(info).renew(request, timeout_s=self._options.rpc_timeout_s)
-        self.run_async(call, answered, f"renew {info.resource_id}")
+        try:
+            await self._executor_gateway(info).renew(request, timeout_s=self._options.rpc_timeout_s)
+        except Exception as error:  # noqa: BLE001 - after any error the slot manager continues without the restart
+            logger.info("TaskExecutor %s does not restart: %s", info.resource_id, error)
+            self._run_slot_effects(self.slot_manager.renewal_failed(effect.instance_id))
 
-    def _free_slot(self, effect: FreeSlot) -> None:
-        info = self.slot_manager.task_executors.find(effect.instance_id)
-        if info is None:
-            return
+    def _free_slot(self, effect: FreeSlot, info: TaskExecutorInfo) -> None:
         request = taskexecutor_pb2.FreeSlotRequest(
             allocation_id=str(effect.allocation_id),
             job_id=str(effect.job_id),
@@ -564,7 +556,7 @@ class ResourceManager(RpcEndpoint):
         for effect in effects:
             match effect:
                 case StartWorker():
-                    self._start_worker(effect.resource_id)
+                    self.start_task(self._start_worker(effect.resource_id), f"start worker {effect.resource_id}")
                 case StopWorker():
                     logger.info("stopping worker %s: %s", effect.resource_id, effect.reason)
                     stopping = self._driver.stop_worker(effect.resource_id)
@@ -576,15 +568,14 @@ class ResourceManager(RpcEndpoint):
     def _retry_workers(self) -> None:
         self._run_worker_effects(self.workers.check(self._now_ms, is_retry=True))
 
-    def _start_worker(self, resource_id: ResourceID) -> None:
-        def started(_: Any, error: BaseException | None) -> None:
-            if error is None:
-                self.workers.worker_started(resource_id)
-                return
+    async def _start_worker(self, resource_id: ResourceID) -> None:
+        try:
+            await self._driver.start_worker(resource_id)
+        except Exception as error:  # noqa: BLE001 - after any error the worker manager decides when to try again
             logger.warning("could not start worker %s: %s", resource_id, error)
             self._run_worker_effects(self.workers.worker_start_failed(resource_id, self._now_ms))
-
-        self.run_async(self._driver.start_worker(resource_id), started, f"start worker {resource_id}")
+        else:
+            self.workers.worker_started(resource_id)
 
 
 def _slot_report_from_proto(report: pb.SlotReport) -> list[SlotStatus]:
