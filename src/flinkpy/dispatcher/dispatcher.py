@@ -158,22 +158,21 @@ class Dispatcher(RpcEndpoint):
         """
         self.validate_runs_in_main_thread()
         answer: asyncio.Future[pb.SubmitJobResponse] = self._loop.create_future()
-        if not request.job_graph_blob_key:
-            self._accept(request.job_graph, context.client_version, answer)
-            return answer
-
-        def loaded(graph: job_pb2.JobGraph | None, error: BaseException | None) -> None:
-            if graph is None:
-                _settle_error(answer, error)
-                return
-            try:
-                self._accept(graph, context.client_version, answer)
-            except FlinkError as refusal:
-                _settle_error(answer, refusal)
-
         key = request.job_graph_blob_key
-        self.run_blocking(lambda: self._load_graph(key), loaded, f"load JobGraph {key[:16]}")
+        if key:
+            self.start_task(self._accept_blob(key, context.client_version, answer), f"load JobGraph {key[:16]}")
+        else:
+            self._accept(request.job_graph, context.client_version, answer)
         return answer
+
+    async def _accept_blob(
+        self, key: str, caller_version: str | None, answer: asyncio.Future[pb.SubmitJobResponse]
+    ) -> None:
+        try:
+            graph = await self.blocking(lambda: self._load_graph(key), f"load JobGraph {key[:16]}")
+            self._accept(graph, caller_version, answer)
+        except Exception as error:  # noqa: BLE001 - the client gets it
+            _settle_error(answer, error)
 
     def _load_graph(self, key: str) -> job_pb2.JobGraph:
         try:
@@ -204,24 +203,27 @@ class Dispatcher(RpcEndpoint):
         if (duplicate := self._duplicate(job_id)) is not None:
             raise duplicate
         self._submitting[job_id] = []
+        self.start_task(self._store_and_run(job_id, graph, answer), f"store job {job_id}")
 
-        def stored(_: None, error: BaseException | None) -> None:
-            repeated = self._submitting.pop(job_id)
-            if error is not None:
-                for waiting in (answer, *repeated):
-                    _settle_error(waiting, not_stored(f"job {job_id}", error))
-                return
-            self.jobs.run(graph)
-            for waiting in repeated:
-                _settle_error(waiting, self._duplicate(job_id))
-            if not answer.done():
-                answer.set_result(pb.SubmitJobResponse(job_id=str(job_id)))
-
+    async def _store_and_run(
+        self, job_id: JobID, graph: job_pb2.JobGraph, answer: asyncio.Future[pb.SubmitJobResponse]
+    ) -> None:
         def store() -> None:
             self._services.recovery_directories.create(job_id)
             self._services.job_graphs.put(graph)
 
-        self.run_blocking(store, stored, f"store job {job_id}")
+        try:
+            await self.blocking(store, f"store job {job_id}")
+        except Exception as error:  # noqa: BLE001 - the clients get it
+            for waiting in (answer, *self._submitting.pop(job_id)):
+                _settle_error(waiting, not_stored(f"job {job_id}", error))
+            return
+        repeated = self._submitting.pop(job_id)
+        self.jobs.run(graph)
+        for waiting in repeated:
+            _settle_error(waiting, self._duplicate(job_id))
+        if not answer.done():
+            answer.set_result(pb.SubmitJobResponse(job_id=str(job_id)))
 
     def _duplicate(self, job_id: JobID) -> DuplicateJobSubmissionError | None:
         known = self.jobs.find(job_id)

@@ -10,6 +10,8 @@ org.apache.flink.configuration.CleanupOptions. Thread: the Dispatcher's loop; fi
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,26 +79,29 @@ class JobCleanUp:
         self._clean_up = clean_up
         self._policy = policy
 
-    def start(self, terminated: pb.JobTerminated, failures: int = 0) -> None:
+    def start(self, terminated: pb.JobTerminated) -> None:
         """Removes what is left of this job. Retries after a failure."""
+        self._endpoint.start_task(self._run(terminated), f"clean up job {terminated.job_id}")
 
-        def done(_: None, error: BaseException | None) -> None:
-            if error is None:
+    async def _run(self, terminated: pb.JobTerminated) -> None:
+        job_id = terminated.job_id
+        for attempt in itertools.count(1):
+            try:
+                await self._endpoint.blocking(lambda: self._clean_up(terminated), f"clean up job {job_id}")
                 return
-            delay_ms = self._policy.delay_ms(failures + 1)
-            if delay_ms is None:
-                logger.error("leaving job %s to be cleaned up by the next Dispatcher: %s", terminated.job_id, error)
-                return
-            logger.warning(
-                "could not clean up job %s (attempt %d), trying again in %d ms: %s",
-                terminated.job_id,
-                failures + 1,
-                delay_ms,
-                error,
-            )
-            self._endpoint.schedule(delay_ms, lambda: self.start(terminated, failures + 1))
-
-        self._endpoint.run_blocking(lambda: self._clean_up(terminated), done, f"clean up job {terminated.job_id}")
+            except Exception as error:  # noqa: BLE001 - any failure is tried again
+                delay_ms = self._policy.delay_ms(attempt)
+                if delay_ms is None:
+                    logger.error("leaving job %s to be cleaned up by the next Dispatcher: %s", job_id, error)
+                    return
+                logger.warning(
+                    "could not clean up job %s (attempt %d), trying again in %d ms: %s",
+                    job_id,
+                    attempt,
+                    delay_ms,
+                    error,
+                )
+            await asyncio.sleep(delay_ms / 1000)
 
 
 def clean_up_checkpoints(
