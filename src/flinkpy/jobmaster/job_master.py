@@ -194,18 +194,18 @@ class JobMaster(RpcEndpoint):
             self.handle(ev.InitializationFailed(conversions.as_flink_error(failure)))
             return
         if recorded.finished:
-            self._recovery.ask_task_managers(
-                recorded,
-                self._environment.peers,
-                job_master_address=self._environment.address,
-                job_master_id=self._job_master_id,
-                on_answered=partial(self._recover, recorded),
-            )
+            self.start_task(self._recover(recorded), "ask TaskExecutors for results of the job")
         else:
             self._start_scheduling()
 
-    def _recover(self, recorded: RecordedJob, held: frozenset[str]) -> None:
-        """Continues with the finished tasks of earlier JobMasters. `held`: the result partitions that still exist."""
+    async def _recover(self, recorded: RecordedJob) -> None:
+        """Continues with the finished tasks of earlier JobMasters whose result partitions still exist."""
+        held = await self._recovery.ask_task_managers(
+            recorded,
+            self._environment.peers,
+            job_master_address=self._environment.address,
+            job_master_id=self._job_master_id,
+        )
         if self.state is JobState.INITIALIZING:
             self.scheduler.recover(recorded, held)
             self._start_scheduling()

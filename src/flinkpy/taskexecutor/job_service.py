@@ -278,7 +278,7 @@ class JobService:
         job.orphan_timeout_ms = orphan_timeout_ms(request.job.configuration)
         if job.user_code is None:
             job.user_code = self._deployer.user_code(request.job)
-            self._prepare_user_code(job, job.user_code)
+            self._endpoint.start_task(self._prepare_user_code(job, job.user_code), f"user code of job {job.job_id}")
         for deployment in request.tasks:
             if job.execution_attempt_is_known(deployment.execution_attempt_id):
                 continue  # a repeated call, or the task was canceled before it arrived
@@ -471,24 +471,22 @@ class JobService:
 
     # ---- user code
 
-    def _prepare_user_code(self, job: JobEntry, user_code: JobUserCode) -> None:
-        def done(_: None, error: BaseException | None) -> None:
+    async def _prepare_user_code(self, job: JobEntry, user_code: JobUserCode) -> None:
+        """Prepares the user code, then starts the tasks that wait for it, or fails them if that is not possible."""
+        try:
+            await user_code.prepare()
+        except Exception as error:  # noqa: BLE001 - the tasks get it
             if job.user_code is not user_code:
-                return
-            if error is None:
-                user_code.is_ready = True
-                self._start_tasks(job)
-                return
+                return  # the job was closed, or prepares its user code again
             user_code.close()
             job.user_code = None  # the next deployment tries again
             for task in list(job.tasks.values()):
                 if task.state is ExecutionState.DEPLOYING:
                     task.fail(as_flink_error(error))
-
-        async def prepare() -> None:
-            await user_code.prepare()
-
-        self._endpoint.run_async(prepare(), done, f"user code of job {job.job_id}")
+            return
+        if job.user_code is user_code:
+            user_code.is_ready = True
+            self._start_tasks(job)
 
     def _start_tasks(self, job: JobEntry) -> None:
         for task in list(job.tasks.values()):

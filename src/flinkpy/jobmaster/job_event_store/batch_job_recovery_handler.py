@@ -147,16 +147,10 @@ class BatchJobRecoveryHandler:
         self._store.append(job_events.started(graph.job_id, graph.graph_id))
         return recorded
 
-    def ask_task_managers(
-        self,
-        recorded: job_events.RecordedJob,
-        peers: Peers,
-        *,
-        job_master_address: str,
-        job_master_id: str,
-        on_answered: Callable[[frozenset[str]], None],
-    ) -> None:
-        """Asks the TaskExecutors for results. Calls `on_answered` with the ids of the partitions that still exist."""
+    async def ask_task_managers(
+        self, recorded: job_events.RecordedJob, peers: Peers, *, job_master_address: str, job_master_id: str
+    ) -> frozenset[str]:
+        """Asks the TaskExecutors for results. Returns the ids of the partitions that still exist."""
         request = taskexecutor_pb2.ConnectJobMasterRequest(
             job_id=self._job_graph.job_id,
             job_master_address=job_master_address,
@@ -164,21 +158,13 @@ class BatchJobRecoveryHandler:
             configuration=self._job_graph.configuration,
         )
         deadline_ms = self._endpoint.clock.monotonic_ms() + self._options.worker_timeout_ms
-
-        async def ask_all() -> frozenset[str]:
-            asked = [self._ask(peers, location, job_master_id, request, deadline_ms) for location in recorded.locations]
-            return frozenset(partition for held in await asyncio.gather(*asked) for partition in held)
-
-        def done(held: frozenset[str], error: BaseException | None) -> None:
-            if error is not None:
-                logger.error(
-                    "the results of job %s at TaskExecutors could not be determined",
-                    self._job_graph.job_id,
-                    exc_info=error,
-                )
-            on_answered(held if error is None else frozenset())
-
-        self._endpoint.run_async(ask_all(), done, "ask TaskExecutors for results of the job")
+        asked = [self._ask(peers, location, job_master_id, request, deadline_ms) for location in recorded.locations]
+        try:
+            answers = await asyncio.gather(*asked)
+        except Exception:
+            logger.exception("the results of job %s at TaskExecutors could not be determined", self._job_graph.job_id)
+            return frozenset()
+        return frozenset(partition for held in answers for partition in held)
 
     def record(self, effect: fx.RecordJobEvent) -> None:
         self._recorder.record(effect)
