@@ -1,4 +1,4 @@
-"""Certificate authorities for tests, and certificates with whatever may be wrong with them."""
+"""Certificate authorities for tests, and certificates that are wrong in one way or another."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Authority:
 
 @cache
 def authority() -> Authority:
-    """The one of the cluster under test."""
+    """The authority of the cluster under test."""
     return Authority()
 
 

@@ -14,12 +14,12 @@ from flinkpy.checkpoint.storage.checkpoint_storage import CheckpointStorage, Che
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 
 JOB_ID = "0123456789abcdef0123456789abcdef"
-#: Above the inline threshold, so that it becomes a file.
+#: A size above the inline threshold, so the state becomes a file.
 LARGE = 64 << 10
 
 
 def content_of(name: str, size: int = LARGE) -> bytes:
-    """Bytes that no other name has."""
+    """Returns bytes that are different for each name."""
     seed = hashlib.sha256(name.encode()).digest()
     return (seed * (size // len(seed) + 1))[:size]
 
@@ -46,7 +46,7 @@ def write_state(
 def subtask_state(
     location: CheckpointStorageLocation, name: str, *, size: int = LARGE, shared: Iterable[pb.StreamStateHandle] = ()
 ) -> pb.OperatorSubtaskState:
-    """A key groups file with the content of `name`, and an incremental handle where there are shared files."""
+    """Returns a key groups file with the content of `name`, plus an incremental handle if there are shared files."""
     state = pb.OperatorSubtaskState()
     handle = state.keyed.add().key_groups
     handle.key_groups.end = 127
@@ -79,7 +79,7 @@ def write_checkpoint(
     shared: Iterable[pb.StreamStateHandle] = (),
     savepoint: bool = False,
 ) -> CompletedCheckpoint:
-    """A checkpoint with a large and an inlined state, up to its `_metadata`."""
+    """Writes a checkpoint with a large and an inlined state, including its `_metadata`."""
     if savepoint:
         location = storage.savepoint_location(str(Path(storage.job_directory).parent / "savepoints"))
     else:

@@ -15,23 +15,23 @@ import pytest
 from groups import GroupScheduling
 from hypothesis import Phase, settings
 
-# How long one example takes says more about what else the machine is doing than about the code.
-# Explaining a failure traces every line: that takes minutes, and a signal that comes then (of a time-out) can hang
-# Python 3.11.
+# No deadline: the duration of one example depends more on the load of the machine than on the code.
+# No phase `explain`: it traces every line, which takes minutes, and a signal of a time-out can hang Python 3.11
+# meanwhile.
 _PHASES = [phase for phase in Phase if phase is not Phase.explain]
 settings.register_profile("flinkpy", deadline=None, derandomize=True, phases=_PHASES)
-# Other examples each time: those of `--hypothesis-seed`, which `make chaos` draws and shows.
+# Different examples in each run: they follow from `--hypothesis-seed`, which `make chaos` draws and prints.
 settings.register_profile("chaos", deadline=None, derandomize=False, print_blob=True, phases=_PHASES)
 settings.load_profile(os.environ.get("FLINKPY_HYPOTHESIS_PROFILE", "flinkpy"))
 
-# Clusters that tests start have a secret of their own: the user's is none of the tests' business.
+# Clusters that tests start have their own secret, so that tests never read or change the user's.
 if "FLINKPY_SECRET_FILE" not in os.environ:
     _secret_directory = tempfile.mkdtemp(prefix="flinkpy-tests-")
     atexit.register(shutil.rmtree, _secret_directory, ignore_errors=True)
     os.environ["FLINKPY_SECRET_FILE"] = os.path.join(_secret_directory, "secret")
 
-# A shell that starts the tests in the background ignores SIGINT for them, and their children would inherit that: then
-# no test of Ctrl-C could ever pass.
+# A shell ignores SIGINT for tests that it starts in the background. Their children would inherit that, and no test of
+# Ctrl-C could pass.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,4 +1,4 @@
-"""CoordinatorCalls: calls of a CheckpointCoordinator, which a test makes later."""
+"""CoordinatorCalls: calls of a CheckpointCoordinator that a test prepares and makes later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoor
 
 
 class CoordinatorCalls:
-    """`call.location_made(1, location)` returns a function of the coordinator and the time, which makes this call."""
+    """`call.location_made(1, location)` returns a function of the coordinator and the time that makes this call."""
 
     def __getattr__(self, name: str) -> Callable[..., Callable[[CheckpointCoordinator, int], list[Any]]]:
         method = getattr(CheckpointCoordinator, name)

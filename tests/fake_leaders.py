@@ -1,4 +1,4 @@
-"""FakeRetrieval: a component whose leader is whom the test says."""
+"""FakeRetrieval: the leader retrieval of a component, whose leader the test chooses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flinkpy.highavailability.leader_election import LeaderInformation
 
 
 class FakeRetrieval:
-    """A LeaderRetrieval."""
+    """A LeaderRetrieval that reports the leader set by the test."""
 
     def __init__(self, leader: LeaderInformation | None = None) -> None:
         self.leader = leader

@@ -27,7 +27,7 @@ class FakePeers:
 
     A call is answered by `answers[method]`: a value, an exception, or a function that gets the request and returns
     either of them or an awaitable. A method without an entry is answered with its empty response,
-    and one that no service has with an `Acknowledge`.
+    and an unknown method with an `Acknowledge`.
     """
 
     def __init__(self) -> None:

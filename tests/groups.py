@@ -1,8 +1,10 @@
-"""Which tests of a run share a worker of xdist, which of them begin first, and which are left to longer runs.
+"""Groups the tests of a run: each group runs on one worker of xdist, and the longest groups begin first.
 
-Tests of one group share what is expensive to start, so one worker runs them. What takes longest begins first: else a
-worker would begin it when the others have nothing left to do. The groups of xdist itself do not work with every pytest:
-3.8 puts them into node ids, which pytest 9.2 does not let it change.
+Tests of one group share servers or clusters that are expensive to start, so one worker runs them all. The longest group
+begins first, because a worker that began it late would still run when the others have finished. Some tests are marked
+`differential` here, which leaves them to longer runs.
+
+The groups of xdist itself do not work with every pytest: xdist 3.8 changes node ids, which pytest 9.2 does not permit.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-#: A driver of Spark takes half a minute of a processor to start and to become quick: clusters have one, tests another.
+#: A Spark driver needs half a minute of CPU time to start and to warm up. The cluster tests share one driver, the
+#: others a second one.
 SPARK_CLUSTER, SPARK_SESSION = "spark-cluster", "spark-session"
-#: A broker takes some seconds of a processor to start.
+#: A Kafka broker needs some seconds of CPU time to start.
 KAFKA = "kafka"
 GROUP_OF_MODULE = {
     "test_kafka_exactly_once": KAFKA,
@@ -30,7 +33,7 @@ GROUP_OF_MODULE = {
     "test_spark_operators_mixed": SPARK_SESSION,
     "test_spark_operators_sinks": SPARK_SESSION,
 }
-#: Their tests have the engine as a parameter.
+#: Modules whose tests have the engine as a parameter.
 ON_ALL_ENGINES = {
     "test_demo_batch",
     "test_generated_pipelines",
@@ -38,9 +41,9 @@ ON_ALL_ENGINES = {
     "test_three_engines",
     "test_tpch",
 }
-#: Long modules whose tests share nothing: each test is a group of its own.
+#: Long modules whose tests share nothing, so each test is its own group.
 SHARES_NOTHING = {"test_storage_faults"}
-#: The groups that take longest, longest first; modules are groups of their own. Others follow in their order.
+#: The longest groups, the longest first. A module without a group is its own group. All others follow in file order.
 FIRST = (
     SPARK_SESSION,
     KAFKA,
@@ -78,23 +81,30 @@ def group_of(nodeid: str) -> str:
 
 
 def rank_of(group: str) -> int:
-    """How early the group begins; groups of the same rank keep their order."""
+    """Returns the place of the group in the order of starts. Groups with the same rank keep their order."""
     return RANKS.get(module_of(group), len(RANKS))
 
 
 def is_on_spark(nodeid: str) -> bool:
-    """Whether it is the case with Spark of a test that runs on all engines."""
+    """True if this is the Spark case of a test that runs on all engines."""
     return module_of(nodeid) in ON_ALL_ENGINES and "spark" in nodeid.partition("[")[2].rstrip("]").split("-")
 
 
 def is_same_as_batch(item: pytest.Item) -> bool:
-    """Whether it is the batch of a test that expects the same of a stream, in a module beside which others compare."""
+    """True if this is the batch case of a test that expects the same result in streaming mode.
+
+    Only for test_pyflink_behaviours: other modules compare batch and streaming mode as well.
+    """
     fixtures = getattr(item, "fixturenames", ())
     return item.path.stem == "test_pyflink_behaviours" and "[native-batch" in item.nodeid and "mode" not in fixtures
 
 
 def arrange(items: list[pytest.Item]) -> None:
-    """Put them in order; `make differential` runs them on all engines, of which some stand for the others."""
+    """Orders the tests, and marks repeated ones `differential`.
+
+    A test is repeated if the same test on another engine, or in streaming mode, stands for it. `make differential` runs
+    all of them.
+    """
     for item in items:
         is_repeated = is_on_spark(item.nodeid) or is_same_as_batch(item)
         if is_repeated and item.get_closest_marker("short_on_spark") is None:
@@ -103,7 +113,7 @@ def arrange(items: list[pytest.Item]) -> None:
 
 
 class GroupScheduling(LoadScopeScheduling):
-    """Gives workers whole groups, those first that take longest."""
+    """Assigns whole groups to workers, the longest group first."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         config.option.loadscopereorder = False
@@ -117,7 +127,10 @@ class GroupScheduling(LoadScopeScheduling):
         super()._assign_work_unit(node)
 
     def _reschedule(self, node: Any) -> None:
-        """A worker takes its next group with its last test, not with the one before: others may be free earlier."""
+        """Assigns the next group to a worker only when it has begun its last test.
+
+        xdist itself does it one test earlier, when another worker may be free sooner.
+        """
         is_last = node in self.assigned_work and self._pending_of(self.assigned_work[node]) < 2
         if is_last or not self.workqueue:
             super()._reschedule(node)

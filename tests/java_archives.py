@@ -1,6 +1,6 @@
-"""An archive of the Java classes that Spark loads: a driver that has it starts with about half the work.
+"""Makes an archive of the Java classes that Spark loads. A driver with this archive starts with about half the work.
 
-`JAVA_OPTIONS` name the archive. Java goes on without it where it is missing or does not fit, so nothing depends on it.
+`JAVA_OPTIONS` name the archive. If it is missing or does not fit, Java starts without it, so no test depends on it.
 `make_spark_archive` makes it once for this checkout, from the classes that a short program on Spark has loaded. That
 takes about as long as two drivers need to start.
 """
@@ -18,9 +18,9 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Generous for a loaded machine; what takes longer is given up.
+#: The time limit for making the archive; generous for a loaded machine.
 _TRAINING_S = 120.0
-#: What runs for seconds need not be compiled well.
+#: Uses only the fast compiler, because these processes run for seconds.
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 _TRAINING = """
@@ -51,11 +51,11 @@ gateway.proc.wait()
 
 
 def _spark_archive() -> Path | None:
-    """Returns where the archive for this Java and this Spark is, or will be; None where there can be none."""
+    """Returns the path of the archive for this Java and this Spark, or None if there can be none."""
     java, spark = shutil.which("java"), importlib.util.find_spec("pyspark")
     if java is None or spark is None or " " in str(ROOT):
         return None
-    # A worker of Spark, which imports tests with their functions, has it in an archive of Python.
+    # A Spark worker imports this module from a zip archive, where no file path exists.
     if spark.origin is None or not os.path.exists(spark.origin):
         return None
     executable = os.path.realpath(java)
@@ -64,13 +64,14 @@ def _spark_archive() -> Path | None:
 
 
 _ARCHIVE = _spark_archive()
-#: Of every Java that tests start for Spark. Without its log, in which Java says why it does not use an archive.
+#: The options of every Java process that tests start for Spark. They turn off the log in which Java says why it does
+#: not use an archive.
 JAVA_OPTIONS = _SHORT_LIVED + ("" if _ARCHIVE is None else f" -XX:SharedArchiveFile={_ARCHIVE} -Xlog:disable")
 
 
 @cache
 def make_spark_archive() -> None:
-    """Makes the archive, unless it is there or another process is making it. Call it before Spark is started."""
+    """Makes the archive, unless it exists or another process is making it. Call this before Spark starts."""
     if _ARCHIVE is None or _ARCHIVE.exists():
         return
     _ARCHIVE.parent.mkdir(parents=True, exist_ok=True)

@@ -46,7 +46,7 @@ class MemoryOutputStream:
 
 
 class MemoryStreams:
-    """CheckpointStreams and StateFiles at once."""
+    """Implements both CheckpointStreams and StateFiles in memory."""
 
     can_share = False
 
@@ -73,7 +73,7 @@ class MemoryStreams:
         return io.BytesIO(data)
 
     def damage(self, handle: checkpoint_pb2.StreamStateHandle, change: Callable[[bytes], bytes]) -> None:
-        """Change a file in a way that its checksum does not show: as another release, or a bug, would write it."""
+        """Changes a file and its checksum, as another release or a bug would write it."""
         self.files[handle.path] = change(self.files[handle.path])
         handle.sha256 = hashlib.sha256(self.files[handle.path]).digest()
 

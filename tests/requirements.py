@@ -1,6 +1,4 @@
-"""Requirements of some tests beyond Python. Tests are skipped with a warning if one is missing and the host may lack
-it.
-"""
+"""Requirements of some tests beyond Python. A test whose requirement is missing is skipped with a warning."""
 
 from __future__ import annotations
 
@@ -15,9 +13,9 @@ from java_archives import make_spark_archive
 
 
 def require(what: str, is_there: bool, reason: str) -> None:
-    """Skip the calling test where `is_there` is false; with FLINKPY_REQUIRE_<WHAT>=1 fail it instead.
+    """Skips the calling test if `is_there` is false. With FLINKPY_REQUIRE_<WHAT>=1 the test fails instead.
 
-    Call it in a fixture or in the test, not at import: a missing Maven Central must not be looked for by `pytest -k`.
+    Call it in a fixture or in the test, not at import, so that `pytest -k` does not look for Maven Central in vain.
     """
     if is_there:
         return
@@ -39,6 +37,6 @@ def has_java(major: int = 17) -> bool:
 
 
 def require_spark() -> None:
-    """Skips the calling test where Spark cannot run; makes what lets its drivers start faster."""
+    """Skips the calling test if Spark cannot run. Otherwise makes the archive that lets its drivers start faster."""
     require("spark", has_java(17) and importlib.util.find_spec("pyspark") is not None, "Java 17 and pyspark")
     make_spark_archive()

@@ -1,4 +1,4 @@
-"""Virtual time: an event loop whose clock jumps to the next timer, so that a test of hours takes milliseconds."""
+"""An event loop on virtual time: its clock jumps to the next timer, so a test of hours takes milliseconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time passes only when nothing else is to be done, and then at once."""
+    """An event loop whose clock stands still while callbacks are ready, and otherwise jumps to the next timer."""
 
     def __init__(self) -> None:
         super().__init__(_JumpingSelector(self))

@@ -1,6 +1,6 @@
-"""A reference interpreter of windows: one record at a time, no batches, no state backend, nothing of the engine.
+"""A reference interpreter of windows: one record at a time, no batches, no state backend, no code of the engine.
 
-Slow and short, so that it can be read against Flink's documentation.
+It is slow and short, so that it can be read against Flink's documentation.
 
 Source of the rules: org.apache.flink.streaming.runtime.operators.windowing.WindowOperator and its triggers.
 """
@@ -22,7 +22,7 @@ def tumbling(size: int, offset: int = 0) -> Callable[[Any, int], list[Window]]:
 
 
 def sliding(size: int, slide: int, offset: int = 0) -> Callable[[Any, int], list[Window]]:
-    """The windows whose start is at offset + n * slide and that hold the timestamp, the latest first."""
+    """Returns a function for the windows that start at offset + n * slide and contain a timestamp, the latest first."""
 
     def assign(_: Any, timestamp: int) -> list[Window]:
         last = (timestamp - offset) // slide * slide + offset
@@ -37,7 +37,13 @@ def session(gap: Callable[[Any], int]) -> Callable[[Any, int], list[Window]]:
 
 @dataclass
 class Trigger:
-    """`kind`: event_time | continuous | count. `every`: interval in ms, or the count. `purges`: forgets what fired."""
+    """A trigger of the reference.
+
+    Attributes:
+        kind: event_time | continuous | count.
+        every: the interval in ms, or the count.
+        purges: clears the window when it fires.
+    """
 
     kind: str = "event_time"
     every: int = 0
@@ -54,7 +60,7 @@ class _Pane:
 
 @dataclass
 class WindowInterpreter:
-    """Feed it records and watermarks in the order in which the operator sees them; `results` grows."""
+    """Takes records and watermarks in the order in which the operator sees them, and appends to `results`."""
 
     assign: Callable[[Any, int], list[Window]]
     merges: bool = False
@@ -82,7 +88,7 @@ class WindowInterpreter:
             self.results.append(("late", key, (value, timestamp)))
 
     def advance(self, watermark: int) -> None:
-        """Timers that are due fire in the order of their times; some may be set while others fire."""
+        """Fires all due timers in the order of their times, including timers that are set meanwhile."""
         self.watermark = max(self.watermark, watermark)
         while True:
             due = [
@@ -140,7 +146,7 @@ class WindowInterpreter:
         return False
 
     def _merge(self, key: Any, window: Window) -> Window:
-        """The window that covers this one and all of the key that it touches; their contents become one."""
+        """Merges this window with all windows of the key that it touches. Returns the covering window."""
         touched = [other for (k, other) in self.panes if k == key and other[0] <= window[1] and window[0] <= other[1]]
         if not touched:
             return window

@@ -1,4 +1,4 @@
-"""Clusters of the integration tests, and the seed of a run: printed, and taken from CHAOS_SEED to repeat one."""
+"""The clusters of the integration tests, and the seed of a run. The seed is printed; CHAOS_SEED repeats it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zookeeper_server import zookeeper
 __all__ = ["start_cluster", "zookeeper"]
 
 SEED = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(1 << 32))
-#: How long one combination is disturbed.
+#: The duration of the faults in one combination.
 SECONDS = float(os.environ.get("CHAOS_SECONDS") or 20)
 
 

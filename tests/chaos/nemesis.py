@@ -1,7 +1,7 @@
-"""Nemesis: breaks something of a running cluster again and again, as its seed says.
+"""Nemesis: causes faults in a running cluster again and again, drawn from a seed.
 
-Which fault comes next, and after how many checkpoints, is drawn from the seed; when exactly it strikes depends on the
-machine. So a seed repeats the kind of a run, not its every step.
+The seed determines each fault and the number of checkpoints before it. The exact moment of a fault depends on the
+machine. So a seed repeats the faults of a run, but not its every step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import psutil
 from clusters import RunningCluster
 from verifying.harness import Run
 
-#: Places of the verifying job where an exception is raised, and at which of their hits at most.
+#: The places of the verifying job that can raise an exception, each with the highest hit at which it is raised.
 PLACES = {
     "process": 200,
     "timer": 20,
@@ -27,13 +27,13 @@ PLACES = {
     "restore": 1,
 }
 
-#: A service that dies more often than this within a minute would be given up by the one who starts it again.
+#: The most deaths of a service within a minute. After more of them, the supervisor would not restart it any more.
 MAX_KILLS = 4
 KILLS_WINDOW_S = 60.0
 
-#: A checkpoint must come within this time after a fault, on a machine that has other things to do as well.
+#: A checkpoint must complete within this time after a fault, even on a loaded machine.
 PATIENCE_S = 60.0
-#: Between two faults.
+#: The time between two faults.
 MAX_PAUSE_S = 2.0
 
 
@@ -152,7 +152,7 @@ class Nemesis:
             return None
 
     def _completed(self) -> int:
-        """The newest checkpoint anybody has told of; a JobMaster that is not there yet tells of none."""
+        """Returns the newest completed checkpoint that was ever reported. A JobMaster that starts reports none."""
         try:
             self._latest = max(self._latest, self._run.statistics().latest_completed.checkpoint_id)
         except Exception:  # noqa: BLE001 - whatever a client may hear while services come back

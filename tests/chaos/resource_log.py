@@ -1,7 +1,7 @@
-"""ResourceLog: memory, descriptors, threads and files of processes over time, and whether they grow.
+"""ResourceLog: records memory, descriptors, threads and files of processes over time, and computes their growth.
 
-Growth is the median of the slopes between all pairs of samples (Theil-Sen), which single peaks do not move, times the
-time that was watched.
+Growth is the median of the slopes between all pairs of samples (Theil-Sen) times the watched time. Single peaks do not
+change it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pathlib import Path
 
 import psutil
 
-#: Between two samples.
+#: The time between two samples.
 INTERVAL_S = 2.0
-#: Of all samples, those that are fitted; more say nothing more.
+#: The number of samples that are fitted. More samples do not make the result more exact.
 MAX_FITTED = 300
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Over the whole time that was watched, by the fitted slope."""
+    """The growth of a resource over the whole watched time, according to the fitted slope."""
 
     at_first: float
     at_last: float
@@ -60,7 +60,7 @@ class ResourceLog:
         self._directories = directories
         self._warm_up_s = warm_up_s
         self._begun_s = time.monotonic()
-        #: By name and kind, of the process that has the name now.
+        #: Samples by name and kind, of the process that has the name now.
         self._samples: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
         self._lives: dict[str, int] = {}
         self._stop = threading.Event()

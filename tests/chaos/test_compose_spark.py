@@ -43,6 +43,6 @@ def test_a_batch_job_runs_in_spark(compose: ComposeCluster) -> None:
     with compose.running_client("run", program=PROGRAM) as client:
         assert client.popen.wait(600) == 0, client.log[-4000:]
     assert f"summed {sum(range(1001))}" in client.log
-    # It was computed there: the worker has run an executor for an application, which had to know the secret.
+    # Spark computed it: the worker has run an executor for an application that had to know the secret.
     assert "authentication enabled" in compose.containers["spark-worker"].log
     assert "ExecutorRunner: Launch command" in compose.containers["spark-worker"].log

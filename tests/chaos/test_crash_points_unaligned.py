@@ -1,4 +1,4 @@
-"""The crash at each step of a checkpoint, while barriers overtake data. The aligned one is part of `make test`."""
+"""A crash at each step of an unaligned checkpoint. `make test` contains the same test for aligned checkpoints."""
 
 from __future__ import annotations
 

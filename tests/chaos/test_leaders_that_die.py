@@ -1,8 +1,9 @@
-"""Exactly once while every leader is killed three times, a TaskExecutor after each checkpoint, and 20 tasks raise.
+"""Output is exactly once while each leader is killed three times, a TaskExecutor after each checkpoint, and 20 tasks
+raise.
 
 Source: org.apache.flink.test.recovery.JobManagerHAProcessFailureRecoveryITCase,
-org.apache.flink.test.checkpointing.EventTimeWindowCheckpointingITCase. Differs: the output is compared, and not only
-that the job ends.
+org.apache.flink.test.checkpointing.EventTimeWindowCheckpointingITCase. Differs: the output is compared too; Flink
+checks only that the job ends.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from verifying.harness import VerifyingRuns, Workload
 from zookeeper_server import ZooKeeperServer
 
 NUM_EXCEPTIONS = 20
-#: There are records for as long as something is to break, and a task raises within the first second after a restart.
+#: The source has records until the last fault. A task raises within the first second after a restart.
 WORKLOAD = Workload(records_per_key=2_000, rate=250, waits_for_hurry=True)
 NTH_RECORD = 20
 VARIANTS = [

@@ -1,7 +1,8 @@
-"""R6: whatever breaks between whichever hosts, the job runs again within 30 s of its end, and its output is exact.
+"""R6: after any network fault between any two hosts, the job runs again within 30 s of the end of the fault, and its
+output is exact.
 
-Source: flink-jepsen's nemeses. Differs: networks are broken in one direction, delayed and lossy too, and what the job
-has committed is checked.
+Source: flink-jepsen's nemeses. Differs: networks are also broken in one direction, delayed or lossy, and the committed
+output is checked.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from test_exactly_once import INCREMENTAL, UNALIGNED
 from verifying.harness import VerifyingRuns, Workload
 from zookeeper_server import require_zookeeper
 
-#: How long a fault lasts: less than anybody waits, longer than heartbeats and sessions, longer than TCP likes.
+#: The durations of faults: shorter than all timeouts, longer than heartbeats and sessions, and longer than TCP waits.
 DURATIONS_S = (2.0, 8.0, 20.0, 35.0)
 
 
@@ -58,7 +59,7 @@ def test_a_job_survives_every_fault_between_every_two_hosts(
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 def test_a_job_survives_twenty_seconds_without_zookeeper(seeded_network: Network, tmp_path: Path, how: str) -> None:
-    """Sessions are 10 s: every leadership ends, and the job's too."""
+    """Sessions time out after 10 s, so every leader loses its leadership, the JobMaster too."""
     with HostsCluster(seeded_network, is_highly_available=True, session_timeout="10 s") as cluster:
         zookeeper = cluster.zookeeper
         assert zookeeper is not None

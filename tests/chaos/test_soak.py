@@ -1,7 +1,7 @@
-"""A cluster with standby masters among faults for an hour: the output is exact, and nothing grows in the services.
+"""An hour of faults in a cluster with standby masters: the output is exact, and no resource of a service grows.
 
-One service of each kind is never ended, only stopped for a while, so that there is something to be watched for the
-whole time; everything else is killed, ZooKeeper included.
+One service of each kind is never killed, only suspended for a while, so that its resources can be watched all the time.
+All other processes are killed, ZooKeeper included.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from test_exactly_once import INCREMENTAL
 from verifying.harness import Run, VerifyingRuns, Workload
 from zookeeper_server import ZooKeeperServer
 
-#: `make chaos` takes an hour for this one, unless told otherwise.
+#: The duration of this test in `make chaos`: one hour by default.
 SECONDS = float(os.environ.get("CHAOS_SOAK_SECONDS") or os.environ.get("CHAOS_SECONDS") or 3600)
 PAUSE_S = (10.0, 60.0)
 #: Every TaskExecutor has a task, so the load of watched processes is constant.
 PARALLELISM = 3
 KEYS = 20
 RATE = 100
-#: After this everything that is made once has been made: pools, caches, modules.
+#: The warm-up time. Afterwards all pools, caches and modules have been created.
 WARM_UP_S = min(300.0, SECONDS / 4)
 SETTINGS = {
     "execution.checkpointing.interval": "500 ms",
@@ -154,7 +154,7 @@ def test_an_hour_of_faults_costs_no_record_and_no_memory(zookeeper: ZooKeeperSer
 
 
 def _grown(growths: dict[tuple[str, str], Growth]) -> list[str]:
-    """A line that rises, where the end is above the beginning too."""
+    """Returns the resources whose fitted line rises too much and whose last value is above the first."""
     return [
         f"{name}: {kind} {growth}"
         for (name, kind), growth in growths.items()

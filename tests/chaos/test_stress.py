@@ -1,7 +1,7 @@
-"""Exactly once while something breaks every 2 to 10 checkpoints, with as many checkpoints as the job can take.
+"""Output is exactly once with a fault every 2 to 10 checkpoints, and with as many checkpoints as the job can take.
 
-Source: org.apache.flink.test.checkpointing.UnalignedCheckpointStressITCase. Differs: faults are not only exceptions of
-tasks: any process of the cluster is killed or stands still.
+Source: org.apache.flink.test.checkpointing.UnalignedCheckpointStressITCase. Differs: tasks raise exceptions, and in
+addition any process of the cluster is killed or suspended.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from test_exactly_once import ALIGNED, BACKENDS, FAST_HEARTBEATS, FULL, MODES, R
 from verifying.harness import VerifyingRuns, Workload
 
 KEYS = 20
-#: Records a second that two slow subtasks take.
+#: The records per second that two slow subtasks can process.
 RATE = 400
-#: More than that, so that there is always data in flight; aligned barriers, which would stand in line behind it, have
-#: some only after each restart.
+#: The records per second of the source: more than that, so that there is always data in flight. With aligned barriers,
+#: which wait behind this data, the source is slower, and data is in flight only after a restart.
 OFFERED = 480
 OFFERED_ALIGNED = 320
 SETTINGS = {
@@ -30,7 +30,7 @@ SETTINGS = {
     "execution.checkpointing.timeout": "10 s",
     "restart-strategy.fixed-delay.attempts": "100000",
 }
-#: Little is buffered, or an aligned barrier would stand in line for long.
+#: Small buffers, because aligned barriers wait behind all buffered data.
 CLUSTER = {
     **SOON,
     **FAST_HEARTBEATS,

@@ -14,7 +14,7 @@ from cases import Case
 HERE = Path(__file__).resolve().parent
 PROGRAM = HERE / "program.py"
 
-#: Case -> "tag key" -> payloads in the order in which they came out: what must be equal. The order over keys is free.
+#: Case -> "tag key" -> payloads in the order of output. These must be equal; the order between keys is free.
 Answers = list[dict[str, list[Any]]]
 
 
@@ -66,7 +66,7 @@ def _run(
 
 
 def _watermarks_jar(python: Path, directory: Path) -> Path:
-    """The watermark strategy for PyFlink, which cannot be written in Python there."""
+    """Returns a jar with the watermark strategy for PyFlink, where it cannot be written in Python."""
     libraries = next(python.parent.parent.glob("lib/python*/site-packages/pyflink/lib"))
     distribution = next(libraries.glob("flink-dist-*.jar"))
     classes, jar = directory / "classes", directory / "row-watermarks.jar"

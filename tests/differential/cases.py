@@ -1,4 +1,4 @@
-"""Generated cases for `program.py`: records with disorder, late ones among them, and a watermark behind some."""
+"""Generates cases for `program.py`: out-of-order and late records, and watermarks after some of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 Case = dict[str, Any]
 
-#: Records of one case: few enough that a difference can be followed by hand.
+#: The number of records of one case: few enough that a difference can be followed by hand.
 _MAX_RECORDS = 24
 
 
 def generate(seed: int, number: int) -> list[Case]:
-    """`number` cases, the programs in turn. The same for the same seed, on every machine."""
+    """Returns `number` cases that use the programs in turn. A seed gives the same cases on every machine."""
     rng = random.Random(seed)
     makers = [
         _window_process,
@@ -31,11 +31,11 @@ def generate(seed: int, number: int) -> list[Case]:
 
 
 def in_batch_mode(cases: list[Case]) -> list[Case]:
-    """The cases for batch mode: no two records have one time, and what looks at event time has one key.
+    """Returns the cases for batch mode: all timestamps differ, and programs that use event time have one key.
 
-    Flink sorts the records of a key by their time, and those of one time come in any order (here in that in which they
-    arrived). And PyFlink 2.3.0 hands a Python function the watermark of the key before, which is the last one, with the
-    first record of the next key: windows drop that record as late. (Flink in Java does not, nor do we.)
+    Flink sorts the records of a key by timestamp. Records with equal timestamps come in any order (here in order of
+    arrival). PyFlink 2.3.0 gives a Python function the final watermark of the previous key together with the first
+    record of the next key, so windows drop that record as late. (Flink in Java does not, nor do we.)
     """
     changed = []
     for case in cases:
@@ -48,7 +48,7 @@ def in_batch_mode(cases: list[Case]) -> list[Case]:
 
 
 def _records(rng: random.Random, *, late: bool = True, ordered: bool = False) -> list[list[Any]]:
-    """`[key, value, timestamp, watermark or null]`. With `late` some records are behind a watermark before them."""
+    """Returns lists `[key, value, timestamp, watermark or null]`. With `late`, some records are late."""
     keys = ["a", "b", "ключ"][: rng.randint(1, 3)]
     now = rng.randint(-20, 20)
     disorder = 0 if ordered else rng.choice([0, 3, 8, 15])
@@ -108,12 +108,12 @@ def _window_aggregate(rng: random.Random) -> Case:
 def _accumulated(rng: random.Random) -> tuple[dict[str, Any], list[list[Any]]]:
     if rng.random() < 0.5:
         return _time_window(rng), _records(rng)
-    # Where a record joins two sessions, PyFlink loses what one of them had accumulated; in order, none does.
+    # Records are in order, because PyFlink loses the accumulator of one of two sessions that a record joins.
     return {"window": "session", "size": rng.randint(1, 8)}, _records(rng, ordered=True)
 
 
 def _triggered(rng: random.Random) -> Case:
-    # Not the continuous one: its timers that are due when they are set PyFlink fires late or never.
+    # Not the continuous trigger: PyFlink fires its timers late or never if they are due when they are set.
     trigger = rng.choice(["purging_event_time", "count", "purging_count"])
     how = _time_window(rng) if trigger != "purging_count" or rng.random() < 0.5 else {"window": "global"}
     parameters = {**how, "trigger": trigger, "count": rng.randint(1, 4)}
@@ -142,5 +142,5 @@ def _side_outputs(rng: random.Random) -> Case:
 
 
 def _join(rng: random.Random) -> Case:
-    # Which side comes first is up to the engine; so nothing may be late.
+    # No late records, because the engine may read either side first.
     return _case("join", {"span": rng.randint(0, 9)}, _records(rng, late=False))

@@ -2,7 +2,7 @@
 
 A case is `{"program": NAME, "parameters": {...}, "records": [[key, value, timestamp, watermark or null], ...]}`. The
 watermark behind a record is part of the record, so that event time is the same in both engines, record by record.
-Printed are JSON lines `[case, tag, key, payload]`, those of one case, tag and key in the order in which they came out.
+The program prints JSON lines `[case, tag, key, payload]`. Lines with the same case, tag and key are in order of output.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIELDS = ["key", "value", "time", "watermark"]
 
 
 def record_type() -> Any:
-    """A new one each time: PyFlink cannot pickle a type that it has translated to Java's."""
+    """Returns a new type each time, because PyFlink cannot pickle a type that it has translated to Java."""
     return Types.ROW_NAMED(FIELDS, [Types.STRING(), Types.LONG(), Types.LONG(), Types.LONG()])
 
 
@@ -60,9 +60,9 @@ class SumAndCount(datastream.AggregateFunction):
 
 
 class Describe(datastream.ProcessWindowFunction):
-    """Everything a window function can see: the window, its elements, and state of the key.
+    """Emits all that a window function can see: the window, its elements, and the state of the key.
 
-    `is_merged`: the window may be of several that were merged, whose elements come in any order.
+    `is_merged`: the window may be the result of a merge. The elements of merged windows come in any order.
     """
 
     def __init__(self, case: int, is_merged: bool) -> None:
@@ -85,7 +85,7 @@ class Describe(datastream.ProcessWindowFunction):
 
 
 class DescribeTotal(datastream.ProcessWindowFunction):
-    """Over one accumulated value: the total of an AggregateFunction, or a reduced record."""
+    """Emits the window and its one accumulated value: the result of an AggregateFunction or a reduced record."""
 
     def __init__(self, case: int, is_total: bool) -> None:
         self.case = case
@@ -123,8 +123,8 @@ class Timers(datastream.KeyedProcessFunction):
         seen = list(self.seen.get())
         if len(seen) > 3:
             self.seen.clear()
-            # PyFlink fires a timer that is due when it is set with the next watermark, or never (Flink in Java fires it
-            # at once, and so do we): here none is.
+            # No timer is due when it is set: PyFlink fires such a timer with the next watermark or never. (Flink in
+            # Java fires it at once, and so do we.)
             watermark = ctx.timer_service().current_watermark()
             if watermark < 1 << 62:
                 ctx.timer_service().register_event_time_timer(max(timestamp + 2 * self.delay, watermark + 1))
@@ -142,7 +142,7 @@ class SplitOdd(datastream.ProcessFunction):
 
 
 class JoinWithin(functions.KeyedCoProcessFunction):
-    """Pairs of records of both sides at most `span` apart by event time, given out when no more can come."""
+    """Joins records of both sides that are at most `span` apart in event time. Emits them when no more can come."""
 
     def __init__(self, case: int, span: int) -> None:
         self.case = case
@@ -230,7 +230,7 @@ def trigger_of(parameters: dict[str, Any]) -> Any:
 
 
 def with_late(case: int, result: Any, parameters: dict[str, Any]) -> list[Any]:
-    """The result of a window and, as text too, what was late. (PyFlink fails where nobody takes the late records.)"""
+    """Returns the result of a window and the late records as text. (PyFlink fails if late records have no consumer.)"""
     main = result
     if parameters.get("reduced"):
         main = result.map(lambda r: text(case, "main", r[0], [r[1], r[2]]), Types.STRING())
@@ -347,7 +347,8 @@ def run(cases: list[tuple[int, dict[str, Any]]]) -> None:
         configuration.set_string("python.execution-mode", "process")
         configuration.set_string("pipeline.jars", f"file://{sys.argv[3]}")
         configuration.set_string("taskmanager.memory.managed.size", "1g")
-        # A watermark waits for the end of its bundle: only so is event time the same, record by record.
+        # PyFlink holds a watermark back until the end of its bundle. With bundles of one record, event time advances
+        # after the same records in both engines.
         configuration.set_string("python.fn-execution.bundle.size", "1")
     env = datastream.StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(1)

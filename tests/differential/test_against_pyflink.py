@@ -1,4 +1,4 @@
-"""The same programs over generated inputs give the same on PyFlink 2.3.0 and here."""
+"""The same programs over generated inputs give the same results on PyFlink 2.3.0 and on flinkpy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Batch jobs of any shape for simulations, what they compute, and how they send their records on.
+"""Random batch jobs for simulations, with their expected output and the partitioning of their records.
 
-Every operator passes on what it gets. A record is the name of its source's vertex and the number of its split.
+Every operator forwards its input. A record is the name of its source vertex and the number of its split.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from random import Random
 
 from flinkpy._proto import job_pb2
 
-#: Of each source; a split is one record.
+#: The number of splits of each source. A split is one record.
 NUM_SPLITS = 6
 
 
 def random_job(random: Random, coordinator: bytes = b"") -> job_pb2.JobGraph:
-    """Two to six vertices, joined by blocking edges of every kind; some share a data set."""
+    """Returns a job of two to six vertices with blocking edges of every kind. Some vertices share a data set."""
     graph = job_pb2.JobGraph(job_id="job", name="random")
     open_results: list[tuple[job_pb2.IntermediateDataSet, int]] = []  # data sets, and their consumers' parallelism
     for number in range(random.randint(2, 6)):
@@ -75,7 +75,7 @@ def expected_output(graph: job_pb2.JobGraph) -> dict[str, Counter[str]]:
 
 
 def partitioned(records: list[str], name: str, num_subpartitions: int, random: Random) -> list[list[str]]:
-    """The records of each subpartition; by chance where the partitioner is not deterministic."""
+    """Returns the records of each subpartition. They are random if the partitioner is not deterministic."""
     subpartitions: list[list[str]] = [[] for _ in range(num_subpartitions)]
     for record in records:
         if name == "HASH":

@@ -1,4 +1,4 @@
-"""Runs the graph of a program of columns here, operator by operator, with one subtask each."""
+"""Runs the graph of a column program in this process, operator by operator, with one subtask each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def graph_of(env: StreamExecutionEnvironment) -> StreamGraph:
 
 
 def run(env: StreamExecutionEnvironment, max_batch_rows: int = 7) -> list[tuple[Any, ...]]:
-    """The rows of the program's last operator, in their order."""
+    """Returns the rows of the program's last operator, in their order."""
     graph = graph_of(env)
     mode = env.get_configuration().get_string("execution.runtime-mode", "STREAMING")
     given: dict[int, list[Batch]] = {}
@@ -70,7 +70,7 @@ def _read(node: StreamNode, max_batch_rows: int) -> list[Batch]:
 
 def _operate(node: StreamNode, given: dict[int, list[Batch]], mode: str) -> list[Batch]:
     harness = OperatorHarness(node.spec, configuration={"execution.runtime-mode": mode})
-    # The build side first, as a runtime may: results do not depend on it.
+    # The build side comes first, which a runtime is free to do. The results do not depend on it.
     for index in reversed(range(len(node.transformation.inputs))):
         for edge in node.in_edges:
             if edge.input_index == index:

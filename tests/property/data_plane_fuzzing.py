@@ -1,4 +1,4 @@
-"""Connections of the data plane that a test feeds with bytes, and streams of frames that are wrong."""
+"""Connections of the data plane that a test feeds with bytes, and changes that make streams of frames invalid."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NoTimer:
 
 
 class NoLoop:
-    """A loop that runs nothing by itself."""
+    """An event loop that runs nothing by itself."""
 
     def __init__(self) -> None:
         self._soon: list[Callable[[], None]] = []
@@ -63,7 +63,7 @@ class NoLoop:
 
 
 class Fed:
-    """A socket transport that gives what it was given, in pieces, and takes everything."""
+    """A socket transport that returns the given bytes in pieces and accepts all output."""
 
     has_pending = False
 
@@ -100,7 +100,7 @@ class Peer:
         self._ours, self._theirs = socket.socketpair()
 
     def feed(self, *pieces: bytes) -> None:
-        """Let the pieces arrive, until the connection has given up."""
+        """Delivers the pieces until the connection fails."""
         self.fed.pieces = [piece for piece in pieces if piece]
         while self.fed.pieces and not self.connection.is_broken:
             self.connection.on_events(READ)
@@ -118,7 +118,7 @@ class Peer:
 
 
 class ProducerUnderTest(Peer):
-    """A producer with partition `p` of two subpartitions, and a few batches in it."""
+    """A producer with a partition `p` of two subpartitions that contains a few batches."""
 
     def __init__(self, *, is_authenticated: bool) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ class TlsProducerUnderTest(Peer):
         self.connection.start()
 
     def receive(self, data: bytes) -> None:
-        with suppress(OSError):  # it has given up
+        with suppress(OSError):  # the producer has closed the connection
             self._theirs.sendall(data)
         self.connection.on_events(READ)
         self.loop.run()
@@ -210,7 +210,7 @@ HELLO = greeting.Hello(frames.PROTOCOL_VERSION, frames.OLDEST_PROTOCOL_VERSION, 
 
 
 class ConsumerUnderTest(Peer):
-    """A consumer with one channel, of a producer that is the test."""
+    """A consumer with one channel. The test is its producer."""
 
     def __init__(self, *, is_authenticated: bool, is_blocking: bool = False) -> None:
         super().__init__()
@@ -268,7 +268,7 @@ class ConsumerUnderTest(Peer):
 
 
 def mutate_frames(stream: list[bytes], rng: random.Random) -> list[bytes]:
-    """Frames that come wrong, twice, not at all, or in another order."""
+    """Returns frames of which some are changed, repeated, missing or in another order."""
     changed = list(stream)
     for _ in range(rng.randint(1, 3)):
         at = rng.randrange(len(changed))
@@ -287,5 +287,5 @@ def mutate_frames(stream: list[bytes], rng: random.Random) -> list[bytes]:
 
 
 def touch(values: pa.RecordBatch) -> None:
-    """Look at every value."""
+    """Reads every value."""
     values.to_pylist()

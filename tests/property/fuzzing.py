@@ -1,6 +1,6 @@
-"""The cases of the fuzz tests: how many there are, their random numbers, and changes that make right bytes wrong.
+"""The cases of the fuzz tests: their number, their random numbers, and random changes of valid bytes.
 
-FLINKPY_FUZZ_SEED is the number of the first case. A failure names its case, so that it can be repeated alone.
+FLINKPY_FUZZ_SEED is the number of the first case. A failure names its case, which can then be repeated alone.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ SEED = int(os.environ.get("FLINKPY_FUZZ_SEED", "0"))
 
 
 def number_of_cases(variable: str, default: int) -> int:
-    """Returns how many cases the environment variable asks for: few in `make test`, many in `make chaos`."""
+    """Returns how many cases the environment variable asks for: few in `make test`, many in
+    `make chaos`.
+    """
     return int(os.environ.get(variable, str(default)))
 
 
 def cases(count: int) -> Iterator[tuple[int, random.Random]]:
-    """Yields the number of each case, and random numbers that follow from it."""
+    """Yields the number of each case with a random generator that it seeds."""
     for number in range(SEED, SEED + max(1, count)):
         yield number, random.Random(number)
 
 
-#: What sizes, counts and offsets are set to.
+#: The values that mutated sizes, counts and offsets get.
 _INTERESTING = (0, 1, 7, 8, 9, 255, 4096, 1 << 16, (1 << 22) + 8, 1 << 30, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
 
 

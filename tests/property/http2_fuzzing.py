@@ -1,7 +1,7 @@
-"""gRPC requests that are almost right, as bytes on a connection; and a server process for them.
+"""Invalid gRPC requests as bytes on a connection, and a server process that receives them.
 
-A case is one connection: a preface, settings, and a few requests that are wrong somewhere. What is wrong may be a
-header, a message, a frame, the order of frames, or single bytes of all that.
+A case is one connection: a preface, settings, and a few requests with an error. The error may be in a header, in a
+message, in a frame, in the order of frames, or in single bytes of the connection.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from flinkpy.rpc.services import service_methods
 _FILES = (dispatcher_pb2, jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2)
 SERVICES = [service for file in _FILES for service in file.DESCRIPTOR.services_by_name]
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-#: All methods of all services, those of gRPC itself among them.
+#: All methods of all services, including those of gRPC itself.
 PATHS = [
     *(method.path.encode() for service in SERVICES for method in service_methods(service).values()),
     b"/grpc.health.v1.Health/Check",
     b"/grpc.health.v1.Health/Watch",
     b"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ]
-#: Bytes that are no text, or that something reads in a way of its own.
+#: Bytes that are not text, or that have a special meaning to some reader.
 _STRANGE = [
     b"",
     b"\x00",
@@ -104,7 +104,7 @@ _ENCODINGS = [b"identity", b"gzip", b"deflate", b"snappy", b"unknown", b"gzip,gz
 _BOMB_BYTES = 64 << 20
 _BOMBS = (gzip.compress(bytes(_BOMB_BYTES), 9), zlib.compress(bytes(_BOMB_BYTES), 9))
 
-#: Serves all services with endpoints that answer everything with nothing, and writes its address.
+#: A program that serves all services with endpoints that return empty responses. It prints its address.
 SERVER = """
 import asyncio, sys, time
 from pathlib import Path
@@ -142,7 +142,7 @@ serve(main(), Configuration())
 
 
 class ServerUnderTest:
-    """A process that serves every service, and a caller that is well as long as the server is."""
+    """A process that serves every service, with a caller whose connection must keep working."""
 
     def __init__(self, directory: Path) -> None:
         self._log = directory / "server.log"
@@ -177,7 +177,7 @@ class ServerUnderTest:
         return self._log.read_bytes()[-4000:].decode(errors="replace")
 
     def check(self) -> None:
-        """Raises: AssertionError where it does not serve the connection from the start, or no new one."""
+        """Raises AssertionError if the server fails to serve its first connection or a new one."""
         try:
             answer = self._health.Check(
                 health_pb2.HealthCheckRequest(), timeout=20, wait_for_ready=True, metadata=self._shown
@@ -204,7 +204,7 @@ class ServerUnderTest:
                     answer += piece
             except (ConnectionError, BrokenPipeError):
                 pass
-            # Without the time that a connection waits otherwise, or the ports would run out.
+            # Closes without the waiting time of closed connections. Otherwise the ports would run out.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         return bytes(answer)
 
@@ -217,7 +217,7 @@ class ServerUnderTest:
 
 
 def one_case(rng: random.Random, token: bytes) -> bytes:
-    """The bytes of one connection."""
+    """Returns the bytes of one connection."""
     encoder = Encoder()
     frames: list[bytes] = [SettingsFrame(0, settings=_settings(rng)).serialize()]
     for number in range(rng.randint(1, 6)):
@@ -265,7 +265,7 @@ def _request(rng: random.Random, encoder: Encoder, stream: int, token: bytes) ->
         frames.append(DataFrame(stream, flags=["END_STREAM"]).serialize())
     elif ending < 0.8:
         frames.append(RstStreamFrame(stream, error_code=rng.randrange(1 << 32)).serialize())
-    elif ending < 0.9:  # trailers, which a request has not
+    elif ending < 0.9:  # trailers, which requests must not have
         trailers = encoder.encode([(rng.choice(_HEADERS) or b"x", rng.choice(_STRANGE))])
         frames.append(HeadersFrame(stream, trailers, flags=["END_HEADERS", "END_STREAM"]).serialize())
     return frames
@@ -319,7 +319,7 @@ def _message(rng: random.Random, encoding: bytes) -> bytes:
     elif kind < 0.6:
         content = b"\x0a\xff\xff\xff\xff\x0f" + rng.randbytes(rng.randint(0, 40))  # protobuf with a huge length
     elif kind < 0.7:
-        content = b"\x0b" * rng.randint(1, 2000)  # groups in groups
+        content = b"\x0b" * rng.randint(1, 2000)  # nested groups
     else:
         content = rng.randbytes(rng.choice([0, 1, 20, 3000]))
     length = len(content) if rng.random() < 0.85 else rng.choice([0, len(content) + 1, 1 << 20, (1 << 32) - 1])

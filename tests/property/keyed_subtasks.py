@@ -1,4 +1,6 @@
-"""All subtasks of one keyed operator in one thread, fed as its exchange would feed them, in batches cut at will."""
+"""Runs all subtasks of one keyed operator in one thread. Records are partitioned as an exchange would do it, in batches
+of any size.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,10 @@ Event = tuple[Any, ...]
 
 
 class KeyedSubtasks:
-    """Attributes:
-    outputs: what the subtasks emitted so far, by tag ("" is the main output); those of one key are in order.
+    """The subtasks of a keyed operator.
+
+    Attributes:
+        outputs: the emitted values by tag ("" is the main output). The values of one key are in order.
     """
 
     def __init__(
@@ -40,7 +44,7 @@ class KeyedSubtasks:
         side_tags: tuple[str, ...] = (),
         configuration: dict[str, str] | None = None,
     ) -> None:
-        # Each subtask has function objects of its own, as if it had been sent there.
+        # Each subtask has its own copies of the functions, as if they had been sent to it.
         self._spec = cloudpickle.dumps(spec)
         self._side_tags = side_tags
         self._configuration = configuration
@@ -60,7 +64,7 @@ class KeyedSubtasks:
         self._resources.close()
 
     def run(self, events: Sequence[Event], cuts: set[int]) -> None:
-        """Feed the events; consecutive records are one batch unless the position of the second is in `cuts`."""
+        """Feeds the events. Consecutive records form one batch unless the position of the second is in `cuts`."""
         batch: list[Event] = []
         for position, event in enumerate(events):
             if batch and (event[0] != "record" or position in cuts):
@@ -76,7 +80,7 @@ class KeyedSubtasks:
             self._process(batch)
 
     def restart(self, parallelism: int) -> None:
-        """A checkpoint, and new subtasks that begin from it, as many as are said."""
+        """Takes a checkpoint and restores it in `parallelism` new subtasks."""
         merged: dict[str, checkpoint_pb2.OperatorSubtaskState] = {}
         for subtask in self._subtasks:
             snapshots = subtask.operator.snapshots(1, checkpoint_pb2.CheckpointOptions())

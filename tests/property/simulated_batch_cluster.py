@@ -1,4 +1,4 @@
-"""A batch job of any shape on the simulated cluster. TaskExecutors keep results until they are told to release them.
+"""Runs a random batch job on the simulated cluster. TaskExecutors keep results until they are told to release them.
 
 Messages are lost, delayed and duplicated. Processes die with their results. At the end, every record has arrived
 exactly once and no TaskExecutor keeps a result.
@@ -72,7 +72,7 @@ class BatchTaskExecutor(FakeTaskExecutor):
 class BatchCluster(Cluster):
     def __init__(self, loop: SimulationLoop, random: Random, directory: Path, configuration: dict[str, str]) -> None:
         self.graph = random_job(random)
-        #: What each attempt that finished has read.
+        #: The records that each finished attempt has read.
         self.output: dict[str, list[str]] = {}
         super().__init__(loop, random, directory, configuration)
 
@@ -89,7 +89,7 @@ class BatchCluster(Cluster):
         return next(result.partitioner_name for result in results if result.id == data_set_id)
 
     def read(self, task: BatchTask, gate: Any, partition: Any) -> PartitionNotFoundError | None:
-        """Take the records; returns why that is not possible."""
+        """Reads the records of the partition. Returns the error if that is not possible."""
         producers = [executor for executor in self.executors if executor.name == partition.resource_id]
         found = producers[0].results.get(partition.result_partition_id) if producers else None  # type: ignore[attr-defined]
         is_corrupt = self.network.is_faulty and self.random.random() < 0.03
@@ -127,7 +127,7 @@ class BatchCluster(Cluster):
         await self._until(lambda: self.dispatcher.result is not None, "the job does not end")
         assert self.job_master is not None
         await asyncio.wait_for(self.job_master.terminated.wait(), 60.0)
-        self.network.detach(self.address)  # the process ends, and peers that were not told of the job's end notice it
+        self.network.detach(self.address)  # the process ends, so peers that missed the end of the job notice it
         await self._until(lambda: not self._held(), "TaskExecutors hold results of a job that is over")
 
     def check_output(self) -> None:

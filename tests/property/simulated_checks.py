@@ -1,11 +1,11 @@
-"""What must hold all the time in a simulated cluster, whatever goes wrong.
+"""The invariants of a simulated cluster, which hold at any time under any faults.
 
-* A checkpoint is a consistent cut when it becomes durable, its id was never used before, and only one that has been
-  noted is confirmed to tasks or restored from.
-* A TaskExecutor runs tasks of one JobMaster of a job at a time, each in a slot of its own job, and no slot is given
-  twice. Tasks of a JobMaster that has been replaced end within the time in which its end is noticed.
-* No two processes lead one component, unless one of them stood still for longer than its session.
-* What only a leader may write in ZooKeeper is written in the session of the leader.
+* A checkpoint is a consistent cut when it becomes durable, and its id was never used before. Only checkpoints whose
+  completion has been recorded are confirmed to tasks or restored.
+* A TaskExecutor runs tasks of one JobMaster of a job at a time, each in a slot of its own job. No slot is assigned
+  twice. Tasks of a replaced JobMaster end within the time in which its loss is noticed.
+* No two processes lead one component, unless one of them was suspended for longer than its session.
+* Nodes of ZooKeeper that only a leader may write are written in the session of the leader.
 * A job whose result is stored gets no further JobMaster.
 """
 
@@ -23,15 +23,15 @@ from flinkpy.highavailability.file_job_result_store import FileJobResultStore
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo
 from flinkpy.jobmaster.job_master import JobMaster
 
-#: How long tasks of a former JobMaster may run beside those of its successor where its TaskExecutor hears of nothing:
-#: the time-out of heartbeats, twice the longest delay of a message, and what a cancellation takes.
+#: The longest time for which tasks of a former JobMaster may run beside those of its successor if their TaskExecutor is
+#: not told: the heartbeat timeout, twice the longest delay of a message, and the duration of a cancellation.
 MAX_OVERLAP_S = 15.0
-#: How often everything is looked at.
+#: The interval between two checks.
 INTERVAL_S = 0.1
-#: How long two leaders may be seen: the looks at them are so far apart.
+#: The longest time for which two leaders may be seen: the interval between two checks.
 MAX_TWO_LEADERS_S = 0.25
 
-#: The node of the simulated cluster.
+#: The root node of the simulated cluster.
 CLUSTER = "/flink/simulated"
 
 
@@ -40,15 +40,15 @@ class Checks:
         self._world = world
         self._plane = plane
         self._loop = world.loop
-        #: The endpoint of each TaskExecutor that lives, or lived last.
+        #: The latest endpoint of each TaskExecutor.
         self.executors: dict[str, tuple[SimulatedProcess, Any]] = {}
-        #: Ids of JobMasters per job in the order in which their tasks came, and when.
+        #: Per job, the ids of its JobMasters in the order in which their tasks came, with the time.
         self._job_masters: dict[str, dict[str, float]] = {}
         #: The JobMaster of each process that has led a job.
         self.job_masters: dict[SimulatedProcess, JobMaster] = {}
-        #: Components that are led by two, and since when.
+        #: Components with two leaders, with the time since when.
         self._overlaps: dict[str, float] = {}
-        #: JobMaster processes that have found what their job begins from.
+        #: JobMaster processes that have found the state from which their job starts.
         self.has_begun: set[str] = set()
         self._results: dict[str, float] = {}
         self.num_refused_writes = 0
@@ -65,7 +65,7 @@ class Checks:
     # Continuously
 
     def start(self) -> None:
-        """Look at everything again and again from now on."""
+        """Starts the periodic checks."""
         self.run()
         if not self._loop.is_unwinding:
             self._world.network.later(INTERVAL_S, self.start)
@@ -133,7 +133,7 @@ class Checks:
     # ZooKeeper
 
     def _on_change(self, kind: str, path: str, session: int) -> None:
-        """Written only by whose latch is the lowest, where it is a leader's to write."""
+        """Checks that a leader's node is changed only in the session with the lowest latch."""
         self._world.network.trace.note("zookeeper", kind, path)
         component = _component_of(path)
         if component is None or (kind == "delete" and component != "dispatcher"):
@@ -150,7 +150,7 @@ class Checks:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """See what becomes durable, at the moment it does."""
+        """Observes checkpoints and results at the moment they become durable."""
         originals = (
             CheckpointIo.__init__,
             JobMaster.start,
@@ -249,7 +249,10 @@ class Checks:
 
 
 def _component_of(path: str) -> str | None:
-    """Whose leader alone writes there. What is removed of jobs that have ended, and empty parents, are anybody's."""
+    """Returns the component whose leader alone may write the path, or None.
+
+    Any process may remove nodes of ended jobs and empty parent nodes.
+    """
     match path.removeprefix(f"{CLUSTER}/").split("/"):
         case ["execution-plans", _]:
             return "dispatcher"

@@ -47,7 +47,7 @@ from flinkpy.rpc.server import CallContext
 ACK = common_pb2.Acknowledge()
 RM = "rm:1"
 DISPATCHER = "dispatcher:1"
-#: Records move, and tasks think, this often.
+#: The interval in which records move and tasks work.
 TICK_S = 0.02
 
 
@@ -88,7 +88,7 @@ class Network:
         self._watches: dict[str, list[Callable[[], None]]] = {}
         self.is_faulty = True
         self.num_faults = 0
-        #: What an endpoint raised that is no answer.
+        #: Errors raised by an endpoint that are not answers.
         self.errors: list[BaseException] = []
 
     def attach(self, address: str, endpoint: Any) -> None:
@@ -241,7 +241,7 @@ class FakeTask:
         if deployment.HasField("restore"):
             self.seen = _decode(deployment.restore.state.operators[f"{self.vertex_id}-op"])
         self.producers = [p.result_partition_id for gate in deployment.input_gates for p in gate.partitions]
-        #: By producer: records and barriers on their way, in order.
+        #: The in-flight records and barriers by producer, in order.
         self.inputs: dict[str, deque[Any]] = {}
         self.consumers: list[FakeTask] = []
         self.aligning: pb.TriggerCheckpointsRequest | None = None
@@ -533,7 +533,7 @@ class Cluster:
         self._num_executors = 0
         self._num_job_masters = 0
         self.used_ids: set[int] = set()
-        #: What each completed checkpoint has, from the moment it is durable.
+        #: The metadata of each completed checkpoint, from the moment it is durable.
         self.completed: dict[int, pb.CheckpointMetadata] = {}
         self.counting: set[int] = set()
         #: Records of each source subtask that each sink subtask has committed.
@@ -801,7 +801,7 @@ class Cluster:
         request = pb.TriggerSavepointRequest(
             job_id="job", trigger_id=trigger_id, target_directory=str(self.directory / "savepoints")
         )
-        for _ in range(3):  # a client that gets no answer asks again
+        for _ in range(3):  # a client without an answer repeats the call
             gateway = self.network.gateway("JobMaster", self.address, self.job_master_id)
             try:
                 result = await asyncio.wait_for(gateway.trigger_savepoint(request, timeout_s=1.0), 5.0)

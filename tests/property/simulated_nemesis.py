@@ -1,4 +1,4 @@
-"""Nemesis: breaks everything a simulated cluster stands on, one or several at a time, until it is told to stop."""
+"""Nemesis: causes faults in all surroundings of a simulated cluster, one or several at a time."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Nemesis:
 
     @property
     def _duration_s(self) -> float:
-        """Shorter and longer than any time-out of the cluster."""
+        """Returns a random duration, from shorter than all timeouts of the cluster to longer than all of them."""
         return self._random.choice([0.3, 1.0, 3.0, 5.0, 8.0]) * self._random.uniform(0.8, 1.2)
 
     # Processes
@@ -88,7 +88,7 @@ class Nemesis:
         self._cluster.kill(self._random.choice([*self._cluster.dispatchers, *self._cluster.resource_managers]))
 
     def _kill_leader_host(self) -> None:
-        """A Dispatcher and its JobMasters at once."""
+        """Kills a Dispatcher and its JobMasters at once."""
         host = self._random.choice(self._cluster.dispatchers)
         for process in self._cluster.job_masters():
             if process.host == host:
@@ -128,7 +128,7 @@ class Nemesis:
         self._cut(self._pairs_of(self._random.choice(self._cluster.hosts)), self._duration_s)
 
     def _clog(self) -> None:
-        """Some hosts, one after the other; they are unclogged in another order."""
+        """Disconnects some hosts one after the other, and reconnects them in another order."""
         hosts = self._random.sample(self._cluster.hosts, self._random.randint(2, 4))
         at_s = 0.0
         for host in hosts:
@@ -162,7 +162,7 @@ class Nemesis:
             self._after(self._duration_s, self._world.zookeeper.start)
 
     def _flicker(self) -> None:
-        """Requests of one process lose their connections, some after they were carried out."""
+        """Breaks the connection during some requests of one process, before or after they were carried out."""
         living = [made for of, made in self._world.clients if not of.is_dead]
         if living:
             client = self._random.choice(living)
@@ -176,7 +176,7 @@ class Nemesis:
 
     def _disk(self, process: SimulatedProcess) -> None:
         if "/" in process.name and process.name not in self._cluster.checks.has_begun:
-            return  # a job that cannot be started has failed, with all that follows
+            return  # a job that cannot be started has failed, and its cleanup follows
         if self._network.is_faulty and self._cluster.loop.time() < self._disk_until_s and self._random.random() < 0.1:
             raise OSError(errno.ENOSPC, "No space left on device")
 

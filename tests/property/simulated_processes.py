@@ -18,10 +18,10 @@ from simulated_cluster import SimulationLoop
 from simulated_threads import BlockingCall
 
 CURRENT: contextvars.ContextVar[SimulatedProcess | None] = contextvars.ContextVar("process", default=None)
-#: What could not be unwound: if it were collected, its `finally` clauses would run in the middle of another test.
+#: Coroutines that could not be unwound. Collecting them would run their `finally` clauses during another test.
 _GRAVEYARD: list[Any] = []
 
-#: Of the loop without any time passing: more is a loop without end.
+#: The most steps of the loop while no time passes. More of them mean an endless loop.
 MAX_STEPS = 20_000
 
 
@@ -60,7 +60,7 @@ class ProcessLoop(SimulationLoop):
         self.is_unwinding = False
         self._busy_since, self._num_steps = 0.0, 0
         self._num_made = 0
-        #: Whether something else than the end of a process goes wrong with the next blocking call of it.
+        #: Called before each blocking call of a process. It raises the fault of the call, if there is one.
         self.disk_of: Callable[[SimulatedProcess], None] = lambda process: None
 
     def _run_once(self) -> None:

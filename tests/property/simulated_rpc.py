@@ -1,7 +1,7 @@
-"""What processes have in place of gRPC: RpcClient and RpcServer over a network that misbehaves.
+"""RpcClient and RpcServer over a simulated network with faults, in place of gRPC.
 
-Messages may be late, lost, or come twice; any pair of hosts may be cut in one direction or both; a process that dies
-breaks the calls and streams it takes part in. Fencing, the kinds of methods and errors are those of the real server.
+Messages may be late, lost or duplicated. Any pair of hosts may be disconnected in one or both directions. A process
+that dies breaks its calls and streams. Fencing, the kinds of methods and the errors are those of the real server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flinkpy.common.errors import FlinkError, InternalError, RpcTimeoutError, Rp
 from flinkpy.rpc.server import CallContext, check_fencing_token
 from flinkpy.rpc.services import service_methods
 
-#: A connection over which nothing comes is given up after about this long.
+#: A silent connection is closed after about this time.
 DEAD_CONNECTION_S = (1.0, 6.0)
 
 
@@ -48,7 +48,7 @@ class Trace:
 
 
 class HostNetwork:
-    """Between the hosts. `cut` holds (from, to) pairs over which nothing gets."""
+    """The network between the hosts. `cut` holds the pairs (from, to) between which all messages are lost."""
 
     def __init__(self, loop: ProcessLoop, random: Random) -> None:
         self.loop = loop
@@ -58,7 +58,7 @@ class HostNetwork:
         self.cut: set[tuple[str, str]] = set()
         self.is_faulty = True
         self.num_faults = 0
-        #: When each task was sent to a TaskExecutor; it may come long after.
+        #: The time when each task was sent to a TaskExecutor, which may be long before it arrives.
         self.submitted_s: dict[str, float] = {}
         #: Errors that no handler may raise.
         self.errors: list[BaseException] = []
@@ -96,7 +96,7 @@ class HostNetwork:
 
 
 class _Reply:
-    """Settles the caller's future, once, where its process still is."""
+    """Settles the caller's future once, if the caller's process still lives."""
 
     def __init__(self, network: HostNetwork, caller: SimulatedProcess) -> None:
         self.future: asyncio.Future[Any] = network.loop.create_future()
@@ -115,7 +115,7 @@ class _Reply:
 
 
 class SimulatedRpcClient:
-    """The RpcClient of the process that makes it."""
+    """The RpcClient of the process that creates it."""
 
     network: HostNetwork
 
@@ -289,7 +289,7 @@ class SimulatedGateway:
 
 
 class _StreamEnd:
-    """Breaks a stream whose server has gone."""
+    """Breaks a stream whose server has ended."""
 
     def __init__(self, queue: asyncio.Queue[Any]) -> None:
         self._queue = queue
@@ -306,7 +306,7 @@ def _outcome(result: Any) -> str:
 
 
 class SimulatedRpcServer:
-    """The RpcServer of the process that makes it."""
+    """The RpcServer of the process that creates it."""
 
     network: HostNetwork
 
@@ -318,7 +318,7 @@ class SimulatedRpcServer:
         self._port = port or self.network.next_port()
         self.address = f"{self.host}:{self._port}"
         self.endpoints: dict[str, Any] = {}
-        #: Of calls that are being served.
+        #: The calls that are being served.
         self.calls: dict[Any, None] = {}
         self.gone = asyncio.Event()
 

@@ -29,7 +29,7 @@ from flinkpy.dispatcher.dispatcher import CLUSTER_PYTHON
 
 PARALLELISM = 2
 PORT = 6123
-#: Of virtual time, after everything is well again.
+#: The virtual time in which jobs must recover after all faults have ended.
 RECOVERY_S = 180.0
 
 
@@ -72,7 +72,7 @@ class ServiceCluster:
             "heartbeat.interval": "1 s",
             "heartbeat.timeout": "5 s",
             "slot.request.timeout": "20 s",
-            "jobstore.expiration-time": "100000",  # more than clocks are moved by
+            "jobstore.expiration-time": "100000",  # longer than clocks are moved
             "cluster.registration.error-delay": "200 ms",
             "cluster.registration.max-timeout": "2 s",
             "jobmanager.job-master-recovery.max-attempts": "1000000",
@@ -228,7 +228,7 @@ class ServiceCluster:
         try:
             await self.ask("submit_job", request)
         except DuplicateJobSubmissionError:
-            pass  # an answer before was lost
+            pass  # the answer of an earlier call was lost
         self.accepted.append(job_id)
         self.network.trace.note("accepted", job_id)
 

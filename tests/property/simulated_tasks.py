@@ -1,7 +1,7 @@
-"""Tasks without user code: a source that counts, and a sink that remembers how far each source is and commits it once.
+"""Tasks without user code: a counting source, and a sink that commits the position of each source once.
 
-They run inside real TaskExecutors, deployed, cancelled and triggered by them, on virtual time: `SimulatedDeployer` is
-their TaskDeployer. What they would send each other over the network moves in `DataPlane.tick`.
+They run inside real TaskExecutors, which deploy, trigger and cancel them on virtual time. `SimulatedDeployer` is their
+TaskDeployer. `DataPlane.tick` moves the records between them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy._proto import taskexecutor_pb2
 from flinkpy.common.errors import FlinkError, FunctionError
 
-#: Records move, and tasks think, this often.
+#: The interval in which records move and tasks work.
 TICK_S = 0.05
 
 
 class SimulatedThread:
-    """A task thread that runs on the loop: what it runs returns at once, and `finish` ends it."""
+    """A task thread that runs on the loop. Its function returns at once, and `finish` ends it."""
 
     running: SimulatedThread | None = None
 
@@ -66,7 +66,7 @@ class SimulatedThread:
 
 
 class SimulatedTask:
-    """A DeployedTask and its Invokable. `seen[i]`: how many records of source subtask i its state contains."""
+    """A DeployedTask and its Invokable. Its state contains the first `seen[i]` records of source subtask i."""
 
     blocking_partition_ids: tuple[str, ...] = ()
 
@@ -95,7 +95,7 @@ class SimulatedTask:
         if deployment.HasField("restore"):
             self.seen = _decode(deployment.restore.state.operators[f"{self.vertex_id}-op"])
         self.producers = [p.result_partition_id for gate in deployment.input_gates for p in gate.partitions]
-        #: By producer: records and barriers on their way, in order.
+        #: The in-flight records and barriers by producer, in order.
         self.inputs: dict[str, deque[Any]] = {}
         self.is_running = False
         self.is_stopped = False
@@ -199,7 +199,7 @@ class SimulatedDeployer:
     def __init__(self, plane: DataPlane, process: SimulatedProcess, token_of: Callable[[str], str]) -> None:
         self._plane = plane
         self._process = process
-        #: The JobMasterId under which a job is here.
+        #: Returns the JobMasterId of a job on this TaskExecutor.
         self._token_of = token_of
 
     def dedicate(self, profile: str) -> None:
@@ -237,11 +237,11 @@ class SimulatedJob:
         self.id = job_id
         self.parallelism = parallelism
         self.used_ids: set[int] = set()
-        #: What each completed checkpoint has, from the moment it is durable.
+        #: The metadata of each completed checkpoint, from the moment it is durable.
         self.completed: dict[int, pb.CheckpointMetadata] = {}
-        #: Those that a JobMaster has tried to note as completed; it may not know whether it did.
+        #: Checkpoints whose completion a JobMaster has tried to record. It may not know if it succeeded.
         self.tried: set[int] = set()
-        #: Those of them that it did.
+        #: Checkpoints whose completion has been recorded.
         self.counting: set[int] = set()
         self.confirmed: set[int] = set()
         self.first_confirmed_s = math.inf
@@ -250,7 +250,7 @@ class SimulatedJob:
 
 
 class DataPlane:
-    """All tasks of all jobs, and what is on its way between them."""
+    """All tasks of all jobs, and the data in flight between them."""
 
     def __init__(self, loop: ProcessLoop, network: HostNetwork) -> None:
         self.loop = loop
@@ -258,7 +258,7 @@ class DataPlane:
         self.jobs: dict[str, SimulatedJob] = {}
         self.tasks: dict[str, SimulatedTask] = {}
         self.errors = network.errors
-        #: Told of each deployment that a TaskExecutor took.
+        #: Called for each deployment that a TaskExecutor has accepted.
         self.on_deployed: Callable[[SimulatedTask], None] = lambda task: None
 
     def start(self) -> None:
@@ -290,7 +290,7 @@ class DataPlane:
         self.loop.call_later(TICK_S, self._tick, context=nobody())
 
     def _consumers(self, source: SimulatedTask, everything: list[SimulatedTask]) -> list[deque[Any]] | None:
-        """The channels to all sinks; None while one of them is missing, or cannot be reached."""
+        """Returns the channels to all sinks, or None while one of them is missing or unreachable."""
         channels = []
         for task in everything:
             for partition in task.producers:
@@ -301,7 +301,7 @@ class DataPlane:
         return channels if len(channels) == source.job.parallelism else None
 
     def emit_barrier(self, source: SimulatedTask, checkpoint_id: int, options: pb.CheckpointOptions) -> None:
-        """The source puts it behind what it has sent."""
+        """Appends a barrier to the records that the source has sent."""
         consumers = self._consumers(source, self.living())
         if consumers is None or source.is_stopped:
             source.decline(checkpoint_id)
@@ -346,7 +346,7 @@ class DataPlane:
             self.errors.append(error)
 
     def check_cut(self, job: SimulatedJob, metadata: pb.CheckpointMetadata) -> None:
-        """The sinks' state contains exactly the records that the sources' state says were sent."""
+        """Checks that the sinks' state contains exactly the records that the sources' state counts as sent."""
         operators = {operator.operator_id: operator for operator in metadata.operators}
         sent = [_decode(operators["source-op"].subtasks[i])[i] for i in range(job.parallelism)]
         for index in range(job.parallelism):
@@ -380,7 +380,7 @@ class DataPlane:
             self._commit(job, task.subtask_index, task.snapshots[checkpoint_id])
 
     def _commit(self, job: SimulatedJob, sink_index: int, seen: list[int]) -> None:
-        """Up to here, once: what had been committed is part of it."""
+        """Commits output up to these positions. They must include all previously committed output."""
         before = job.committed[sink_index]
         if all(new <= old for new, old in zip(seen, before, strict=True)):
             return  # committed before; a restore or a repeated confirmation says so again

@@ -45,7 +45,7 @@ _MODULES = (
     "flinkpy.highavailability.zookeeper.services",
     "flinkpy.highavailability.file_checkpoint_stores",
 )
-#: Where blocking calls wait for something.
+#: Modules in which blocking calls wait.
 _BLOCKING = ("flinkpy.highavailability.", "flinkpy.checkpoint.", "flinkpy.jobmaster.", "flinkpy.dispatcher.")
 
 _initialize_working_directory = working_directory.WorkingDirectory.__init__
@@ -68,7 +68,7 @@ class SimulatedWorld:
         self._threading = SimulatedThreading(loop.time)
         self._time = SimulatedTime(loop.time)
         self.clients: list[tuple[SimulatedProcess, SimulatedZooKeeperClient]] = []
-        #: How far the clock of a host is ahead of the true time, which begins at some date.
+        #: The seconds by which the clock of each host is ahead of the true time. The true time starts at a fixed date.
         self.clock_offset_s: dict[str, float] = {}
         self.processes: dict[str, SimulatedProcess] = {}
         self._num_pids = 100
@@ -77,7 +77,7 @@ class SimulatedWorld:
         self.zookeeper_timeout_s = 4.0
         #: Probability that a process dies when it makes something durable.
         self.fsync_death = 0.0
-        #: Whether a child ends with its parent.
+        #: True if a child ends with its parent.
         self.children_die_with_parent = True
         self.on_fatal: Callable[[BaseException], None] = self.network.errors.append
 
@@ -94,7 +94,7 @@ class SimulatedWorld:
                 (made.heal if made.is_cut else made.cut)()
 
     def heal(self) -> None:
-        """Every host has all it needs, and keeps it."""
+        """Ends all faults of hosts."""
         self.zookeeper.start()
         for of, made in self.clients:
             if not of.is_dead:
@@ -102,7 +102,7 @@ class SimulatedWorld:
                 made.heal()
         self.fsync_death = 0.0
 
-    # What processes ask of the machine
+    # Services of the machine for its processes
 
     def now_s(self) -> float:
         of = CURRENT.get()
@@ -147,7 +147,7 @@ class SimulatedWorld:
         return child
 
     def _try_lock(self, directory: PrivateDirectory) -> int | None:
-        """Locks end with their process."""
+        """Locks the directory. The lock ends with its process."""
         path = directory.path
         owner = self._locks.get(path)
         if owner is not None and not owner.is_dead:

@@ -29,7 +29,7 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import EventType, ZnodeStat
 
-#: The servers look for expired sessions so often.
+#: The interval in which servers look for expired sessions.
 TICK_S = 0.5
 
 
@@ -104,7 +104,7 @@ class SimulatedZooKeeper:
         self._num_sessions = 0
         self._data_watches: dict[str, dict[int, Watcher]] = {}
         self._child_watches: dict[str, dict[int, Watcher]] = {}
-        #: Told of every change: operation, path, session.
+        #: Called for every change with operation, path and session.
         self.on_change: Callable[[str, str, int], None] = lambda kind, path, session: None
         self._is_ticking = False
 
@@ -180,7 +180,7 @@ class SimulatedZooKeeper:
     def _keep_ticking(self) -> None:
         if not self._is_ticking and self.sessions:
             self._is_ticking = True
-            self._loop.call_later(TICK_S, self._tick, context=contextvars.Context())  # of no client
+            self._loop.call_later(TICK_S, self._tick, context=contextvars.Context())  # belongs to no client
 
     def _tick(self) -> None:
         self._is_ticking = False
@@ -302,7 +302,7 @@ class SimulatedZooKeeper:
             watches.setdefault(path, {})[id(watcher)] = watcher
 
     def _fire(self, events: list[tuple[str, str]]) -> None:
-        """Each client is told once of one change of one node, whatever it watches it for."""
+        """Notifies each client once about a change of a node, even if it has several watches on it."""
         for kind, path in events:
             told: dict[int, Watcher] = {}
             if kind != EventType.CHILD:

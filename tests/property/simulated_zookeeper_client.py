@@ -73,9 +73,9 @@ class SimulatedZooKeeperClient:
         self._lost: deque[SimulatedResult] = deque()
         self._incoming: deque[tuple[SimulatedResult | None, Any, Any]] = deque()
         self._connection = SimpleNamespace(_read_socket=lambda: None, _invoke=lambda *_: None)
-        #: Of requests: how many lose their connection when they were carried out.
+        #: The share of requests that lose their connection after they were carried out.
         self.fault_probability = 0.0
-        #: Longer than others before it notices that nothing comes: a process that stood still.
+        #: True for a process that was suspended: it notices a silent connection later than others.
         self.is_slow_to_notice = False
 
     @property
@@ -159,7 +159,7 @@ class SimulatedZooKeeperClient:
     def remove_listener(self, listener: Callable[[str], object]) -> None:
         self._listeners.remove(listener)
 
-    # Requests that are on their way: in order, answered later or with the loss of the connection
+    # Pending requests: answered later and in order, or with the loss of the connection
 
     def __getattr__(self, name: str) -> Any:
         if not name.endswith("_async") or name.startswith("_"):
@@ -197,7 +197,7 @@ class SimulatedZooKeeperClient:
             return
         result = self._requests.popleft()
         if not self._is_reachable:
-            self._lost.append(result)  # until it is noticed
+            self._lost.append(result)  # until the client notices the loss
             return
         try:
             answer: tuple[Any, Exception | None] = (result.operation(), None)
@@ -239,7 +239,7 @@ class SimulatedZooKeeperClient:
         for _ in range(len(self._requests)):
             self._later(self._delay_s, self._send)
 
-    # Operations, done at once
+    # Operations that are carried out at once
 
     def get(self, path: str, watch: WatchFunction | None = None) -> tuple[bytes, ZnodeStat]:
         return self._read(lambda watcher: self._zookeeper.get(path, watcher), self._data_watchers, path, watch)

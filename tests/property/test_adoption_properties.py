@@ -1,7 +1,7 @@
-"""JobManagerRunner and JobMasterPool with high availability, against JobMasters that die, hang and come back.
+"""JobManagerRunner and JobMasterPool with high availability, while JobMasters die, hang and come back.
 
-The latch of the job is modelled: of all JobMasters that were started for it one at a time may run its tasks. Whatever
-happens, only that one's word counts in the end, and once faults stop the job is led, or has ended.
+The test models the latch of the job: only one of its JobMasters at a time may run its tasks. Only the result of that
+JobMaster may count. Once faults stop, the job has a leader or has ended.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GRAPH = job_pb2.JobGraph(
 
 @dataclass(eq=False)
 class JobMaster:
-    """A process that leads the job, or waits for its latch."""
+    """A process that leads the job or waits for its latch."""
 
     job_master_id: JobMasterId
     process_id: str
@@ -43,14 +43,14 @@ class JobMaster:
 
 
 class OneJobOfManyDispatchers(RuleBasedStateMachine):
-    """A sequence of Dispatchers. JobMasters survive them."""
+    """One job, a sequence of Dispatchers, and JobMasters that outlive them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.names = itertools.count(1)
         self.now_ms = 0
         self.job_masters: list[JobMaster] = []
-        #: the result that somebody has stored; then nothing may be run any more
+        #: The stored result. Once it is set, no task of the job may run.
         self.stored: pb.JobTerminated | None = None
         self.begin(is_recovered=False)
 
@@ -130,7 +130,7 @@ class OneJobOfManyDispatchers(RuleBasedStateMachine):
         """Returns the holder of the latch: the first living process that was started."""
         return next((master for master in self.job_masters if master.is_alive), None)
 
-    # --- what happens
+    # --- events
 
     @initialize()
     def first_process(self) -> None:
@@ -206,7 +206,7 @@ class OneJobOfManyDispatchers(RuleBasedStateMachine):
     @precondition(lambda self: self.waits)
     @rule(pick=st.integers(0, 5))
     def is_waited_for_no_longer(self, pick: int) -> None:
-        """A time-out of this wait or of one that is settled, or what showed that it will not come."""
+        """Ends the wait for a JobMaster: by a timeout, even of an earlier wait, or by a sign that it will not come."""
         wait = self.waits[pick % len(self.waits)]
         self.run_runner(self.runner.adoption_failed(wait.adoption, "late", self.now_ms))
 
@@ -222,7 +222,7 @@ class OneJobOfManyDispatchers(RuleBasedStateMachine):
 
     @rule(pick=st.integers(0, 5), status=st.sampled_from([JobState.FINISHED, JobState.FAILED]))
     def brings_the_result(self, pick: int, status: JobState) -> None:
-        """The one that holds the latch, now and then: after it nothing happens any more."""
+        """The holder of the latch sometimes reports the result. Afterwards nothing happens to the job."""
         leader = self.leader
         if leader is None or self.stored is not None or pick:
             return
@@ -244,10 +244,10 @@ class OneJobOfManyDispatchers(RuleBasedStateMachine):
             master.has_session = False
             master.is_child = False
         self.begin(is_recovered=True)
-        if self.stored is not None:  # found at once, and not run
+        if self.stored is not None:  # a new JobMaster finds it at once, and does not run the job
             self.run_runner(self.runner.result_found(self.stored))
 
-    # --- what always holds
+    # --- invariants
 
     @invariant()
     def machines_are_sound(self) -> None:

@@ -1,4 +1,4 @@
-"""Watermark alignment of several sources: nobody waits for ever, and nobody gets further ahead than is explained."""
+"""Watermark alignment of several sources: no source waits forever, and none is further ahead than the allowed drift."""
 
 from __future__ import annotations
 

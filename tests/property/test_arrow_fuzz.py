@@ -1,7 +1,7 @@
-"""Arrow messages of another TaskExecutor that say what is not so: lengths, offsets, codecs, kinds and depths.
+"""Forged Arrow messages of another TaskExecutor: false lengths, offsets, codecs, kinds and depths.
 
-Whatever they say: they are refused with BrokenError or can be used, and memory stays bounded by what they have, not by
-what they declare. FLINKPY_ARROW_FUZZ_CASES is how many cases there are, FLINKPY_FUZZ_SEED with which number they begin.
+Each message is either usable or refused with BrokenError. Memory is bounded by the size of the message, not by the
+sizes that it declares. FLINKPY_ARROW_FUZZ_CASES is the number of cases, FLINKPY_FUZZ_SEED the number of the first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flinkpy.records.batch import Batch
 
 CASES = number_of_cases("FLINKPY_ARROW_FUZZ_CASES", 2000)
 pytestmark = pytest.mark.timeout(max(120, CASES // 50))
-#: LZ4 makes 255 bytes of one at most, and no message here has 40 KB; zstd has a test of its own.
+#: LZ4 expands one byte to 255 at most, and no message here has 40 KB. zstd has its own test.
 MEMORY_BYTES = 16 << 20
 _INT64 = [-(1 << 63), -(1 << 31), -9, -1, 0, 1, 7, 8, 64, 1 << 16, 1 << 24, 1 << 31, 1 << 32, 1 << 40, (1 << 63) - 1]
 
@@ -64,7 +64,7 @@ def _lie(data: bytes, rng: random.Random) -> bytes:
     changed = bytearray(data)
     for _ in range(rng.randint(1, 3)):
         width, form = rng.choice([(8, "<q"), (8, "<q"), (4, "<i"), (2, "<h")])
-        # The metadata comes first, and says the most.
+        # The metadata comes first and declares most of the numbers.
         reach = len(changed) if rng.random() < 0.4 else min(len(changed), 600)
         if reach < width:
             continue
@@ -77,7 +77,7 @@ def _lie(data: bytes, rng: random.Random) -> bytes:
 
 
 def _other_message(rng: random.Random) -> bytes:
-    """A message of Arrow's that is no batch of this schema, or no batch at all."""
+    """Returns an Arrow message that is not a batch of this schema, or not a batch at all."""
     schema = pa.schema([("a", pa.int64()), ("d", pa.dictionary(pa.int32(), pa.string()))])
     kind = rng.randrange(4)
     if kind == 0:
@@ -128,7 +128,7 @@ def test_forged_messages_are_refused_or_usable(is_member: bool) -> None:
                 is_member=is_member,
                 may_be_compressed=may_be_compressed,  # noqa: B023
             )
-            if not is_member:  # a member's offsets are believed, since it may have this process run any code
+            if not is_member:  # offsets of a member are trusted, because it may run any code in this process
                 touch(received.values)  # type: ignore[arg-type]
 
         peak = pool.max_memory() or 0
@@ -164,7 +164,7 @@ def test_types_nested_too_deeply_are_refused(depth: int) -> None:
 
 @pytest.mark.parametrize("is_member", [True, False])
 def test_an_lz4_bomb_is_refused_before_it_takes_memory(is_member: bool) -> None:
-    """A message of a few hundred bytes says that it becomes as much as is ever allowed."""
+    """A message of a few hundred bytes declares the maximum permitted size."""
     schema, body, payload_bytes, timestamps_bytes = next(
         message for message in MESSAGES if b"\x04\x22\x4d\x18" in message[1] and message[0].names == ["z", "s"]
     )

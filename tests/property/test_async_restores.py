@@ -1,6 +1,7 @@
-"""Asynchronous functions on their real loop, with batches, speeds, watermarks and restores of all kinds.
+"""Asynchronous functions on their real loop, with random batches, durations, watermarks and restores.
 
-Every record has its results once, and none crosses a watermark."""
+Every record gets its results once, and no result crosses a watermark.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def _threads_meet_everywhere() -> Iterator[None]:
 
 
 class Uneven(AsyncFunction):
-    """Some calls have their answer at once, some wait some rounds of the loop; some have no result, some two."""
+    """Some calls return at once, others after some rounds of the loop. They return no, one or two results."""
 
     async def async_invoke(self, value: int) -> list[int]:
         for _ in range((value * 7919) % 5):
@@ -52,7 +53,7 @@ def restored(harness: AsyncHarness, settings: dict[str, Any]) -> AsyncHarness:
     return AsyncHarness(Uneven(), state=FakeTaskStateManager(snapshot, files=files), **settings)
 
 
-@settings(max_examples=60)  # each starts and ends some threads
+@settings(max_examples=60)  # each example starts and ends some threads
 @given(
     steps=st.lists(st.one_of(st.integers(1, 300), st.sampled_from(["watermark", "restore", "look"])), max_size=12),
     ordered=st.booleans(),
@@ -97,5 +98,5 @@ def test_every_record_has_its_results_once_on_its_side_of_the_watermarks(
         if isinstance(item, Watermark):
             passed = item.timestamp
         elif "restore" not in steps:
-            # After a restore, records come again that had been before a watermark which is gone with the failure.
+            # After a restore, records are repeated without the watermark that followed them before the failure.
             assert min(item.values) >= passed

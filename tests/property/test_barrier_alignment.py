@@ -1,4 +1,6 @@
-"""Barriers, batches and ends in any order over up to four channels: which records are on which side of a checkpoint."""
+"""Each record is on the right side of a checkpoint for any order of barriers, batches and ends on up to four
+channels.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ NUM_CHECKPOINTS = 3
 
 
 class Head:
-    """Writes down what is processed."""
+    """Records the processed batches."""
 
     def __init__(self) -> None:
         self.processed: list[Any] = []
@@ -49,7 +51,7 @@ class Head:
 
 
 class Model:
-    """A task's inputs, driven step by step: gates[0] may be unaligned, gates[1], where it is, must stay aligned."""
+    """The inputs of a task, driven step by step. gates[0] may be unaligned, gates[1] (optional) not."""
 
     def __init__(self, scripts: list[list[Any]], num_aligned_only: int, timeout_ms: int = 0) -> None:
         self.scripts = scripts
@@ -116,10 +118,10 @@ class Model:
         for _ in range(3 * sum(map(len, self.scripts)) + 10):
             self.process()
 
-    # -- what must hold ----------------------------------------------------------------------------------------
+    # -- invariants --------------------------------------------------------------------------------------------
 
     def before(self, checkpoint_id: int) -> list[Any]:
-        """Everything sent before the barrier; all of a channel that ended without one."""
+        """Returns the records before the barrier. A channel that ended without a barrier counts completely."""
         rows: list[Any] = []
         for script in self.scripts:
             for item in script:
@@ -144,8 +146,9 @@ def barrier(checkpoint_id: int, alignment: Any, timeout_ms: int = 0) -> Checkpoi
 
 @st.composite
 def channels(draw: st.DrawFn) -> tuple[list[list[int]], int]:
-    """Per channel, the number of batches before each barrier and after the last (negative: it ends before that
-    barrier), and how many of the last channels must stay aligned."""
+    """Draws the number of batches per channel before each barrier and after the last one, and how many of the last
+    channels must stay aligned. A negative number of batches means that the channel ends before that barrier.
+    """
     count = draw(st.integers(1, 4))
     shapes = [
         draw(st.lists(st.integers(-1, 3), min_size=NUM_CHECKPOINTS + 1, max_size=NUM_CHECKPOINTS + 1))
@@ -251,7 +254,7 @@ def check_complete_or_aborted(model: Model, shapes: list[list[int]]) -> None:
         if not reached(shapes, checkpoint_id):
             continue
         if checkpoint_id in model.aborted:
-            # Only because a newer barrier overtook everything on a channel that owed this one.
+            # Permitted only if a newer barrier overtook all data of a channel that still owed this barrier.
             assert any(newer in model.snapshots for newer in range(checkpoint_id + 1, NUM_CHECKPOINTS + 1))
             continue
         both = model.snapshots[checkpoint_id] + model.captured[checkpoint_id]

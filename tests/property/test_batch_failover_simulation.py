@@ -1,8 +1,8 @@
-"""Batch jobs of any shape, whatever fails: they end, and every record has arrived exactly once.
+"""Random batch jobs end under any faults, and every record has arrived exactly once.
 
-The real scheduler, make-believe TaskExecutors that hold results as lists of records. A partitioner that is not
-deterministic sends records elsewhere in every attempt; splits of a source go to whichever subtask asks first. What the
-last attempts of the sinks have read is compared with what a run without failures gives.
+The scheduler is the real one. Simulated TaskExecutors hold results as lists of records. A partitioner that is not
+deterministic sends records elsewhere in every attempt. The splits of a source go to the subtask that asks first. The
+test compares the records read by the last attempts of the sinks with those of a run without failures.
 
 FLINKPY_SIMULATION_SEEDS=2000 pytest tests/property/test_batch_failover_simulation.py      # many
 """
@@ -35,7 +35,7 @@ from flinkpy.jobmaster.slotpool.declarative_slot_pool import SlotPoolOptions
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 
 NUM_SEEDS = int(os.environ.get("FLINKPY_SIMULATION_SEEDS", "150"))
-#: Far more than any of these runs takes.
+#: The most steps of a run, far more than any of these runs needs.
 MAX_STEPS = 20_000
 E = ExecutionState
 
@@ -143,7 +143,7 @@ class World:
     def data_set(self, data_set_id: str) -> job_pb2.IntermediateDataSet:
         return next(result for vertex in self.graph.vertices for result in vertex.results if result.id == data_set_id)
 
-    # what happens
+    # events
 
     def step(self) -> None:
         random = self.random
@@ -193,7 +193,7 @@ class World:
     def submit(self, effect: fx.SubmitTasks) -> None:
         executor = self.executors.get(str(effect.location.resource_id))
         if executor is None or not executor.is_alive:
-            return  # the loss of it is on its way
+            return  # the notification of its loss is in flight
         for deployment in effect.tasks:
             task = Task(deployment)
             executor.tasks[task.attempt] = task

@@ -1,4 +1,4 @@
-"""Operators in batch mode give what a plain program over the sorted records gives, however records were cut."""
+"""Operators in batch mode give the results of a plain program over the sorted records, for any batches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from flinkpy.records.elements import MAX_WATERMARK, Watermark
 GAP_MS = 5
 #: (key, value, timestamp or None)
 RECORD = st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.none() | st.integers(-20, 20))
-#: (input, records) in the order they arrive; a batch has timestamps or none.
+#: (input, records) in order of arrival. Either all records of a batch have timestamps or none has one.
 ARRIVALS = st.lists(st.tuples(st.integers(0, 1), st.lists(RECORD, min_size=1, max_size=6)), max_size=6)
 
 Record = tuple[str, int, int | None]
@@ -67,7 +67,9 @@ def results(spec: specs.OperatorSpec, arrivals: list[tuple[int, list[Record]]], 
 
 
 def by_key(arrivals: list[tuple[int, list[Record]]], num_inputs: int) -> dict[str, list[tuple[int, Record]]]:
-    """The records of each key, in the order of the first of the key: by time, then by input, then as they arrived."""
+    """Returns the records of each key, sorted by timestamp, then by input, then by arrival. Keys are in order of their
+    first record.
+    """
     keys: dict[str, list[tuple[int, Record]]] = {}
     for index, records in arrivals:
         for record in records:
@@ -78,7 +80,7 @@ def by_key(arrivals: list[tuple[int, list[Record]]], num_inputs: int) -> dict[st
 
 
 class Remember(KeyedProcessFunction):
-    """Tells each record with those of the key before it, and at the end all timers, sorted."""
+    """Emits each record with the earlier records of its key, and at the end all timers in order."""
 
     def open(self, runtime_context: Any) -> None:
         self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", Types.INT()))
@@ -120,7 +122,7 @@ def test_two_inputs_are_merged_by_sorted_key(arrivals: list[tuple[int, list[Reco
 
 
 class Digits(ReduceFunction):
-    """Neither commutative nor forgetful: shows in which order it was called."""
+    """A reduce function whose result contains all values in the order of the calls."""
 
     def reduce(self, value1: Any, value2: Any) -> Any:
         return value1[0], value1[1] * 10 + value2[1]

@@ -20,15 +20,15 @@ MS = 1_000_000
 
 @dataclass
 class Machine:
-    """A clock, and what moves it."""
+    """A clock that the simulated work advances."""
 
     batch_ns: int
     record_ns: int
     batch_wait_ns: int = 0
     record_wait_ns: int = 0
-    #: Wall time that passes for each ns of CPU time, as others run too.
+    #: The wall time that passes for each ns of CPU time, because other threads run too.
     slowdown: float = 1.0
-    #: How often the thread is stopped, per second of CPU time, and for how long.
+    #: The number of stalls of the thread per second of CPU time, and their duration.
     stops_per_s: float = 0.0
     stop_ns: int = 0
     random: random.Random = field(default_factory=lambda: random.Random(1))
@@ -69,7 +69,7 @@ def run(machine: Machine, start_rows: int, batches: int) -> list[int]:
 
 
 def fixed_share(machine: Machine, sizes: list[int]) -> float:
-    """Part of the CPU time that is not for records."""
+    """Returns the share of the CPU time that is not spent on records."""
     fixed_ns = len(sizes) * machine.batch_ns
     return fixed_ns / (fixed_ns + sum(sizes) * machine.record_ns)
 
@@ -78,7 +78,7 @@ starts = st.integers(1, MAX_BATCH_ROWS)
 seeds = st.integers(0, 1_000).map(random.Random)
 #: The cost of passing an empty batch through a chain.
 fixed_costs = st.integers(20 * US, 3 * MS)
-#: From a column of numbers to a regular expression.
+#: The cost of a record: from a number in a column to a regular expression.
 record_costs = st.integers(20, 100 * US)
 
 
@@ -86,7 +86,7 @@ record_costs = st.integers(20, 100 * US)
 def test_fixed_costs_stay_small_from_any_start_and_under_any_load(
     start: int, batch_ns: int, record_ns: int, slowdown: float, stops_per_s: float, stop_ns: int, seed: random.Random
 ) -> None:
-    """Ten runnable threads a core, or a quota that stops the thread for nearly all of each period."""
+    """The load is ten runnable threads per core, or a quota that stops the thread for most of each period."""
     machine = Machine(batch_ns, record_ns, slowdown=slowdown, stops_per_s=stops_per_s, stop_ns=stop_ns, random=seed)
 
     later = run(machine, start, 150)[50:]
@@ -129,7 +129,7 @@ def test_slow_records_get_short_batches_soon_from_any_start(
 def test_waiting_once_per_batch_does_not_make_batches_small(
     start: int, batch_ns: int, record_ns: int, batch_wait_ns: int, seed: random.Random
 ) -> None:
-    """A function waits once per batch if it asks a model on another machine for all results of a batch at once."""
+    """For example, the function calls a model on another machine once per batch."""
     machine = Machine(batch_ns, record_ns, batch_wait_ns=batch_wait_ns, random=seed)
 
     later = run(machine, start, 80)[40:]

@@ -1,8 +1,8 @@
-"""In-flight data under any interleaving: of what was sent before a barrier, each batch is exactly once either processed
-before the snapshot or persisted with it, in order; and everything is delivered exactly once in any case.
+"""Unaligned checkpoints contain in-flight data exactly once, under any interleaving.
 
-One gate over local and remote channels, the real queues and flow control between, and a test that moves every part:
-producers, sockets, I/O, the consuming task.
+Each batch that was sent before a barrier is either processed before the snapshot or persisted with it, once and in
+order. All data is delivered exactly once. The test has one gate with local and remote channels, and the real queues and
+flow control. It moves every part step by step: producers, sockets, I/O and the consuming task.
 """
 
 from __future__ import annotations
@@ -41,13 +41,17 @@ def values_of(batch: Batch) -> list[Any]:
 
 
 class Producer:
-    """Args: is_late: the consumer attaches after something was emitted."""
+    """A producer of one channel.
+
+    Args:
+        is_late: the consumer attaches after the producer has emitted data.
+    """
 
     def __init__(self, partition: ResultPartition) -> None:
         self.partition = partition
         self.next_value = 0
         self.next_checkpoint = 1
-        #: By checkpoint: how many records had been emitted before its barrier, and what this side persists.
+        #: By checkpoint, the number of records emitted before its barrier, and the data that this side persists.
         self.cuts: dict[int, int] = {}
         self.persisted: dict[int, list[int]] = {}
 
@@ -125,9 +129,9 @@ class CaptureMachine(RuleBasedStateMachine):
         if not is_late:
             while self.unattached:
                 self.attach()
-        #: Per channel everything that was processed.
+        #: The processed records of each channel.
         self.processed: list[list[int]] = [[] for _ in remote]
-        # Of the checkpoint that is going on here.
+        # State of the current checkpoint.
         self.current = 0
         self.done = 0
         self.seen: set[int] = set()
@@ -155,7 +159,9 @@ class CaptureMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.producers) > 1)
     @rule(is_columnar=st.booleans(), polls=st.integers(1, 5))
     def one_barrier_comes_first(self, is_columnar: bool, polls: int) -> None:
-        """The others have data that is processed after the snapshot and in front of their barriers."""
+        """The first barrier arrives while other channels have data before their barriers, which is processed after the
+        snapshot.
+        """
         first = self.producers[0]
         if first.next_checkpoint != self.done + 1:
             return
@@ -172,14 +178,14 @@ class CaptureMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def emit_barrier(self, data: st.DataObject) -> None:
-        """Emits a barrier. As with unaligned checkpoints, the next one starts when the last is done everywhere."""
+        """Emits a barrier. The next checkpoint starts when the previous one has ended everywhere."""
         waiting = [p for p in self.producers if p.next_checkpoint == self.done + 1]
         if waiting:
             data.draw(st.sampled_from(waiting)).barrier(self.alignment)
 
     @rule(data=st.data())
     def time_out_output(self, data: st.DataObject) -> None:
-        """While the producer is at a checkpoint: afterwards there is nothing to be added to it."""
+        """The output times out while the producer takes a checkpoint. Later there is nothing to add to it."""
         waiting = [p for p in self.producers if p.next_checkpoint == self.done + 2]
         if waiting and self.alignment == checkpoint_pb2.ALIGNED:
             data.draw(st.sampled_from(waiting)).time_out()
@@ -215,7 +221,7 @@ class CaptureMachine(RuleBasedStateMachine):
 
     @rule(times=st.integers(1, 4), rows=st.integers(1, 3))
     def poll_in_parts(self, times: int, rows: int) -> None:
-        """The task takes no more than it can process in a moment; the rest goes back."""
+        """The task polls a batch and returns the rows that it cannot process at once."""
         for _ in range(times):
             item = self.gate.poll()
             if item is None:
@@ -228,7 +234,7 @@ class CaptureMachine(RuleBasedStateMachine):
 
     @rule(times=st.integers(1, 4), rows=st.integers(1, 12))
     def poll_merged(self, times: int, rows: int) -> None:
-        """The task takes small batches together, as long as there are no more than `rows`; the rest goes back."""
+        """The task merges small batches up to `rows` rows and returns the rest."""
         for _ in range(times):
             item = self.gate.poll()
             if item is None:
@@ -304,7 +310,7 @@ class CaptureMachine(RuleBasedStateMachine):
         self.snapshot = None
 
     def teardown(self) -> None:
-        """Everybody moves on: nothing hangs, every barrier comes, and everything is delivered once and in order."""
+        """Moves all parts to the end: nothing hangs, all barriers arrive, all data is delivered once and in order."""
         if not hasattr(self, "gate"):
             return
         while self.unattached:

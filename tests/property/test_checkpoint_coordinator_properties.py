@@ -1,9 +1,9 @@
-"""A CheckpointCoordinator whose messages are lost, late, doubled and out of order, and whose tasks fail and finish.
+"""A CheckpointCoordinator while messages are lost, late, duplicated and out of order, and tasks fail and finish.
 
-A task may have ended before anybody knows: it declines what it is triggered for, and what it would have given a barrier
-to gets none.
+A task may have ended before the coordinator knows it. It then declines its trigger, and its consumers get no barrier
+from it.
 
-The test keeps its own account of who acknowledged what and what has been written, and holds every effect against it.
+The test keeps its own record of acknowledgements and written metadata, and compares every effect with it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ON_ITS_WAY = [Reason.CHECKPOINT_DECLINED_TASK_CLOSING, Reason.CHECKPOINT_DECLINE
 
 
 class Job:
-    """source -> sink, all to all."""
+    """A job with a source and a sink, connected all to all."""
 
     job_id = "job"
     job_name = "job"
@@ -87,26 +87,26 @@ class CoordinatorMachine(RuleBasedStateMachine):
             timeout_ms=1_000,
         )
         self.coordinator = CheckpointCoordinator(self.job, self.options, random)
-        self.messages = []  # to the coordinator, on their way
-        self.delivered = []  # may come again
+        self.messages = []  # to the coordinator, in flight
+        self.delivered = []  # may be delivered again
         self.last_id = 0
         self.properties = {}
         self.waited_for = {}  # checkpoint -> attempts that have to acknowledge
-        self.gone = set()  # attempts that have ended, which the coordinator does not know yet
+        self.gone = set()  # attempts whose end the coordinator does not know yet
         self.saw_nothing = {}  # checkpoint -> attempts that got neither trigger nor barrier
         self.acknowledged = {}  # checkpoint -> attempts whose acknowledgement was delivered while it was pending
         self.written = set()  # the metadata is durable
         self.failed = set()
         self.confirmed = []
         self.held_for = None  # events are held back for that checkpoint
-        self.open_requests = {}  # trigger id -> properties, when, the last checkpoint before
+        self.open_requests = {}  # trigger id -> properties, time, latest checkpoint before
         self.asked = 0
         self.reported = set()  # state on disk: (checkpoint, attempt)
         self.is_failing = False
         self.has_ended = False
         self.everything_runs()
 
-    # effects against the account
+    # effects
 
     def send(self, call):
         for effect in call(self.coordinator, self.now_ms):
@@ -187,7 +187,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
                 raise AssertionError(effect)
 
     def trigger(self, checkpoint_id, attempts):
-        """They take it or decline it; a sink that is not triggered takes it where one of its sources did."""
+        """Each attempt takes its snapshot or declines. A sink without a trigger takes one if a source does."""
         taken = {attempt for attempt in attempts if attempt not in self.gone}
         self.messages += [("closing", checkpoint_id, attempt) for attempt in attempts if attempt in self.gone]
         if any(str(attempt.vertex.job_vertex_id) == "source" for attempt in taken):
@@ -200,7 +200,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
         number, attempt = state.operators["op"].operator[0].file.data.decode().split(" ")
         return int(number), attempt
 
-    # the world
+    # events of the cluster
 
     @precondition(lambda self: self.messages)
     @rule(data=st.data(), outcome=st.sampled_from(["arrives", "arrives", "arrives", "fails", "lost", "twice"]))
@@ -216,11 +216,11 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_checkpoint_comes_as_far_as_being_written(self, data):
         chosen = data.draw(st.sampled_from(self.coordinator.pending_ids))
-        for _ in range(4):  # each message brings on the next
+        for _ in range(4):  # each message causes the next
             self.bring_on(chosen)
 
     def bring_on(self, chosen):
-        """All that is on its way for that one arrives, but the news that it has been written."""
+        """Delivers all messages of that checkpoint except the report that it has been written."""
         for message in [message for message in self.messages if message[1] == chosen and message[0] != "finalize"]:
             self.messages.remove(message)
             self.deliver(message, "arrives")
@@ -250,7 +250,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
             case "ack" if outcome == "fails" and (checkpoint_id, str(rest[0])) not in self.reported:
                 reason = DECLINES[checkpoint_id % len(DECLINES)]
                 if reason in ON_ITS_WAY and self.properties[checkpoint_id].is_synchronous:
-                    reason = Reason.CHECKPOINT_DECLINED  # that one is the answer of those who have not taken it
+                    reason = Reason.CHECKPOINT_DECLINED  # the other reason means: no snapshot yet
                 self.send(call.decline(rest[0], checkpoint_id, checkpoint_error(reason)))
             case "ack":
                 self.acknowledge(checkpoint_id, rest[0])
@@ -321,7 +321,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.job.in_state(E.RUNNING))
     @rule(data=st.data())
     def a_task_ends_and_nobody_knows_yet(self, data):
-        """A sink does not before its sources."""
+        """Ends a task. A sink ends after its sources."""
         running = [attempt for attempt in self.job.in_state(E.RUNNING) if attempt not in self.gone]
         sources = [attempt for attempt in running if str(attempt.vertex.job_vertex_id) == "source"]
         if running and self.now_ms > 500:
@@ -356,7 +356,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
             if not state.is_terminal:
                 self.job.states[task] = E.CANCELED
         self.send(call.tasks_stopped(Reason.JOB_FAILOVER_REGION, FunctionError("boom")))
-        self.is_failing = False  # the restart is the answer to that, too
+        self.is_failing = False  # the restart handles this failure, too
 
     @precondition(lambda self: not self.job.in_state(E.RUNNING) and not self.coordinator.is_finalizing)
     @rule()

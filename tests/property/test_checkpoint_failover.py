@@ -1,7 +1,7 @@
-"""Checkpoints of a job whose cluster loses, doubles and reorders messages, and whose processes die.
+"""Restores from checkpoints while messages are lost, duplicated and reordered, and processes die.
 
-Whatever happens: what is deployed anew is given the last checkpoint that was completed, whole and the same for all that
-restart together; nothing is deployed while it is open which one that is; coordinators go back to the same.
+Restarted tasks get the state of the last completed checkpoint, complete and from one checkpoint for all tasks that
+restart together. No task is deployed before that checkpoint is known. Coordinators are reset to the same checkpoint.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class FailoverMachine(ClusterMachine):
         self.updates, self.delivered, self.calls = [], [], []
         self.num_allocations = self.required = 0
         self.terminated = None
-        self.messages = []  # of checkpoints, on their way
-        self.is_writing = []  # checkpoints, in the order in which they are written
+        self.messages = []  # messages of checkpoints in flight
+        self.is_writing = []  # checkpoints in the order of their writes
         self.completed = {}  # id -> the checkpointed state of each subtask
-        self.kept = []  # completed checkpoints that are whole, oldest first
+        self.kept = []  # completed and undamaged checkpoints, oldest first
         self.acks = {}
         self.open_requests = set()
         self.asked = 0
@@ -118,7 +118,7 @@ class FailoverMachine(ClusterMachine):
         self.the_cluster_behaves()
 
     def more_slots(self):
-        """Not a rule here, like the next ones: tests of the base class cover it."""
+        """Disabled here, like the next rules: the tests of the base class cover them."""
 
     def an_update_arrives_again(self):
         pass
@@ -144,7 +144,7 @@ class FailoverMachine(ClusterMachine):
 
     @property
     def counting(self):
-        """The id of the checkpoint that restarted tasks begin from."""
+        """Returns the id of the checkpoint from which restarted tasks begin."""
         return self.kept[-1] if self.kept else None
 
     def do(self, effect):

@@ -1,4 +1,4 @@
-"""Aggregates over columns in batch mode are those of the in-memory table, whatever the cuts and the memory."""
+"""Aggregates over columns in batch mode equal those of the in-memory table for any batches and any memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SCHEMA = pa.schema(
 _VALUES: dict[str, st.SearchStrategy[Any]] = {
     "number": st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(0, 5),
     "name": st.text(st.characters(exclude_categories=["Cs"]), max_size=4),
-    # Sums of such numbers are exact in whatever order they are added.
+    # Sums of such numbers are exact in any order of addition.
     "real": st.sampled_from([0.0, -0.0, 1.5, -2.25, 1024.0, float("nan")]),
     "money": st.integers(-(10**8), 10**8).map(lambda quarters: Decimal(quarters) / 4),
     "small": st.integers(-(1 << 15), (1 << 15) - 1),

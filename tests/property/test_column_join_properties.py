@@ -1,4 +1,4 @@
-"""Joins of columns give what comparing every row with every other gives, whatever the cuts, arrival and memory."""
+"""Joins of columns give the results of comparing all pairs of rows, for any batches, order of arrival and memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streaming_fakes import OperatorHarness
 from flinkpy.graph import operator_specs as specs
 from flinkpy.records.batch import Batch
 
-#: Of a kind of key: the type on either side, and values that meet.
+#: By kind of key: the type on each side, and values of which some are equal.
 _KEYS: dict[str, tuple[pa.DataType, pa.DataType, st.SearchStrategy[Any]]] = {
     "number": (pa.int64(), pa.int32(), st.integers(-2, 3)),
     "text": (pa.string(), pa.large_string(), st.sampled_from(["", "a", "b", "abcdefgh", "abcdefghi"])),
@@ -51,7 +51,9 @@ def run(
     arrivals: list[tuple[int, int]],
     memory: str,
 ) -> list[tuple[Any, ...]]:
-    """Joins rows that arrive as `arrivals`: (input, number of rows). The rest follows, the build side first."""
+    """Joins rows that arrive in the order of `arrivals`: (input, number of rows). The remaining rows follow, the build
+    side first.
+    """
     tables = []
     for index, rows in enumerate((left, right)):
         columns = [pa.array([row[i] for row in rows], _KEYS[name][index]) for i, name in enumerate(names)]
@@ -78,7 +80,7 @@ def run(
 def reference(left: list[tuple[Any, ...]], right: list[tuple[Any, ...]], how: str) -> list[tuple[Any, ...]]:
     results: list[tuple[Any, ...]] = []
     for number, key in enumerate(left):
-        # Not by ==: 0.0 and -0.0 are two keys.
+        # Not compared with ==, because 0.0 and -0.0 are two keys.
         partners = [] if None in key else [other for other, one in enumerate(right) if repr(one) == repr(key)]
         if how == "inner":
             results += [(number, other) for other in partners]

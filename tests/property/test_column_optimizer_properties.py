@@ -1,4 +1,4 @@
-"""The column optimiser changes what a program reads and where it computes, and never what it gives."""
+"""The column optimizer never changes the results of a program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AGGREGATES = {"sum": sum_, "min": min_, "max": max_, "avg": avg, "mean": mean}
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two files of several row groups, with nulls; integral doubles, so that the order of addition does not show."""
+    """Two files with several row groups and nulls. Doubles are integral, so the order of addition does not matter."""
     directory = tmp_path_factory.mktemp("optimizer")
     for name, shift in (("left", 0), ("right", 3)):
         numbers = [(i * 7 + shift) % 11 for i in range(ROWS)]
@@ -92,7 +92,7 @@ def columns_of(stream: DataStream) -> list[str]:
 
 
 class Program:
-    """Builds one program again and again: `draw` is asked once, and what it said is repeated."""
+    """Builds the same program repeatedly. It calls `draw` once and reuses the drawn values."""
 
     def __init__(self, files: Path, data: st.DataObject) -> None:
         self._files = files

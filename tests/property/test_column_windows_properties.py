@@ -1,4 +1,4 @@
-"""Windows over columns against a reference that looks at one record at a time, however the records are cut."""
+"""Windows over columns equal those of a reference that processes one record at a time, for any batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ records = st.tuples(st.sampled_from(["a", "b", "c", None]), st.none() | st.integ
 #: Batches of records with watermarks in between.
 inputs = st.lists(st.lists(records, max_size=12) | st.integers(-70, 70), max_size=12)
 latenesses = st.sampled_from([0, 0, 7, 30])
-#: Size, slide and offset; or a gap.
+#: The shape of windows: size, slide and offset, or the gap of sessions.
 shapes = st.tuples(st.integers(1, 24), st.integers(1, 24), st.integers(-5, 5)) | st.tuples(st.integers(1, 15))
 
 
@@ -153,7 +153,7 @@ def test_windows_in_blocks_of_panes_are_the_same(shape, lateness, items, stops):
 )
 @settings(max_examples=100, deadline=None)
 def test_windows_with_hashed_entries_are_the_same(shape, items, stops, rows):
-    """`rows`: panes for which there are cells; with more of them the entries are hashed."""
+    """`rows`: the number of panes that have cells. With more panes, entries are hashed."""
     items = [*items, END]
     _, steps = run_reference(shape, 0, items)
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""The control plane of a cluster, whole runs on virtual time, each from one seed.
+"""Runs the control plane of a cluster on virtual time. Each run follows from one seed.
 
 FLINKPY_SIMULATION_SEEDS=1000 pytest tests/property/test_control_plane_simulation.py      # many
 FLINKPY_SIMULATION_SEED=17 pytest tests/property/test_control_plane_simulation.py         # one again
@@ -28,7 +28,7 @@ FIRST_SEED = int(os.environ.get("FLINKPY_SIMULATION_FIRST_SEED", "0"))
 SEEDS = range(FIRST_SEED, FIRST_SEED + NUM_SEEDS)
 if "FLINKPY_SIMULATION_SEED" in os.environ:
     SEEDS = range(int(os.environ["FLINKPY_SIMULATION_SEED"]), int(os.environ["FLINKPY_SIMULATION_SEED"]) + 1)
-#: How long things go wrong, in virtual time.
+#: The duration of the faults, in virtual time.
 FAULTY_S = 12.0
 #: A directory in memory if possible, because syncing is free there.
 SHARED_MEMORY = Path("/dev/shm")

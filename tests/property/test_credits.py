@@ -1,7 +1,7 @@
-"""Credits under any interleaving: never negative, never beyond the pool, nothing stuck, everything returned at the end.
+"""Credits are never negative and never exceed the pool, no channel gets stuck, and all credits return at the end.
 
-A model of both halves: senders with queues, the wire as two FIFO lists, a task that consumes. Hypothesis chooses who
-moves; at the end everybody moves until nothing can, and by then everything must have arrived.
+The test models both sides: senders with queues, the connection as two FIFO lists, and a consuming task. Hypothesis
+chooses the next step. At the end all parts move until none can move any more; by then all batches have arrived.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Bytes that are almost right, on every state of a data connection and as Arrow messages.
+"""Invalid bytes in every state of a data connection and as Arrow messages.
 
-Whatever comes: nothing crashes and nothing hangs, memory stays bounded, the connection ends with one typed error or
-goes on, and connections beside it live. FLINKPY_FUZZ_CASES is how many cases there are altogether, FLINKPY_FUZZ_SEED
-with which number they begin; a failure names the case.
+Nothing crashes or hangs, and memory stays bounded. The connection continues or ends with one typed error, and other
+connections are not affected. FLINKPY_FUZZ_CASES is the number of all cases, FLINKPY_FUZZ_SEED the number of the first.
+A failure names its case.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MEMORY_BYTES = 16 << 20
 
 
 def columns() -> pa.RecordBatch:
-    """Some of every layout that Arrow has."""
+    """Returns a batch with columns of every Arrow layout."""
     return pa.record_batch(
         {
             "n": pa.array([1, None, 3, 4], pa.int64()),
@@ -123,7 +123,7 @@ def from_consumer() -> list[bytes]:
 
 
 class Witness:
-    """A connection beside those that are fed with nonsense."""
+    """A valid connection beside those that receive invalid bytes."""
 
     def __init__(self) -> None:
         self._peer = ConsumerUnderTest(is_authenticated=True)
@@ -143,7 +143,7 @@ class Witness:
 
 @pytest.fixture
 def witness() -> Iterator[Witness]:
-    """Well after the test, whatever was sent to others in the same process."""
+    """A connection that must still work after the test, although others in the process got invalid bytes."""
     made = Witness()
     made.is_well()
     yield made
@@ -163,7 +163,7 @@ def run(peer: Peer, pieces: list[bytes], what: str) -> None:
 
 
 def never_unpickles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Random pickles are run by nobody."""
+    """Fails if a random pickle is loaded."""
 
     def loads(*_: object) -> object:
         raise pickle.UnpicklingError("not in this test")
@@ -195,8 +195,8 @@ def test_mutated_answers_to_a_greeting_are_never_accepted(witness: Witness) -> N
         peer.close()
 
 
-#: Where a PROOF and a CHALLENGE have what is believed of them: not in fields of the header that other frames use, nor
-#: in the padding. A challenge also has the size of segments.
+#: The bytes of a PROOF and a CHALLENGE that the receiver uses: not the header fields that only other frames use, and
+#: not the padding. A challenge also contains the segment size.
 _PROOF = (slice(0, 5), slice(16, 20), slice(32, 32 + 32))
 _CHALLENGE = (slice(0, 5), slice(12, 24), slice(32, 32 + 32 + 32 + len("producer")))
 
@@ -294,7 +294,7 @@ def test_mutated_tls_records_fail_only_their_own_connection(witness: Witness) ->
                 peer.receive(mutate(data, rng) if flight == wrong_flight else data)
                 incoming.write(peer.answer())
         except ssl.SSLError:
-            pass  # what we answered to nonsense is nothing that a client understands
+            pass  # a client does not understand the answer to invalid bytes
         except BaseException as error:
             raise AssertionError(f"case {number} raised {error!r}") from error
         peer.end()

@@ -1,4 +1,4 @@
-"""Element queues against what their docstring promises, for any order of completion."""
+"""Element queues keep the promises of their docstrings for any order of completion."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ SCRIPTS = st.lists(st.one_of(st.integers(1, 5), st.sampled_from(["watermark", "s
 
 
 class Run:
-    """A queue that is used as a runner uses it: chunks and elements in order, completions in any order, takes in
-    between.
-    """
+    """Uses a queue like a runner: chunks and elements in order, completions in any order, and takes in between."""
 
     def __init__(self, queue: ElementQueue, script: list[Any], random: Random) -> None:
         self.queue = queue
@@ -137,7 +135,7 @@ def test_unordered_results_of_one_segment_are_released_at_once(first: int, seed:
 
 
 def segments(items: list[Any]) -> list[Any]:
-    """The records between two elements as a set."""
+    """Returns the items with the records between two elements as sets."""
     out: list[Any] = []
     for item in items:
         if isinstance(item, str):

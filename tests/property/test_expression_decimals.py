@@ -1,4 +1,4 @@
-"""Arithmetic of decimals over columns is exact: that of numbers with as many digits as it takes, rounded once."""
+"""Decimal arithmetic over columns is exact: computed with unlimited precision and rounded once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def types(draw: st.DrawFn) -> DecimalTypeInfo:
 def numbers(kind: DecimalTypeInfo) -> st.SearchStrategy[Decimal | None]:
     limit = 10**kind.precision - 1
     few = st.integers(-min(limit, 999), min(limit, 999))
-    # The extremes are where Arrow's own division of 256 bits is wrong.
+    # Includes the extremes, where Arrow's own division of 256 bits is wrong.
     return st.one_of(st.none(), few, st.integers(-limit, limit), st.sampled_from([-limit, limit])).map(
         lambda number: None if number is None else Decimal(number).scaleb(-kind.scale, EXACT)
     )

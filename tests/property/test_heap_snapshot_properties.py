@@ -1,8 +1,8 @@
-"""Heap snapshots against a model: what is written is the state at the moment of the snapshot, whatever follows.
+"""Heap snapshots equal a model: each contains the state at the moment of the snapshot, despite later changes.
 
-Operations change state through its interface and behind its back, as a heap lets functions do: by changing the lists
-and dicts they were given. Several snapshots are under way at once, and are written when it pleases them. Restored at
-any parallelism, all parts together are the state again.
+Operations change state through its interface, and also in place: functions may change the lists and dicts that they got
+from state. Several snapshots are in progress at once and are written at random times. After a restore with any
+parallelism, all subtasks together have the complete state.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ entry_keys = st.sampled_from([0, ("t",)])
 
 
 class Collect(AggregateFunction):
-    """Changes its accumulator in place, as most do."""
+    """Changes its accumulator in place, as most aggregate functions do."""
 
     def create_accumulator(self):
         return []
@@ -301,7 +301,7 @@ class HeapSnapshots(RuleBasedStateMachine):
 
     @rule()
     def fail_over(self):
-        """Go on from a snapshot, as another life."""
+        """Restores a snapshot in new subtasks, and continues."""
         snapshot, model = self.subtask.backend.snapshot(1, OPTIONS), self.model
         handle = snapshot.write(self.files)
         snapshot.release()

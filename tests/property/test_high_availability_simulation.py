@@ -1,4 +1,4 @@
-"""Whole clusters, every service the real one, on virtual time among faults of every kind, each run from one seed.
+"""Runs whole clusters of real services on virtual time under all kinds of faults. Each run follows from one seed.
 
 FLINKPY_SIMULATION_SEEDS=1000 pytest tests/property/test_high_availability_simulation.py      # many
 FLINKPY_SIMULATION_SEED=17 pytest tests/property/test_high_availability_simulation.py         # one again
@@ -26,13 +26,13 @@ from simulated_services import ServiceCluster
 
 from flinkpy.common.states import JobState
 
-#: `make chaos` runs ten thousand others.
+#: The number of runs. `make chaos` runs ten thousand others.
 NUM_SEEDS = int(os.environ.get("FLINKPY_SIMULATION_SEEDS", "50"))
 FIRST_SEED = int(os.environ.get("FLINKPY_SIMULATION_FIRST_SEED", "0"))
 SEEDS = range(FIRST_SEED, FIRST_SEED + NUM_SEEDS)
 if "FLINKPY_SIMULATION_SEED" in os.environ:
     SEEDS = range(int(os.environ["FLINKPY_SIMULATION_SEED"]), int(os.environ["FLINKPY_SIMULATION_SEED"]) + 1)
-#: Whose runs once did not end: ZooKeeper was stopped last, or a job restarted while it was being stopped.
+#: Seeds whose runs once did not end: ZooKeeper was stopped last, or a job restarted while it was being stopped.
 SEEDS_TO_REMEMBER = (7269, 7306)
 #: The number of seeds in one test. They share imports and setup.
 BATCH = 10
@@ -40,7 +40,7 @@ BATCH = 10
 STANDALONE_EVERY = 5
 #: One of this many seeds has two more runs: one cancels a job, the other stops it with a savepoint.
 END_EVERY = 9
-#: How long things go wrong, in virtual time.
+#: The duration of the faults, in virtual time.
 FAULTY_S = 15.0
 #: A directory in memory if possible, because syncing is free there.
 SHARED_MEMORY = Path("/dev/shm")
@@ -70,7 +70,7 @@ async def run(cluster: ServiceCluster) -> None:
 
 
 async def run_and_end(cluster: ServiceCluster, *, is_canceled: bool) -> None:
-    """One of the jobs ends during the faults. Often all processes that were told of it die at once."""
+    """Ends one of the jobs during the faults. Often all processes that know of its end die at once."""
     cluster.start()
     disturbing = asyncio.ensure_future(disturb(cluster))
     try:

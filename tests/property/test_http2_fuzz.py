@@ -1,8 +1,8 @@
-"""HTTP/2 that is almost right, on the port of a process that serves every service.
+"""Invalid HTTP/2 on the port of a process that serves every service.
 
-Whatever comes: the process goes on serving, its port stays open, connections beside go on, memory stays bounded, and
-the log grows by little. FLINKPY_HTTP2_FUZZ_CASES is how many cases there are, FLINKPY_FUZZ_SEED with which number they
-begin; a failure names the cases since the server was last well.
+The process continues to serve, its port stays open, other connections continue, memory stays bounded, and the log grows
+only a little. FLINKPY_HTTP2_FUZZ_CASES is the number of cases, FLINKPY_FUZZ_SEED the number of the first. A failure
+names the cases since the last successful check of the server.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from http2_fuzzing import ServerUnderTest, one_case
 CASES = number_of_cases("FLINKPY_HTTP2_FUZZ_CASES", 300)
 #: A hundred thousand cases take a quarter of an hour on an idle core.
 pytestmark = pytest.mark.timeout(max(120, CASES // 10))
-#: How often the server is asked whether it is well.
+#: The number of cases between two checks of the server.
 CHECK_EVERY = 50
 #: The memory that the process may gain: a few messages of the maximum 32 MiB, because zeros compress well.
 MEMORY_BYTES = 96 << 20
-#: gRPC's core keeps some 700 bytes of each connection; no object of Python's is left of it.
+#: gRPC's core keeps some 700 bytes of each connection. No Python object of it remains.
 BYTES_PER_CASE = 1024
-#: Room for warnings of all places that may warn, and for two a second afterwards of each.
+#: The permitted log: one warning of each place that may warn, and two more per second of each.
 LOG_BYTES = 1 << 20
-#: The server answers nonsense in well under a millisecond; a case that it only waits with is left after this time.
+#: The server answers invalid bytes within a millisecond. A case for which it only waits ends after this time.
 SILENCE_S = 0.003
 
 
@@ -56,6 +56,6 @@ def test_mutated_requests_do_no_harm(server: ServerUnderTest) -> None:
 
 
 def test_the_cases_include_a_path_that_is_not_text() -> None:
-    """A server that decodes paths where it accepts calls ends with such a case."""
+    """A server that decodes paths in the loop that accepts calls would end with such a case."""
     made = [one_case(random.Random(number), b"token") for number in range(300)]
     assert any(b"/\xff\xfe" in case or b"/\xc3" in case or b"/\xed\xa0\x80" in case for case in made)

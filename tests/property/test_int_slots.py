@@ -1,4 +1,4 @@
-"""IntSlots against a dict, through both of its forms and the change between them."""
+"""IntSlots behave like a dict in both of their forms and across the change between them."""
 
 from __future__ import annotations
 

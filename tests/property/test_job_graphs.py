@@ -12,7 +12,7 @@ from flinkpy.graph.chaining import build_chains
 from flinkpy.graph.stream_graph import StreamGraphOptions, build_stream_graph
 from flinkpy.graph.validation import validate_job_graph
 
-#: (operation, which stream it is applied to, which other stream, parallelism)
+#: (operation, index of its stream, index of the other stream, parallelism)
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["map", "keyed", "union", "rebalance", "shuffle", "broadcast", "print", "isolated", "group"]),

@@ -1,7 +1,6 @@
-"""JobMasterPool against processes that start, fail, hang, lose their session and end at any time.
+"""JobMasterPool while processes start, fail, hang, lose their session and end at any time.
 
-Whatever happens, a job has one process at most; and once processes start as they should, every job that still waits
-gets one.
+A job has at most one process. Once processes start without faults, every waiting job gets one.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ class JobMasterPoolAgainstProcesses(RuleBasedStateMachine):
         super().__init__()
         self.pool = JobMasterPool(STANDBYS)
         self.names = itertools.count(1)
-        #: children that live: whether they said hello
+        #: Living children, with True if they have registered.
         self.alive: dict[str, bool] = {}
         self.outside: set[str] = set()
         self.waiting: set[JobID] = set()
         self.process_of: dict[JobID, str] = {}
-        #: over, and its process may still live
+        #: Ended jobs whose processes may still live.
         self.released: set[JobID] = set()
         self.num_timers = 0
         self.run(self.pool.start())

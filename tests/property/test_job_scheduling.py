@@ -1,8 +1,7 @@
-"""A job against a cluster that loses, doubles, delays and reorders, and whose processes die.
+"""A job on a cluster that loses, duplicates, delays and reorders messages, and whose processes die.
 
-The cluster here keeps what really runs where. Whatever happened, the scheduler's invariants hold after every event
-(`validate`), and once the cluster behaves again the job comes to an end or to running everything, with nothing running
-that should not.
+The simulated cluster knows which task really runs where. The scheduler's invariants hold after every event
+(`validate`). Once faults stop, the job ends or all its tasks run, and no other task runs.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 E = ExecutionState
 BOOM = FunctionError("boom")
 
-#: Long enough for every time-out of a job to pass.
+#: Longer than every timeout of a job.
 LONG_MS = 60_000
 
 
@@ -53,7 +52,7 @@ def _vertex(name, parallelism, inputs=(), results=(), pointwise=False, blocking=
 
 @st.composite
 def job_graphs(draw):
-    """A chain of two to four vertices with every kind of edge."""
+    """Draws a chain of two to four vertices with any kinds of edges."""
     num_vertices = draw(st.integers(2, 4))
     vertices = []
     for index in range(num_vertices):
@@ -124,11 +123,11 @@ class ClusterMachine(RuleBasedStateMachine):
             restart_strategy=FixedDelayRestartStrategy(restarts, delay_ms) if restarts else NoRestartStrategy(),
             now_ms=0,
         )
-        self.task_managers = {}  # name -> {attempt: allocation} of what really runs there
+        self.task_managers = {}  # name -> {attempt: allocation} of the tasks that really run there
         self.slots = {}  # name -> allocations the TaskExecutor holds for the job
-        self.updates = []  # state updates on their way
-        self.delivered = []  # recently delivered: may come a second time
-        self.calls = []  # SubmitTasks and CancelTasks on their way
+        self.updates = []  # state updates in flight
+        self.delivered = []  # recently delivered updates, which may come again
+        self.calls = []  # SubmitTasks and CancelTasks calls in flight
         self.num_allocations = 0
         self.required = 0
         self.terminated = None
@@ -138,7 +137,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def make_scheduler(self, graph, **arguments):
         return DefaultScheduler(graph, **arguments)
 
-    # the scheduler, its effects
+    # effects of the scheduler
 
     def send(self, event):
         for effect in self.scheduler.handle(event, self.now_ms):
@@ -218,7 +217,7 @@ class ClusterMachine(RuleBasedStateMachine):
             return
         if isinstance(call, fx.CancelTasks):
             if outcome != "arrives":
-                self.calls.append(call)  # the JobMaster asks again
+                self.calls.append(call)  # the JobMaster repeats the call
             if outcome != "lost":
                 for attempt in call.attempts:
                     if self.task_managers[name].pop(attempt, None) is not None:
@@ -304,7 +303,8 @@ class ClusterMachine(RuleBasedStateMachine):
         name = f"tm{len(self.task_managers)}"
         self.task_managers[name], self.slots[name] = {}, set()
         self.send(ev.TaskManagerRegistered(TaskManagerLocation(ResourceID(name), f"{name}:1", f"{name}:2")))
-        # Shorter steps than any time-out: a cluster that behaves hands over slots before the request for them expires.
+        # The steps are shorter than any timeout, because a cluster without faults offers slots before their request
+        # expires.
         for _ in range(100):
             if self.scheduler.slot_pool.num_required > self.scheduler.slot_pool.num_slots:
                 self.offer(name, self.required)

@@ -1,4 +1,4 @@
-"""Joins against brute force: whatever the batches, and wherever the operators are stopped and restored."""
+"""Joins give the results of brute force, for any batches and with restores at any point."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Record:
 
 @st.composite
 def _scripts(draw: Any) -> list[Record | int]:
-    """Records of both sides in the order in which they come, and watermarks that rise."""
+    """Draws records of both sides in order of arrival, with increasing watermarks."""
     watermark = 0
     steps: list[Record | int] = []
     for number in range(draw(st.integers(0, 25))):
@@ -88,7 +88,7 @@ class Pair(ProcessJoinFunction):
 
 
 def on_time(steps: list[Record | int]) -> list[tuple[Record, int]]:
-    """Those that no watermark has passed when they come, each with the watermark of that moment."""
+    """Returns the records that are not late, each with the watermark at its arrival."""
     watermark, kept = MIN_WATERMARK, []
     for step in steps:
         if isinstance(step, int):
@@ -98,7 +98,7 @@ def on_time(steps: list[Record | int]) -> list[tuple[Record, int]]:
     return kept
 
 
-@settings(max_examples=60)  # operators with real backends are opened and closed in each
+@settings(max_examples=60)  # each example opens and closes operators with real backends
 @given(
     steps=_scripts(),
     lower=st.integers(-6, 6),

@@ -1,4 +1,4 @@
-"""The names of a sink's transactions tell which of them are in a checkpoint."""
+"""The names of a sink's transactions show which of them belong to a checkpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HALF = IDS_PER_SUBTASK // 2
 
 
 class FakeTransactions:
-    """Open transactions."""
+    """A broker's list of open transactions."""
 
     def __init__(self, *transactional_ids):
         self.open = list(transactional_ids)

@@ -1,5 +1,6 @@
-"""Keys of any mix of types are the keys that a reference says: in every operator, backend and mode, and after a restart
-with another parallelism."""
+"""Keys of mixed types have the identity of a reference, in every operator, backend and mode, and after a restart with
+another parallelism.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ class Pair(NamedTuple):
     y: Any
 
 
-#: Many of these are equal in Python without being one key, or one key without being equal.
+#: Many of these values are equal in Python but are different keys, or are one key but not equal in Python.
 _SCALARS: list[Any] = [
     0, 1, 4, -1, 2**70, 0.0, -0.0, 1.0, 4.0, -1.0, float(2**70), math.nan, -math.nan, math.inf, False, True,
     "", "a", "1", b"a", b"1", None, Decimal(1), Decimal("1.00"), Decimal(4), Decimal("NaN"), Decimal("-0"),
@@ -95,7 +96,7 @@ class ByFirst(KeySelector):
 
 
 class CountAndTell(KeyedProcessFunction):
-    """Counts the records of its key in several states, and tells the counts by a timer."""
+    """Counts the records of its key in several states, and emits the counts when a timer fires."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -150,7 +151,7 @@ _FEW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthChe
 
 
 def run(spec: Any, records: list[tuple[Any, Any]], at: int, backend: str, parallelism: tuple[int, int]) -> list[Any]:
-    """All results of the operator, with a restart in front of record `at`."""
+    """Returns all results of the operator, which is restarted before record `at`."""
     events = events_of(records)
     cuts = set(range(0, len(events), 7))
     with KeyedSubtasks(spec, parallelism[0], configuration={"state.backend.type": backend}) as subtasks:
@@ -192,7 +193,7 @@ def test_streaming_operators_identify_keys_across_a_restart_with_another_paralle
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(7_200)  # RocksDB writes and syncs: an hour on a machine that does much else
+@pytest.mark.timeout(7_200)  # RocksDB writes and syncs: up to an hour on a loaded machine
 @settings(max_examples=1_500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(RECORDS, st.integers(0, 40), BACKENDS, st.tuples(st.integers(1, 4), st.integers(1, 4)))
 def test_streaming_operators_identify_keys_in_many_more_examples(

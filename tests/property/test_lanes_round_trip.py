@@ -1,4 +1,4 @@
-"""Records of any type come back from columns as they were, whole or sliced."""
+"""Records of any type survive a round trip through columns, whole or sliced."""
 
 from __future__ import annotations
 

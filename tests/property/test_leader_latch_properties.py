@@ -1,4 +1,4 @@
-"""Elections of several contenders whose connections break anywhere, over a tree of nodes in memory."""
+"""Elections of several contenders over an in-memory tree of nodes. Connections break at any point."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ contenders = st.integers(0, CONTENDERS - 1)
 
 
 class Tree:
-    """The nodes, each with the session it belongs to, and the watches of sessions."""
+    """The nodes with their sessions, and the watches of the sessions."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, int] = {}
@@ -42,7 +42,7 @@ class Tree:
 
 
 class Contender:
-    """A process: its requests wait in `outbox` until the tree does them, answers in `inbox` until it reads them."""
+    """A contending process. Requests wait in `outbox` for the tree, and answers wait in `inbox` for the process."""
 
     sessions = count(1)
 
@@ -80,7 +80,7 @@ class Contender:
         self.machine.validate()
 
     def serve(self) -> None:
-        """The tree does the next request, and answers."""
+        """Carries out the next request and answers it."""
         effect = self.outbox.popleft()
         match effect:
             case latch.CreateNode(request, prefix):
@@ -98,7 +98,7 @@ class Contender:
                 self.inbox.append(latch.NodeWatched(request, exists))
 
     def cut(self) -> None:
-        """The connection breaks: what was not sent is not done, what was not read is never read."""
+        """Breaks the connection: unsent requests are not carried out, and unread answers are lost."""
         unanswered = [event for event in self.inbox if hasattr(event, "request")]
         requests = [event.request for event in (*unanswered, *self.outbox) if getattr(event, "request", 0)]
         self.inbox.clear()
@@ -145,7 +145,7 @@ class Elections(RuleBasedStateMachine):
 
     @rule(who=contenders, steps=st.integers(1, 8))
     def work(self, who: int, steps: int) -> None:
-        """Several steps without trouble: as many as it takes to lead."""
+        """Runs several steps without faults, which is enough to become the leader."""
         self.stand(who)
         for _ in range(steps):
             self.serve(who)
@@ -153,7 +153,7 @@ class Elections(RuleBasedStateMachine):
 
     @rule(who=contenders)
     def fail_request(self, who: int) -> None:
-        """The server answers with an error, or the answer is lost after the request was done."""
+        """Fails a request: the server returns an error, or the answer is lost after the request was carried out."""
         contender = self.contenders[who]
         if contender.is_connected and contender.inbox and (request := getattr(contender.inbox[0], "request", 0)):
             contender.inbox[0] = latch.RequestFailed(request)
@@ -176,7 +176,7 @@ class Elections(RuleBasedStateMachine):
 
     @rule(who=contenders)
     def expire(self, who: int) -> None:
-        """The server ends the session of one it has not heard of; that one learns of it when it connects."""
+        """Expires the session of a silent contender, which learns it when it connects again."""
         contender = self.contenders[who]
         if not contender.is_connected and not contender.is_expired:
             contender.is_expired = True
@@ -191,7 +191,7 @@ class Elections(RuleBasedStateMachine):
 
     @rule(who=contenders)
     def remove_node(self, who: int) -> None:
-        """Somebody takes the contender for dead."""
+        """Removes the node of a contender, as a process does that takes it for dead."""
         node = self.contenders[who].machine.node_name
         if node is not None:
             self.taken_away.add(node)

@@ -1,4 +1,4 @@
-"""Partitioners: whatever the batches, each row arrives once, in order, and a key always in the same place."""
+"""Partitioners deliver each row once and in order for any batches, and each key always to the same channel."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Savepoints that somebody else has made: metadata that names other files, and damaged state files.
+"""Forged savepoints: metadata that names other files, and damaged state files.
 
-Whatever they say: starting from one and disposing of one end with a typed error or do what they should; nothing outside
-of the savepoint is deleted, nothing waits, and memory stays bounded. FLINKPY_SAVEPOINT_FUZZ_CASES is how many cases
-there are, FLINKPY_FUZZ_SEED with which number they begin.
+Restoring or disposing of such a savepoint succeeds or raises a typed error. No file outside of the savepoint is
+deleted, nothing hangs, and memory stays bounded. FLINKPY_SAVEPOINT_FUZZ_CASES is the number of cases,
+FLINKPY_FUZZ_SEED the number of the first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.timeout(max(120, CASES // 20))
 FILES = FileSystems()
 #: The permitted results of using a forged savepoint. CorruptStateError is a subclass of the second.
 TYPED = (CheckpointNotFoundError, CheckpointStorageError, StateRestoreError)
-#: Files of cases have less than a hundred kilobytes.
+#: The memory limit. The files of the cases have less than a hundred kilobytes.
 MEMORY_BYTES = 8 << 20
 _INT64 = [-(1 << 63), -1, 0, 1, 17, 1 << 31, 1 << 40, (1 << 63) - 1]
 
@@ -104,7 +104,7 @@ class Forger:
             path = self.directory / name
             if not path.exists():
                 path.write_bytes(content)
-        # Directly in the directory they are the savepoint's own, and deleted with it.
+        # Files directly in the directory belong to the savepoint and are deleted with it.
         if not (self.directory / "pipe").exists():
             os.mkfifo(self.directory / "pipe")
         if not (self.directory / "link").is_symlink():
@@ -117,7 +117,7 @@ class Forger:
             return mutate(self._right, rng)
         metadata = pb.CheckpointMetadata()
         metadata.CopyFrom(self._metadata)
-        if kind < 0.3:  # wrong in the message, with the right checksum
+        if kind < 0.3:  # the message is changed and has a valid checksum
             body = mutate(metadata.SerializeToString(), rng)
             content = struct.pack(">8sIQ", b"\x89FLKPCP\n", rng.choice([0, 1, 1, 2]), len(body)) + body
             return content + hashlib.sha256(content).digest()
@@ -226,7 +226,7 @@ def other_json(rng: random.Random) -> bytes:
 
 
 def damaged(content: bytes, rng: random.Random) -> bytes:
-    """Wrong in numbers, in its JSON, or in single bytes."""
+    """Returns the content with changed numbers, JSON or single bytes."""
     if rng.random() < 0.3:
         at = rng.randrange(0, len(content) - 8)
         form = rng.choice(["<Q", "<I"])
@@ -271,7 +271,7 @@ def test_mutated_state_files_are_read_or_refused() -> None:
 
 
 def test_a_state_file_with_a_false_length_takes_no_memory_for_it(tmp_path: Path) -> None:
-    """A file of the operating system asks for all the memory before it reads."""
+    """A file object would allocate the declared length before it reads."""
     content, handle = keyed_file()
     path = tmp_path / "state"
     at = handle.offsets[0]

@@ -1,4 +1,4 @@
-"""Shared files under any order of completing, aborting, replacing and restarting: none needed is ever deleted."""
+"""No shared file in use is ever deleted, in any order of completions, aborts, replacements and restarts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flinkpy.checkpoint.shared_state_registry import SharedStateRegistry
 
 
 class SharedFilesMachine(RuleBasedStateMachine):
-    """The oracle keeps, for each checkpoint there is, the set of files it needs."""
+    """The oracle knows the files that each existing checkpoint needs."""
 
     pending = Bundle("pending")
 
@@ -55,13 +55,13 @@ class SharedFilesMachine(RuleBasedStateMachine):
 
     @rule(target=pending, uploads=st.integers(0, 3), data=st.data())
     def trigger(self, uploads, data):
-        """Each checkpoint may use again what the last completed one has."""
+        """Triggers a checkpoint. It may reuse the files of the last completed one."""
         last = sorted(self.needs[self.completed[-1]]) if self.completed else []
         reused = set(data.draw(st.lists(st.sampled_from(last), unique=True))) if last else set()
         checkpoint_id, self.next_id = self.next_id, self.next_id + 1
         files = self.upload(uploads) | reused
         self.needs[checkpoint_id] = files
-        # As acknowledgements come in, one after the other, some of them twice.
+        # Acknowledgements come one after the other, some of them twice.
         for path in sorted(files):
             self.registry.register(checkpoint_id, [path])
         self.registry.register(checkpoint_id, sorted(files)[:1])
@@ -75,7 +75,7 @@ class SharedFilesMachine(RuleBasedStateMachine):
 
     @rule(checkpoint_id=consumes(pending), retained=st.integers(1, 3))
     def complete(self, checkpoint_id, retained):
-        """Earlier pending ones end with it; of the completed ones `retained` stay."""
+        """Completes a checkpoint. This ends earlier pending ones, and keeps `retained` completed ones."""
         if checkpoint_id not in self.needs:
             return
         for earlier in [c for c in self.needs if c < checkpoint_id and c not in self.completed]:
@@ -97,7 +97,7 @@ class SharedFilesMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self):
-        """A new JobMaster knows the completed ones only, and clears away the rest."""
+        """Starts a new JobMaster, which knows only the completed checkpoints and deletes all other files."""
         before = self.registry
         self.registry = SharedStateRegistry()
         self.needs = {c: files for c, files in self.needs.items() if c in self.completed}

@@ -1,4 +1,4 @@
-"""The simulated ZooKeeper promises what a real one does: what the simulation proves is worth as much as this."""
+"""The simulated ZooKeeper keeps the promises of a real one. Without this, simulated runs would prove nothing."""
 
 from __future__ import annotations
 

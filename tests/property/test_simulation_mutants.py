@@ -1,7 +1,7 @@
-"""The simulation finds what it is there to find: mistakes put into the product on purpose are caught in a few seeds.
+"""The simulation detects mistakes that are put into the product on purpose, within a few seeds.
 
-Each breaks a rule that everything else rests on: who writes proves that it leads, one contender leads at a time, a
-checkpoint counts when it is noted, and tasks commit when it counts.
+Each mistake breaks a basic rule: a leader proves its leadership with each write, one contender leads at a time, a
+checkpoint is complete when its completion is recorded, and tasks commit only then.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flinkpy.highavailability.leader_latch import Grant, LatchState, LeaderLatch
 from flinkpy.highavailability.zookeeper.fenced_writes import FencedWrites
 from flinkpy.rpc.leader_runner import LeaderRunner
 
-#: A mutant that lives this long is not caught.
+#: The number of seeds in which a mistake must be detected.
 MAX_SEEDS = 25
 
 
@@ -46,7 +46,7 @@ def writes_are_not_fenced() -> Iterator[None]:
 
 @contextmanager
 def everybody_leads() -> Iterator[None]:
-    """A contender does not look who came before it."""
+    """Lets a contender lead without a look at the contenders before it."""
 
     def decide(self: Any, names: Any) -> list[Any]:
         self._watched_name = self._name
@@ -65,7 +65,7 @@ def a_leader_does_not_step_down() -> Iterator[None]:
 
 @contextmanager
 def checkpoints_count_before_they_are_noted() -> Iterator[None]:
-    """Confirmed, and forgotten by the next JobMaster."""
+    """Confirms checkpoints before they are recorded, so that the next JobMaster does not know them."""
 
     def add(self: Any, checkpoint: Any) -> tuple[Any, ...]:
         return ()
@@ -76,7 +76,7 @@ def checkpoints_count_before_they_are_noted() -> Iterator[None]:
 
 @contextmanager
 def tasks_commit_when_they_snapshot() -> Iterator[None]:
-    """Instead of when the checkpoint is complete."""
+    """Lets tasks commit at their snapshot instead of at the completion of the checkpoint."""
     original = SimulatedTask.snapshot
 
     def snapshot(self: Any, checkpoint_id: int, options: Any) -> None:

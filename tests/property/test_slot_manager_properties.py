@@ -1,8 +1,8 @@
-"""SlotManager against TaskExecutors that lose, repeat, delay and reorder messages, crash and come back.
+"""SlotManager with TaskExecutors that crash and return, and messages that are lost, repeated, delayed and reordered.
 
-However the messages fly, nothing illegal happens on the way; and once everything that is under way has arrived and the
-TaskExecutors have reported twice, the manager believes what is true and nobody waits beside a slot he could have. A
-process serves one resource profile in its life, and begins anew for another one only when nobody uses it.
+No invariant is violated in between. Once all messages have arrived and the TaskExecutors have reported twice, the view
+of the manager is correct, and no job waits while a slot for it is free. A process serves one resource profile in its
+life. It is replaced for another profile only when no job uses it.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from flinkpy.resourcemanager.slot_manager import (
 from flinkpy.resourcemanager.task_executor_tracker import SlotState, SlotStatus, TaskExecutorDescription
 
 JOBS = [JobID("job-1"), JobID("job-2"), JobID("job-3")]
-#: The last one brings packages of its own.
+#: The last profile has its own Python packages.
 PROFILES = dict(zip(JOBS, ["", "", "blue"], strict=True))
 NAMES = ["te-1", "te-2", "te-3"]
 SLOTS = 2
-#: Rounds of reports after which everything must be settled.
+#: The number of report rounds after which the state must be settled.
 ROUNDS = 6
-#: More messages than any settling takes.
+#: The most messages until the state is settled.
 MAX_MESSAGES = 2_000
 
 
 @dataclass
 class Executor:
-    """The truth: which allocation of which job each slot of a living process holds."""
+    """A TaskExecutor with its true state: the allocation and job of each slot."""
 
     name: str
     pid: int
@@ -67,9 +67,9 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
         self.executors: dict[str, Executor] = {}
         self.required: dict[JobID, int] = {}
         self.sequence = itertools.count(1)
-        #: messages under way: what happens on arrival, and whether it is an answer that must come in some form
+        #: Messages in flight: the action on arrival, and True for an answer that must arrive or fail.
         self.under_way: list[Callable[[], None]] = []
-        #: to be looked at after a pause
+        #: Processes to check after a pause.
         self.later: list[Callable[[], None]] = []
 
     def run(self, effects: list[SlotManagerEffect]) -> None:
@@ -93,7 +93,7 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
         executor = self.executor_of(request.instance_id)
         key = (request.instance_id, request.slot_index, request.allocation_id)
         if executor is None:
-            return  # the loss of the TaskExecutor settles it
+            return  # the loss of the TaskExecutor is the answer
         held = executor.slots[request.slot_index]
         is_taken = held is None and executor.profile in (None, request.resource_profile)
         if is_taken:
@@ -190,7 +190,7 @@ class SlotManagerAgainstUnreliablePeers(RuleBasedStateMachine):
     @precondition(lambda self: self.under_way)
     @rule(data=st.data(), repeat=st.booleans())
     def a_message_arrives(self, data: st.DataObject, repeat: bool) -> None:
-        """Any of those under way, now or now and once more later."""
+        """Delivers any message in flight. With `repeat` it is delivered again later."""
         position = data.draw(st.integers(0, len(self.under_way) - 1))
         message = self.under_way[position] if repeat else self.under_way.pop(position)
         message()

@@ -1,4 +1,4 @@
-"""The slot pool against a count of what must be there."""
+"""The slot pool agrees with a simple record of all requests and slots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = st.sampled_from(["tm1", "tm2", "tm3"])
 
 
 class SlotPoolMachine(RuleBasedStateMachine):
-    """The oracle keeps sets: what waits, what is used (by which request), what is free."""
+    """The oracle records the waiting requests, the used slots and the free slots."""
 
     def __init__(self):
         super().__init__()
@@ -64,7 +64,7 @@ class SlotPoolMachine(RuleBasedStateMachine):
         free_before = set(self.free)
         effects = self.check(self.pool.request_slots(requests, self.now_ms))
         given = {e.request_id: e.slot.allocation_id for e in effects if isinstance(e, sp.SlotRequestFulfilled)}
-        # a wish that only one had and that could be fulfilled was fulfilled
+        # a preferred slot was assigned if it was free and no other request wanted it
         wishes = [request.preferred_allocation for request in requests]
         for request in requests:
             wish = request.preferred_allocation

@@ -1,4 +1,4 @@
-"""Tasks are attempted twice, and vertices get their parallelism late, in the cluster that misbehaves."""
+"""Speculative attempts of tasks, and vertices whose parallelism is decided late, on a cluster with faults."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SpeculativeClusterMachine(ClusterMachine):
 
     @rule()
     def work_goes_on(self):
-        """Slots, calls and updates arrive, and one of the running tasks ends."""
+        """Delivers slots, calls and updates, and ends one of the running tasks."""
         for name in self.living or ["tm0"]:
             if name not in self.living:
                 self.task_manager_comes(num_slots=3)

@@ -1,4 +1,4 @@
-"""Sorting with little memory gives what sorting in memory gives, for every key, however records were cut."""
+"""Sorting with little memory gives the results of sorting in memory for every key and any batches."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def by_key(records: sorted_input.SortedRecords, get_key: Any) -> dict[Any, list[
 
 
 def fill(sorter: Any, batches: list[Any]) -> dict[Any, list[Any]]:
-    """Returns what each key has, in the order it should come in."""
+    """Returns the expected records of each key in order."""
     expected: dict[Any, list[Any]] = {}
     for index, has_time, records in batches:
         rows = [(key, next(_numbers)) for key, _, _ in records]
@@ -82,7 +82,7 @@ def test_every_key_comes_once_with_its_records_in_order(
     real = sorted_input.key_words
     with monkeypatch.context() as patched, tempfile.TemporaryDirectory() as directory:
         if num_words <= 2:
-            # Several keys of one word, as it may happen with a hash.
+            # Several keys have the same word, as if their hashes collided.
             patched.setattr(sorted_input, "key_words", lambda keys: real(keys) % np.uint64(num_words))
         sorter = SortedInput(SpillDirectory(Path(directory), "test"), memory)
         expected = fill(sorter, batches)

@@ -1,4 +1,4 @@
-"""For any failures and late messages, every split is with one reader, with the enumerator, or read."""
+"""Every split is at one reader, at the enumerator, or read, for any failures and late messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NumberedSource(SourceBase):
 
 
 class Reader:
-    """A subtask with its unread splits and with the records it has read in this and former attempts."""
+    """A subtask with its unread splits, and with the records that this and former attempts have read."""
 
     def __init__(self):
         self.splits = []
@@ -52,17 +52,17 @@ class SplitAssignment(RuleBasedStateMachine):
         super().__init__()
         self.readers = [Reader() for _ in SUBTASKS]
         self.attempts = [0 for _ in SUBTASKS]
-        #: Whose current attempt the coordinator has heard: late events of others are dropped by the JobMaster.
+        #: Readers whose current attempt has registered. The JobMaster drops late events of former attempts.
         self.heard = set()
         self.coordinator = SourceCoordinator(NumberedSource(), self)
         self.coordinator.start()
         self.next_id = 1
-        #: id -> (state of the coordinator, readers) of those in progress, and the latest completed one.
+        #: id -> (state of the coordinator, readers) of pending checkpoints and of the latest completed one.
         self.pending = {}
         self.completed = (0, None, [Reader() for _ in SUBTASKS])
         self.late_events = []
 
-    # A request of the coordinator to the JobMaster: an event arrives at the running attempt at once.
+    # The JobMaster's side of the coordinator: an event arrives at the running attempt at once.
     operator_id = "source"
     parallelism = len(SUBTASKS)
 

@@ -1,4 +1,4 @@
-"""State of any checkpoint at any other parallelism: nothing lost, nothing twice, everything in order."""
+"""State is redistributed to any parallelism completely, once and in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def file_named(name: str) -> pb.StreamStateHandle:
 
 @st.composite
 def operator_states(draw):
-    """(old parallelism, by subtask: handles). An element is known by its file and offset."""
+    """Draws (old parallelism, handles by subtask). An element is identified by its file and offset."""
     parallelism = draw(PARALLELISM)
     names = draw(st.lists(st.sampled_from(["splits", "offsets", "buffer"]), unique=True))
     union = draw(st.booleans())
@@ -29,7 +29,7 @@ def operator_states(draw):
     old = {}
     for subtask in range(parallelism):
         if draw(st.integers(0, 4)) == 0:
-            continue  # this one has nothing
+            continue  # this subtask has no state
         handle = pb.OperatorStateHandle(file=file_named(f"op-{subtask}"))
         position = 0
         for name, mode in [
@@ -90,7 +90,7 @@ def a_job(kind: str, producers: int, consumers: int, max_parallelism: int) -> li
 
 @st.composite
 def checkpoints(draw):
-    """A job of a source and a keyed consumer, with state of all kinds, and in-flight data of the edge between them."""
+    """Draws a checkpoint of a source and a keyed consumer, with all kinds of state and in-flight data between them."""
     kind = draw(st.sampled_from(["HASH", "REBALANCE", "SHUFFLE", "GLOBAL"]))
     max_parallelism = draw(st.sampled_from([9, 10, 16, 128]))
     producers, consumers = draw(PARALLELISM), draw(PARALLELISM)
@@ -178,7 +178,7 @@ def test_in_flight_data_reaches_the_right_subtask_once_and_in_order(checkpoint, 
             sent = [f"{how}-{producer}-{consumer}" for how in ("received", "queued")]
             sent = [name for name in sent if name in names]
             if kind == "HASH":
-                # Each key group of the channel has one reader, who gets all of the channel in its order.
+                # Each key group of the channel has one reader, which gets the whole channel in order.
                 for group in range(max_parallelism):
                     if group in key_group_range(max_parallelism, consumers, consumer):
                         owner = group * new_consumers // max_parallelism

@@ -1,4 +1,4 @@
-"""TaskMailbox against two plain lists."""
+"""TaskMailbox behaves like a model of two plain lists."""
 
 from __future__ import annotations
 

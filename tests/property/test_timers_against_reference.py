@@ -1,5 +1,6 @@
-"""Timers and state of a KeyedProcessFunction do what a record-at-a-time interpreter does, however records are cut into
-batches, at every parallelism, and across a restart with another one."""
+"""Timers and state of a KeyedProcessFunction agree with an interpreter that processes one record at a time, for any
+batches, at every parallelism, and after a restart with another parallelism.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ ACTIONS = ("register", "delete", "remember", "chain")
 
 
 class Scripted(KeyedProcessFunction):
-    """Does with timers what the record says, and tells everything it sees."""
+    """Carries out the timer request of each record, and emits all that it observes."""
 
     def open(self, runtime_context):
         self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", Types.LONG()))
@@ -44,7 +45,7 @@ class Scripted(KeyedProcessFunction):
     def on_timer(self, timestamp, ctx):
         seen, chained = list(self.seen.get()), self.chained.value()
         if chained:
-            # A timer in the past of the watermark fires too, in the same round.
+            # A timer before the watermark fires too, in the same round.
             self.chained.update(chained - 1)
             ctx.timer_service().register_event_time_timer(timestamp + 3)
         if len(seen) > 2:
@@ -53,7 +54,7 @@ class Scripted(KeyedProcessFunction):
 
 
 def interpret(events: list[Event]) -> dict[str, list[Any]]:
-    """The same by hand: key -> what comes out, in order."""
+    """Interprets the events. Returns the output of each key in order."""
     watermark = MIN_WATERMARK
     timers: set[tuple[int, str]] = set()
     seen: dict[str, list[int]] = {}
@@ -100,7 +101,7 @@ def records() -> st.SearchStrategy[Event]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Event]:
-    """Records, and watermarks that only grow; at the end the one that fires everything."""
+    """Draws records and increasing watermarks. The last watermark fires all timers."""
     watermark = -20
     events: list[Event] = []
     for _ in range(draw(st.integers(0, 6))):
@@ -137,7 +138,7 @@ def test_timers_fire_as_in_the_reference_for_any_batches_and_subtasks(backend: s
         with KeyedSubtasks(SPEC, before, configuration={"state.backend.type": backend}) as subtasks:
             subtasks.run(events[:restart_at], cuts)
             subtasks.restart(after)
-            # Event time is not part of the state: it comes again from the sources.
+            # Event time is not part of the state, because the sources send watermarks again.
             reached = [("watermark", event[1]) for event in events[:restart_at] if event[0] == "watermark"][-1:]
             subtasks.run([*reached, *events[restart_at:]], cuts)
 

@@ -1,4 +1,4 @@
-"""States with time-to-live against a model that keeps every value with the time of its last access."""
+"""States with time-to-live agree with a model that stores every value with the time of its last access."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ steps = st.lists(
 
 
 class Model:
-    """[value, time] of everything that was written, expired or not; `reads` give what must be seen."""
+    """Stores [value, time] of all written values, even expired ones. Its reads return the expected values."""
 
     def __init__(self, renews_on_read):
         self.renews = renews_on_read
@@ -79,7 +79,7 @@ class Fixture:
 
 
 def step(at, model, name, key, *arguments):
-    """Do it on both sides; reads must agree."""
+    """Applies an operation to state and model. Reads must agree."""
     at.backend.key_context.key = key
     if name == "set_value":
         at.value.update(*arguments)

@@ -1,4 +1,4 @@
-"""The valve against Flink's rules, told once more in the plainest way."""
+"""The watermark valve agrees with a second, simple implementation of Flink's rules."""
 
 from __future__ import annotations
 

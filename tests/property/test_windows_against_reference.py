@@ -1,5 +1,8 @@
-"""Windows do what a record-at-a-time interpreter does, however records are cut into batches, at every parallelism, and
-across a restart with another one: every assigner, trigger, function and lateness, on both state backends."""
+"""Windows agree with an interpreter that processes one record at a time.
+
+This holds for any batches, at every parallelism, and after a restart with another parallelism; for every assigner,
+trigger, function and lateness, and on both state backends.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ class Tell(ProcessWindowFunction):
 
 
 class Accumulated(ProcessWindowFunction):
-    """The accumulator of one element."""
+    """Emits the single element of a window, which is its accumulator."""
 
     def process(self, key, context, elements):
         window = context.window()
@@ -44,7 +47,7 @@ class Accumulated(ProcessWindowFunction):
 
 
 class Collected(AggregateFunction):
-    """All values in order, so that nothing that happens to an accumulator goes unseen."""
+    """Collects all values in order, so that any change of an accumulator is visible."""
 
     def create_accumulator(self):
         return []
@@ -70,7 +73,7 @@ def milliseconds(value: int) -> Time:
 
 @st.composite
 def windows(draw: st.DrawFn) -> tuple[Any, Any, bool]:
-    """(assigner of the engine, of the interpreter, whether its windows merge)."""
+    """Draws (assigner of the engine, assigner of the interpreter, True if windows merge)."""
     kind = draw(st.sampled_from(["tumbling", "sliding", "session", "dynamic"]))
     size = draw(st.integers(1, 12))
     if kind == "tumbling":
@@ -86,7 +89,7 @@ def windows(draw: st.DrawFn) -> tuple[Any, Any, bool]:
 
 @st.composite
 def triggers(draw: st.DrawFn, merges: bool) -> tuple[Any, Trigger]:
-    """(of the engine, or None for the assigner's own; of the interpreter)."""
+    """Draws (trigger of the engine, trigger of the interpreter). None stands for the assigner's default trigger."""
     kind = draw(st.sampled_from(["default", "default", "purging", "count", "purging_count", "continuous"]))
     every = draw(st.integers(1, 4))
     if kind == "purging":
@@ -102,7 +105,7 @@ def triggers(draw: st.DrawFn, merges: bool) -> tuple[Any, Trigger]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Event]:
-    """Records with disorder, behind watermarks too, and watermarks that only grow; at the end the last one."""
+    """Draws out-of-order and late records with increasing watermarks. The last watermark ends event time."""
     value = st.tuples(st.sampled_from("abcd"), st.integers(0, 99))
     watermark = now = 0
     events: list[Event] = []
@@ -153,7 +156,7 @@ def test_windows_fire_as_in_the_reference_for_any_batches_and_subtasks(backend: 
         with KeyedSubtasks(spec_of(result), before, side_tags=("late",), configuration=configuration) as subtasks:
             subtasks.run(events[:restart_at], cuts)
             subtasks.restart(after)
-            # Event time is not part of the state: it comes again from the sources.
+            # Event time is not part of the state, because the sources send watermarks again.
             reached = [event for event in events[:restart_at] if event[0] == "watermark"][-1:]
             subtasks.run([*reached, *events[restart_at:]], cuts)
             outputs = subtasks.outputs
@@ -166,8 +169,8 @@ def test_windows_fire_as_in_the_reference_for_any_batches_and_subtasks(backend: 
             else:
                 reference.advance(event[1])
         told = reference.results
-        # What two sessions held comes in any order when they have become one. Which of two windows fires first whose
-        # timers are of one time is not said.
+        # The elements of merged sessions come in any order. The order of two windows whose timers have the same time is
+        # not defined.
         order = sorted if merges else list
         fired = [((key, window), order(values)) for kind, key, (window, values) in told if kind == "fire"]
         assert per_key([((k, w), order(v)) for (k, w, v), _ in outputs[""]]) == per_key(fired)

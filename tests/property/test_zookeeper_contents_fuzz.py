@@ -1,8 +1,8 @@
-"""Nodes of ZooKeeper that hold something else than what flinkpy writes.
+"""Nodes of ZooKeeper with contents that flinkpy did not write.
 
-Whatever they hold: it is understood, or refused with one typed error that names the node; no path leads out of the
-directory of the store, and numbers fit where they go. FLINKPY_ZOOKEEPER_FUZZ_CASES is how many cases there are,
-FLINKPY_FUZZ_SEED with which number they begin.
+Each content is either read or refused with one typed error that names the node. No path leads out of the directory of
+the store, and numbers are in range. FLINKPY_ZOOKEEPER_FUZZ_CASES is the number of cases, FLINKPY_FUZZ_SEED the number
+of the first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NODE = "/flinkpy/node"
 
 
 class Node:
-    """A ZooKeeper in which every node holds the same, and has one child with a name of somebody else's choice."""
+    """A ZooKeeper in which every node has the same content, and one child with a random name."""
 
     settings = SimpleNamespace(
         job_graphs="/graphs", checkpoints=lambda _: "/checkpoints", checkpoint_id_counter=lambda _: "/counter"
@@ -127,7 +127,7 @@ def content(rng: random.Random, right: list[bytes]) -> bytes | None:
         return json.dumps({key: rng.choice([*_STRANGE, "host:1"]) for key in keys}).encode()
     if kind < 0.7:
         return json.dumps(rng.choice(_STRANGE)).encode()
-    if kind < 0.8:  # a pointer with a right checksum
+    if kind < 0.8:  # a pointer with a valid checksum
         message = mutate(rng.choice(right), rng)
         return checkpoint_stores._MAGIC + checkpoint_stores._digest(message) + message
     return mutate(rng.choice(right), rng)
@@ -172,8 +172,8 @@ def _leader_is_understood(data: bytes, number: int) -> bool:
         return False
     except BaseException as error:
         raise AssertionError(f"case {number} raised {error!r}") from error
-    assert leader.address.isascii() and leader.address.isprintable(), f"case {number}"  # it becomes a target of gRPC
-    assert leader.fencing_token.isascii() and leader.fencing_token.isprintable(), f"case {number}"  # and this metadata
+    assert leader.address.isascii() and leader.address.isprintable(), f"case {number}"  # becomes a target of gRPC
+    assert leader.fencing_token.isascii() and leader.fencing_token.isprintable(), f"case {number}"  # its metadata
     return True
 
 
