@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 _CONFIGURATION_VARIABLES = (*CONFIG_DIR_VARIABLES, DYNAMIC_PROPERTIES_VARIABLE)
 
-#: How long a program may run after one of its jobs has failed: its own error says more than that of the job.
+#: How long a program may run after one of its jobs has failed. Its own error says more than that of the job.
 PROGRAM_GRACE_S = 3.0
 #: How long a program that is told to end (SIGTERM) may take.
 STOP_GRACE_S = 2.0
@@ -185,7 +185,7 @@ class _Term:
         return self._status.jobs
 
     async def run(self) -> ApplicationResult:
-        """Runs the program and returns the result of the application, whose jobs have ended then."""
+        """Runs the program. Returns the result of the application when all of its jobs have ended."""
         reader = await self._start_program()
         self._spawn(self._read_reports(reader), "reports of the program")
         await self._decided.wait()

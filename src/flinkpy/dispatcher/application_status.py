@@ -13,7 +13,7 @@
 end the application. It ends with its program and its last job, and is then FINISHED unless the program itself failed.
 
 When a job fails, the program usually waits for it and fails with its own error. Therefore the program gets a moment to
-end by itself before the application ends (`program_is_overdue`).
+end on its own before the application ends (`program_is_overdue`).
 
 Source: org.apache.flink.client.deployment.application.{ApplicationDispatcherBootstrap,PackagedProgramApplication}.
 """
@@ -38,7 +38,7 @@ class ApplicationState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ApplicationResult:
-    """How an application ended.
+    """The end of an application.
 
     Attributes:
         exit_status: of the Dispatcher process; 0 for a canceled application, as in Flink.

@@ -1,4 +1,4 @@
-"""An application as part of its Dispatcher's terms: its program runs while, and only while, this process leads.
+"""ApplicationTerms: runs the program of an application while its Dispatcher leads, and only then.
 
 Source: org.apache.flink.runtime.dispatcher.runner.ApplicationDispatcherLeaderProcessFactoryFactory.
 """
@@ -27,10 +27,11 @@ _ID = re.compile(r"[0-9a-fA-F]{32}")
 
 
 def application_id(configuration: AnyConfiguration) -> str:
-    """`cluster.id`, else one made of `high-availability.cluster-id` where masters share what they know, else a new one.
+    """Returns `cluster.id`, or derives an id if that is not set.
 
-    A configured working directory is shared by a Dispatcher and the one that follows it, so there the id is made of the
-    directory's path. Raises: ConfigurationError.
+    The id is derived from `high-availability.cluster-id`, or without high availability from the path of the configured
+    working directory, so that the next Dispatcher gets the same id. Without both it is random.
+    Raises: ConfigurationError.
     """
     configured = read_option(configuration, client_options.CLUSTER_ID)
     if not _ID.fullmatch(configured):
@@ -50,8 +51,9 @@ def application_id(configuration: AnyConfiguration) -> str:
 
 
 def local_application_id(configuration: AnyConfiguration) -> str:
-    """The same for a cluster that ends with the command that started it: what it leaves in a working directory is no
-    matter of the next one. Raises: ConfigurationError.
+    """Returns the application id for a cluster that ends with the command that started it. Raises: ConfigurationError.
+
+    Ignores the working directory, because the next cluster there runs another application.
     """
     if not _is_highly_available(configuration):
         configuration = dict(entries_of(configuration))
@@ -61,7 +63,7 @@ def local_application_id(configuration: AnyConfiguration) -> str:
 
 
 def application_store(configuration: AnyConfiguration) -> ApplicationStore | None:
-    """Where applications of this cluster are noted; None where nothing outlives the process.
+    """Returns the store of the application; None if neither a store, high availability nor a directory is configured.
 
     Raises: ConfigurationError.
     """
@@ -81,8 +83,8 @@ def application_store(configuration: AnyConfiguration) -> ApplicationStore | Non
 def describe_application(
     program: str, arguments: tuple[str, ...], configuration: AnyConfiguration
 ) -> ApplicationDescription:
-    """Raises: ApplicationError where the program is not there, or the cluster id belongs to another one already."""
-    is_module = program.startswith("module:")  # as the command line has it; looked for when it is run
+    """Raises: ApplicationError if the program does not exist, or the cluster id belongs to another application."""
+    is_module = program.startswith("module:")  # a module is looked up when it runs
     if not is_module and not Path(program).is_file():
         raise ApplicationError(f"the program {program} does not exist on this host, or is no file")
     path = program if is_module else str(Path(program).absolute())
@@ -94,14 +96,17 @@ def describe_application(
 def earlier_result(
     application: ApplicationDescription, configuration: AnyConfiguration
 ) -> tuple[ApplicationResult, Path] | None:
-    """How the application ended before, and the file that says so; it is not run again while that is there."""
+    """Claims the cluster id. If the application has ended, returns its result and the file that holds it.
+
+    The application does not run again while that file exists.
+    """
     store = application_store(configuration)
     result = None if store is None else store.claim(application)
     return None if store is None or result is None else (result, store.path_of(application))
 
 
 class ApplicationTerms(Terms[Dispatcher]):
-    """Those of `terms`, in each of which the application runs."""
+    """Wraps `terms` and runs the application in each of them."""
 
     def __init__(self, terms: Terms[Dispatcher], runner: ApplicationRunner) -> None:
         self._terms = terms
@@ -133,7 +138,7 @@ def application_runner(
     gateways: RpcClient,
     on_shutdown_requested: Callable[[str], None],
 ) -> ApplicationRunner:
-    """Asks for the end of this process when the application has ended, unless its cluster is to stay."""
+    """Makes the runner. It requests the shutdown of this process at the end of the application, if so configured."""
 
     def ended(result: ApplicationResult) -> None:
         if read_option(configuration, client_options.SHUTDOWN_ON_APPLICATION_FINISH):

@@ -81,7 +81,7 @@ COORDINATION_TIMEOUT_S = 60.0
 
 #: The maximum size of all logs in one answer. It is far below the maximum message size.
 MAX_LOGS_BYTES = 1 << 20
-#: The minimum size to request of one TaskExecutor. With many of them, each would else return a line at a time.
+#: The minimum size to request of one TaskExecutor. Otherwise each of many would return one line at a time.
 MIN_LOG_BYTES = 4096
 #: How long the logs wait for a TaskExecutor that does not answer.
 LOG_TIMEOUT_S = 5.0
@@ -144,7 +144,7 @@ class Dispatcher(RpcEndpoint):
         await self.jobs.stop(reason)
 
     def leave(self) -> None:
-        """Stops because another Dispatcher leads. Leaves the JobMasters running, which that one takes over."""
+        """Stops because another Dispatcher leads. That one takes over the JobMasters, which keep running."""
         self._is_shutting_down = True
         self.jobs.leave()
 
@@ -510,14 +510,14 @@ class Dispatcher(RpcEndpoint):
     async def trigger_savepoint(
         self, request: checkpoint_pb2.TriggerSavepointRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointResult:
-        """As `trigger_checkpoint`."""
+        """Answers when the savepoint is complete. Raises the same errors as `trigger_checkpoint`."""
         return await self._operations.run("trigger_savepoint", request)
 
     @unfenced
     async def stop_with_savepoint(
         self, request: checkpoint_pb2.StopWithSavepointRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointResult:
-        """As `trigger_checkpoint`."""
+        """Answers when the savepoint is complete. Raises the same errors as `trigger_checkpoint`."""
         return await self._operations.run("stop_with_savepoint", request)
 
     @unfenced

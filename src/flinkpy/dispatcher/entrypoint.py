@@ -129,5 +129,5 @@ async def _serve(
         blob_server.close()
     if has_failed:
         return EXIT_STATUS_FAILED
-    # Asked only now: an application that was just ending has been let finish.
+    # Read at the end, because an application that was just ending may have finished meanwhile.
     return 0 if program is None else program.exit_status

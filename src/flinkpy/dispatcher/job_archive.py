@@ -31,12 +31,12 @@ class JobArchive:
         self._overviews: OrderedDict[JobID, dispatcher_pb2.JobOverview] = OrderedDict()
         self._cache: OrderedDict[JobID, dispatcher_pb2.JobTerminated] = OrderedDict()
         self._cached_bytes = 0
-        #: results that could not be stored; nobody else has them
+        #: results that could not be stored; these are the only copies
         self._pinned: dict[JobID, dispatcher_pb2.JobTerminated] = {}
         self._forgotten: OrderedDict[JobID, None] = OrderedDict()
 
     def add(self, terminated: dispatcher_pb2.JobTerminated, *, is_stored: bool = True) -> list[JobID]:
-        """Take a job that ended; returns the oldest ones where there are too many, to be removed from the store."""
+        """Adds an ended job. Forgets and returns the oldest above `max_entries`; the caller removes their results."""
         job_id = JobID(terminated.job_id)
         self._overviews[job_id] = overview_of(terminated)
         if is_stored:
@@ -50,7 +50,7 @@ class JobArchive:
         return self._forget(list(self._overviews)[: max(0, surplus)])
 
     def expire(self, now_ms: int) -> list[JobID]:
-        """Forget jobs that ended too long ago; returns them, to be removed from the store."""
+        """Forgets and returns the jobs that ended `expiration_ms` ago; the caller removes their results."""
         return self._forget(
             [
                 job_id
@@ -60,7 +60,7 @@ class JobArchive:
         )
 
     def was_forgotten(self, job_id: JobID) -> bool:
-        """Whether a job of that id was archived once."""
+        """True if the job was archived and has been forgotten since."""
         return job_id in self._forgotten
 
     def contains(self, job_id: JobID) -> bool:
@@ -91,7 +91,7 @@ class JobArchive:
             self._cached_bytes -= terminated.ByteSize()
 
     def load(self, job_id: JobID) -> dispatcher_pb2.JobTerminated | None:
-        """Blocking. Raises: CorruptFileError."""
+        """Reads the result of a job; None if there is none. Blocks. Raises: CorruptFileError."""
         return self._store.load(job_id)
 
     def count_by_status(self) -> Counter[JobState]:

@@ -181,7 +181,7 @@ RUNNER_TRANSITIONS: frozenset[tuple[RunnerState, RunnerState]] = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPolicy:
-    """How the loss of a JobMaster is handled.
+    """Rules for the loss of a JobMaster.
 
     Attributes:
         max_attempts: how many JobMasters in a row may be lost early before the job fails; 0: the first loss fails it.
@@ -293,7 +293,7 @@ class JobManagerRunner:
     # --- JobMasters that outlive their session ----------------------------------------------------------------------
 
     def hello(self, job_master_id: JobMasterId, address: str, status: JobState | None, now_ms: int) -> Effects:
-        """Handles the session of a JobMaster that says that it leads the job.
+        """Handles the hello of a JobMaster that claims to lead the job.
 
         Args:
             status: the status of the job, if the JobMaster sent it.
@@ -391,7 +391,7 @@ class JobManagerRunner:
         return self._recover_or_end(f"the JobMaster of {self._named} was lost: {reason}", now_ms, abandon)
 
     def failed_to_start(self, reason: str, now_ms: int) -> Effects:
-        """Handles that no JobMaster process could be started for the job."""
+        """Handles the failure to start a JobMaster process for the job."""
         if self._state is not RunnerState.WAITING:
             return []
         message = f"no JobMaster could be started for {self._named}: {reason}"

@@ -11,9 +11,8 @@
   it does not compete with the start of the job.
 * If there is no standby, the job waits in a queue. The next process that says hello gets it.
 * A process may also be started by other means, e.g. on another host. It says hello like a child.
-* A process that ends before it says hello is a start failure. After `MAX_START_FAILURES` in a row the waiting jobs
-fail,
-  and the pause before the next start grows.
+* A process that ends before it says hello is a start failure. After `MAX_START_FAILURES` in a row the waiting
+  jobs fail, and the pause before the next start grows.
 * A process runs one job only.
 * With high availability a process outlives its session. If the session of a process with a job breaks, the process may
   say hello again, to this Dispatcher or the next one, and keeps its job.
@@ -136,7 +135,7 @@ class _Process:
     has_session: bool = False
     #: the ended job whose files this process may still be removing
     released_job: JobID | None = None
-    #: the reason of its end that is known before it ends
+    #: the reason why it has to end, set before it ends
     prelude: str = ""
 
 
@@ -173,7 +172,7 @@ class JobMasterPool:
         return self._replenish()
 
     def request(self, job_id: JobID) -> Effects:
-        """The job needs a process: now, or as soon as there is one."""
+        """Assigns a process to the job, or queues the job until there is one."""
         for process_id, process in self._processes.items():
             if process.state is ProcessState.STANDBY:
                 return [self._assign(process_id, job_id), *self._replenish_later(REPLACEMENT_DELAY_MS)]
@@ -181,17 +180,18 @@ class JobMasterPool:
         return self._replenish()
 
     def withdraw(self, job_id: JobID) -> None:
-        """The job needs no process any more."""
+        """Drops the request of a job that needs no process any more."""
         self._waiting.pop(job_id, None)
 
     def session_opened(self, process_id: str, *, is_child: bool, wanted_job: JobID | None = None) -> Effects:
-        """A process said hello: a child of ours under the name it was started with, or one from outside.
+        """Handles the hello of a child, or of a process that was started by other means.
 
-        `wanted_job` is set where it was started for one job and takes no other.
+        Args:
+            wanted_job: the only job that the process takes; None: any.
         """
         process = self._processes.get(process_id)
         if process is None:
-            if self._is_closed or is_child:  # a child we gave up already
+            if self._is_closed or is_child:  # a child that was given up
                 return [EndProcess(process_id, "it is not needed any more", at_once=True)]
             process = self._processes[process_id] = _Process(ProcessState.STARTING, is_child=False)
         if process.state is not ProcessState.STARTING:

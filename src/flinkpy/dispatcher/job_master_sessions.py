@@ -57,17 +57,17 @@ class JobMasterEvents(Protocol):
         ...
 
     def job_master_disconnected(self, job_id: JobID) -> None:
-        """The session of the job's JobMaster broke; with high availability it may open another one."""
+        """Handles a broken session. With high availability the JobMaster may open another one."""
         ...
 
     def job_master_exited(self, job_id: JobID, job_master_id: str) -> None:
-        """The process that was given this leadership has ended."""
+        """Handles the end of the process that was given this leadership."""
         ...
 
     def job_master_lost(self, job_id: JobID, reason: str) -> None: ...
 
     def job_master_gone(self, job_id: JobID) -> None:
-        """A released job's process has ended."""
+        """Handles the end of a released job's process."""
         ...
 
     def job_master_cannot_start(self, job_id: JobID, reason: str) -> None: ...
