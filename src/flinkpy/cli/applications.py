@@ -147,7 +147,7 @@ def start_application(
 
 
 def _exit_terminated(number: int, frame: FrameType | None) -> NoReturn:
-    """Leaves by SystemExit, so that the services are stopped in order and jobs are suspended."""
+    """Raises SystemExit, so that the services are stopped in order and jobs are suspended."""
     raise SystemExit(_EXIT_TERMINATED)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Time that services get to end in order before they are killed. Nobody waits for jobs to finish.
+#: Time for an orderly shutdown of services before they are killed. Jobs get no time to finish.
 STOP_GRACE_S = 10.0
 #: Name of the process that starts the services and replaces those that die.
 SUPERVISOR = "supervisor"

@@ -34,8 +34,8 @@ _PROGRAM_OPTIONS = {"-py": "", "--python": "", "-pym": MODULE_PREFIX, "--pyModul
 class ProgramCommand(click.Command):
     """A command that takes a program and its arguments, named as `PROGRAM`, `-py FILE` or `-pym MODULE`.
 
-    The options of the command end at the first word that is none of them, as in Flink. This word is the program or,
-    after -py or -pym, the program's first argument.
+    The options of the command end at the first other word, as in Flink. This word is the program or, after -py or -pym,
+    the program's first argument.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -66,7 +66,7 @@ class ProgramCommand(click.Command):
         if rest and rest[0] == "--":
             del rest[0]
         program = [] if chosen is None else [chosen]
-        # click takes no word after `--` for an option.
+        # click does not parse words after `--` as options.
         return super().parse_args(ctx, [*kept, "--", *program, *rest] if program or rest else kept)
 
 

@@ -1,6 +1,6 @@
 """Sets up the log of a service process: levels, format and rate limits.
 
-User functions run in the same processes as flinkpy, so each has a level of its own: a program with an embedded
+User functions run in the same processes as flinkpy, so each has its own level: a program with an embedded
 cluster shows the warnings of its functions without those of the services.
 
 Many records contain text from callers and user functions. To prevent forged records, control characters are escaped,
@@ -86,7 +86,7 @@ class RateLimitedHandler(logging.StreamHandler[TextIO]):
     bursts of a few seconds pass whole. 0 means no limit.
 
     Records of flinkpy below WARNING are never dropped, because callers cannot cause them at will. Each place in
-    flinkpy that warns has a bucket of its own.
+    flinkpy that warns has its own bucket.
 
     Thread: any; `logging` holds the handler's lock around `emit`.
     """

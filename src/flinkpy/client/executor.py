@@ -148,7 +148,7 @@ def ends_with_its_client(configuration: Configuration) -> bool:
 
 @contextmanager
 def _ending_with_its_client(configuration: Configuration) -> Iterator[None]:
-    """If `execution.shutdown-on-attached-exit` is set, turns SIGTERM and SIGHUP into SystemExit during the wait."""
+    """Turns SIGTERM and SIGHUP into SystemExit during the wait, if `execution.shutdown-on-attached-exit` is set."""
     wanted = read_option(configuration, core_options.SHUTDOWN_ON_ATTACHED_EXIT)
     if not wanted or threading.current_thread() is not threading.main_thread():
         yield

@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 class RemoteJobClient:
     """PyFlink's JobClient for a job of a cluster.
 
-    Each call to the cluster runs on a thread of its own and returns a future at once.
+    Each call to the cluster runs on its own thread and returns a future at once.
 
     Thread: any.
     """

@@ -206,7 +206,7 @@ class RestartReporter:
 
 
 class JobWatch:
-    """Shows one job to its observer, on a thread of its own, until `end`."""
+    """Shows one job to its observer, on its own thread, until `end`."""
 
     def __init__(self, client: ClusterClient, job_id: str, observer: JobObserver) -> None:
         self._client = client

@@ -16,7 +16,7 @@ R = TypeVar("R")
 class Either(Generic[L, R]):
     """A left value or a right value, made by `Either.Left(value)` or `Either.Right(value)`.
 
-    Two of them are equal if they are on the same side and their values are equal.
+    Two instances are equal if they are on the same side and their values are equal.
     """
 
     __slots__ = ("_is_left", "_value")

@@ -18,7 +18,7 @@ _MAX_HELD_CHARS = MAX_MESSAGE_CHARS + MAX_TRACEBACK_CHARS
 
 
 class ErrorDomain(enum.Enum):
-    """Who is responsible for an error: the user, an external system, or flinkpy itself."""
+    """The party responsible for an error: the user, an external system, or flinkpy itself."""
 
     USER = 1
     EXTERNAL = 2

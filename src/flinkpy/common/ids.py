@@ -1,4 +1,4 @@
-"""Ids. Each is a frozen type of its own, so one id cannot be passed for another; on the wire an id is a string.
+"""Ids. Each kind is a frozen type, so one cannot be passed for another; on the wire an id is a string.
 
 Source: org.apache.flink.api.common.JobID, org.apache.flink.runtime.{jobgraph,executiongraph,clusterframework.types}.
 """

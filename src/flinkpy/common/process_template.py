@@ -14,7 +14,7 @@ affect the processes that it forked.
 
 Forking is safe because the template is forked from a process with one thread, before gRPC or an event loop starts. It
 imports only modules that start no thread, and checks for other threads before each fork. A template that finds one
-ends, and its parent goes back to exec. The processes share only copy-on-write memory: a new process has its own
+ends, and its parent uses exec again. The processes share only copy-on-write memory: a new process has its own
 session, environment, command line, descriptors, random state and signal handlers.
 
 See docs/decisions/0023-jobmasters-are-forked-from-a-template.md.
@@ -166,7 +166,7 @@ class ProcessTemplate:
         return int(answer)
 
     def close(self) -> None:
-        """Ends the template; the processes that it forked go on."""
+        """Ends the template; the processes that it forked keep running."""
         if not self.is_open:
             return
         self._connection.close()

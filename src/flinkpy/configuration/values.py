@@ -109,7 +109,7 @@ def format_memory(size_bytes: int) -> str:
 
 
 def parse_list(text: str) -> tuple[str, ...]:
-    """The elements of `a;b;c`, or of a YAML list (`[a, b, c]`, or `- a` lines); empty text has none.
+    """Returns the elements of `a;b;c`, or of a YAML list (`[a, b, c]`, or `- a` lines); empty text has none.
 
     An element in single or double quotes may contain the separator.
     """

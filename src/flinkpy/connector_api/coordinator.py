@@ -32,7 +32,7 @@ class CoordinatorContext(Protocol):
         ...
 
     def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
-        """Sets if this operator processes a backlog, see `SplitEnumeratorContext`."""
+        """Sets whether this operator processes a backlog, see `SplitEnumeratorContext`."""
         ...
 
     def fail_job(self, error: BaseException) -> None:
@@ -84,7 +84,7 @@ class OperatorCoordinator(Protocol):
         ...
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Called when a checkpoint completes. A call may be missing: the next one covers all earlier checkpoints."""
+        """Called when a checkpoint completes. Calls may be skipped: each covers all earlier checkpoints."""
         ...
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None: ...

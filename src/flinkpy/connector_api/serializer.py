@@ -35,7 +35,7 @@ class SimpleVersionedSerializer(ABC):
 
 
 class PickleSerializer(SimpleVersionedSerializer):
-    """Pickles any object. An object of a class of the main module becomes one of the class that the job now has."""
+    """Pickles any object. Objects of the main module's classes are restored with the job's current classes."""
 
     @property
     def version(self) -> int:

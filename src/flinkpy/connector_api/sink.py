@@ -123,7 +123,7 @@ class SinkWriter(ABC):
         return
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Called after the commit of a checkpoint. A call may be missing: the next one covers all before."""
+        """Called after the commit of a checkpoint. Calls may be skipped: each covers all earlier checkpoints."""
         return
 
     def handle_event(self, event: Any) -> None:
@@ -158,8 +158,8 @@ class StatefulSinkWriter(SinkWriter):
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Returns the state that `SinkBase.restore_writer` needs. Called after `prepare_commit`.
 
-        The list is split between subtasks when the parallelism changes. Its elements must not change later: copy what
-        does.
+        The list is split between subtasks when the parallelism changes. Its elements must not change later: copy
+        mutable objects.
         """
 
 

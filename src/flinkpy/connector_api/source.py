@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Boundedness(enum.Enum):
-    """Tells if a source ends."""
+    """Tells whether a source ends."""
 
     BOUNDED = "BOUNDED"
     CONTINUOUS_UNBOUNDED = "CONTINUOUS_UNBOUNDED"
@@ -84,7 +84,7 @@ class SplitEnumeratorContext(Protocol):
         ...
 
     def set_is_processing_backlog(self, is_processing_backlog: bool) -> None:
-        """Sets if the readers process a backlog of old records, for which throughput matters more than latency.
+        """Sets whether the readers process a backlog of old records, for which throughput matters more than latency.
 
         Checkpoints are then taken every `execution.checkpointing.interval-during-backlog`. The value is False at first
         and after every reset.
@@ -125,12 +125,12 @@ class SplitEnumerator(ABC):
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """Returns the state that `SourceBase.restore_enumerator` needs, without the assigned splits.
 
-        The returned object must not change later: copy what does.
+        The returned object must not change later: copy mutable parts.
         """
         raise UnsupportedOperationError(f"{type(self).__name__} cannot be checkpointed: it has no snapshot_state")
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Called when a checkpoint completes. A call may be missing: the next one covers all earlier checkpoints."""
+        """Called when a checkpoint completes. Calls may be skipped: each covers all earlier checkpoints."""
         return
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
@@ -160,7 +160,7 @@ class SourceReaderContext(Protocol):
 
     @property
     def max_batch_rows(self) -> int:
-        """The most rows of a batch. The value changes, so read it before each batch.
+        """The maximum number of rows of a batch. The value changes, so read it before each batch.
 
         The excess rows of a longer batch wait in the task. A checkpoint stores them as data together with all splits of
         the reader, and these splits then stay together when the parallelism changes.
@@ -277,13 +277,13 @@ class SourceReader(ABC):
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """Returns the unfinished splits in reading order, each with its position.
 
-        Reading them gives exactly the records that no polled batch had. The returned objects must not change later:
-        copy what does.
+        Reading them yields exactly the records that no polled batch contained. The returned objects must not change
+        later: copy mutable ones.
         """
         raise UnsupportedOperationError(f"{type(self).__name__} cannot be checkpointed: it has no snapshot_state")
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Called when a checkpoint completes. Records before it will not be read again. A call may be missing."""
+        """Called when a checkpoint completes. Records before it will not be read again. Calls may be skipped."""
         return
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
@@ -313,7 +313,7 @@ class SourceBase(ABC):
     @property
     @abstractmethod
     def boundedness(self) -> Boundedness:
-        """Tells if the source ends."""
+        """Tells whether the source ends."""
 
     @abstractmethod
     def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
@@ -374,7 +374,7 @@ class SourceBase(ABC):
         return None
 
     def infer_parallelism(self, upper_bound: int) -> int | None:
-        """Returns how many subtasks have something to read, or None if it is not known.
+        """Returns the number of subtasks that have data to read, or None if it is not known.
 
         It is called for sources of batch jobs without a set parallelism, in the JobMaster before the job starts, on the
         result of `for_coordinator`. None means `upper_bound`. It may block. An exception fails the job.

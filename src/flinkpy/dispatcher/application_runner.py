@@ -1,6 +1,6 @@
 """ApplicationRunner: runs the program of an application cluster while the Dispatcher of this process leads.
 
-The program runs in a process of its own, because the Dispatcher never imports user code. It submits its jobs to the
+The program runs in its own process, because the Dispatcher never imports user code. It submits its jobs to the
 Dispatcher like any client, with fixed ids (see `flinkpy.client.application`), and reports them on a pipe. When the
 Dispatcher loses its leadership, the program is killed and its jobs keep running. The program runs again on the next
 leader, where it finds its finished and running jobs.

@@ -143,7 +143,7 @@ def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
 
 
 def as_filter(expression: Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
-    """Returns for each row if the condition is true. Null counts as false."""
+    """Returns for each row whether the condition is true. Null counts as false."""
     return pc.fill_null(evaluate(expression, batch), False)
 
 

@@ -368,7 +368,7 @@ class CheckpointRunner:
 
 
 def _retrieve_error(future: asyncio.Future[pb.CheckpointResult]) -> None:
-    """Marks the error of a request as seen, because its client may be gone. Else asyncio would log it."""
+    """Marks the error of a request as seen, because its client may be gone. Otherwise asyncio logs it."""
     if not future.cancelled():
         future.exception()
 

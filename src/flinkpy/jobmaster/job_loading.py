@@ -46,7 +46,7 @@ class LoadedJob:
     start: StartingPoint
     #: The events that earlier JobMasters of the job recorded.
     events: list[job_event_pb2.JobEvent]
-    #: The number of splits of sources with an undecided parallelism, as far as they know it.
+    #: The number of splits of each source with an undecided parallelism, if the source knows it.
     num_splits: Mapping[JobVertexID, int]
 
 

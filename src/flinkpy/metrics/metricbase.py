@@ -214,7 +214,7 @@ class MetricGroup(ABC):
 
         Args:
             name: name of the metric.
-            obj: returns the value. Another thread than the function's calls it, so it must not change anything.
+            obj: a function that returns the value. Another thread calls it, so it must not change anything.
         """
 
     @abstractmethod

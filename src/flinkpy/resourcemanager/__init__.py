@@ -1,1 +1,1 @@
-"""The ResourceManager: which TaskExecutors exist, who holds their slots, and when another worker is needed."""
+"""The ResourceManager: tracks TaskExecutors and their slots, and starts workers when slots are missing."""

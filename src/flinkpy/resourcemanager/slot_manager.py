@@ -24,7 +24,7 @@ Rules:
   free them: it may be a late message of a dead JobMaster.
 * Messages of a former registration (another InstanceID) change nothing.
 * A TaskExecutor process serves one resource profile in its life: the profile of the first slot requested there. A job
-  whose functions need Python packages of its own therefore gets processes that have loaded no others
+  whose functions need other Python packages therefore gets processes that have loaded no others
   (docs/decisions/0013). If no suitable process has a free slot, idle processes are told to restart.
 * After each check the SlotManager declares how many workers are needed for the requirements that are left, within
   the configured maximum number of slots.
@@ -208,7 +208,7 @@ class JobRequirements:
 
 
 class ResourceTracker:
-    """The requirements of all jobs, in the order of their first declarations, which is the order they are served in.
+    """The requirements of all jobs. Jobs are served in the order of their first declarations.
 
     A declaration replaces earlier ones by its sequence number, so a duplicate or late message changes nothing.
     """
@@ -351,8 +351,8 @@ class SlotManager:
         """Updates the state of the slots to what their TaskExecutor reports.
 
         Args:
-            jobs_with_partitions: jobs whose finished results lie on the TaskExecutor. It is not released while there
-                are any.
+            jobs_with_partitions: jobs with finished results on the TaskExecutor, which is not released while it holds
+                any.
         """
         info = self.task_executors.find(instance_id)
         if info is None:

@@ -131,7 +131,7 @@ class TaskExecutorInfo:
     #: Jobs whose finished results lie on it, as of the report at `reported_ms`.
     jobs_with_partitions: frozenset[JobID] = frozenset()
     reported_ms: int = 0
-    #: Whether it was told to restart as a fresh process; no more slots are requested of it.
+    #: True if it was told to restart; no more slots are requested from it.
     is_being_renewed: bool = False
 
     @property

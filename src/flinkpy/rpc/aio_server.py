@@ -2,7 +2,7 @@
 
 grpcio 1.84 and later decode a request's path as UTF-8 in the loop that accepts calls. A path that is not UTF-8 raises
 there, and grpcio then closes the port: a single request from anybody who can connect stops the server, while its
-process runs on. Older releases decode the path in the task of the call, where it does no harm.
+process keeps running. Older releases decode the path in the task of the call, where it does no harm.
 
 Therefore this module accepts the calls itself. Each served method is registered with gRPC's core, which compares paths
 as bytes, and has a task that accepts its calls. One more task accepts all other calls, and never reads their paths.

@@ -45,12 +45,12 @@ CHANNEL_OPTIONS: list[tuple[str, object]] = [
     # that is starting, or short of CPU time, needs a while for that.
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    # Each channel has a connection of its own. By default all channels of a process to one address share one.
+    # Each channel has its own connection. By default all channels of a process to one address share one.
     ("grpc.use_local_subchannel_pool", 1),
 ]
 
-#: A connection whose packets are lost is given up after 30 s. TCP would retransmit with ever longer pauses, and use a
-#: network that has come back too late. Servers accept a ping every 5 s.
+#: A connection whose packets are lost is given up after 30 s. TCP would retransmit with ever longer pauses, and notice
+#: too late that the network works again. Servers accept a ping every 5 s.
 _KEEPALIVE: list[tuple[str, object]] = [
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 20_000),
@@ -129,7 +129,7 @@ class Gateway:
             finally:
                 responses.cancel()
 
-        # Not kept: it refers to this gateway, which would then be freed by the cyclic garbage collector only.
+        # Not cached: the function refers to this gateway, so only the cyclic garbage collector could free the gateway.
         return stream if method.server_streaming else unary
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:

@@ -55,7 +55,7 @@ class RpcEndpoint:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._executor: ThreadPoolExecutor | None = None
         self._is_closed = False
-        #: For how long this process was suspended in total, and up to which time of the loop that is counted.
+        #: The total time for which this process was suspended, and the loop time up to which it is counted.
         self._stalled_s = 0.0
         self._stalls_known_until_s = 0.0
         #: Called with an unexpected error of a handler. By default it is logged; a service may make it fatal.

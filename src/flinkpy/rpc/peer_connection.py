@@ -383,7 +383,7 @@ class PeerConnection:
             self._endpoint.on_fatal_error(error)
 
     def _use_fencing_token(self, fencing_token: str) -> None:
-        """Sends the token that the peer told in its answer to the registration with all further calls."""
+        """Sets the token of all further calls: the one that the peer sent in its answer to the registration."""
         self._gateway = self._peers.gateway(self._service, self.address, fencing_token)
 
     def _end_registration(self) -> None:

@@ -71,7 +71,7 @@ _OPTIONS: list[tuple[str, object]] = [
     ("grpc.server_handshake_timeout_ms", 20_000),
 ]
 
-#: The exit status of a process whose server has ended by itself: EX_SOFTWARE of sysexits.h.
+#: The exit status of a process whose server has ended unexpectedly: EX_SOFTWARE of sysexits.h.
 EXIT_STATUS_SERVER_ENDED = 70
 
 #: The maximum length of the text of a gRPC status, which is sent in a header beside the error itself.

@@ -61,8 +61,8 @@ class SyncGateway:
             finally:
                 responses.cancel()
 
-        # Not kept: it refers to this gateway, and one that nobody has closed would keep its connection open until the
-        # cyclic garbage collector finds it.
+        # Not cached: the function refers to this gateway, so an unclosed gateway would keep its connection open until
+        # the cyclic garbage collector frees it.
         return stream if method.server_streaming else unary
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:

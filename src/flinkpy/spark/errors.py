@@ -59,7 +59,7 @@ _MAX_CHARACTERS = 16_384
 
 
 class WorkerFailure(Exception):
-    """Is raised by a worker. Its text begins with the message of the error."""
+    """Raised by a worker. Its text begins with the message of the error."""
 
 
 def worker_failure(error: BaseException, task_name: str) -> WorkerFailure:

@@ -89,7 +89,7 @@ class DriverProcess:
 
     @property
     def ending(self) -> str:
-        """How the process has ended; empty while it runs. May wait a moment."""
+        """A description of the end of the process; empty while it runs. May wait a moment."""
         if not self.ends_within(_REAPED_S):
             return ""
         code = self._process.returncode

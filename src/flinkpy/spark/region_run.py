@@ -1,4 +1,4 @@
-"""RegionRun: runs one attempt of a region in a thread of its own, because calls of Spark block.
+"""RegionRun: runs one attempt of a region in its own thread, because calls of Spark block.
 
 ```
   task thread:   inputs -> StagedInput ... start() ........ poll() -> batches of outputs ... (end)
@@ -44,7 +44,7 @@ _CLOSE_S = 20.0
 
 
 class CancelledError(Exception):
-    """Is raised in the run thread after the task was canceled."""
+    """Raised in the run thread after the task was canceled."""
 
 
 @dataclass(frozen=True, slots=True)

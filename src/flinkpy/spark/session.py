@@ -47,7 +47,7 @@ _CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 
 
 class StartAbandonedError(Exception):
-    """Is raised if the task was canceled while it waited for Spark."""
+    """Raised if the task was canceled while it waited for Spark."""
 
 
 class RunningSpark(Protocol):
@@ -83,7 +83,7 @@ class RunningSpark(Protocol):
 
     @property
     def ending(self) -> str:
-        """How the driver has ended; empty if it runs or is not a process of this host."""
+        """A description of the end of the driver; empty if it runs or is not a process of this host."""
         ...
 
 

@@ -132,7 +132,7 @@ def _classic_defaults(master: str, configuration: AnyConfiguration) -> dict[str,
     if _LOCAL.match(master):
         conf.update(_LOOPBACK)
         conf[_PYTHON] = conf["spark.pyspark.driver.python"] = sys.executable
-        # On one host partitions can be few.
+        # On one host a few partitions are enough.
         conf["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
         conf["spark.authenticate"] = "true"
     return conf

@@ -9,7 +9,7 @@
 An output that has few rows according to Spark's plan, such as a global aggregate or the first rows of an order, comes
 with the answer of the job. Writing, committing and reading files would cost more than the job itself.
 
-Files are read only when they are complete. Each attempt has a directory of its own, which is removed with it.
+Files are read only when they are complete. Each attempt has its own directory, which is removed with it.
 """
 
 from __future__ import annotations

@@ -79,11 +79,11 @@ class JobLogs:
 
     def __init__(self, path: str = "/proc/self/fd/2") -> None:
         self._path = path
-        #: The begin of each job's part, and its end if the job has ended here. Ordered by the last start.
+        #: The start of each job's part, and its end if the job has ended here. Ordered by the last start.
         self._parts: OrderedDict[JobID, tuple[int, int | None]] = OrderedDict()
 
     def begin(self, job_id: JobID) -> None:
-        """Starts the part of a job. A job that comes again keeps the begin of its part."""
+        """Starts the part of a job. A job that returns keeps the start of its part."""
         start, _ = self._parts.pop(job_id, (self._size() or 0, None))
         self._parts[job_id] = (start, None)
         while len(self._parts) > MAX_KNOWN_JOBS:
@@ -95,9 +95,9 @@ class JobLogs:
             self._parts[job_id] = (self._parts[job_id][0], self._size())
 
     def read(self, job_id: JobID, position: int, max_bytes: int) -> common_pb2.JobLogChunk:
-        """Returns at most `max_bytes` of the job's part from `position` on; -1 is its begin.
+        """Returns at most `max_bytes` of the job's part from `position` on; -1 is its start.
 
-        A log that has become shorter (rotated by copy and truncation) is read from its begin.
+        A log that has become shorter (rotated by copy and truncation) is read from the start.
         """
         size = self._size()
         if job_id not in self._parts or size is None:

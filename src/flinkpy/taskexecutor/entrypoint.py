@@ -146,7 +146,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
 
 async def _preload(task_executor: TaskExecutor) -> None:
     await asyncio.to_thread(preload)
-    # On the main thread, so that no job can come between the question and the answer.
+    # This runs on the main thread, so that no job can arrive between the check and the answer.
     tune_garbage_collector(freezes=task_executor.service.jobs.is_unused)
 
 

@@ -15,8 +15,8 @@ YOUNG_THRESHOLD = 100_000
 OLDER_THRESHOLD = 20
 #: How long after the end of a task to collect: its thread has mostly returned from its last function by then.
 SETTLE_MS = 100
-#: How often to collect at most for tasks that something still refers to: their threads on a busy machine, or the user's
-#: own code for good. The pause doubles each time, so the last collection comes after almost a minute.
+#: The maximum number of collections for tasks that are still referenced, by their threads on a busy machine or for ever
+#: by user code. The pause doubles each time, so the last collection comes after almost a minute.
 MAX_COLLECTIONS = 9
 #: The pause after a collection, as a multiple of its CPU time. So collections take a twentieth of the time at most,
 #: also if many small jobs run beside a job with much state.

@@ -519,7 +519,7 @@ class JobService:
         self._close_if_done(job)
 
     async def _leave(self, job: JobEntry, cause: FlinkError, says_goodbye: bool) -> None:
-        """Close the channel to the JobMaster, which would stay for good, unless it has become another job's."""
+        """Closes the channel to the JobMaster, unless another job uses it. Nothing else would ever close it."""
         if says_goodbye:
             await job.connection.disconnect(cause.message)
         address = job.connection.address

@@ -90,7 +90,7 @@ class JobTable(Generic[T, C, U]):
         return None
 
     def validate(self) -> None:
-        """Assert every invariant."""
+        """Asserts every invariant."""
         for job_id, job in self._jobs.items():
             assert job.job_id == job_id
             assert not set(job.tasks) & set(job.ended_attempts)

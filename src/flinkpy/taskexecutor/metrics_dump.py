@@ -15,7 +15,7 @@ from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, MetricV
 
 
 class MetricQueryService:
-    """Reads the metrics on a thread of its own, one reading at a time. Thread: the endpoint's loop.
+    """Reads the metrics on its own thread, one reading at a time. Thread: the endpoint's loop.
 
     A gauge of the user that hangs blocks further requests for metrics only.
 

@@ -4,7 +4,7 @@ All reports share one queue, because their order matters: a coordinator must lea
 first event of the subtask, and that it is FINISHED after its last event and checkpoint acknowledgement. Consecutive
 reports of one kind are sent in one call. The next call is made after the answer to the last one, which keeps the order.
 
-Pure. Differs: in Flink each report is a call of its own, and the actor system keeps their order.
+Pure. Differs: in Flink each report is a separate call, and the actor system keeps their order.
 """
 
 from __future__ import annotations

@@ -239,7 +239,7 @@ class NetworkTaskDeployer:
             working_directory.path / "python-environment",
             environments_root(read_option(configuration, pipeline_options.PYTHON_ENVIRONMENT_DIR)),
         )
-        #: Numbers directories: a job that comes again must not use the directory that is being removed.
+        #: Numbers directories, so that a job that returns does not use a directory that is being removed.
         self._numbers = itertools.count()
         self._io_executor = IoExecutor(read_option(configuration, cluster_options.IO_POOL_SIZE))
         #: The directory of the tasks' state backends.

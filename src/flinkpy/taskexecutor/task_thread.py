@@ -1,7 +1,7 @@
 """TaskThread: the thread of a task, which can be interrupted.
 
 Python has no Thread.interrupt. An exception can be set for another thread, which raises it between two bytecodes. So it
-interrupts Python code, but not a long call into C; for that there is the time-out of `TaskCanceler`.
+interrupts Python code, but not a long call into C. `TaskCanceler` has a time-out for such calls.
 
 Source: the executing thread of org.apache.flink.runtime.taskmanager.Task.
 """

@@ -84,7 +84,7 @@ class AdaptiveParallelism:
     def __init__(self, graph: ExecutionGraph, options: AdaptiveParallelismOptions) -> None:
         self._graph = graph
         self._options = options
-        #: The number of splits of sources, as far as it is known.
+        #: The known numbers of splits of sources.
         self._num_splits: Mapping[JobVertexID, int] = {}
         self._replayed: dict[JobVertexID, EdgeSlices] = {}
 

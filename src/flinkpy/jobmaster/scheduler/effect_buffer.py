@@ -75,7 +75,7 @@ class EffectBuffer:
     def release_partitions(self, vertex: ExecutionVertex, execution: Execution | None = None) -> None:
         """Releases the blocking results of `execution`.
 
-        Default: those of the current attempt, which is to be replaced.
+        By default, releases those of the current attempt, which is about to be replaced.
         """
         execution = execution or vertex.current
         slot = execution.slot

@@ -337,7 +337,7 @@ class SpeculativeScheduler(DefaultScheduler):
         self._out.add(fx.TaskStateChanged(vertex.task_name, execution.attempt_id, state, execution.failure))
 
     def _find_attempt(self, attempt_id: ExecutionAttemptID) -> tuple[ExecutionVertex | None, Execution | None]:
-        """Returns the vertex and the speculative execution with this id; None for what is not found."""
+        """Returns the vertex and the speculative execution with this id; None for each that does not exist."""
         vertex = self.graph.find_vertex(attempt_id)
         if vertex is None:
             return None, None

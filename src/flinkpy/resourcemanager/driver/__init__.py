@@ -1,1 +1,1 @@
-"""Where TaskExecutor processes come from: `ResourceManagerDriver` and its implementations."""
+"""The drivers that start and stop TaskExecutor processes: `ResourceManagerDriver` and its implementations."""

@@ -46,7 +46,7 @@ def key_columns(columns: ColumnTypes, fields: tuple[int | str, ...]) -> list[str
     """Returns the names of the key columns. Null is a key like any other, as in GROUP BY.
 
     Raises:
-        NotExpressible: the keys are floats (in Spark -0.0 and 0.0 are the same key), or Spark orders them otherwise.
+        NotExpressible: the keys are floats (in Spark -0.0 and 0.0 are the same key), or Spark orders them differently.
     """
     names = [name_of(columns, field) for field in fields]
     for name in names:
@@ -60,8 +60,7 @@ def aggregate_column(columns: ColumnTypes, aggregate: ColumnAggregate) -> Column
 
     Raises:
         NotExpressible: for FIRST and LAST, which need the order of arrival; for variances and standard deviations,
-        which
-            Spark rounds otherwise; and for functions of the program.
+            which Spark rounds differently; and for functions of the program.
     """
     function = aggregate.function.upper()
     if aggregate.compiled is not None:

@@ -155,7 +155,7 @@ def _unary(function: Callable[[Column], Column]) -> Callable[[Call, Types], Colu
 
 
 def _whole(function: Callable[[Column], Column]) -> Callable[[Call, Types], Column]:
-    """floor and ceil: of floats Spark's are LONG, which not all of them fit into."""
+    """Returns floor or ceil. For floats Spark returns a LONG, which cannot hold every result."""
 
     def make(call: Call, columns: Types) -> Column:
         argument = call.arguments[0]
@@ -417,7 +417,7 @@ _FUNCTIONS: dict[str, Callable[[Call, Types], Column]] = {
     "substring": _substring,
     "startsWith": _starts_with,
     "endsWith": _ends_with,
-    # upper and lower are missing because Java maps some letters otherwise, for example one letter to two.
+    # upper and lower are missing because Java maps some letters differently, for example one letter to two.
     "charLength": _unary(F.char_length),
     "trim": _plain(F.trim),
     "concat": _plain(F.concat),

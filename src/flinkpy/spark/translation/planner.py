@@ -1,6 +1,6 @@
 """Plans the passes of a region. Pure; does not need Spark.
 
-A *unit* is a pass (a chain of operators in Python workers), or a node that Spark runs by itself. Records travel in
+A *unit* is a pass (a chain of operators in Python workers), or a node that Spark runs itself. Records travel in
 frames between units, and from operator to operator within a pass.
 
 A node joins the pass of its producer if this is its only input and the edge is a forward edge between equal numbers of
@@ -69,7 +69,7 @@ class PassOutput:
 
 @dataclass(slots=True)
 class SparkUnit:
-    """A node that Spark runs by itself."""
+    """A node that Spark runs without Python workers."""
 
     node: SparkNode
 
@@ -94,7 +94,7 @@ def plan(region: SparkRegion, runs_in_spark: Callable[[SparkNode], bool]) -> Pla
     """Returns the plan of a region.
 
     Args:
-        runs_in_spark: returns True if Spark can run a node by itself.
+        runs_in_spark: returns True if Spark can run a node without Python workers.
     """
     units: list[Unit] = []
     pass_of: dict[int, PassUnit] = {}

@@ -23,8 +23,8 @@ TARGET_COLUMN = "__target"
 #: The subtask that made a block, and the number of the block in this subtask. Both together order the blocks.
 PRODUCER_COLUMN = "__producer"
 SEQUENCE_COLUMN = "__seq"
-#: At a consumer, the position of the edge in its inputs. The first row of a subtask has MARKER_EDGE and only tells the
-#: number of the subtask.
+#: At a consumer, the position of the edge in its inputs. The first row of a subtask has MARKER_EDGE and contains only
+#: the number of the subtask.
 EDGE_COLUMN = "__edge"
 MARKER_EDGE = -1
 #: The subtask that reads a row.

@@ -2,7 +2,7 @@
 
 Spark commits nothing. A DeferredSink collects its committables, the region passes them on when all of its sinks are
 written, and native tasks commit them. The driver only gets the results of successful attempts, so the committables of a
-failed or slower attempt are never committed. Every attempt writes under a job id of its own, so that it does not touch
+failed or slower attempt are never committed. Every attempt writes under its own job id, so that it does not touch
 the leftovers of an attempt that runs at the same time and may be the one that counts. Leftovers that cannot count any
 more are removed before a writer starts, because they may hold locks. All others are removed after the last write.
 """

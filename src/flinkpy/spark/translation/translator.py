@@ -227,7 +227,7 @@ class _Translation:
         )
 
     def _markers(self, parallelism: int) -> DataFrame:
-        """Returns a first row for each subtask, which tells its number."""
+        """Returns a first row for each subtask, which contains its number."""
         nothing = F.lit(None)
         return self._session.range(0, parallelism, 1, 1).select(
             F.lit(MARKER_EDGE).alias(EDGE_COLUMN),

@@ -1,6 +1,6 @@
 """Runs a pass over a partition in a Python worker of Spark.
 
-The chain runs in a thread of its own and is blocked while Spark has enough to read. So an operator that emits all of
+The chain runs in its own thread and is blocked while Spark has enough to read. So an operator that emits all of
 its results at the end of its input does not have all of them in memory.
 """
 
@@ -48,7 +48,7 @@ def _run_pass(files: WorkerFiles, payload: bytes, rows: Iterator[pa.RecordBatch]
 
 
 def _run_task(program: PassProgram, rows: Iterator[pa.RecordBatch], task: Any, emit: Callable[..., None]) -> None:
-    """Runs the pass for the subtask that the first row tells.
+    """Runs the pass for the subtask that the first row names.
 
     The number of Spark's partition cannot be used, because Spark numbers the partitions of united frames together.
     """
@@ -140,11 +140,11 @@ def _to_columns(payload: bytes, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 
 
 class _Abandoned(BaseException):
-    """Is raised in the thread of the chain when Spark needs no more rows."""
+    """Raised in the thread of the chain when Spark needs no more rows."""
 
 
 def _threaded(produce: Callable[[Callable[[pa.RecordBatch], None]], None], name: str) -> Iterator[pa.RecordBatch]:
-    """Yields the rows that `produce` emits in a thread of its own. Raises its error as a WorkerFailure."""
+    """Yields the rows that `produce` emits in its own thread. Raises its error as a WorkerFailure."""
     ready: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(_QUEUED_GROUPS)
     is_abandoned = threading.Event()
 
