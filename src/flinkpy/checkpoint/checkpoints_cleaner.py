@@ -64,7 +64,7 @@ class CheckpointsCleaner:
         self._is_parallel = is_parallel
 
     def discard_completed(self, checkpoint: CompletedCheckpoint) -> None:
-        """Deletes a checkpoint that is not in use any more, and the shared files that only it used.
+        """Deletes a checkpoint that is not in use any more, and the shared files that no other checkpoint uses.
 
         Raises: ValueError if it is in use.
         """

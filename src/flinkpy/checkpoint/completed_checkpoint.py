@@ -56,7 +56,7 @@ class CompletedCheckpoint:
 
 
 class CheckpointRetention(enum.Enum):
-    """The terminal states of a job that its checkpoints outlive.
+    """Decides after which terminal states of a job its checkpoints are kept.
 
     The names are the values of `execution.checkpointing.externalized-checkpoint-retention`.
     """
@@ -68,8 +68,8 @@ class CheckpointRetention(enum.Enum):
     def keeps_after(self, status: JobStatus, cause: BaseException | None = None) -> bool:
         """True if the checkpoints of a job that ended in `status`, because of `cause`, are kept.
 
-        A suspended job continues elsewhere and needs them. The user of a job that failed because a sink lost records
-        needs them too: only a checkpoint allows to write the records again, or to continue without them.
+        A suspended job continues elsewhere and needs them. If a sink lost records and the job failed because of that,
+        the user needs them too: only from a checkpoint can the job write the records again, or continue without them.
         """
         return (
             not status.is_globally_terminal_state()

@@ -127,7 +127,7 @@ def read_metadata_file(file_systems: FileSystems, directory: str) -> bytes:
 
 
 def decode_and_resolve(content: bytes, directory: str) -> checkpoint_pb2.CheckpointMetadata:
-    """Does the same as `decode_metadata`, and makes all paths absolute.
+    """Parses the content of the file like `decode_metadata`, and makes all paths absolute.
 
     It does not check that absolute paths are in places of state; see `snapshot_files`.
 

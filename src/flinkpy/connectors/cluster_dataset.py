@@ -5,7 +5,7 @@
            /end-<subtask>                         the names of the valid blocks of this subtask, in their order
 ```
 
-A writer that starts from the beginning begins a series of blocks with a name of its own. A restored writer continues
+A writer that starts from the beginning begins a new series of blocks with a unique name. A restored writer continues
 its series. The end file of a subtask names all blocks of one series, and a later end file replaces it. The blocks of a
 failed attempt are therefore never read. The data set is complete when every subtask has an end file and the job has
 finished.

@@ -23,7 +23,7 @@ _MAX_RESPONSE_BYTES = 2 << 20
 #: returned as they come. The maximum is Flink's interval.
 _FIRST_WAIT_S = 0.002
 _LAST_WAIT_S = 0.1
-#: How long to repeat a request that nobody can answer, because the JobMaster is starting or is being replaced.
+#: How long to repeat a request that fails because the JobMaster is starting or is being replaced.
 _RETRY_FOR_S = 60.0
 
 

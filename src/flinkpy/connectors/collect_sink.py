@@ -1,6 +1,6 @@
 """CollectSink: returns the records of a stream to the program that submitted the job (`execute_and_collect`).
 
-A result that nobody reads blocks the job: a writer has at most `MAX_UNACKED_BYTES` in flight, and the coordinator holds
+An unread result blocks the job: a writer has at most `MAX_UNACKED_BYTES` in flight, and the coordinator holds
 only what writers have in flight.
 
 With exactly-once checkpoints the client returns the records of completed checkpoints, and a restart is not visible. A

@@ -34,7 +34,7 @@ _INT64_MAX = (1 << 63) - 1
 
 _NS = 1_000_000_000
 
-#: The longest time whose unused permits may be used at once.
+#: The unused permits of at most this time may be used at once.
 _BURST_NS = _NS
 
 #: The shortest wait. At a high rate it lets records through in groups, which costs less than one at a time.

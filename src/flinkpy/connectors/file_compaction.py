@@ -186,7 +186,7 @@ class _Merge:
 
 
 class FileCompaction:
-    """Merges the part files of one subtask. Thread: task thread; merges run on threads of its own.
+    """Merges the part files of one subtask. Thread: task thread; merges run on separate threads.
 
     Args:
         open_target: creates a hidden part file in a bucket.

@@ -174,7 +174,7 @@ def _link(hidden: str, final: str) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        # Check and rename are not atomic, but nobody else uses the name, which contains the writer's uid.
+        # Check and rename are not atomic, but no other writer uses the name, which contains the writer's uid.
         if os.path.lexists(final):
             raise CommitError(f"{final} exists already and is not {hidden}", details={"path": final}) from error
         os.rename(hidden, final)

@@ -1,7 +1,7 @@
 """SinkFunction, a sink that is called for every record, and SinkFunctionSink, which calls it.
 
 In PyFlink the name stands for a Java object. Here the function is written in Python, as in Flink's Java API. It is the
-short way. `flinkpy.connector_api`, which handles whole batches, is the better base for new sinks.
+quick way. `flinkpy.connector_api`, which handles whole batches, is the better base for new sinks.
 
 Source: org.apache.flink.streaming.api.functions.sink.legacy.SinkFunction,
 org.apache.flink.streaming.api.operators.StreamSink.

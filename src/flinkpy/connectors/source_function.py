@@ -1,7 +1,7 @@
 """SourceFunction, a source that runs in its own thread, and SourceFunctionSource, which runs it.
 
 In PyFlink the name stands for a Java object. Here the function is written in Python, as in Flink's Java API. It is the
-short way. `flinkpy.connector_api`, which handles whole batches, is the better base for new sources.
+quick way. `flinkpy.connector_api`, which handles whole batches, is the better base for new sources.
 
 ```python
 class Ticks(SourceFunction, CheckpointedFunction):
@@ -116,7 +116,7 @@ class CheckpointLock:
             self._depth += 1
 
     def is_open_to(self, thread: int) -> bool:
-        """True if `thread` holds the lock, or nobody holds or wants it. Call with the condition held.
+        """True if `thread` holds the lock, or no thread holds or wants it. Call with the condition held.
 
         A step that keeps holding the condition then needs no lock.
         """
@@ -136,7 +136,7 @@ class CheckpointLock:
     def try_acquire_for_task(self) -> bool:
         """Tries to take the lock without waiting. Call with the condition held.
 
-        After a failed try nobody else gets the lock before the task.
+        After a failed try no other thread gets the lock before the task.
         """
         if self._owner is not None and self._owner != threading.get_ident():
             self._is_wanted_by_task = True

@@ -108,7 +108,7 @@ StateT = TypeVar("StateT", bound=SplitState)
 
 
 class SplitFetcher(FetcherThreads, ABC, Generic[StateT]):
-    """Fetches the records of a reader's splits. Subclasses define `start`, `add` and what their threads do.
+    """Fetches the records of a reader's splits. Subclasses define `start`, `add` and the work of their threads.
 
     Thread: public methods are called by the task thread.
     """
@@ -173,7 +173,7 @@ class SplitFetcher(FetcherThreads, ABC, Generic[StateT]):
 
 
 class SourceReaderBase(SourceReader):
-    """Emits what a SplitFetcher fetches, in batches of one split each.
+    """Emits the records that a SplitFetcher fetches, in batches of one split each.
 
     Subclasses define `add_splits`, which fills `_splits` and calls `add` of the fetcher; `_read`; and `snapshot_state`.
 

@@ -19,7 +19,7 @@ class AggregatePlan:
     """The steps that compute aggregates.
 
     Attributes:
-        before: the columns to select first, including the keys. None if the stream has all columns that are aggregated.
+        before: the columns to select first, including the keys. None if the stream already has all aggregated columns.
         aggregates: the aggregates, of columns only.
         after: the columns to select from the result, including the keys. None if the result needs no change.
     """

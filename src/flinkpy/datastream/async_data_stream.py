@@ -31,7 +31,7 @@ class AsyncDataStream:
     `async_invoke` runs on an asyncio loop of the subtask, so it must await everything that takes time. Up to `capacity`
     records are in flight at once. If a record takes longer than `timeout`, retries included, its call is cancelled and
     `AsyncFunction.timeout` is called with it. An exception fails the job. Beyond PyFlink, `open` and `close` may be
-    coroutines: they run on the same loop as the calls, as most clients need it.
+    coroutines: they run on the same loop as the calls, which most clients require.
 
     No result overtakes a watermark. A checkpoint holds the records whose results have not been emitted. After a restore
     they are invoked again, so `async_invoke` may be called more than once for a record, but its results count once.

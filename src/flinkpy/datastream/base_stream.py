@@ -308,9 +308,9 @@ class DataStream:
 
         Args:
             key_selector: a function of one record that returns its key, or a KeySelector. It must always return the
-                same key for the same record. Beyond PyFlink: the name or position of a field, or a tuple of them. A key
-                of one field is its value, a key of several is a tuple. If the stream is in columns, such a key needs no
-                Python object per row.
+                same key for the same record. Beyond PyFlink: the name or position of a field, or a tuple of them. The
+                key is the value of the field, or a tuple of the values of several fields. If the stream is in columns,
+                such a key needs no Python object per row.
             key_type: the type of the key. None pickles keys, unless the fields of a typed stream determine the type.
 
         Returns:
@@ -402,7 +402,7 @@ class DataStream:
             the same records with timestamps and watermarks.
 
         Raises:
-            TypeError: it is not a WatermarkStrategy, or its timestamp column is not a time.
+            TypeError: the strategy is not a WatermarkStrategy, or its timestamp column is not a time.
             ValueError: the records have no such timestamp column.
 
         Example:
@@ -462,7 +462,7 @@ class DataStream:
             the connected streams, with `map`, `flat_map` and `process`.
 
         Raises:
-            TypeError: it is neither.
+            TypeError: `ds` is neither of these.
         """
         from flinkpy.datastream.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 
@@ -487,7 +487,7 @@ class DataStream:
     def co_group(self, other_stream: DataStream) -> CoGroupedStreams:
         """Groups the records of two streams by key and window, for a CoGroupFunction. Beyond PyFlink.
 
-        It is used as `join` is.
+        It is used like `join`.
         """
         from flinkpy.datastream.joined_streams import CoGroupedStreams
 
@@ -724,7 +724,7 @@ class DataStream:
             the end of the stream, whose name, uid and parallelism can be set.
 
         Raises:
-            TypeError: it is not a sink.
+            TypeError: `sink` is not a SinkBase.
         """
         if not isinstance(sink, SinkBase):
             raise TypeError("The input must be a Sink (an implementation of flinkpy.connector_api.sink.SinkBase)")
@@ -765,7 +765,7 @@ class DataStream:
 
         Raises:
             UnsupportedOperationError: `sink_func` is the name of a Java class.
-            TypeError: it is not a SinkFunction.
+            TypeError: `sink_func` is not a SinkFunction.
         """
         if isinstance(sink_func, str):
             sink_func = SinkFunction(sink_func)

@@ -39,7 +39,7 @@ __all__ = ["CachedDataStream"]
 
 
 class CacheTransformation(UnionTransformation):
-    """The stream itself until a job has written its records; from then on a source that reads them."""
+    """Stands for the stream itself until a job has written its records, and then for a source that reads them."""
 
     def __init__(self, stream: Transformation) -> None:
         super().__init__((stream,))
@@ -125,7 +125,7 @@ class ClusterDatasets:
     def plan(
         self, operators: Iterable[OperatorTransformation], configuration: Configuration, parallelism: int
     ) -> list[OperatorTransformation]:
-        """Plans for every cached stream that these operators use if the job reads or writes its records.
+        """Decides for each cached stream that these operators use whether the job reads or writes its records.
 
         Returns:
             the operators, and the sinks that write cached records.
@@ -150,7 +150,7 @@ class ClusterDatasets:
         return program
 
     def submitted(self, has_finished: Callable[[], bool | None]) -> None:
-        """Handles that the job of the latest plan was submitted.
+        """Records that the job of the latest plan was submitted.
 
         Args:
             has_finished: returns True if the job has finished, False if it ended in another way, None while it runs.
@@ -255,7 +255,7 @@ def has_finished(end: Future[Any]) -> Callable[[], bool | None]:
 
 
 def _own_root() -> str:
-    """Returns the name of this process's directory in the temporary directory. Removes those of dead processes.
+    """Returns the name of this process's directory in the temporary directory. Removes those of ended processes.
 
     Raises: PrivateDirectoryError if another user owns the parent directory.
     """

@@ -128,7 +128,7 @@ class CheckpointConfig:
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
-        """Sets whether any failed checkpoint (True) or no failed checkpoint (False) restarts the job."""
+        """Makes any failed checkpoint (True) or no failed checkpoint (False) restart the job."""
         return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else _UNLIMITED_FAILURES)
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
@@ -167,7 +167,7 @@ class CheckpointConfig:
     # -- unaligned checkpoints -------------------------------------------------------------------------------------
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Returns True if barriers may overtake records. Only EXACTLY_ONCE needs it: other barriers are not aligned."""
+        """Returns True if barriers may overtake records. False for AT_LEAST_ONCE, which aligns nothing."""
         return self.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE and read_option(
             self._configuration, options.UNALIGNED
         )

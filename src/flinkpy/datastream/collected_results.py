@@ -80,7 +80,7 @@ class CollectedResults(Iterator[Any]):
         try:
             self._client.cancel().result()
         except FlinkError as error:
-            # The closed iterator released the sink, so the job may have ended by itself meanwhile.
+            # The closed iterator released the sink, so the job may have ended already.
             if not isinstance(error, JobTerminatedWithoutCancellationError) and not self._end.done():
                 raise
         wait_for(self._end)

@@ -151,7 +151,7 @@ class ConnectedStreams(TwoStreams):
 
 
 class BroadcastStream:
-    """A stream that every subtask gets all of, and the broadcast states that its records may change.
+    """A stream whose records all go to every subtask, and the broadcast states that they may change.
 
     `DataStream.broadcast` creates it. `connect` another stream with it.
     """

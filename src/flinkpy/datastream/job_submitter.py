@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class JobSubmitter:
-    """Submits job graphs as the configuration says, and tells the listeners what became of them.
+    """Submits job graphs as configured, and notifies the listeners of the outcome.
 
     Attributes:
         listeners: the job listeners of the environment.

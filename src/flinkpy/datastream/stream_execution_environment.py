@@ -415,7 +415,7 @@ class StreamExecutionEnvironment:
         Functions run inside the TaskExecutors, so another interpreter cannot be chosen.
 
         Raises:
-            UnsupportedOperationError: it is another interpreter.
+            UnsupportedOperationError: `python_exec` is another interpreter.
         """
         check_python_executable(python_exec)
 
@@ -589,7 +589,7 @@ class StreamExecutionEnvironment:
 
         Raises:
             UnsupportedOperationError: `source_func` is the name of a Java class.
-            TypeError: it is not a SourceFunction.
+            TypeError: `source_func` is not a SourceFunction.
         """
         from flinkpy.connectors.source_function import SourceFunction
 

@@ -9,9 +9,9 @@ per aggregate. Its timestamp is the last ms of the window. No Python object is m
 does not depend on the number of windows it belongs to.
 
 Windows fire when the watermark (or the clock) passes their last ms, as with the default triggers. With an allowed
-lateness a window is kept until the watermark is that much further. A record that arrives for it in between makes it
-fire again at once, for the key of the record and with its content so far: one result per such record and window. Later
-records are dropped and counted (`numLateRecordsDropped`), or go to the side output for late data.
+lateness, a window is kept until the watermark has passed its end by that time. Each record that arrives for a kept
+window makes it fire again at once, for the key of the record and with the content so far. Later records are dropped and
+counted (`numLateRecordsDropped`), or go to the side output for late data.
 """
 
 from __future__ import annotations

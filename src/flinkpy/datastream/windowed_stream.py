@@ -317,7 +317,7 @@ class _Windows(Generic[_Apply, _Process]):
         return DataStream(operator, environment)
 
     def _settle(self, operator: OperatorTransformation) -> None:
-        """Sets what else the kind of windows needs on the operator."""
+        """Applies the settings that this kind of windows requires to the operator."""
         return
 
 

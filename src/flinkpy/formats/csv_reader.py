@@ -63,7 +63,7 @@ def conversion_of(
 
 
 class CsvParser:
-    """Parses whole CSV records into a RecordBatch, and finds malformed records. Thread: the one that created it.
+    """Parses whole CSV records into a RecordBatch, and finds malformed records. Thread: that of its creator.
 
     Args:
         path: file name for errors.

@@ -121,7 +121,7 @@ class RowGroups:
         self.bad_records: list[PlacedBadRecord] = []
 
     def keep(self, is_wanted: Callable[[int], bool]) -> None:
-        """Skips all other row groups, except the one from which a restored reader continues: it counts its records."""
+        """Skips unwanted row groups, but not the one that a restored reader resumes: its records must be counted."""
         self._groups = [group for group in self._groups if group == self._first or is_wanted(group)]
 
     def read(self) -> Any:

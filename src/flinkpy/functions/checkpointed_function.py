@@ -33,7 +33,7 @@ class FunctionInitializationContext(ABC):
 
     @abstractmethod
     def is_restored(self) -> bool:
-        """Returns True if the job starts from a checkpoint. The state is empty nevertheless if the operator is new."""
+        """Returns True if the job starts from a checkpoint. The state of a new operator is empty even then."""
 
     @abstractmethod
     def get_restored_checkpoint_id(self) -> int | None:
@@ -41,11 +41,11 @@ class FunctionInitializationContext(ABC):
 
     @abstractmethod
     def get_operator_state_store(self) -> OperatorStateStore:
-        """Returns the access to the state of this subtask: lists, union lists and broadcast states."""
+        """Returns the store of this subtask's state: lists, union lists and broadcast states."""
 
     @abstractmethod
     def get_keyed_state_store(self) -> KeyedStateStore:
-        """Returns the access to keyed state.
+        """Returns the store of keyed state.
 
         Raises:
             UnsupportedOperationError: the stream has no keys.
@@ -82,7 +82,7 @@ class CheckpointedFunction(ABC):
 class CheckpointListener:
     """A function that is notified when a checkpoint it took part in has completed or was aborted.
 
-    A notification may be lost when a task fails. The next one then stands for all before it.
+    A notification may be lost when a task fails. The next one then covers all earlier ones.
     """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:

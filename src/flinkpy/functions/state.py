@@ -60,7 +60,7 @@ class StateTtlConfig:
             """A strategy without parameters."""
 
         class IncrementalCleanupStrategy(CleanupStrategy):
-            """Checks `cleanup_size` entries on every state access, and if wanted for every record too."""
+            """Checks `cleanup_size` entries on every state access and, if configured, for every record."""
 
             def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
                 self._cleanup_size = cleanup_size
@@ -313,7 +313,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """Appending state that can be merged with another, as session windows need it."""
+    """Appending state that can be merged with another, which session windows require."""
 
 
 class ReducingState(MergingState[T, T]):

@@ -34,7 +34,7 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
         Args:
             key: the key.
             window: the window, such as a TimeWindow.
-            inputs: the records of the window; or the one result of `reduce` or `aggregate` before this function.
+            inputs: the records of the window; or the single result of a preceding `reduce` or `aggregate`.
         """
 
 
@@ -91,11 +91,11 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
         Args:
             key: the key.
             context: information about the window, and its state.
-            elements: the records of the window; or the one result of `reduce` or `aggregate` before this function.
+            elements: the records of the window; or the single result of a preceding `reduce` or `aggregate`.
         """
 
     def clear(self, context: ProcessWindowFunction.Context) -> None:
-        """Removes what the function keeps in `window_state`. It is called when the window ends."""
+        """Removes the state that the function keeps in `window_state`. It is called when the window ends."""
         return
 
 
@@ -126,7 +126,7 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
         """Returns an iterable of the results of a window, or yields them."""
 
     def clear(self, context: ProcessAllWindowFunction.Context) -> None:
-        """Removes what the function keeps in `window_state`. It is called when the window ends."""
+        """Removes the state that the function keeps in `window_state`. It is called when the window ends."""
         return
 
 

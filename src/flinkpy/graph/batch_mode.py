@@ -130,10 +130,10 @@ def _timestamps_only(strategy: WatermarkStrategy) -> WatermarkStrategy:
 
 
 def split_sinks(graph: StreamGraph) -> None:
-    """Splits each committing sink into a writer and a committer. Those in Spark have a committer (see `spark_regions`).
+    """Splits each committing sink into a writer and a committer. `spark_regions` does this for sinks in Spark.
 
-    In streaming mode a subtask commits what it wrote when a checkpoint is complete. Batch mode has no checkpoints, and
-    a finished subtask may have to run again because its output was lost. So the writers send their committables over a
+    In streaming mode a subtask commits its output when a checkpoint is complete. Batch mode has no checkpoints, and a
+    finished subtask may have to run again because its output was lost. So the writers send their committables over a
     blocking exchange to one task, which commits all of them after every writer has finished. A writer that runs again
     earlier has committed nothing, and the committer never runs again after it has finished.
 
@@ -148,14 +148,14 @@ def split_sinks(graph: StreamGraph) -> None:
 
 
 def add_committer(graph: StreamGraph, writer: StreamNode, sink: SinkBase) -> StreamNode:
-    """Adds the node that commits what `writer` sends."""
+    """Adds the node that commits the committables of `writer`."""
     node = _committer(writer, sink, max(node.id for node in graph.nodes) + 1)
     graph.nodes.append(node)
     return node
 
 
 def commits(sink: SinkBase) -> bool:
-    """True if what the sink writes becomes visible only when it is committed."""
+    """True if the output of the sink becomes visible only when it is committed."""
     return sink.sink_function is None and type(sink).create_committer is not SinkBase.create_committer
 
 

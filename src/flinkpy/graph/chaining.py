@@ -22,7 +22,7 @@ from flinkpy.graph.transformation import ChainingStrategy
 
 @dataclass(slots=True, eq=False)
 class Chain:
-    """The operators of one task, the head first, each one after the one that feeds it."""
+    """The operators of one task, the head first, and each operator after the operator that feeds it."""
 
     nodes: list[StreamNode] = field(default_factory=list)
     #: Edges that leave the chain, in the order of their producers.

@@ -59,7 +59,7 @@ _MAX_NODES = 1_000
 
 
 def fuse(graph: StreamGraph) -> None:
-    """Merges each selection or filter with the one behind it, if that is its only consumer and chained to it."""
+    """Merges each selection or filter with the next one, if that is its only consumer and chained to it."""
     place = 0
     while place < len(graph.nodes):
         node = graph.nodes[place]

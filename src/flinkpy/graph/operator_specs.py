@@ -445,7 +445,7 @@ class SinkWriterSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class SinkCommitterSpec(OperatorSpec):
-    """The committer of a sink in batch mode. It commits once what all writers of the sink have emitted."""
+    """The committer of a sink in batch mode. It commits the output of all writers of the sink, once."""
 
     sink: Any
 

@@ -39,7 +39,7 @@ from flinkpy.graph.transformation import ChainingStrategy, OperatorTransformatio
 
 _LOG = logging.getLogger(__name__)
 
-#: Why a sink is native although Spark could run it.
+#: The reason why a sink is native although Spark could run it.
 _COMMITS_APART = (
     "native operators read results of its region, so Spark may compute them again after the sink has committed"
 )
@@ -52,8 +52,8 @@ _OPTION_PREFIXES = ("execution.batch.", "pipeline.", "python.", "sink.", "table.
 def choose_backends(graph: StreamGraph, configuration: Configuration) -> None:
     """Sets the backend of every node, with the reason. The graph is in batch mode.
 
-    A region with outputs may run again after its sinks have committed, because its outputs are needed again. What it
-    writes then is never committed. So committing sinks of a region with outputs run natively.
+    A region with outputs may run again after its sinks have committed, because its outputs are needed again. The output
+    of the second run is never committed. So committing sinks of a region with outputs run natively.
 
     Raises:
         UnsupportedOperationError: if the user chose Spark for an operator that Spark cannot run. Names the operator.
@@ -309,7 +309,7 @@ def _edge_of_hosts(edge: StreamEdge, owners: dict[int, StreamNode], cut_of: dict
 
 
 def _in_topological_order(nodes: list[StreamNode]) -> list[StreamNode]:
-    """Returns the nodes in topological order, with new ids. Among candidates the one with the lowest old id is next."""
+    """Returns the nodes in topological order, with new ids. Among candidates, the lowest old id is next."""
     waiting = {node.id: len(node.in_edges) for node in nodes}
     ready = [(node.id, node) for node in nodes if not node.in_edges]
     heapq.heapify(ready)

@@ -19,7 +19,7 @@ _DEPTH = 3
 def batch_bytes(batch: Batch) -> int:
     """Returns the bytes of `batch`.
 
-    The size of columns is exact: that of the slice, without the rest of its parent's buffers. The size of Python
+    The size of columns is exact. It counts only the slice, not the rest of its parent's buffers. The size of Python
     objects is an estimate.
     """
     values = batch.values

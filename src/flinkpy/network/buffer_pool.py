@@ -53,7 +53,7 @@ class LocalBufferPool:
         self.used = 0
         self._pause_level = pause_level
         self._largest_buffer = 0
-        #: A producer should pause when more than `_stop_above` segments are in use, and go on at `_resume_at`.
+        #: A producer should pause when more than `_stop_above` segments are in use, and resume at `_resume_at`.
         self._stop_above = self._resume_at = 0
         #: The segments kept free while the pool is available, so that one more buffer of this size fits into the
         #: quota.
@@ -71,7 +71,7 @@ class LocalBufferPool:
 
     @property
     def is_available(self) -> bool:
-        """True if a producer may go on.
+        """True if a producer may continue.
 
         It turns False when enough segments are in use, and True again when a good part of them is free. With this
         hysteresis a paused producer wakes up once for many buffers instead of once for each.

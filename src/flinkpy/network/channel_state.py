@@ -5,7 +5,7 @@
    batch  header | payload, timestamps and kinds, each padded to eight bytes, as the codec makes them
 ```
 
-A schema is stored once in a file, and a batch refers to its position. So every batch can be read by itself. The
+A schema is stored once in a file, and a batch refers to its position. So every batch can be read on its own. The
 handles, one per channel, list the batches of a channel and their order. Watermarks are not stored: the restored data is
 followed by new ones.
 

@@ -99,8 +99,7 @@ class ColumnEncoder:
     """Encodes the record batches of one channel. Thread: one at a time.
 
     Args:
-        compression: "lz4", "zstd" or None. Each column buffer is compressed by itself; Arrow readers see that in the
-            message.
+        compression: "lz4", "zstd" or None. Column buffers are compressed separately. The message tells readers how.
         use_threads: True to compress several columns at once.
     """
 
@@ -157,7 +156,7 @@ def _decode_dictionaries(values: pa.RecordBatch) -> pa.RecordBatch:
 def encode_small_columns(batch: Batch) -> EncodedBatch | None:
     """Returns the batch in one piece, or None if columns have dictionaries.
 
-    Copying some kilobytes costs less than sending each column buffer as a part of its own.
+    Copying some kilobytes costs less than sending each column buffer as a separate part.
     """
     values: Any = batch.values
     if traits_of(values.schema).has_dictionaries:

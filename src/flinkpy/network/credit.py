@@ -8,7 +8,7 @@ Both halves only keep accounts. Their callers send the messages.
      |                                                    ^
      |                                                    |  consumed by the task
      +----- DATA (cost, backlog) ------------------>  queued        received, waiting for the task
-            outstanding = credit + what is on the wire
+            outstanding = credit + data on the wire
 ```
 
 * Invariant: a channel holds `outstanding + unannounced + queued` segments of the gate's pool, and never more than
@@ -20,8 +20,8 @@ Both halves only keep accounts. Their callers send the messages.
 * Freed segments are announced in parcels of a quarter of the window, not one by one, because a CREDIT wakes the other
   process.
 * A sender that cannot send its next buffer reports the cost (BACKLOG). It gets an answer as soon as there is enough
-  credit. If the channel holds nothing more that the task could free, the answer contains all the credit there is and is
-  marked final; then the sender cuts the buffer to that size. So a buffer of any cost is sent eventually.
+  credit. If the task can free no more segments of the channel, the answer grants all available credit and is marked
+  final; then the sender cuts the buffer to that size. So a buffer of any cost is sent eventually.
 * A gate whose pool shrinks takes back unused credits (RECLAIM, RETURNED).
 
 Source: org.apache.flink.runtime.io.network.partition.consumer.BufferManager,
@@ -342,7 +342,7 @@ class CreditManager:
     def _is_parcel(self, channel: ChannelCredit) -> bool:
         """True if the unannounced credits make a full parcel.
 
-        While the task has data to process, grants wait for that; a starving sender can wait as long.
+        While the task has data to process, grants wait for a full parcel, even if the sender is starving.
         """
         credits = channel.unannounced
         return credits * 4 >= min(self.window, channel.outstanding + credits + channel.queued)

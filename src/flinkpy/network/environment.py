@@ -47,7 +47,8 @@ class NetworkStatistics:
     """A snapshot of the data plane of a process. Sizes are in bytes.
 
     Attributes:
-        total_segments, used_segments: of the buffer pool of the process; with overdrafts more than the total are used.
+        total_segments, used_segments: the segments of the process's buffer pool. Overdrafts can use more than the
+            total.
         in_flight_bytes: `used_segments` in bytes: queued by partitions, and queued by gates or granted by them as
             credit.
         connections: open data connections, in either direction.
@@ -185,7 +186,7 @@ class NetworkEnvironment:
             subpartition_index: the subpartition to read of each partition.
             num_subpartitions: how many to read of each, from `subpartition_index` on; more than one only of blocking
                 partitions.
-            is_blocking: the partitions are finished. One that does not exist now never will.
+            is_blocking: True if the partitions are finished. A partition that does not exist now never will.
             on_failure: called once, on any thread, when a channel fails; `poll` raises the same error.
 
         Raises:

@@ -309,7 +309,7 @@ class LocalInputChannel(InputChannel):
         self.gate.on_channel_priority(self, marker)
 
     def overtake(self, marker: PriorityMarker, *, append: bool) -> list[InFlightBatch] | None:
-        """Leaves the capture to this consumer: only it knows what is ahead of the barrier when the barrier is taken."""
+        """Returns no batches. The gate captures them, because only the task knows which ones it has not taken."""
         subpartition = self._subpartition
         if append and subpartition is not None:
             subpartition.queue.append(marker)

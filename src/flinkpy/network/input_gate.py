@@ -190,7 +190,7 @@ class InputGate:
                 return channel.index, item
 
     def poll_batch(self) -> tuple[int, Batch] | None:
-        """Returns what `poll` would return if that is a batch and no capture is in progress. Otherwise takes nothing.
+        """Works like `poll` if the next item is a batch and no capture is in progress. Otherwise takes nothing.
 
         The caller can process accumulated batches as one, without an element between them.
         """
@@ -231,7 +231,7 @@ class InputGate:
         self.on_channel_data(channel)
 
     def poll_priority(self) -> tuple[int, CheckpointBarrier] | None:
-        """Returns the next priority barrier and its channel, even if that is blocked, or None."""
+        """Returns the next priority barrier and its channel, which may be blocked; None if there is no barrier."""
         while self._priority:
             channel, marker = self._priority.popleft()
             overtaken = channel.overtake_queue(marker)
@@ -371,7 +371,7 @@ class InputGate:
         self._listener()
 
     def on_barrier_queued(self, channel: InputChannel, barrier: CheckpointBarrier) -> None:
-        """Expedites an ordinary barrier, which was just queued, if its checkpoint asks for it. Thread: any."""
+        """Lets a barrier that was just queued overtake batches if its checkpoint became unaligned. Thread: any."""
         if barrier.checkpoint_id == self._expedited_id and may_overtake(barrier):
             self.on_channel_priority(channel, PriorityMarker(as_unaligned(barrier)))
 

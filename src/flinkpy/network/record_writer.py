@@ -77,7 +77,7 @@ class RecordWriter:
 
     @property
     def is_available(self) -> bool:
-        """True if the task may go on producing."""
+        """True if the task may produce more records."""
         return self.partition.is_available
 
     @property

@@ -97,7 +97,7 @@ class RemoteInputChannel(InputChannel):
             self.on_connection_failed(error)
         else:
             self.gate.send_grants(self._credits.resume_channel(self.index))
-        if self._is_closed:  # meanwhile, by a thread that may not have seen this connection
+        if self._is_closed:  # by another thread, which may not have seen this connection
             self._release()
 
     @property

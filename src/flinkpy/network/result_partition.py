@@ -33,7 +33,7 @@ _SMALL_BYTES = 1 << 17
 
 
 class ResultPartition:
-    """A pipelined partition, whose data is dropped when it was consumed.
+    """A pipelined partition. Its data is dropped once it has been consumed.
 
     Thread: the producer's task thread, except where a method says "any".
 
@@ -77,7 +77,7 @@ class ResultPartition:
         return [PipelinedSubpartition(self, index) for index in range(count)]
 
     def open_subpartitions(self, first: int, count: int) -> Subpartition | None:
-        """Returns what a consumer of `count` subpartitions from `first` on attaches to, or None if they do not exist.
+        """Returns the data for a consumer of `count` subpartitions from `first` on; None if they do not exist.
 
         A pipelined partition offers only single subpartitions. Thread: any.
         """
@@ -90,7 +90,7 @@ class ResultPartition:
 
     @property
     def is_available(self) -> bool:
-        """True if the task may go on producing. Thread: any."""
+        """True if the task may produce more records. Thread: any."""
         return self._pool.is_available
 
     @property

@@ -204,7 +204,7 @@ class PipelinedSubpartition:
         self.index = index
         self.queue: deque[BufferedBatch | PriorityMarker | Element] = deque()
         self._view: SubpartitionView | None = None
-        #: Prevents that a consumer attaches while a priority barrier is added. Not used for anything else.
+        #: Keeps consumers from attaching while a priority barrier is added. Not used for anything else.
         self._view_lock = threading.Lock()
         #: Priority barriers for a consumer that has not attached yet.
         self._waiting_priority: list[PriorityMarker] = []
@@ -216,7 +216,6 @@ class PipelinedSubpartition:
 
     @property
     def backlog_segments(self) -> int:
-        """The segments of the waiting batches. The consumer is told this number, so that it can grant credit."""
         return self._added_segments - self._removed_segments
 
     @property
@@ -298,7 +297,6 @@ class PipelinedSubpartition:
         return item
 
     def unpoll(self, item: BufferedBatch) -> None:
-        """Puts the unsent rest of a polled batch back to the front."""
         self._removed_segments -= item.segments
         self.queue.appendleft(item)
         if self._released:
@@ -319,7 +317,6 @@ class PipelinedSubpartition:
         return True
 
     def release(self) -> None:
-        """Ends the consumption: the consumer has gone, or has all data. Idempotent. Thread: any."""
         if self._released:
             return
         self._released = True

@@ -1,6 +1,6 @@
 """The identity of keys: defines when two keys are the same key. All operators, state backends, timers and sorts use it.
 
-Two keys are the same key if they have the same type and the same value. So it is in Flink, where an Integer never
+Two keys are the same key if they have the same type and the same value. Flink has the same rule: an Integer never
 equals a Double, and a Boolean equals neither. Python's `==` differs: `4 == 4.0`, `1 == True == Decimal(1)`, and a NaN
 equals nothing. A dict of such keys would merge keys that the key hash sends to different subtasks, or would never find
 a NaN again.

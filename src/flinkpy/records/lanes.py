@@ -1,4 +1,4 @@
-"""Converts between the lanes: Python records to Arrow columns and back. No other module does.
+"""Converts between the lanes: Python records to Arrow columns and back. No other module converts between them.
 
 The column form of each type:
 
@@ -100,7 +100,7 @@ def columns_of(rows: list[Any], type_info: TypeInformation) -> pa.RecordBatch:
 
 
 def rows_of(batch: Batch, type_info: TypeInformation | None = None) -> list[Any]:
-    """Returns the records as Python objects. If the batch is in the row lane, without a copy.
+    """Returns the records as Python objects, without a copy if the batch is in the row lane.
 
     Args:
         batch: a batch of either lane.

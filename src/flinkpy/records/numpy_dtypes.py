@@ -28,6 +28,6 @@ def numpy_dtype(kind: pa.DataType) -> np.dtype:
     """Returns the NumPy type of a column of numbers or booleans.
 
     Raises:
-        KeyError: if the values are something else.
+        KeyError: if the column has another type.
     """
     return np.dtype(_DTYPES[kind])

@@ -1,7 +1,7 @@
 """Scalar codecs: numbers, text, dates and times.
 
-To encode a list, Arrow first infers its type without Python code per value. Only if that type is not the expected one,
-the values are checked one by one: to wrap or convert them, or to find the value that does not fit.
+To encode a list, Arrow first infers its type without Python code per value. The values are checked one by one only if
+that is not the expected type: to wrap or convert them, or to find the value that does not fit.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Managed state: what operators keep between records, owned by key groups."""
+"""Managed state: the data that operators keep between records, divided into key groups."""

@@ -485,8 +485,8 @@ class MomentsAccumulator(Accumulator):
 
     A slot keeps the number of values, one of the values (the first) as origin, the sum of the distances of the values
     to the origin, and the sum of the squared distances. Sums of the values themselves would lose all precision if the
-    values are large and close together. With one of the values as origin at most as many digits are lost as the number
-    of values has.
+    values are large and close together. With one of the values as origin, the sums lose at most as many digits as the
+    count of values has.
     """
 
     num_columns = 4

@@ -1,6 +1,6 @@
 """The states of the heap backend. Each state is a dict from key to value.
 
-Every method is on the path of each record, so it costs one dict operation, two attribute loads and one check.
+Every method may be called for each record, so it costs one dict operation, two attribute loads and one check.
 
 **Copy on write.** A snapshot refers to the values and is written while the task continues. So while a snapshot is
 running, a mutable value is copied before it is changed or handed to user code, which could change it. `_owned` holds

@@ -22,8 +22,8 @@ from flinkpy.common.errors import StateSerializationError
 
 _PROTOCOL = 5
 
-#: The classes of this process that came by value, and the id that cloudpickle gave each of them. It keeps all classes
-#: that it has loaded.
+#: The classes of this process that came by value, and the id that cloudpickle gave each of them. It records every class
+#: that it loads.
 _CLASSES_BY_VALUE: weakref.WeakKeyDictionary[type, str] = cloudpickle_internals._DYNAMIC_CLASS_TRACKER_BY_CLASS
 _written_classes: weakref.WeakKeyDictionary[type, bytes] = weakref.WeakKeyDictionary()
 #: The ids of the classes of each name that were left after a garbage collection.
@@ -80,8 +80,7 @@ def _class_of(module: str, qualname: str, number: str, data: bytes) -> Any:
     """
     numbers = set(_classes_named(module, qualname))
     if len(numbers) > 1 and _collected.get((module, qualname)) != numbers:
-        # The others belong to jobs that also run here, or to ended jobs that were not collected yet. Those of ended
-        # jobs must not be used.
+        # Other jobs in this process have classes of this name, too. Those of ended jobs must not be used.
         gc.collect()
         _collected[module, qualname] = set(_classes_named(module, qualname))
     classes = _classes_named(module, qualname)

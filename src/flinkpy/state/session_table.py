@@ -225,7 +225,7 @@ class SessionTable(WindowTable):
         return slots[has_ended]
 
     def take_expired(self, ended: np.ndarray, time: int) -> np.ndarray:
-        """Returns the sessions whose last ms is not after `time`, among `ended` and the `ended` of former calls."""
+        """Returns the sessions in `ended`, of this and of former calls, whose last ms is not after `time`."""
         self._keep_ended(ended)
         slots = self._expiring.pop_until(time + 1)
         self._is_expiring[slots] = False

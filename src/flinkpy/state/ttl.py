@@ -1,8 +1,8 @@
 """State with a time-to-live: wrappers around the states of any backend, and the clean-up of expired values.
 
 Each value, list element or map value is stored as `(value, time of last access in ms)` in all backends and snapshots.
-A state removes an expired value when it finds it. A read of it returns None, or the value for the last time if the
-configuration says so.
+A state removes an expired value when it finds it. The read that finds it returns None or, if so configured, the value
+one last time.
 
 Source: org.apache.flink.runtime.state.ttl.{Ttl*State,TtlUtils,TtlIncrementalCleanup,TtlStateSnapshotTransformer}.
 Differs: a map whose entries have all expired is empty, even before they are removed.

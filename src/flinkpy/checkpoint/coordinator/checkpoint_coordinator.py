@@ -174,8 +174,7 @@ class StopWithSavepoint:
     Attributes:
         result: set once the savepoint exists. The tasks finish from then on.
         has_failed: a task ended in another way while the savepoint was being written. The job continues, with or
-        without
-            the savepoint.
+            without the savepoint.
     """
 
     trigger_id: str
@@ -355,7 +354,7 @@ class CheckpointCoordinator:
 
     @_returns_effects
     def all_tasks_running(self) -> None:
-        """Handles that the job is RUNNING, and so are all its tasks that have not finished."""
+        """Allows checkpoints: the job is RUNNING, and each of its tasks is running or has finished."""
         if self._is_running or self._has_ended:
             return
         self._is_running = True
@@ -496,7 +495,7 @@ class CheckpointCoordinator:
 
     @property
     def _may_run_later(self) -> bool:
-        """True while the job starts or restarts. A request waits for its end."""
+        """True while the job starts or restarts. Requests wait until it runs."""
         after_tasks_finish = self._options.after_tasks_finish
         return not self._is_running and may_have_plan_later(self._job, after_tasks_finish=after_tasks_finish)
 
@@ -618,7 +617,7 @@ class CheckpointCoordinator:
 
     @_returns_effects
     def triggers_answered(self, checkpoint_id: int) -> None:
-        """Handles that all TaskExecutors were told to trigger, or could not be reached."""
+        """Records that each TaskExecutor was told to trigger the checkpoint, or could not be reached."""
         pending = self._pending.get(checkpoint_id)
         if pending is not None and pending.are_tasks_triggered and pending.is_triggering:
             self._triggering_done(pending)
@@ -724,7 +723,7 @@ class CheckpointCoordinator:
                 self._answer(stop.trigger_id, error=stop.error(stop.cause))
 
     def _use_for_recovery(self, pending: PendingCheckpoint, external_path: str) -> None:
-        """Makes a complete checkpoint the one from which the job is restored, and confirms it to the tasks."""
+        """Makes a complete checkpoint the restore point of the job, and confirms it to the tasks."""
         self._failures.completed(pending.checkpoint_id)
         self._must_be_full = False
         assert pending.metadata is not None
@@ -760,8 +759,8 @@ class CheckpointCoordinator:
         """Aborts a checkpoint.
 
         Args:
-            transient_task: the task that is starting or ending, if that is the only reason. The request is tried again
-                then, because another checkpoint may succeed.
+            transient_task: the task whose start or end is the only reason. The request is then tried again, because
+                another checkpoint may succeed.
         """
         were_triggered = pending.are_tasks_triggered
         self._triggering_done(pending)
@@ -814,7 +813,7 @@ class CheckpointCoordinator:
 
     @_returns_effects
     def check_timers(self) -> None:
-        """Does what is due. Called when `next_deadline_ms` has passed."""
+        """Runs the timers that are due. Called when `next_deadline_ms` has passed."""
         now_ms = self._now_ms
         for pending in list(self._pending.values()):
             if pending.phase is Phase.FINALIZING:

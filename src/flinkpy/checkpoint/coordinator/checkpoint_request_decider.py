@@ -112,11 +112,11 @@ class _Waiting:
 
 
 class RequestRetries:
-    """The requests of clients that met a job that was starting or restarting, or a task that was finishing.
+    """Client requests that failed because the job was starting or restarting, or because a task was finishing.
 
-    Their checkpoint failed, but the next one can succeed: it takes the task as running or as finished. So the request
-    waits until that is known, or for a delay, and is planned again with another checkpoint id. Periodic checkpoints are
-    not tried again, because the next one comes anyway. Flink leaves retries to its clients.
+    The next checkpoint can succeed, because it counts the task as running or as finished. So the request waits until
+    the state of the task is known, or for a delay, and is planned again with another checkpoint id. Periodic
+    checkpoints are not tried again, because the next one comes anyway. Flink leaves retries to its clients.
     """
 
     def __init__(self) -> None:

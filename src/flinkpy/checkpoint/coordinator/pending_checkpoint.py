@@ -207,7 +207,7 @@ class PendingCheckpoint:
     def _finished_for_good(self, job: JobView) -> set[ExecutionVertexID]:
         """Returns the tasks that have nothing to do after a restore.
 
-        A finished task runs again if one of its producers does, which is the case if that has state at its end.
+        A finished task runs again if one of its producers does. A producer runs again if it has state at its end.
         """
         finished: set[ExecutionVertexID] = set()
         for vertex in job.vertices:

@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 _CHUNK_BYTES = 1 << 20
 #: The chunk size for remote files, where each chunk is a request.
 _REMOTE_CHUNK_BYTES = 8 << 20
-#: The number of verified files that are remembered, so that subtasks that share a file verify it once. When it is
-#: reached, all are forgotten.
+#: The number of verified files that are remembered, so that subtasks that share a file verify it once. When the limit
+#: is reached, all of them are forgotten.
 _MAX_VERIFIED = 4096
 
 

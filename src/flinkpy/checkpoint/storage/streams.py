@@ -23,7 +23,7 @@ from flinkpy.configuration.checkpointing_options import SNAPSHOT_COMPRESSION, WR
 from flinkpy.configuration.options import AnyConfiguration, read_option
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 
-#: Flink's default of 4 KiB would cost a system call every few records. 256 KiB are little memory for a task.
+#: Flink's default of 4 KiB would cost a system call every few records. 256 KiB is little memory for a task.
 MIN_WRITE_BUFFER_BYTES = 256 << 10
 _COPY_BYTES = 1 << 20
 

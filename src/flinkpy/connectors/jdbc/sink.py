@@ -110,7 +110,7 @@ class RowBuffer:
 
 
 class JdbcWriter(SinkWriter):
-    """Writes each batch in a transaction of its own.
+    """Writes each batch in a separate transaction.
 
     Delivers at least once: rows written after the last checkpoint are written again after a failure.
     """

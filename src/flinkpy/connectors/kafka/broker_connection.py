@@ -1,4 +1,4 @@
-"""BrokerConnection: sends requests to one Kafka broker over a connection of its own.
+"""BrokerConnection: sends requests to one Kafka broker over a dedicated connection.
 
 It only sends requests that confluent-kafka does not offer (see `wire`). It supports TLS, SASL PLAIN and SCRAM.
 """
@@ -41,7 +41,7 @@ _TLS_SETTINGS = (
 
 #: The hash functions of the SCRAM mechanisms.
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-#: A broker that asks for more iterations attacks our processor.
+#: A broker that asks for more iterations tries to exhaust our CPU.
 MAX_SCRAM_ITERATIONS = 1_000_000
 
 
@@ -71,7 +71,7 @@ class BrokerConnection:
                 self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         except OSError as error:
             self.close()
-            # An untrusted certificate stays untrusted. The code prevents retries.
+            # A retry does not help against an untrusted certificate. This error code prevents it.
             details = {"code": "_SSL"} if isinstance(error, ssl.SSLCertVerificationError) else {}
             raise KafkaError(f"Kafka broker {self.address} cannot be reached: {error}", details=details) from error
         try:

@@ -1,4 +1,4 @@
-"""The use of confluent-kafka: loading it, its settings, its clients and its errors.
+"""Loads confluent-kafka, creates its clients, and translates its settings and errors.
 
 Users give the properties of the Java client, as with Flink. confluent-kafka takes librdkafka's names. Most names are
 the same. This module translates the others and leaves out properties that name Java objects.

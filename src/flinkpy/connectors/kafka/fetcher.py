@@ -1,6 +1,6 @@
 """KafkaFetcher: a thread that takes messages from librdkafka, a bounded number ahead of the task.
 
-librdkafka fetches messages on threads of its own. This thread waits for them, so that the task does not have to. The
+librdkafka fetches messages on its own threads. This thread waits for them, so that the task does not have to. The
 thread ends with the first permanent error, which the task then raises.
 
 Source: org.apache.flink.connector.kafka.source.reader.KafkaPartitionSplitReader, with its SplitFetcher;
@@ -305,7 +305,7 @@ class KafkaFetcher:
             self._send_commit(requests.commit)
 
     def _ask_for_leaders(self, topics: set[str]) -> None:
-        """Makes librdkafka look up leaders now. By itself it does so once a second, which would delay the start."""
+        """Makes librdkafka look up leaders now. Otherwise it does so once a second, which delays the start."""
         for topic in topics - self._known_topics:
             try:
                 self._consumer.list_topics(topic, timeout=POLL_S * 10)
@@ -360,7 +360,7 @@ class KafkaFetcher:
     def _on_client_error(self, error: Any) -> None:
         """Fails the fetcher on permanent errors. `poll` of the consumer calls this.
 
-        librdkafka reconnects by itself. It reports a missing topic after `topic.metadata.propagation.max.ms`.
+        librdkafka reconnects automatically. It reports a missing topic after `topic.metadata.propagation.max.ms`.
         """
         known = load_confluent_kafka().KafkaError
         permanent = {

@@ -58,7 +58,7 @@ class PartitionOffsets:
         return self._list(dict.fromkeys(partitions, spec))
 
     def for_timestamp(self, partitions: Iterable[KafkaTopicPartition], timestamp: int) -> Offsets:
-        """Returns the offset of the first record at or after a time in each partition. Partitions without are left out.
+        """Returns the offset of the first record at or after a time in each partition. Omits partitions without one.
 
         Args:
             timestamp: milliseconds since 1970.
@@ -67,7 +67,7 @@ class PartitionOffsets:
         return {key: offset for key, offset in self._list(dict.fromkeys(partitions, spec)).items() if offset >= 0}
 
     def committed(self, partitions: Iterable[KafkaTopicPartition]) -> Offsets:
-        """Returns the offsets that the consumer group has committed. Partitions without are left out.
+        """Returns the offsets that the consumer group has committed. Omits partitions without one.
 
         Raises:
             ConfigurationError: the source has no consumer group.

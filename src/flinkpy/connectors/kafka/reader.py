@@ -1,7 +1,7 @@
 """KafkaSourceReader: emits the records of its partitions and tracks its position in each.
 
 Every batch holds records of a single partition. All records before the position of a partition have been emitted, so a
-checkpoint consists of the positions. The offsets that are committed to the consumer group only inform others.
+checkpoint consists of the positions. The offsets that are committed to the consumer group only serve other programs.
 
 DynamicKafkaSourceReader runs one KafkaSourceReader per cluster.
 

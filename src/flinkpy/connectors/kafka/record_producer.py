@@ -24,7 +24,7 @@ class RecordProducer:
 
     After `delivery.timeout.ms` every record is stored or has failed, so no call waits longer than that.
 
-    Thread: task thread. librdkafka sends on threads of its own.
+    Thread: task thread. librdkafka sends on its own threads.
 
     Raises (all calls):
         KafkaError: records of an earlier call could not be stored.

@@ -7,8 +7,8 @@ checkpoint of the restored job and can be aborted, by any subtask, without knowi
 
 Numbers wrap around after `IDS_PER_SUBTASK`, because a broker remembers each id for a week (FLINK-34554). If the former
 job completed many checkpoints after R, a newer transaction may therefore look like an older one. Such a transaction is
-aborted once the restored job has completed a checkpoint. By then every subtask has committed what it restored, so no
-open transaction up to R is still needed.
+aborted once the restored job has completed a checkpoint. By then every subtask has committed its restored transactions,
+so no open transaction up to R is still needed.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class LingeringTransactions:
     def abort_newer(self) -> list[str]:
         """Aborts the transactions whose numbers follow the restored checkpoint. Returns their ids.
 
-        The writer calls this before it begins a transaction of its own.
+        The writer calls this before it begins its own transaction.
         """
         restored = self._restored_checkpoint_id
         return self._abort(lambda name: restored is None or name.is_newer_than(restored))
@@ -123,7 +123,7 @@ class TransactionalProducer:
     """A producer for one transaction.
 
     Creating it takes over the transactional id from any earlier producer, which needs several round trips to the
-    brokers. A thread of its own does this.
+    brokers. A separate thread does this.
 
     Thread: task thread, except for the thread that `__init__` starts.
     """

@@ -140,7 +140,7 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
         if transaction is None:
             return []
         if producer is None or not producer.num_sent:
-            # The transaction was created ahead and is empty. Its number does not fit the next checkpoint.
+            # The transaction was created in advance and is empty. The next checkpoint needs another number.
             transaction.abort()
             return []
         failpoint("kafka_sink.before_prepare")
@@ -186,7 +186,7 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
 
     def _new_transaction(self) -> TransactionalProducer:
         # A checkpoint may be declined after its transaction was handed over. That transaction keeps its name, and a
-        # later checkpoint has both. Each transaction was handed over for a checkpoint of its own, so no number exceeds
+        # later checkpoint has both. Each transaction was handed over for a different checkpoint, so no number exceeds
         # the id of its checkpoint.
         number = max(self._checkpoint_id, self._last_number) + 1
         if self._handed_over and number - self._handed_over[0] >= IDS_PER_SUBTASK // 2:

@@ -3,7 +3,7 @@
 Source: org.apache.flink.connector.kinesis.sink.KinesisStreamsSink,
 org.apache.flink.connector.firehose.sink.KinesisFirehoseSink,
 org.apache.flink.connector.base.sink.writer.AsyncSinkWriter. Differs: a checkpoint waits until all records have been
-sent. Flink stores those that wait.
+sent. Flink stores unsent records in the checkpoint.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class _Answer(NamedTuple):
 class AsyncWriter(SinkWriter):
     """Sends entries in batches, in several requests at a time. Refused entries are sent again.
 
-    Thread: task thread. Requests are sent by threads of its own.
+    Thread: task thread. Separate threads send the requests.
     """
 
     def __init__(self, context: WriterContext, sink: EntrySink, settings: BufferSettings, fails_on_error: bool) -> None:

@@ -32,7 +32,7 @@ class PulsarMessageId(NamedTuple):
 
     @staticmethod
     def from_bytes(serialized: bytes) -> PulsarMessageId:
-        """Parses what `serialize` of Pulsar's clients returns. Raises: ConfigurationError."""
+        """Parses the result of `serialize` of Pulsar's clients. Raises: ConfigurationError."""
         values = {_PARTITION: -1, _BATCH_INDEX: -1}
         at = 0
         try:

@@ -33,7 +33,7 @@ class _Partition(SplitState):
 
 
 class PartitionFetcher(SplitFetcher[_Partition]):
-    """Receives the messages of each partition in a thread of its own. Only this thread uses the subscription.
+    """Receives the messages of each partition in a separate thread, which alone uses the subscription.
 
     Thread: public methods are called by the task thread.
     """

@@ -130,9 +130,8 @@ class QueueConsumer(FetcherThreads):
     Thread: public methods are called by the task thread.
 
     Args:
-        acknowledges: True if the server keeps messages until `acknowledge`; False if it forgets what it has sent.
-        reconnects: True to connect again after a connection breaks. The server then redelivers what was not
-            acknowledged.
+        acknowledges: True if the server keeps messages until `acknowledge`; False if it forgets them once sent.
+        reconnects: True to connect again after a connection breaks. The server then redelivers unacknowledged messages.
         notify: called by the thread when `take` has messages or an error.
     """
 
@@ -269,7 +268,7 @@ class QueueReader(SourceReader):
         self._context = context
         self._source = source
         self._acknowledges = context.is_checkpointing_enabled
-        # The ids that are dropped are those of a checkpoint, so with ids the job has to recover, not the connection.
+        # Duplicates are recognised by the ids in a checkpoint. So with ids a broken connection must restart the job.
         reconnects = source.config.recovers and not (self._acknowledges and source.uses_correlation_id)
         self._consumer = QueueConsumer(
             source.config, source.queue, self._acknowledges, reconnects, context.notify_available

@@ -52,7 +52,7 @@ class FlinkKafkaConsumerBase(SourceFunction):
         self._commits_offsets = True
 
     def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> FlinkKafkaConsumerBase:
-        """Sets if completed checkpoints commit offsets to the group. They only inform others: recovery ignores them."""
+        """Sets if completed checkpoints commit offsets to the group. They serve other programs, not recovery."""
         self._commits_offsets = commit_on_checkpoints
         return self
 

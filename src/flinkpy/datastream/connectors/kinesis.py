@@ -44,7 +44,7 @@ __all__ = [
 
 
 class WatermarkTracker:
-    """Makes sources wait that are ahead of others with the same tracker (watermark alignment)."""
+    """Makes a source wait while it is ahead of others with the same tracker (watermark alignment)."""
 
     def __init__(self, j_watermark_tracker: str) -> None:
         self.aggregate_name = j_watermark_tracker

@@ -64,8 +64,8 @@ class BlockingShuffle:
         """Creates a partition. Raises: InsufficientNetworkBuffersError, PartitionWriteError."""
         pool_of_process = self._buffer_pool
         wanted = self.options.min_buffers
-        # It takes at most a quarter of the segments that nobody requires yet: later gates and partitions need some too.
-        # One segment is enough: a larger batch is written at once.
+        # It takes at most a quarter of the segments that are not required yet: later gates and partitions need some
+        # too. One segment is enough: a larger batch is written at once.
         free = pool_of_process.total - pool_of_process.required
         required = max(1, min(wanted, free // 4))
         pool = pool_of_process.create_local_pool(

@@ -215,7 +215,7 @@ class PartitionIndex:
 class PartitionFileWriter:
     """Appends to a data file. Not thread-safe. An OSError becomes a PartitionWriteError that names the file."""
 
-    #: The bytes to gather before a write call: enough to share its cost, and little enough to limit what is held twice.
+    #: The bytes to gather before a write call: enough to share its cost, and so few that little data is held twice.
     _WRITE_BYTES = 1 << 21
 
     def __init__(self, path: Path, partition_id: str) -> None:

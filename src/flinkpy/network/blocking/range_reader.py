@@ -128,7 +128,8 @@ class SubpartitionRangeReader:
         self.count = count
         #: Always empty: a blocking partition has no barriers.
         self.queue: deque[Any] = deque()
-        #: The time when its consumer last took an item or it was last filled, in ms of the scheduler's clock.
+        #: The time when the consumer last took an item or the scheduler last added items, in ms of the scheduler's
+        #: clock.
         self.last_progress_ms = 0
         #: True while it is in the scheduler's queue. Changed under the scheduler's lock.
         self.is_scheduled = False

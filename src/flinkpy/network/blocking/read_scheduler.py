@@ -1,8 +1,8 @@
 """SortMergeReadScheduler: the thread that reads the blocking partitions of a process.
 
-Readers that have room wait in the queue of their file. They are served in the order of their next offsets, like floors
-by a lift: from the current position to the end of the file, then again from its start. So consumers that read at the
-same time read the file in one pass. Files take turns.
+Readers that have room wait in the queue of their file. They are served in the order of their next offsets, as an
+elevator serves floors: from the current position to the end of the file, then again from its start. So consumers that
+read at the same time read the file in one pass. Files take turns.
 
 ```
 consumer polls ----> reader has room ----> queued ----> served: read, checked ----> passed to the reader
@@ -11,9 +11,9 @@ consumer polls ----> reader has room ----> queued ----> served: read, checked --
 ```
 
 Memory: the bytes that were read and not taken are limited. At the limit, a reader with queued items waits until its
-consumer takes them. For a reader without any, readers whose consumers have been idle for a while give up their items
-and read them again later. If that frees too little, the reader may read its next frames beyond the limit. So a slow
-consumer does not block the others for long, and no reader waits for memory that is never freed.
+consumer takes them. For a reader without queued items, other readers whose consumers have been idle for a while give up
+their items and read them again later. If that frees too little, the reader may read its next frames beyond the limit.
+So a slow consumer does not block the others for long, and no reader waits for memory that is never freed.
 
 Source: org.apache.flink.runtime.io.network.partition.SortMergeResultPartitionReadScheduler.
 Differs: one thread for all partitions of a process; a consumer that waits long for memory does not fail.

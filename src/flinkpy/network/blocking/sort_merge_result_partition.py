@@ -246,7 +246,7 @@ class SortMergeResultPartition(ResultPartition):
         offsets = np.empty(self.num_subpartitions + 1, np.int64)
         position = 0
         subpartitions = sorted(self._gathered)
-        # The results are in the given order. The task waits, so nobody else changes the gathered data.
+        # The results are in the given order. The task waits, so no other thread changes the gathered data.
         runs = self._map(self._encoder.frames, [self._gathered[subpartition] for subpartition in subpartitions])
         for subpartition, frames in zip(subpartitions, runs, strict=True):
             offsets[position : subpartition + 1] = writer.position
@@ -284,7 +284,7 @@ class SortMergeResultPartition(ResultPartition):
                 try:
                     action()
                 except Exception as error:  # noqa: BLE001 - raised below
-                    self._failure = failure = error  # under the lock, so that nobody writes a half written file
+                    self._failure = failure = error  # under the lock, so that no thread writes to the broken file
         if failure is not None:
             self.release(failure)
             raise failure

@@ -28,8 +28,8 @@ class PeerRole(enum.Enum):
 class Introductions:
     """The data that both sides of a connection have sent about themselves. A proof covers all of it.
 
-    The nonces are new for every connection, so an earlier proof is worthless. The address is the one that the consumer
-    wants to reach. So a process that relays the data to the port of another process is detected.
+    The nonces are new for every connection, so an earlier proof is worthless. The introductions contain the address
+    that the consumer wants to reach, so a process that relays the data to the port of another process is detected.
 
     Attributes:
         version: the protocol version that the producer chose.
@@ -103,7 +103,7 @@ class HmacAuthenticator:
 
 
 class LoopbackAuthenticator:
-    """Accepts peers on this host, whose users are trusted. Used by environments without a cluster."""
+    """Accepts peers on this host, and trusts all its users. Used by environments without a cluster."""
 
     verifies_membership = False
 
@@ -115,7 +115,7 @@ class LoopbackAuthenticator:
 
 
 class TrustedNetworkAuthenticator(LoopbackAuthenticator):
-    """Accepts every peer. Only for networks that nobody else can reach, and only if configured explicitly."""
+    """Accepts every peer. Only for networks that outsiders cannot reach, and only if configured explicitly."""
 
     def accepts(self, peer_host: str, introductions: Introductions, role: PeerRole, proof: bytes) -> bool:
         return True

@@ -42,10 +42,10 @@ _ACCEPT_PAUSE_MS = 200
 _IDLE_CLOSE_MS = 60_000
 # A peer whose host vanished is detected after 10 + 3 * 5 seconds.
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
-# The same for data that is not acknowledged: TCP alone would retry for a quarter of an hour.
+# How long sent data may stay unacknowledged. TCP alone would retry for a quarter of an hour.
 _UNACKNOWLEDGED_MS = 30_000
 # The longest pause before TCP sends data again. By default the pauses double up to two minutes, and a repaired network
-# would not be used for as long. TCP_RTO_MAX_MS of linux/tcp.h, from Linux 6.15 on.
+# would stay unused for that long. TCP_RTO_MAX_MS of linux/tcp.h, from Linux 6.15 on.
 _TCP_RTO_MAX_MS, _RESEND_PAUSE_MS = 44, 5_000
 # How long an unauthenticated connection may use its place when the limit is reached. An honest peer needs less, even
 # together with many others on a busy machine.
@@ -66,7 +66,7 @@ class UnauthenticatedConnections:
     """The connections of peers that have not been authenticated. Their number is limited.
 
     A member of the cluster is authenticated within milliseconds. When the limit is reached, a connection that has been
-    here for much longer is closed to make room. If there is none, new peers wait in the backlog of the kernel.
+    open for much longer is closed to make room. If there is none, new peers wait in the backlog of the kernel.
 
     Thread: any; `has_room` on the I/O thread.
     """
@@ -254,7 +254,7 @@ class ConnectionManager:
             connection.start()
 
     def _pause_accepting(self) -> None:
-        """Stops to accept connections for a short time. Thread: I/O."""
+        """Stops accepting connections for a short time. Thread: I/O."""
         if self._listener is not None:
             fd = self._listener.fileno()
             self._loop.modify(fd, 0)

@@ -2,7 +2,7 @@
 
 Sending: control frames go first. Then the sources (channels with data and credit) take turns with one frame each, so a
 source creates its next frame only when the socket can take it. A thread that has something to send tries to become the
-writer. If another thread is writing already, that one will also send the new data. The I/O thread sends what the socket
+writer. If another thread is writing already, that thread also sends the new data. The I/O thread sends what the socket
 does not take at once.
 
 Receiving: one system call reads as much as there is, directly into Arrow memory. Frames are slices of it, not copies,
@@ -191,7 +191,8 @@ class FramedConnection:
     def _drain(self) -> bool:
         """Sends until there is no more data or the socket is full.
 
-        Returns False if this thread has sent enough for others. Requires the write lock.
+        Returns False if this thread has sent its maximum and must leave the rest to the I/O thread. Requires the write
+        lock.
         """
         budget = _SEND_BUDGET_BYTES
         while not self._is_blocked:
@@ -250,7 +251,7 @@ class FramedConnection:
             parts[0] = memoryview(parts[0])[sent:]
 
     def _block(self) -> None:
-        """Lets the I/O thread go on when the full socket can take data again."""
+        """Makes the I/O thread continue when the full socket can take data again."""
         self._is_blocked = True
         try:
             self._loop.modify(self._fd, READ | WRITE)

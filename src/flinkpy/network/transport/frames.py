@@ -73,7 +73,7 @@ MAX_ELEMENT_BYTES = 1 << 16
 MAX_SCHEMA_BYTES = 1 << 24
 # The maximum size of a resource id or address in a greeting.
 MAX_NAME_BYTES = 512
-# The first bytes of a TLS connection: a handshake or an alert. Read as a header of ours, they declare a frame that is
+# The first bytes of a TLS connection: a handshake or an alert. Read as one of our headers, they declare a frame that is
 # too long.
 TLS_RECORDS = (b"\x16\x03", b"\x15\x03")
 

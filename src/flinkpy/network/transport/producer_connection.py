@@ -265,7 +265,7 @@ class ProducerConnection(FramedConnection):
                 # Queued under the lock: a later BACKLOG, which does not count these credits, must not be sent first.
                 # Otherwise the consumer assumes that the sender has enough credit.
                 self._control.append(frames.frame(frames.RETURNED, channel_id, credits))
-        self.flush()  # other threads that found the lock taken rely on its holder
+        self.flush()  # a thread that found the lock taken relies on its holder
 
     def _send_error(self, channel_id: int, code: int, message: str) -> None:
         body = message.encode()[:2048]

@@ -78,9 +78,9 @@ class SubpartitionSender:
         self._connection.send(self._priority_frame(marker))
 
     def overtake(self, marker: PriorityMarker, *, append: bool) -> list[InFlightBatch] | None:
-        """Sends the barrier. Data handed to the connection before stays ahead of it, and the consumer captures that."""
+        """Sends the barrier. Data that the connection already has stays ahead of it; the consumer captures it."""
         queue = self._subpartition.queue
-        # Nobody takes items from the queue while the lock is held. It is held by others for one send call at most.
+        # No thread takes items from the queue while the lock is held. Others hold it for one send call at most.
         with self._connection.write_lock:
             if append:
                 position = len(queue)

@@ -1,7 +1,7 @@
 """Encodes keys as bytes. Equal keys have equal bytes, and no key's bytes are a prefix of another key's bytes.
 
-The first property lets the bytes identify the key in the database. The second one gives all entries under a key a range
-of their own. Pickle has neither property: it refers back to former objects, so pickles of equal tuples may differ.
+The first property lets the bytes identify the key in the database. The second one makes all entries under a key one
+range. Pickle has neither property: it refers back to former objects, so pickles of equal tuples may differ.
 
 | first byte | then |
 |---|---|

@@ -1,4 +1,4 @@
-"""List state in RocksDB. New elements are stored as a chunk of their own, so `add` does not read the list.
+"""List state in RocksDB. New elements are stored as a new chunk, so `add` does not read the list.
 
 The key of a chunk is the key of the list, followed by a number that grows over the whole database. Its value is a
 pickled list of elements in the form in which they are held (`value_codec.freeze`). All elements added between two

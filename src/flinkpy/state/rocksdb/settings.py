@@ -34,8 +34,8 @@ BLOB_FILE_SIZE = 64 * _MB
 BLOB_GC_AGE_CUTOFF = 0.5
 BLOB_GC_START = 0.3
 BLOB_GC_STOP = 0.2
-#: The fraction of garbage from which level compactions compact files only because of it. Universal compactions visit
-#: all files anyway.
+#: From this fraction of garbage on, level compactions rewrite files just to remove it. Universal compactions visit all
+#: files anyway.
 _BLOB_GC_FORCE = 0.5
 #: Universal compactions merge everything when the newer runs reach half of the size of the oldest run. If values are in
 #: blob files, the runs are small, and only a compaction finds the garbage in the blob files.

@@ -161,7 +161,7 @@ class NativeSnapshot:
     Args:
         files: the files with the current content. `release` closes them.
         meta: the content of the `meta` file.
-        reusable: the handles of uploaded files of a completed checkpoint, by name. Equal names are the same file.
+        reusable: the handles of uploaded files of a completed checkpoint, by name. Equal names mean equal files.
         is_shared: later checkpoints may use the files that this one uploads.
         on_written: called when all files are written, with the checkpoint id and the files that later checkpoints may
             use once this checkpoint is complete.

@@ -292,7 +292,8 @@ class _StoredTable(WindowTable):
         self._database = database
         self._codec = codec
         self._max_parallelism = max_parallelism
-        #: For each slot: true if the database has the entry; the times with which it has it; true if it has changed.
+        #: For each slot: true if the database has the entry; the times under which it is stored; true if it has
+        #: changed.
         self._is_stored = np.zeros(0, dtype=bool)
         self._stored_times = [np.zeros(0, dtype=np.int64)] * layout.namespaces
         self._is_changed = np.zeros(0, dtype=bool)

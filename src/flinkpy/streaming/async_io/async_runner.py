@@ -10,12 +10,12 @@ Workers are coroutines, at most `capacity` of them. They take records from the b
 each. Workers start when there is work and end when there is none. A record counts towards the capacity until its
 results are released, so the results behind one slow record stay bounded.
 
-Bookkeeping would cost more than a call that never suspends. So a worker whose calls do not suspend keeps no books: it
-*runs* through the records of a chunk and collects their results. If a call does suspend, the next code on the loop
-*settles* the run: the position of the iterator that all workers share shows the record that the worker waits for, and
+Bookkeeping per record would cost more than a call that never suspends. So a worker keeps no books while its calls do
+not suspend: it *runs* through the records of a chunk and collects their results. When a call suspends, the next code on
+the loop *settles* the run. All workers share one iterator, whose position shows the record that the worker waits for;
 all records before it are completed. After that the worker takes records one by one, until a call does not suspend.
 
-One timer serves all timeouts. It checks again and again what every worker is doing.
+One timer serves all timeouts. It checks periodically which record each worker is processing.
 
 Source: org.apache.flink.streaming.api.operators.async.AsyncWaitOperator.
 """

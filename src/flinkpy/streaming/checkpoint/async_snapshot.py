@@ -69,7 +69,7 @@ class AsyncSnapshot:
         self._started_ns = clock.monotonic_ns()
         #: (state, bytes written, True for data of channels) of each completed part.
         self._done: deque[tuple[States, int, bool]] = deque()
-        #: The thread that pops it ends the checkpoint.
+        #: The thread that pops the token ends the checkpoint.
         self._token: list[None] = [None]
         self._futures: list[tuple[Future[None], Callable[[], None]]] = []
 

@@ -40,7 +40,7 @@ class RecordWriterOutput:
 
     def emit_element(self, element: Element) -> None:
         if isinstance(element, LatencyMarker):
-            # Sent to one channel, in turns. Sent to all, the markers would multiply at every exchange.
+            # A marker goes to one channel, and the channels take turns. Sent to all, markers would multiply.
             self.writer.flush()
             self._next_marker = (self._next_marker + 1) % self.partition.num_subpartitions
             self.partition.emit_element(element, self._next_marker)
@@ -71,7 +71,7 @@ class RecordWriterOutput:
 def _forced(barrier: CheckpointBarrier, timeout_ms: int) -> CheckpointBarrier:
     """Returns the barrier for an edge where it must stay in order.
 
-    The timeout tells its alignment on other edges: 0 if it is unaligned there.
+    The timeout shows the alignment of the barrier on other edges; 0 means unaligned.
     """
     forced = with_alignment(barrier, checkpoint_pb2.FORCED_ALIGNED)
     forced.options.aligned_timeout_ms = timeout_ms

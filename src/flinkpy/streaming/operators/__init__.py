@@ -1,1 +1,1 @@
-"""Operators: what turns the batches of a stream into other batches."""
+"""Operators: turn the batches of a stream into other batches."""

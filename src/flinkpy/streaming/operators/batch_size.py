@@ -79,17 +79,18 @@ class AdaptiveBatchSize:
         self._clock = clock
         self._started_ns = 0
         self._started_cpu_ns = 0
-        #: Estimate of the CPU time that a batch costs independent of its size.
+        #: The estimated fixed cost of a batch: the CPU time that does not depend on its size.
         self._fixed_cpu_ns = 0
         #: The size and CPU time of the batch that the last estimate was made from.
         self._seen_rows = 0
         self._seen_cpu_ns = 0
-        #: The waiting that smaller batches do not shorten, from the last trial; 0 if there is none.
+        #: The waiting that smaller batches do not shorten, as measured by the last trial; 0 if there is none.
         self._fixed_wait_ns = 0
         #: The size and waiting of the batch that waited too long, while a smaller one is tried; 0 if none is tried.
         self._trial_rows = 0
         self._trial_wait_ns = 0
-        #: The number of single records that waited too long since the last probe, and the number that starts the next.
+        #: The number of single records that have waited too long since the last probe, and the number at which the next
+        #: probe starts.
         self._single_records = 0
         self._probe_after = FIRST_PROBE
 

@@ -19,7 +19,8 @@ from flinkpy.streaming.operators.lane_border import as_columnar
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 
-#: The remaining records are copied if at most one in this many is left. Copying more costs more than it saves.
+#: After a part of the condition, the other records are removed only if at most 1/N of the records remain. Copying more
+#: of them costs more than it saves.
 _LEFT_OUT_FROM = 2
 
 

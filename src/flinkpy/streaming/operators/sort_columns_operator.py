@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
 
 _MAX_RESULT_ROWS = 65_536
-#: With a limit, the operator keeps up to this many rows more than the limit before it drops the ones that are too far.
+#: With a limit, the operator keeps up to this many rows more than the limit before it drops the surplus.
 _SPARE_ROWS = 131_072
 
 

@@ -26,7 +26,7 @@ PauseOrResume = Callable[[list[str], list[str]], None]
 
 
 class _SampledWatermark:
-    """The newest watermark, and the one of `size` samples ago. If `size` is 0, both are the newest."""
+    """The newest watermark, and the watermark of `size` samples ago. If `size` is 0, both are the newest."""
 
     __slots__ = ("_samples", "newest")
 

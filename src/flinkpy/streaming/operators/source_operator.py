@@ -249,7 +249,7 @@ class SourceOperator(StreamOperator):
         """Emits the next batch: a part of an earlier one that was too long, or a new one from the reader."""
         reader = self.reader
         if self._waits_for_checkpoint or (self._alignment is not None and self._alignment.is_waiting):
-            # The checkpoint wakes the mailbox, or the event that allows a later watermark.
+            # The completed checkpoint wakes the mailbox, or the announcement of a higher allowed watermark.
             return ActionStatus.NOTHING_AVAILABLE
         if self._rests:
             self._emit_rest()

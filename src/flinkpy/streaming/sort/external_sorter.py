@@ -245,7 +245,7 @@ class ColumnBlock(Block):
         return replace(self, order=order, columns=columns)
 
 
-#: The fractions of the memory, as 1/n, of one block of a run and of all blocks that are merged at once.
+#: Shares of the memory, each 1/N of it: for one block of a run, and for all blocks that are merged at once.
 _BLOCK_SHARE = 64
 _MERGE_SHARE = 2
 _MAX_BLOCK_BYTES = 1 << 20
@@ -383,7 +383,7 @@ def _merge(runs: Sequence[_Run]) -> Iterator[Block]:
     typical = max(len(cursor.block) for cursor in cursors)
     while True:
         for cursor in cursors:
-            # At least half a block of each, so that all runs take part in most rounds.
+            # Holds at least half a block of each run, so that all runs take part in most rounds.
             cursor.fill(max(1, typical // 2))
         cursors = [cursor for cursor in cursors if len(cursor.block)]
         if not cursors:

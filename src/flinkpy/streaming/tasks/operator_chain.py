@@ -137,7 +137,7 @@ class OperatorChain:
     # -- building ------------------------------------------------------------------------------------------------
 
     def _build(self, position: int, above: set[int]) -> StreamOperator:
-        """Builds the operators that `position` feeds, then the one at `position`. Appends them in this order."""
+        """Builds the operators that `position` feeds, then the operator at `position`. Appends them in this order."""
         if position in above or position >= len(self._descriptors):
             raise InternalError(f"chain of vertex {self._environment.vertex.name}: bad link to position {position}")
         run = self._fusable_run(position)
@@ -235,7 +235,7 @@ class OperatorChain:
             operator.open()
 
     def commit_restored(self) -> None:
-        """Lets the sinks of a task that had finished commit their committables in the checkpoint, instead of `open`.
+        """Commits the committables that a finished task left in the restored checkpoint. Called instead of `open`.
 
         Closes the sinks in any case.
 

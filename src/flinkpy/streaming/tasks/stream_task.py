@@ -90,7 +90,7 @@ class CheckpointProgress:
     """The checkpoints of a task, as far as its end depends on them. Pure.
 
     Attributes:
-        completed_id: the newest checkpoint of which the task knows that it is complete.
+        completed_id: the newest checkpoint that the task knows to be complete.
         savepoint_at_end: a savepoint to take as soon as the end of data has been emitted.
     """
 
@@ -239,7 +239,7 @@ class StreamTask(ABC):
         )
 
     def dispatch_pickled_operator_event(self, operator_id: str, payload: bytes) -> bool:
-        """Does the same for a pickled event. The task thread unpickles it, because that runs user code."""
+        """Delivers a pickled event. The task thread unpickles it, because unpickling runs user code."""
         load = self.environment.load_pickle
         return self.mailbox.put(
             Mail("pickled operator event", lambda: self._handle_operator_event(operator_id, load(payload)))

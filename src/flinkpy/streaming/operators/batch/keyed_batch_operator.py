@@ -74,7 +74,7 @@ def _can_follow(last: Batch, batch: Batch) -> bool:
 
 
 class KeyedBatchOperator(BatchOperator):
-    """Sorts the keyed inputs. Inputs without a key selector (a broadcast stream) are processed at once, before them.
+    """Sorts the keyed inputs. Records of an input without a key selector (a broadcast stream) are processed on arrival.
 
     Args:
         create: creates the operator with these outputs.

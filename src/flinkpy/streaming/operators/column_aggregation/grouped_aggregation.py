@@ -19,7 +19,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 #: The maximum number of rows per batch of results.
 MAX_RESULT_ROWS = 65_536
 
-# The parts of the memory: 1/N of it. Merging needs its input, its output and a hash table at once, and the hash table
+# Shares of the memory, each 1/N of it. Merging needs its input, its output and a hash table at once, and the hash table
 # doubles when it grows. A quarter of the memory is reserved for freed memory that the allocator keeps.
 _FEWEST_ROWS_SHARE = 40
 _MOST_ROWS_SHARE = 20

@@ -1,9 +1,9 @@
 """FixedWindowOperator: tumbling and sliding time windows with their default trigger, a batch at a time.
 
-It gives the same results as WindowOperator at every moment, but faster. No window can fire within a batch, because the
-watermark and the clock only advance between batches. So records are only added to their panes: a pane is looked up once
-per record and registers its timers once. Records for a window that has fired and is kept for late records can fire at
-once. WindowOperator processes them.
+After every batch it has emitted the same results as WindowOperator, but faster. No window can fire within a batch,
+because the watermark and the clock only advance between batches. So records are only added to their panes: a pane is
+looked up once per record and registers its timers once. Records for a window that has fired and is kept for late
+records can fire at once. WindowOperator processes them.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class FixedWindowOperator(WindowOperator):
             self._process_piece(rows[start : start + step], timestamps[start : start + step], first + start)
 
     def _process_piece(self, rows: list[Any], times: np.ndarray, first: int) -> None:
-        """Lets WindowOperator process the records that fire a window at once, and adds all others in runs."""
+        """Passes records that make a window fire to WindowOperator, one by one, and adds all others in runs."""
         starts = self._starts_of(times)
         firing = self._firing(starts)
         if not len(firing):

@@ -1,9 +1,9 @@
 """SessionWindowOperator: session windows with their default trigger, a batch at a time.
 
-It gives the same results as WindowOperator at every moment, but faster. The windows of a key are read once per batch
-and kept in the order of time, so a record only checks the windows near it. No window can fire within a batch, so timers
-are only set for windows that exist at its end. If a record is for a window that has fired and is kept for late records,
-WindowOperator processes this record and the rest of the batch.
+After every batch it has emitted the same results as WindowOperator, but faster. The windows of a key are read once per
+batch and kept in the order of time, so a record only checks the windows near it. No window can fire within a batch, so
+timers are only set for windows that exist at its end. If a record is for a window that has fired and is kept for late
+records, WindowOperator processes this record and the rest of the batch.
 """
 
 from __future__ import annotations

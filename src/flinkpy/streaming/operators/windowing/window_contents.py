@@ -137,7 +137,7 @@ class RecordsForEvictor(AllRecords):
 def result_of(function: Any, accumulator: Any, lives_on: bool) -> list[Any] | None:
     """Returns the result of an accumulator as `get` does.
 
-    If the accumulator lives on, the result is copied: it may contain the accumulator, which later records change.
+    If the accumulator stays in use, the result is copied: it may contain the accumulator, which later records change.
     """
     result = function.get_result(accumulator)
     if lives_on and type(result) not in ATOMIC:

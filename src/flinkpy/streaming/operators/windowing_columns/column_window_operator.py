@@ -125,7 +125,7 @@ class ColumnWindowOperator(KeyedStateOperator):
             times = self._restored_progress.tolist()
             progress = [(own.start + i, own.start + i, max(time, self.fired_until)) for i, time in enumerate(times)]
         else:
-            # After the end of event time no window is left that could fire again. A restored program starts anew.
+            # Event time has ended, so no window is left that could fire twice. A restored job starts at the minimum.
             time = MIN_WATERMARK if self.fired_until >= MAX_WATERMARK else self.fired_until
             progress = [(own.start, own.end, time)]
         self.operator_state.get_union_list_state(_PROGRESS).update(progress)

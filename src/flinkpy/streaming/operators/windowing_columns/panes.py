@@ -91,7 +91,7 @@ def distinct_codes(codes: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray
     return distinct, places.take(codes)
 
 
-#: The number of panes or blocks in a block of the next size.
+#: A block merges this many panes, or this many blocks of the next smaller size.
 _FAN_OUT = 4
 
 
