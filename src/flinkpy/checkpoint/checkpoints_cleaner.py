@@ -142,13 +142,13 @@ class CheckpointsCleaner:
         return deleted
 
     def delete_leftovers(self, next_checkpoint_id: int, now_ms: int) -> list[str]:
-        """Deletes the leftovers of the former JobMaster. Called when the checkpoints to recover from are known.
+        """Deletes the leftovers of the previous JobMaster. Called when the checkpoints to recover from are known.
 
         Leftovers are directories of checkpoints without a pointer, and shared files that no checkpoint uses. Nothing is
         deleted without a checkpoint to recover from, because that may be an error that a person must investigate.
 
         Args:
-            next_checkpoint_id: only lower ids belong to the former JobMaster.
+            next_checkpoint_id: only lower ids belong to the previous JobMaster.
             now_ms: ms since the epoch. Only shared files older than this by more than CLOCK_SKEW_MS are deleted.
 
         Returns: the deleted directories and files.

@@ -88,7 +88,7 @@ class CompletedCheckpointStore:
         return retained[-1] if retained else None
 
     def recover(self, *, read_everything: bool = False) -> CompletedCheckpoint | None:
-        """Finds the checkpoints of the former JobMaster. Called once, before all other methods.
+        """Finds the checkpoints of the previous JobMaster. Called once, before all other methods.
 
         The job continues from the newest checkpoint that is not damaged. For a damaged or missing checkpoint an error
         is logged, and its directory is not changed. If a sink has committed the results of such a checkpoint, a restore

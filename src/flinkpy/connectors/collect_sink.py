@@ -5,8 +5,8 @@ only what writers have in flight.
 
 With exactly-once checkpoints the client returns the records of completed checkpoints, and a restart is not visible. A
 checkpoint contains the batches that the client had not fetched, and the number with which a restored writer continues.
-The client drops fetched batches with higher numbers. Without checkpoints, records are returned at once, and the client
-raises an error if the job restarts after some were returned.
+The client drops fetched batches with higher numbers. Without checkpoints, records are returned immediately, and the
+client raises an error if the job restarts after some were returned.
 
 Source: org.apache.flink.streaming.api.operators.collect.{CollectSinkFunction, CollectSinkOperatorCoordinator}. Differs:
 results travel as operator events instead of through a socket of the sink, and any parallelism is possible.

@@ -80,7 +80,7 @@ _LOOK_AGAIN_S = 0.5
 class CheckpointLock:
     """The lock that a source function holds during steps that no checkpoint may split. The task takes it to checkpoint.
 
-    It is reentrant. The task has priority, because a function that takes the lock again at once would keep it out
+    It is reentrant. The task has priority, because a function that takes the lock again immediately would keep it out
     forever.
 
     Args:

@@ -179,7 +179,7 @@ class DataStream:
         """Sets how long a record of this operator may wait in an incomplete batch before the batch is sent.
 
         Args:
-            timeout_millis: the time in milliseconds. 0 sends each record at once; -1 sends full batches only.
+            timeout_millis: the time in milliseconds. 0 sends each record immediately; -1 sends full batches only.
 
         Returns:
             this stream.
@@ -193,7 +193,7 @@ class DataStream:
         return self
 
     def disable_chaining(self) -> DataStream:
-        """Runs this operator in a task of its own, chained neither to its input nor to its consumers."""
+        """Runs this operator in a separate task, chained neither to its input nor to its consumers."""
         self._operator("disable_chaining").chaining_strategy = ChainingStrategy.NEVER
         return self
 
@@ -947,7 +947,7 @@ class DataStreamSink:
         return self
 
     def disable_chaining(self) -> DataStreamSink:
-        """Runs the sink in a task of its own."""
+        """Runs the sink in a separate task."""
         self._transformation.chaining_strategy = ChainingStrategy.NEVER
         return self
 

@@ -18,11 +18,11 @@ from flinkpy.common.errors import (
 from flinkpy.common.interruptible import wait_for
 from flinkpy.common.typeinfo import TypeInformation
 
-#: The timeout of one request to the sink's coordinator. It answers at once, so this only covers a busy cluster.
+#: The timeout of one request to the sink's coordinator. It answers immediately, so this only covers a busy cluster.
 _REQUEST_TIMEOUT_S = 30.0
 #: The time to wait for the failure of the job after a failed request. Tasks are canceled before the job has failed.
 _JOB_END_WAIT_S = 10.0
-#: The time in which a dead JobMaster or Dispatcher must be replaced, and the pause between two requests meanwhile.
+#: How long to wait for the replacement of a dead JobMaster or Dispatcher, and the pause between two requests.
 _REPLACEMENT_WAIT_S = 60.0
 _RETRY_PAUSE_S = 0.2
 

@@ -28,7 +28,7 @@ _EVENT_TIME_ONLY = "Time-bounded stream joins are only supported in event time"
 
 
 class IntervalJoin:
-    """Two keyed streams that are to be joined. `KeyedStream.interval_join` creates it; `between` sets the interval."""
+    """Two keyed streams to join. `KeyedStream.interval_join` creates it; `between` sets the interval."""
 
     def __init__(self, stream_one: KeyedStream, stream_two: KeyedStream) -> None:
         check_same_environment(stream_one, stream_two)

@@ -131,7 +131,7 @@ class PairedKeys:
 
 
 class CoGroupedStreams(PairedStreams):
-    """Two streams whose records are to be grouped by key and window. `DataStream.co_group` creates it."""
+    """Two streams to group by key and window. `DataStream.co_group` creates it."""
 
     def where(self, key_selector: Selector, key_type: TypeInformation | None = None) -> CoGroupedStreams.Where:
         """Sets the key of the first stream, as `DataStream.key_by` does."""
@@ -164,7 +164,7 @@ class CoGroupedStreams(PairedStreams):
 
 
 class JoinedStreams(PairedStreams):
-    """Two streams that are to be joined by key and window. `DataStream.join` creates it."""
+    """Two streams to join by key and window. `DataStream.join` creates it."""
 
     def where(self, key_selector: Selector, key_type: TypeInformation | None = None) -> JoinedStreams.Where:
         """Sets the key of the first stream, as `DataStream.key_by` does."""

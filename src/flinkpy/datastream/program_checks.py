@@ -105,7 +105,7 @@ def _ends(node: StreamNode) -> bool:
 
 
 def configured_job_id(configuration: Configuration) -> JobID | None:
-    """Returns the configured JobID; None if a new one is to be made. Raises: JobSubmissionError if it is malformed."""
+    """Returns the configured JobID; None if the job gets a new one. Raises: JobSubmissionError if it is malformed."""
     from flinkpy.configuration import pipeline_options
     from flinkpy.configuration.options import read_option
 

@@ -162,7 +162,7 @@ class StreamExecutionEnvironment:
         return self._configuration
 
     def configure(self, configuration: Configuration) -> None:
-        """Adds options to those of this environment, and replaces the ones that are already set.
+        """Adds options to those of this environment, and replaces those that are already set.
 
         Args:
             configuration: the options. They are checked when the program is executed.
@@ -254,7 +254,7 @@ class StreamExecutionEnvironment:
         """Sets how long a record may wait in an incomplete batch before the batch is sent.
 
         Args:
-            timeout_millis: the time in milliseconds. 0 sends each record at once; -1 sends full batches only.
+            timeout_millis: the time in milliseconds. 0 sends each record immediately; -1 sends full batches only.
         """
         check_buffer_timeout(timeout_millis)
         self._configuration.set_boolean(_BUFFER_TIMEOUT_ENABLED, timeout_millis >= 0)
@@ -272,7 +272,7 @@ class StreamExecutionEnvironment:
         return read_option(self._configuration, BUFFER_TIMEOUT)
 
     def disable_operator_chaining(self) -> StreamExecutionEnvironment:
-        """Runs every operator in a task of its own."""
+        """Runs every operator in a separate task."""
         self._configuration.set_boolean(_CHAINING, False)
         return self
 

@@ -10,8 +10,8 @@ does not depend on the number of windows it belongs to.
 
 Windows fire when the watermark (or the clock) passes their last ms, as with the default triggers. With an allowed
 lateness, a window is kept until the watermark has passed its end by that time. Each record that arrives for a kept
-window makes it fire again at once, for the key of the record and with the content so far. Later records are dropped and
-counted (`numLateRecordsDropped`), or go to the side output for late data.
+window makes it fire again immediately, for the key of the record and with the content so far. Later records are dropped
+and counted (`numLateRecordsDropped`), or go to the side output for late data.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class NetworkEnvironment:
     ) -> ResultPartition:
         """Creates and registers a partition.
 
-        Consumers can attach at once. Consumers of a BLOCKING partition get data when it is finished.
+        Consumers can attach immediately. Consumers of a BLOCKING partition get data when it is finished.
 
         Raises:
             InsufficientNetworkBuffersError: the network memory is too small for the requirements of all partitions and

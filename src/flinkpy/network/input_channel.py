@@ -88,7 +88,7 @@ class InputChannel:
         raise NotImplementedError
 
     def request_subpartition(self) -> None:
-        """Requests the data from the producer. Returns at once."""
+        """Requests the data from the producer. Returns immediately."""
         raise NotImplementedError
 
     @property
@@ -336,7 +336,7 @@ class LocalInputChannel(InputChannel):
         if subpartition is None:
             self.on_partition_not_found()
             return
-        self._subpartition = subpartition  # before attaching, because data may be announced at once
+        self._subpartition = subpartition  # before attaching, because data may be announced immediately
         if not subpartition.attach(self):
             self._subpartition = None
             self.on_already_consumed()

@@ -160,7 +160,7 @@ class InputGate:
         self._listener = listener
 
     def request_partitions(self) -> None:
-        """Requests this gate's subpartition from every producer. Returns at once; failures go to `on_failure`."""
+        """Requests this gate's subpartition from every producer. Returns immediately; failures go to `on_failure`."""
         for channel in self.channels:
             channel.request_subpartition()
 

@@ -100,9 +100,9 @@ class ResultPartitionManager:
         on_timeout: Callable[[], None],
         timeout_ms: int,
     ) -> PartitionRequest:
-        """Calls `on_partition` at once or when the partition is registered; calls `on_timeout` if that takes too long.
+        """Calls `on_partition` now or when the partition is registered; calls `on_timeout` if that takes too long.
 
-        With a `timeout_ms` of 0 one of them is called at once.
+        With a `timeout_ms` of 0 one of them is called now.
         """
         request = PartitionRequest(on_partition, on_timeout)
         with self._lock:

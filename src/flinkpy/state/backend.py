@@ -47,7 +47,7 @@ class KeyedStateBackendParameters:
         configuration: the configuration of the job; the configuration of the cluster supplies the other values.
         key_type: the TypeInformation of the keys; None if keys may be any Python objects.
         operator_name: used in messages.
-        restored: state of former subtasks of this operator. The backend takes only the key groups in
+        restored: state of previous subtasks of this operator. The backend takes only the key groups in
             `key_group_range` from it.
         files: reads the files of `restored`.
         directory: an existing, empty directory for the files of the backend.

@@ -54,7 +54,7 @@ class CheckpointStreams(Protocol):
     def create(self, scope: CheckpointedStateScope = CheckpointedStateScope.EXCLUSIVE) -> CheckpointOutputStream: ...
 
     def store_file(self, source: Path, scope: CheckpointedStateScope) -> checkpoint_pb2.StreamStateHandle:
-        """Copies a local file. Does the same as `create`, `write` and `close_and_get_handle`."""
+        """Copies a local file into a new file of the checkpoint, and returns its handle."""
         ...
 
     @property

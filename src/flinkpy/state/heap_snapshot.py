@@ -2,7 +2,7 @@
 
 Freezing only copies references, which costs about 20 ns per key. All other work happens here, on another thread, in
 pieces small enough that the task thread never waits long for the GIL. Key groups are computed a piece at a time.
-Entries are pickled in chunks, and the size of a chunk follows from the duration of the former one.
+Entries are pickled in chunks, and the size of a chunk follows from the duration of the previous one.
 
 Source: org.apache.flink.runtime.state.heap.HeapSnapshotStrategy.
 """
@@ -78,7 +78,7 @@ class FrozenEntries(FrozenState):
         self._values = values
         self._chunks = chunks
         self._order: np.ndarray = np.empty(0, dtype=np.int64)
-        #: The average weight of an entry in the former chunk: 1 for the entry itself, and 1 for each of its elements.
+        #: The average weight of an entry in the previous chunk: 1 for the entry itself, and 1 for each of its elements.
         self._weight = 1.0
 
     def __len__(self) -> int:

@@ -75,7 +75,7 @@ class KeyGroupsHeader:
 def read_bytes(file: BinaryIO, length: int) -> bytes:
     """Returns the next bytes, or fewer at the end of the file. Allocates no more memory than the file has bytes.
 
-    `read` allocates the memory at once, so a wrong length could exhaust the memory.
+    `read` allocates the full length first, so a wrong length could exhaust the memory.
     """
     if length <= _PIECE_BYTES:
         return file.read(length)

@@ -3,7 +3,8 @@
 There are three kinds of operator state. A restore splits list state among the subtasks, gives the whole union list
 state to each of them, and gives each of them the same broadcast state.
 
-A snapshot stores each element separately. Immutable elements are pickled later on another thread, all others at once.
+A snapshot stores each element separately. Immutable elements are pickled later on another thread, all others
+immediately.
 
 ```
 file    = magic (8 bytes) | format version (u32) | element ... | footer (JSON, UTF-8) | length of footer (u32)

@@ -43,7 +43,7 @@ def is_immutable(value: Any) -> bool:
 def private_copy(value: Any) -> Any:
     """Returns an equal object that shares nothing mutable with `value`, or `value` itself if it is immutable.
 
-    Raises: StateSerializationError if the value cannot be copied, which is so for values that cannot be pickled.
+    Raises: StateSerializationError if the value cannot be copied, because it cannot be pickled.
     """
     kind = type(value)
     if kind in ATOMIC:

@@ -80,7 +80,7 @@ class SessionTable(WindowTable):
         #: The first slot of each key, and the next slot of each slot.
         self._first = NO_SLOTS
         self._next = NO_SLOTS
-        #: Each live session is in one of the queues, with its current end or a former one. Sessions only grow.
+        #: Each live session is in one of the queues, with its current end or an earlier one. Sessions only grow.
         self._ending, self._expiring = EndQueue(), EndQueue()
         self._is_ending = np.zeros(0, dtype=bool)
         self._is_expiring = np.zeros(0, dtype=bool)
@@ -225,7 +225,7 @@ class SessionTable(WindowTable):
         return slots[has_ended]
 
     def take_expired(self, ended: np.ndarray, time: int) -> np.ndarray:
-        """Returns the sessions in `ended`, of this and of former calls, whose last ms is not after `time`."""
+        """Returns the sessions in `ended`, of this and of earlier calls, whose last ms is not after `time`."""
         self._keep_ended(ended)
         slots = self._expiring.pop_until(time + 1)
         self._is_expiring[slots] = False
@@ -332,14 +332,14 @@ def _touching(keys: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[n
 
     Returns:
         the order of the spans by key and start.
-        the positions in that order at which a group begins: the span touches no former span of its key.
+        the positions in that order at which a group begins: the span touches no earlier span of its key.
     """
     combined = _combined(keys, starts, ends)
     if combined is None:
         order = np.lexsort((starts, keys))
         keys, starts, ends = keys.take(order), starts.take(order), ends.take(order)
         is_first = np.append(True, keys[1:] != keys[:-1])
-        # The ranks of the ends, raised for each key above those of all former keys.
+        # The ranks of the ends, raised for each key above those of all earlier keys.
         distinct, ranks = np.unique(ends, return_inverse=True)
         raised = (np.cumsum(is_first) - 1) * len(distinct)
         latest = distinct.take(np.maximum.accumulate(ranks + raised) - raised)

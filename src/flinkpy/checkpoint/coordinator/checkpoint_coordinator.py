@@ -14,7 +14,7 @@ Rules:
 * State that a task reports for a failed checkpoint is deleted.
 * A stop-with-savepoint ends the periodic checkpoints. Once tasks may have seen its barrier, the job can only finish or
   restart as a whole, because a task waits after the barrier.
-* A job at the end of its data takes one more checkpoint at once, because its tasks wait for it.
+* A job at the end of its data takes one more checkpoint immediately, because its tasks wait for it.
 * A client's request is not refused because the job is starting or restarting, or because a task was just finishing. It
   is planned again, for a limited time and number of tries. A stop-with-savepoint whose barrier tasks may have seen
   continues, and treats a finishing task as finished.
@@ -383,7 +383,7 @@ class CheckpointCoordinator:
 
     @_returns_effects
     def backlog_changed(self, operator_id: str, has_backlog: bool) -> None:
-        """Applies the new interval. A shorter one applies at once, a longer one after the next checkpoint."""
+        """Applies the new interval. A shorter one applies immediately, a longer one after the next checkpoint."""
         before_ms = self._interval_ms
         if has_backlog:
             self._backlogs.add(operator_id)

@@ -175,7 +175,7 @@ class KafkaSourceEnumerator(SplitEnumerator):
         discovery_interval_ms: the time between two discoveries; 0 or less: there is only one, at the start.
         ends: readers end after their last split. This needs a source without repeated discovery.
         max_failures: the number of discoveries in a row that may fail. The first discovery must succeed.
-        tolerates: the class of the errors that a repeated discovery may raise. Other errors fail the job at once.
+        tolerates: the class of the errors that a repeated discovery may raise. Other errors fail the job immediately.
     """
 
     def __init__(

@@ -166,7 +166,7 @@ class TransactionClient:
         self._ask_coordinator(transactional_id, END_TXN, body, _code_after_throttle)
 
     def fence(self, transactional_id: str, transaction_timeout_ms: int) -> None:
-        """Takes over a transactional id: aborts its open transaction, if any, and fences its former producers."""
+        """Takes over a transactional id: aborts its open transaction, if any, and fences its previous producers."""
         body = Writer().string(transactional_id).int32(transaction_timeout_ms).data
         self._ask_coordinator(transactional_id, INIT_PRODUCER_ID, body, _code_after_throttle)
 

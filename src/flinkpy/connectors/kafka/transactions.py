@@ -5,10 +5,10 @@ transaction: the transaction begins after the checkpoint before that. Consider a
 transaction with a number up to R is in R, or was committed earlier. Every transaction with a greater number is in no
 checkpoint of the restored job and can be aborted, by any subtask, without knowing what the other subtasks restored.
 
-Numbers wrap around after `IDS_PER_SUBTASK`, because a broker remembers each id for a week (FLINK-34554). If the former
-job completed many checkpoints after R, a newer transaction may therefore look like an older one. Such a transaction is
-aborted once the restored job has completed a checkpoint. By then every subtask has committed its restored transactions,
-so no open transaction up to R is still needed.
+Numbers wrap around after `IDS_PER_SUBTASK`, because a broker remembers each id for a week (FLINK-34554). If the
+previous job completed many checkpoints after R, a newer transaction may therefore look like an older one. Such a
+transaction is aborted once the restored job has completed a checkpoint. By then every subtask has committed its
+restored transactions, so no open transaction up to R is still needed.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class BlockingShuffle:
         pool_of_process = self._buffer_pool
         wanted = self.options.min_buffers
         # It takes at most a quarter of the segments that are not required yet: later gates and partitions need some
-        # too. One segment is enough: a larger batch is written at once.
+        # too. One segment is enough: a larger batch is written immediately.
         free = pool_of_process.total - pool_of_process.required
         required = max(1, min(wanted, free // 4))
         pool = pool_of_process.create_local_pool(

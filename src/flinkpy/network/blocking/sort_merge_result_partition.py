@@ -305,7 +305,7 @@ class SortMergeResultPartition(ResultPartition):
         return SubpartitionRangeReader(self, first, count, self._scheduler)
 
     def attach_reader(self, reader: SubpartitionRangeReader) -> bool:
-        """Starts the reader, at once or when the partition is finished. Returns False if it was released."""
+        """Starts the reader, immediately or when the partition is finished. Returns False if it was released."""
         with self._lock:
             if self._released.is_set():
                 return False

@@ -183,7 +183,7 @@ class ConnectionManager:
         Returns: the connection and the id of the channel on it.
 
         Raises:
-            PartitionConnectionError: the address is invalid, or the connection breaks at once.
+            PartitionConnectionError: the address is invalid, or the connection breaks immediately.
         """
         for is_last_try in (False, True):
             connection = self._connection_to(address)

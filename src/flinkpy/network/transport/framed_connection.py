@@ -3,7 +3,7 @@
 Sending: control frames go first. Then the sources (channels with data and credit) take turns with one frame each, so a
 source creates its next frame only when the socket can take it. A thread that has something to send tries to become the
 writer. If another thread is writing already, that thread also sends the new data. The I/O thread sends what the socket
-does not take at once.
+does not take immediately.
 
 Receiving: one system call reads as much as there is, directly into Arrow memory. Frames are slices of it, not copies,
 and keep the buffer alive.

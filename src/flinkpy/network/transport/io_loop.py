@@ -1,6 +1,6 @@
 """IoLoop: the I/O thread for the data plane of a process.
 
-It accepts and connects sockets, receives, continues sends that a socket did not take at once, and runs timers. Task
+It accepts and connects sockets, receives, continues sends that a socket did not take immediately, and runs timers. Task
 threads send directly if the socket allows it, so outgoing data usually does not wait for this thread.
 
 There is one thread for all connections instead of one for each: under the GIL more threads would not receive faster,

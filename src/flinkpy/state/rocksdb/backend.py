@@ -119,7 +119,7 @@ class ExpiredStateSweep:
             context.key = current
 
     def _round(self) -> Iterator[Any]:
-        """Yields each key in the database. Seeks each one anew, because an iterator would pin files for a round."""
+        """Yields each key in the database. Seeks each key, because an iterator would pin files for a round."""
         for key_group in self._key_groups:
             prefix = PREFIX.pack(key_group, self._state_id)
             begin: bytes | None = prefix

@@ -1,8 +1,8 @@
 """CachedState: the cache of one state in RocksDB. It holds recently used entries by key, in three generations.
 
 `dirty` holds the changes that the database does not have yet. When it is full, it is written in one batch in the order
-of the keys and becomes `clean`. The former `clean` becomes `old`, and the former `old` is dropped. Entries that were
-read from the database are added to `clean`. A lookup goes through `dirty`, `clean`, `old` and the database in this
+of the keys and becomes `clean`. The previous `clean` becomes `old`, and the previous `old` is dropped. Entries that
+were read from the database are added to `clean`. A lookup goes through `dirty`, `clean`, `old` and the database in this
 order. So it finds the newest entry first, and keys in use stay in memory.
 """
 

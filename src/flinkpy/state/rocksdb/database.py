@@ -147,7 +147,7 @@ class RocksDatabase:
                 self._db.write(batch)
 
     def put_many(self, keys: list[bytes], values: list[bytes]) -> None:
-        """Does the same as `write`, for pairs without deletions."""
+        """Writes pairs that include no deletions."""
         self._link_files()
         with self.failing("writing"):
             batch = self._rocksdict.WriteBatch(raw_mode=True)

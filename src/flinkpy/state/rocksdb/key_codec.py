@@ -1,7 +1,7 @@
 """Encodes keys as bytes. Equal keys have equal bytes, and no key's bytes are a prefix of another key's bytes.
 
 The first property lets the bytes identify the key in the database. The second one makes all entries under a key one
-range. Pickle has neither property: it refers back to former objects, so pickles of equal tuples may differ.
+range. Pickle has neither property: it refers back to previous objects, so pickles of equal tuples may differ.
 
 | first byte | then |
 |---|---|
@@ -143,7 +143,7 @@ def decode(data: bytes, offset: int = 0) -> tuple[Any, int]:
 
 
 def decode_state_key(data: bytes, offset: int = 0) -> tuple[Any, int]:
-    """Does the same as `decode`, but returns the key under which state is kept."""
+    """Works like `decode`, but returns the key under which state is kept."""
     key, end = decode(data, offset)
     return state_key(key), end
 

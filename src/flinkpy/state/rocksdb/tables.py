@@ -5,8 +5,8 @@ that are new to it are looked up in the database, all keys of a batch in one pro
 table writes its changes in one batch and begins a new working set.
 
 RocksDBPaneTable and RocksDBSessionTable hold all open windows in memory, and in the database for checkpoints. Before a
-snapshot they write the entries that changed since the last one. They delete dropped entries at once. So an incremental
-checkpoint contains only new data.
+snapshot they write the entries that changed since the last one. They delete dropped entries immediately. So an
+incremental checkpoint contains only new data.
 
 The key of a database entry is the tuple of the key columns' values and the window times (or the bare value of a single
 column). Its value is one row of the accumulators' columns.

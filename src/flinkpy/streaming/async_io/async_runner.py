@@ -555,7 +555,7 @@ class AsyncRunner:
             self._on_error(error, item)
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Fails the operator if one of its own callbacks raised, else it would wait forever. Logs other errors."""
+        """Fails the operator if one of its own callbacks raised, because it would wait forever. Logs other errors."""
         callback = getattr(context.get("handle"), "_callback", None)
         if getattr(callback, "__self__", None) is self and (error := context.get("exception")) is not None:
             self._fail(error, None)

@@ -117,7 +117,7 @@ class ElementQueue(ABC):
 
     @abstractmethod
     def is_next(self, chunk: Chunk, position: int) -> bool:
-        """True if records from this position on would be released at once when they are completed in order."""
+        """True if records from this position on would be released immediately when they are completed in order."""
 
     @abstractmethod
     def complete_run(self, chunk: Chunk, begin: int, end: int, results: list[Any], counts: list[int] | None) -> None:
@@ -230,7 +230,8 @@ class _Segment:
     Attributes:
         element: the control element at the end; None while more records may come.
         left: the number of records that are not completed.
-        held: the completed records with their results. Empty in the first segment, whose results are released at once.
+        held: the completed records with their results. Empty in the first segment, whose results are released
+            immediately.
     """
 
     __slots__ = ("element", "held", "left")

@@ -35,8 +35,8 @@ from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.operators.batch_size import AdaptiveBatchSize
 from flinkpy.streaming.operators.stream_operator import StreamOperator
 
-#: Smaller batches are merged with the ones behind them in the gate. Beyond some thousand rows the cost per batch is
-#: small compared with the cost per row, and the copy costs more than it saves.
+#: Smaller batches are merged with the next ones in the gate. Beyond some thousand rows the cost per batch is small
+#: compared with the cost per row, and the copy costs more than it saves.
 _MERGED_BELOW_ROWS = 4_096
 #: A merged batch of this size gets no further batches. Meanwhile its bytes are not counted as network memory.
 _MERGED_BYTES = 1 << 20
@@ -152,7 +152,7 @@ class StreamInputProcessor:
         self._head.after_batch(rows)
 
     def _merge_following(self, entry: _GateInput, channel: int, batch: Batch) -> tuple[Batch, int]:
-        """Merges the batch with the ones behind it. Returns the merged batch and the channel of the last one.
+        """Merges the batch with the next ones. Returns the merged batch and the channel of the last one.
 
         Stops at a control element and at a batch of another lane or schema. All rows beyond the batch size are rows of
         the last batch, so the caller can put them back into its channel.

@@ -79,7 +79,7 @@ class TaskMailbox:
         return True
 
     def wake(self) -> None:
-        """Ends the current `wait`, or makes the next one return at once."""
+        """Ends the current `wait`, or makes the next one return immediately."""
         if self._signal.locked():
             try:
                 self._signal.release()

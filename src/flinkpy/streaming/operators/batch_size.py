@@ -42,7 +42,7 @@ MAX_GROWTH = 8
 #: The size grows while a batch waits less than this, and shrinks if it waits TOO_MUCH times that. 100 ms is the period
 #: of CPU quotas, and a quota may stop a thread for most of it.
 ENOUGH_WAIT_NS = 40_000_000
-#: A smaller batch has not helped if it waits longer than this many times its share of the former waiting.
+#: A smaller batch has not helped if it waits longer than this many times its share of the previous waiting.
 HELPS_BELOW = 1.5
 #: After this many single records that wait too long, a batch of two is tried, to see if the records cause the waiting.
 #: If they do, the number of records until the next try doubles.
@@ -123,7 +123,7 @@ class AdaptiveBatchSize:
                     self._probe()
                     return
                 self._trial_rows, self._trial_wait_ns = rows, wait_ns
-            # Shrink at least by half. If records are very slow, shrink at once by the factor of the excess.
+            # Shrink at least by half. If records are very slow, shrink in one step by the factor of the excess.
             self.rows = max(MIN_BATCH_ROWS, min(self.rows // 2, rows // 2, int(rows * TOO_MUCH / load)))
         elif rows >= self.rows:
             self._grow(load)
@@ -154,7 +154,7 @@ class AdaptiveBatchSize:
             self.rows = min(self._max_rows, trial_rows)
 
     def _estimate_fixed_cpu(self, rows: int, cpu_ns: int) -> None:
-        """Updates the estimate: the line through this batch and the former one, at zero rows. Averages out noise."""
+        """Updates the estimate: the line through this batch and the previous one, at zero rows. Averages out noise."""
         if self._seen_rows:
             crossing_ns = (self._seen_cpu_ns * rows - cpu_ns * self._seen_rows) // (rows - self._seen_rows)
             fixed_ns = max(0, min(crossing_ns, cpu_ns, self._seen_cpu_ns))

@@ -57,7 +57,7 @@ def create_backend(
 
 def _own_key_groups(environment: TaskEnvironment) -> KeyGroupRange:
     if read_option(environment.configuration, RUNTIME_MODE) == "BATCH":
-        # In batch mode the key groups of a subtask are chosen when its data is there. There is no state to restore.
+        # In batch mode the key groups of a subtask are chosen when its data has arrived. There is no state to restore.
         return KeyGroupRange(0, environment.max_parallelism - 1)
     return key_group_range(environment.max_parallelism, environment.parallelism, environment.subtask_index)
 

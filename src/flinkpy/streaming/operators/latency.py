@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LatencyMarkerEmitter:
-    """Makes a source emit a marker at once and then every `metrics.latency.interval`. Thread: task thread."""
+    """Makes a source emit a marker immediately and then every `metrics.latency.interval`. Thread: task thread."""
 
     def __init__(self, source: StreamOperator) -> None:
         self._source = source

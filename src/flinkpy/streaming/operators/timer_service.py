@@ -64,7 +64,7 @@ class InternalTimerService:
         self.watermark = MIN_WATERMARK
 
     def start(self) -> None:
-        """Starts firing restored processing-time timers, when the operator is open. Overdue timers fire at once."""
+        """Starts firing restored processing-time timers, when the operator is open. Overdue timers fire immediately."""
         self._schedule()
 
     def current_processing_time(self) -> int:

@@ -143,7 +143,7 @@ class WatermarkMultiplexer:
         self._combined = CombinedWatermark()
 
     def register(self, split_id: str) -> tuple[WatermarkOutput, WatermarkOutput]:
-        """Adds a split. Returns its outputs: one that counts at once, and one that counts at `on_periodic_emit`."""
+        """Adds a split. Returns its outputs: one that counts immediately, and one that counts at `on_periodic_emit`."""
         assert split_id not in self._splits, split_id
         part = self._splits[split_id] = PartialWatermark()
         return (
@@ -164,7 +164,7 @@ class WatermarkMultiplexer:
 
 
 class _SplitOutput(WatermarkOutput):
-    """The output of one split. `on_change` combines the splits at once; if it is None, they are combined later."""
+    """The output of one split. `on_change` combines the splits immediately; if it is None, they are combined later."""
 
     def __init__(
         self,

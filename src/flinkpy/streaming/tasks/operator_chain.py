@@ -97,7 +97,7 @@ class OperatorChain:
 
     Attributes:
         head: the operator that the task feeds.
-        operators: the head first, every operator before the ones it feeds.
+        operators: the head first, and every operator before the operators that it feeds.
     """
 
     is_restored_as_finished = False

@@ -42,8 +42,8 @@ class _Reduced(KeyedOperator):
 class BatchReduceOperator(BatchOperator):
     """Reduces a bounded stream. Thread: task thread.
 
-    Records without timestamps are reduced at once, while the results fit in memory. All other records are sorted by key
-    and time, and reduced at the end. The result that a key already has counts as the first record of the key.
+    Records without timestamps are reduced immediately, while the results fit in memory. All other records are sorted by
+    key and time, and reduced at the end. The result that a key already has counts as the first record of the key.
     """
 
     operator: _Reduced

@@ -1,7 +1,7 @@
 """ColumnJoinOperator: the equi-join of two bounded inputs of columns. Input 1 is the build side.
 
-Rows of input 0 wait until input 1 is complete, in a file if there are many. After that, results are emitted at once if
-the build side fits in memory. Otherwise they are emitted at the end of both inputs.
+Rows of input 0 wait until input 1 is complete, in a file if there are many. After that, results are emitted immediately
+if the build side fits in memory. Otherwise they are emitted at the end of both inputs.
 """
 
 from __future__ import annotations

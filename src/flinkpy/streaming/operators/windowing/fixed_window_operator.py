@@ -3,7 +3,7 @@
 After every batch it has emitted the same results as WindowOperator, but faster. No window can fire within a batch,
 because the watermark and the clock only advance between batches. So records are only added to their panes: a pane is
 looked up once per record and registers its timers once. Records for a window that has fired and is kept for late
-records can fire at once. WindowOperator processes them.
+records can fire immediately. WindowOperator processes them.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class PaneWindowOperator(ColumnWindowOperator):
         return (self._panes.last_ended(progress - self._lateness) + 1) * self._panes.per_slide
 
     def _first_on_time(self, progress: Any) -> Any:
-        """Returns the first pane that accepts records without making a window fire at once."""
+        """Returns the first pane that accepts records without making a window fire immediately."""
         if not self._lateness:
             return self._first_kept(progress)
         return self._panes.last_ended(progress) * self._panes.per_slide + self._panes.per_window

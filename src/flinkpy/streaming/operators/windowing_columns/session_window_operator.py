@@ -1,8 +1,8 @@
 """SessionWindowOperator: session windows over columns.
 
 The records of a batch and the open sessions of their keys are merged in one vectorised pass. If a record may be late,
-or makes a session fire at once, the result depends on the records before it. The records of such keys are processed in
-turns.
+or makes a session fire immediately, the result depends on the records before it. The records of such keys are processed
+in turns.
 """
 
 from __future__ import annotations
