@@ -64,7 +64,7 @@ def test_executors_of_another_python_version_are_refused(spark_cluster: RunningC
     python.chmod(0o755)
     error = error_of(spark_cluster, **{"execution.batch.spark.conf.spark.pyspark.python": str(python)})
     assert "run another version of Python than this program" in error
-    assert "Set execution.batch.spark.conf.spark.pyspark.python to one of the same version" in error
+    assert "Set execution.batch.spark.conf.spark.pyspark.python to a Python of the program's version" in error
 
 
 class Endless(SourceFunction):

@@ -152,7 +152,7 @@ _SECONDS_PER_DAY = 86_400
     type=click.Choice(_ROLES),
     default="read",
     show_default=True,
-    help="`read` may look, `submit` may also run jobs, `cluster` may do everything that a service may do.",
+    help="Role of the token: `read` shows jobs, `submit` also runs them, `cluster` allows all calls of a service.",
 )
 @click.option(
     "--service",

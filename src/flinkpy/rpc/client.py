@@ -249,7 +249,7 @@ def typed_error(error: Any, service: str, call: str, address: str) -> FlinkError
         return RpcUnavailableError(f"{where} is not reachable: {error.details()}", details={"address": address})
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return VersionMismatchError(
-            f"{where}: the service does not have this call. It is an older release than this process, or no flinkpy",
+            f"{where}: the service does not have this call. It is an older release than this process, or not flinkpy",
             details={"address": address},
         )
     return InternalError(f"{where} failed: {code.name}: {error.details()}", details={"address": address})

@@ -46,7 +46,7 @@ def _speaks_tls(connection: socket.socket) -> str | None:
     answer = connection.recv(16)
     if (answer and answer[0] == _TLS_ALERT) or not answer:
         return (
-            "the peer speaks TLS, or is no gRPC server, and this process speaks plaintext: set "
+            "the peer speaks TLS, or is not a gRPC server, and this process speaks plaintext: set "
             "`security.ssl.internal.enabled` with a key store and a trust store"
         )
     return None

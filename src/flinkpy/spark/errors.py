@@ -125,19 +125,20 @@ def as_flink_error(
     if found is not None:
         return SparkUnavailableError(
             f"{task_name}: the executors of Spark at {master} run another version of Python than this program: "
-            f"{_shorten(found.group())} Set execution.batch.spark.conf.spark.pyspark.python to one of the same version"
+            f"{_shorten(found.group())} Set execution.batch.spark.conf.spark.pyspark.python to a Python of the "
+            "program's version"
         )
     found = _NO_PYTHON.search(text)
     if found is not None:
         return SparkUnavailableError(
             f"{task_name}: the executors of Spark at {master} have no Python {found[1]!r}: set "
-            "execution.batch.spark.conf.spark.pyspark.python to the path of theirs"
+            "execution.batch.spark.conf.spark.pyspark.python to the path of Python there"
         )
     found = _NO_MODULE.search(text)
     if found is not None:
         return SparkUnavailableError(
             f"{task_name}: the Python of Spark's executors at {master} has no module {found[1]!r}: install flinkpy's "
-            "dependencies there (pip install flinkpy), and what the job itself imports"
+            "dependencies (pip install flinkpy) and the packages of the job there"
         )
     if any(sign in text for sign in _GONE):
         return SparkError(f"{task_name}: Spark at {master} is gone: {with_last_words(cause_of(text), last_words)}")

@@ -38,7 +38,9 @@ def test_executors_with_another_python_are_reported_with_the_option_to_set() -> 
     )
     assert isinstance(error, SparkUnavailableError)
     assert "3.10 than that in driver: 3.11" in error.message
-    assert error.message.endswith("Set execution.batch.spark.conf.spark.pyspark.python to one of the same version")
+    assert error.message.endswith(
+        "Set execution.batch.spark.conf.spark.pyspark.python to a Python of the program's version"
+    )
 
 
 def test_executors_without_python_or_a_module_are_reported() -> None:

@@ -63,7 +63,7 @@ class ZooKeeperCheckpointPointerStore:
 
     def save(self, pointers: checkpoint_pb2.CompletedCheckpointPointers) -> None:
         wanted = {f"{pointer.checkpoint_id:0{_NAME_DIGITS}d}": _encode(pointer) for pointer in pointers.pointers}
-        what = f"note the checkpoints of job {self._job_id}"
+        what = f"store the checkpoints of job {self._job_id}"
         for _ in range(_ATTEMPTS):
             stored = self._read() if self._stored is None else self._stored
             self._stored = None
@@ -81,7 +81,7 @@ class ZooKeeperCheckpointPointerStore:
         )
 
     def remove(self) -> None:
-        self._writes.check(f"forget the checkpoints of job {self._job_id}")
+        self._writes.check(f"remove the checkpoints of job {self._job_id}")
         self._stored = None
         self._client.delete_tree(self._path)
 
@@ -115,11 +115,11 @@ class ZooKeeperCheckpointIDCounter(StoredCheckpointIDCounter):
         super().__init__(at_least)
 
     def remove(self) -> None:
-        self._writes.check(f"forget the checkpoint ids of job {self._job_id}")
+        self._writes.check(f"remove the checkpoint ids of job {self._job_id}")
         self._client.delete_tree(self._path)
 
     def _store(self, next_id: int) -> None:
-        self._writes.put(self._path, str(next_id).encode(), f"draw a checkpoint id of job {self._job_id}")
+        self._writes.put(self._path, str(next_id).encode(), f"reserve a checkpoint id of job {self._job_id}")
 
     def _load(self) -> int:
         self._client.sync(self._path)

@@ -184,7 +184,7 @@ class ZooKeeperClient:
 
     def sync(self, path: str) -> None:
         """Brings the server up to date, so that the next read sees all writes that have been acknowledged to others."""
-        self._wait(lambda: self._kazoo.sync_async(path), f"bring {path} up to date")
+        self._wait(lambda: self._kazoo.sync_async(path), f"synchronise {path}")
 
     def others_who_may_use(self, path: str) -> list[str]:
         """Returns the entries of the node's ACL that are not of this cluster, as `scheme:id`. No node: none.
@@ -193,7 +193,7 @@ class ZooKeeperClient:
         entries of a scheme that this process uses, and of certificates if it uses TLS, count as its own.
         """
         try:
-            answer: Any = self._wait(lambda: self._kazoo.get_acls_async(path), f"read who may use {path}")
+            answer: Any = self._wait(lambda: self._kazoo.get_acls_async(path), f"read the ACL of {path}")
         except NodeMissingError:
             return []
         return [f"{acl.id.scheme}:{acl.id.id}" for acl in answer[0] if not self._is_own(acl.id.scheme, acl.id.id)]

@@ -54,7 +54,7 @@ class ZooKeeperJobGraphStore:
         write_checksummed(path, job_graph.SerializeToString())
         pointer = json.dumps({"file": path.name}).encode()
         try:
-            self._writes.put(self._node(job_id), pointer, f"note job {job_id} as accepted")
+            self._writes.put(self._node(job_id), pointer, f"store job {job_id}")
         except LeadershipLostError:
             remove_durably(path)
             raise
@@ -65,9 +65,9 @@ class ZooKeeperJobGraphStore:
         """Removes a job. Idempotent."""
         files = self._files_of(job_id)
         try:
-            self._writes.write([Delete(self._node(job_id))], f"forget job {job_id}")
+            self._writes.write([Delete(self._node(job_id))], f"remove job {job_id}")
         except NodeMissingError:
-            self._writes.check(f"forget job {job_id}")
+            self._writes.check(f"remove job {job_id}")
         for path in files:
             remove_durably(path)
 

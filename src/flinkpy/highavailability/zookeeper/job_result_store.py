@@ -35,7 +35,7 @@ class SharedJobResultStore(FileJobResultStore):
         aside = unfinished_path(self._directory / f"{job_id}.whole")
         write_checksummed(aside, terminated.SerializeToString())
         try:
-            self._writes.check(f"note the result of job {job_id}")
+            self._writes.check(f"store the result of job {job_id}")
             if self.contains(job_id):
                 logger.warning("keeping the result that job %s has already", job_id)
                 return
@@ -47,16 +47,16 @@ class SharedJobResultStore(FileJobResultStore):
             aside.unlink(missing_ok=True)
         try:
             # This process may have been suspended after the check, so another leader may have the job by now.
-            self._writes.check(f"note the result of job {job_id}")
+            self._writes.check(f"store the result of job {job_id}")
         except LeadershipLostError:
             self.dirty_path(job_id).unlink(missing_ok=True)
             raise
         sync_directory(self._directory)
 
     def mark_clean(self, job_id: JobID) -> None:
-        self._writes.check(f"note that nothing is left of job {job_id}")
+        self._writes.check(f"mark the result of job {job_id} as clean")
         super().mark_clean(job_id)
 
     def remove(self, job_id: JobID) -> None:
-        self._writes.check(f"forget the result of job {job_id}")
+        self._writes.check(f"remove the result of job {job_id}")
         super().remove(job_id)
