@@ -67,7 +67,8 @@ class DataStream:
         env.execute()
         ```
 
-    Source: pyflink.datastream.DataStream. Beyond it are operations of Java's DataStream, and operations on columns.
+    Source: pyflink.datastream.DataStream. Beyond PyFlink, it has further operations of Java's DataStream, and
+    operations on columns.
     """
 
     def __init__(self, j_data_stream: Transformation, environment: StreamExecutionEnvironment | None = None) -> None:

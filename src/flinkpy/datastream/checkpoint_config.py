@@ -228,11 +228,11 @@ class CheckpointConfig:
     # -- further settings of Java's class ---------------------------------------------------------------------------
 
     def set_pause_sources_until_first_checkpoint(self, pause: bool = True) -> CheckpointConfig:
-        """Makes sources wait for a completed checkpoint before they emit their first record. Beyond PyFlink."""
+        """Makes sources hold back their first record until the first checkpoint has started. Beyond PyFlink."""
         return self._set_flag(options.PAUSE_SOURCES_UNTIL_FIRST_CHECKPOINT, pause)
 
     def is_pause_sources_until_first_checkpoint(self) -> bool:
-        """Returns True if sources wait for a completed checkpoint before their first record. Beyond PyFlink."""
+        """Returns True if sources emit nothing until the first checkpoint has started. Beyond PyFlink."""
         return read_option(self._configuration, options.PAUSE_SOURCES_UNTIL_FIRST_CHECKPOINT)
 
     def enable_approximate_local_recovery(self, enabled: bool = True) -> CheckpointConfig:

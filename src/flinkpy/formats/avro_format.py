@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: Size of the blocks that are decoded together, so that the schema is processed once for all of them.
 _DECODE_BYTES = 4 << 20
-#: Number of bytes of a damaged part of a file that a bad record has.
+#: The maximum number of bytes of a damaged part of a file that its bad record contains.
 _DAMAGED_BYTES = 64 << 10
 #: Errors that fastavro raises for bytes that are not a record of the schema.
 DECODE_ERRORS = (

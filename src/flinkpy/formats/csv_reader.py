@@ -401,7 +401,7 @@ def _first_chunk(path: str, options: CsvOptions, file_size: int) -> Chunk | None
 
 
 def _next_record(data: bytes, start: int, options: CsvOptions) -> tuple[int, int]:
-    """Returns start and end of the first record from `start` on that is no blank or comment; equal if none."""
+    """Returns the span of the first record from `start` on that is neither blank nor a comment; empty if none."""
     for end in cutter_of(options).record_ends(data, start):
         record = data[start:end]
         if record.strip() and not (options.allow_comments and record.startswith(b"#")):

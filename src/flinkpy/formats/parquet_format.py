@@ -40,7 +40,7 @@ class ParquetFormat(BulkFormat):
         self.row_type = row_type
         self._batch_size = batch_size
         self._is_case_sensitive = is_case_sensitive
-        #: An expression. Row groups without such records, by their statistics, are skipped.
+        #: An expression. Row groups are skipped if their statistics show that it is true for none of their records.
         self.predicate: Any = None
         #: (path, size, metadata) of the last file. A large file has many splits and a long footer.
         self._footer: tuple[str, int, Any] = ("", 0, None)
@@ -228,7 +228,7 @@ def find_columns(path: str, names: list[str], wanted: list[str], is_case_sensiti
 
 
 def _repeated_texts(file: Any, columns: list[str]) -> list[str]:
-    """Returns columns of texts with few different values, by the first row group. Each value is decoded once."""
+    """Returns the text columns with few different values in the first row group. Each value is decoded once."""
     if not file.num_row_groups:
         return []
     group = file.metadata.row_group(0)
@@ -309,7 +309,7 @@ _EXCHANGED = {
 def may_have_records(
     file: Any, group: int, predicate: Expression, row_type: RowTypeInfo, names: Mapping[str, str]
 ) -> bool:
-    """False if the row group certainly has no record for which the predicate is true, by its statistics.
+    """False if the statistics of the row group show that the predicate is true for none of its records.
 
     Args:
         file: the `pyarrow.parquet.ParquetFile`.

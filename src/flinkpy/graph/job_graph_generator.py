@@ -254,9 +254,9 @@ def undecided_heads(graph: StreamGraph, chains: Sequence[Chain], configuration: 
     all of them or for none.
 
     Source: org.apache.flink.streaming.api.graph.StreamingJobGraphGenerator, with ForwardGroup. Differs: an operator
-    without a parallelism stays chained to an operator that has set the environment's parallelism, so the parallelism of
-    the chain is decided. So is that of a vertex that reads from a user's partitioner, because the partition numbers of
-    the user are subtask indexes.
+    without a parallelism stays chained to an operator that has set the environment's parallelism, so the program
+    decides the parallelism of the chain. It also decides that of a vertex that reads from a user's partitioner, because
+    the user's partition numbers are subtask indexes.
     """
     if not graph.are_exchanges_blocking or not read_option(configuration, AUTO_PARALLELISM_ENABLED):
         return frozenset()

@@ -173,7 +173,7 @@ class KafkaSourceEnumerator(SplitEnumerator):
 
     Args:
         discovery_interval_ms: the time between two discoveries; 0 or less: there is only one, at the start.
-        ends: readers end after their last split. This needs a source without repeated discovery.
+        ends: True if readers end after their last split. It has no effect with repeated discovery.
         max_failures: the number of discoveries in a row that may fail. The first discovery must succeed.
         tolerates: the class of the errors that a repeated discovery may raise. Other errors fail the job immediately.
     """
@@ -200,7 +200,8 @@ class KafkaSourceEnumerator(SplitEnumerator):
         self._is_initial_finished = state.is_initial_discovery_finished
         #: True once a discovery of this enumerator has succeeded.
         self._has_discovered = False
-        #: The clusters that the readers were last told; None: none yet, or the source does not read streams.
+        #: The clusters that were last announced to the readers; None if there are none yet, or the source does not read
+        #: streams.
         self._clusters: dict[str, ClusterMetadata] | None = None
 
     def start(self) -> None:
@@ -255,7 +256,7 @@ class KafkaSourceEnumerator(SplitEnumerator):
             self._forget_lost_topics(found.clusters)
             if found.clusters != self._clusters:
                 self._clusters = found.clusters
-                # Before the splits: a reader gives up splits of clusters that it was not told to read.
+                # Announce the clusters before the splits: a reader gives up splits of other clusters.
                 for subtask_index in readers:
                     self._context.send_event_to_reader(subtask_index, MetadataUpdate(found.clusters))
         # A split that a failed reader gave back during the discovery is assigned by now.

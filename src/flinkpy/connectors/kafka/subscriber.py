@@ -39,7 +39,7 @@ class ClusterTopics:
         self._timeout_s = timeout_s
 
     def partitions_of(self, topics: list[str] | None) -> dict[str, list[int]]:
-        """Returns the partition numbers of each topic. None: of all topics, except Kafka's internal ones.
+        """Returns the partition numbers of each topic. None stands for all topics except Kafka's internal ones.
 
         Raises:
             KafkaError: the brokers do not answer, or a named topic does not exist or may not be described.

@@ -253,7 +253,7 @@ class SubtaskCheckpointCoordinator:
             )
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """Ends a checkpoint that the coordinator aborted. Here it may be over, in progress, or not started."""
+        """Ends a checkpoint that the coordinator aborted. In this task it may be over, in progress, or not started."""
         self._end(checkpoint_id)
         self._state.notify_aborted(checkpoint_id)
         self._chain.notify_checkpoint_aborted(checkpoint_id)

@@ -49,7 +49,7 @@ class TaskMailbox:
 
     Attributes:
         has_mail: the only attribute that the hot path reads. It may be True without mail. It is never False while mail
-            waits that was put before the last `take`.
+            is left from before the last `take`.
     """
 
     __slots__ = ("_closed", "_ordinary", "_signal", "_urgent", "has_mail")

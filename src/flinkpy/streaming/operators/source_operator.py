@@ -224,7 +224,7 @@ class SourceOperator(StreamOperator):
         return super().snapshot_state(checkpoint_id, options)
 
     def rests_to_store(self) -> list[tuple[Batch, str | None]]:
-        """Returns (batch, split id) of the rows that the reader has passed but that are not emitted yet."""
+        """Returns (batch, split id) of the rows that the reader has returned and that are not emitted yet."""
         if not self._rests:
             return []
         first, split_id = self._rests[0]
@@ -246,10 +246,10 @@ class SourceOperator(StreamOperator):
             raise self.context.function_error(error) from error
 
     def emit_next(self) -> ActionStatus:
-        """Emits the next batch: a part of an earlier one that was too long, or a new one from the reader."""
+        """Emits the next batch: a part of an earlier batch that was too long, or a new batch from the reader."""
         reader = self.reader
         if self._waits_for_checkpoint or (self._alignment is not None and self._alignment.is_waiting):
-            # The completed checkpoint wakes the mailbox, or the announcement of a higher allowed watermark.
+            # The first snapshot wakes the mailbox, or the announcement of a higher allowed watermark.
             return ActionStatus.NOTHING_AVAILABLE
         if self._rests:
             self._emit_rest()
@@ -276,7 +276,7 @@ class SourceOperator(StreamOperator):
         return ActionStatus.MORE
 
     def _emit_rest(self) -> None:
-        """Emits a part of the first rest, at most as long as the current batch size."""
+        """Emits a part of the first leftover batch, at most as long as the current batch size."""
         (batch, split_id), offset = self._rests[0], self._rest_offset
         rows = min(batch.num_rows - offset, self.batch_size.rows)
         if offset + rows == batch.num_rows:
@@ -287,7 +287,7 @@ class SourceOperator(StreamOperator):
         self.emit_batch(batch if rows == batch.num_rows else batch.slice(offset, rows), split_id)
 
     def emit_rests(self) -> None:
-        """Emits all rests."""
+        """Emits all leftover batches."""
         while self._rests:
             self._emit_rest()
 
@@ -312,7 +312,7 @@ class SourceOperator(StreamOperator):
         raise InternalError("a source has no input")
 
     def emit_max_watermark(self) -> None:
-        """Ends event time, so that all remaining timers and windows fire. Emits the rests first."""
+        """Ends event time, so that all remaining timers and windows fire. Emits the leftover batches first."""
         self.emit_rests()
         self.stream_output.emit_timestamp(MAX_WATERMARK)
         if self._alignment is not None:

@@ -241,7 +241,7 @@ class StreamOperator(ABC):
         return {self.context.operator_id: self.snapshot_state(checkpoint_id, options)}
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> OperatorSnapshot:
-        """Freezes the current state. Subclasses first write what they keep elsewhere to `operator_state`."""
+        """Freezes the current state. Subclasses first write the state that they keep elsewhere to `operator_state`."""
         return OperatorSnapshot(operator=self.snapshot_operator_state(checkpoint_id, options))
 
     def snapshot_operator_state(
@@ -273,7 +273,7 @@ class StreamOperator(ABC):
     def process_batch(self, batch: Batch, input_index: int = 0) -> None: ...
 
     def after_batch(self, num_records: int) -> None:
-        """Called after each batch of the input. Only the head of a chain is called."""
+        """Called after each batch of the input, and only on the head of a chain."""
         return
 
     def process_element(self, element: Element) -> None:

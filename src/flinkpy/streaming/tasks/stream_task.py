@@ -486,7 +486,7 @@ class StreamTask(ABC):
             barrier,
             metrics,
             has_capture=has_capture,
-            # A sink that has not finished must be restored with what it still holds.
+            # A sink that has not finished must be restored with the records that it still holds.
             is_finished=(is_at_end and self.chain.has_finished) or self.chain.is_restored_as_finished,
         )
         if taken and self._progress.on_taken(barrier, is_at_end=is_at_end):
