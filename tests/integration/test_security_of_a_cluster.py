@@ -285,7 +285,7 @@ def test_files_of_the_cluster_are_private_and_files_of_functions_keep_the_users_
     # Only now: this job takes all slots that there are.
     job: str = request.getfixturevalue("job")
     of_the_test = (directory / "watch", directory / "unpickled")
-    files = [path for path in directory.rglob("*") if path.is_file() and path.parent not in of_the_test]
+    files = [path for path in directory.rglob("*") if path.is_file() and not set(path.parents) & set(of_the_test)]
     assert any(job in str(path) for path in files)
     assert any(path.suffix == ".log" for path in files)
     assert [str(path) for path in files if is_readable_by_others(path, directory)] == []
