@@ -67,7 +67,7 @@ env.execute("endless")
 note("after")
 """
 
-#: The program does not care that its first job fails.
+#: A program that ignores the failure of its first job.
 OVERLOOKS_A_FAILURE = """
 def fail(value):
     raise RuntimeError("as it should")

@@ -51,10 +51,10 @@ class ComposeCluster:
         self._scale = scale or {}
         self._properties = "\n".join(f"{key}={value}" for key, value in (properties or {}).items())
         self._volumes = network.directory / "volumes"
-        #: Users of the images.
+        #: The users of the images.
         self._passwd = network.directory / "passwd"
         self._passwd.write_text(PASSWD)
-        #: By name of service and number, e.g. `taskexecutor-2`.
+        #: The containers by service name and number, e.g. `taskexecutor-2`.
         self.containers: dict[str, HostProcess] = {}
 
     def up(self) -> None:
@@ -136,7 +136,7 @@ class ComposeCluster:
             os.chown(path, user, user)
         return path
 
-    # --- what users do
+    # --- Operations of users
 
     def is_healthy(self, name: str) -> bool:
         """Runs the health check of the file, or that of the image, and returns its verdict."""

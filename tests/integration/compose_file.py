@@ -1,4 +1,4 @@
-"""docker-compose.yml as data: what each service runs, sees and publishes."""
+"""docker-compose.yml as data: the command, mounts and ports of each service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENTRYPOINT = ("tini", "--", "flinkpy")
 
 @dataclass(frozen=True)
 class Mount:
-    """A volume of a service: a path of this project, a named volume, or None: one of the container's own."""
+    """A volume of a service: a path of this project, a named volume, or None for a volume of the container itself."""
 
     source: str | None
     target: str
@@ -31,7 +31,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class ComposeService:
-    """A service of the file. `settings` is all that is said of it."""
+    """A service of the file. `settings` are its entries."""
 
     name: str
     settings: Mapping[str, Any]
@@ -66,7 +66,7 @@ class ComposeService:
 
     @property
     def scratch(self) -> dict[str, str]:
-        """Its tmpfs, with their sizes."""
+        """The tmpfs mounts of the service, with their sizes."""
         return {path: options.split(",")[0].removeprefix("size=") for path, _, options in self._tmpfs()}
 
     def _tmpfs(self) -> Sequence[tuple[str, str, str]]:

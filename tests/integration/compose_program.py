@@ -20,12 +20,12 @@ Suites: trixie
 Components: main
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 """
-#: Indexes of 10 MB and a package of 13 MB; who waits longer has no mirror of Debian.
+#: The time limit for indexes of 10 MB and a package of 13 MB. A longer download means that no mirror is reachable.
 TIMEOUT_S = 120
 
 
 def compose_command() -> list[str] | None:
-    """Returns the command that runs Compose of version 2 or later, or None where there is none."""
+    """Returns the command that runs Compose of version 2 or later, or None if it is missing."""
     for command in (["docker", "compose"], ["docker-compose"], [str(FETCHED)]):
         if shutil.which(command[0]) is None:
             continue
@@ -37,7 +37,7 @@ def compose_command() -> list[str] | None:
 
 
 def fetch_compose() -> str | None:
-    """Unpacks Debian's package in `.data`, and returns why it could not be had."""
+    """Unpacks Debian's package in `.data`. Returns the reason if it could not be fetched, otherwise None."""
     missing = [program for program in ("apt-get", "dpkg-deb") if shutil.which(program) is None]
     if missing:
         return f"Docker Compose comes as a package of Debian, and {missing[0]} is missing"

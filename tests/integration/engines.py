@@ -28,17 +28,17 @@ ENGINES: dict[str, dict[str, str]] = {
         "execution.batch.spark.master": "local[2]",
         "execution.batch.spark.conf.spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "execution.batch.spark.start-timeout": "4 min",
-        # Tables of a test are small: a shuffle of 200 partitions would take longer than the test.
+        # Tables of tests are small. A shuffle with the default of 200 partitions would take longer than the test.
         "execution.batch.spark.conf.spark.sql.shuffle.partitions": "2",
     },
 }
 
-#: Makes a program's stream of results, or several by name.
+#: Builds the result stream of a program, or several result streams by name.
 Build = Callable[[StreamExecutionEnvironment], "DataStream | dict[str, DataStream]"]
 
 
 def engine_properties(engine: str) -> dict[str, str]:
-    """The options that make a job run on the engine."""
+    """Returns the options that make a job run on the engine."""
     if engine == "spark":
         require_spark()
     return dict(ENGINES[engine])
@@ -58,7 +58,7 @@ def engine_cluster(_engine_cluster: SharedCluster) -> Iterator[RunningCluster]:
 
 
 def run_on(engine: str, cluster: RunningCluster, build: Build, parallelism: int = 2, **properties: str) -> list[Any]:
-    """The program's results; of several streams, pairs of name and result. In no order."""
+    """Returns the program's results in any order. For several streams, they are pairs of name and result."""
     env = environment(cluster, parallelism, **{**engine_properties(engine), **properties})
     made = build(env)
     if isinstance(made, dict):
@@ -73,7 +73,7 @@ def _with_name(name: str) -> Callable[[Any], Any]:
 
 
 def plain(value: Any) -> Any:
-    """A result that can be compared and hashed: rows are tuples, NaN is equal to itself."""
+    """Returns a result in a form that can be compared and hashed: rows are tuples, and NaN equals itself."""
     if isinstance(value, Row):
         return tuple(plain(each) for each in value)
     if isinstance(value, tuple | list):
@@ -84,19 +84,22 @@ def plain(value: Any) -> Any:
 
 
 class SameResults:
-    """Runs programs on an engine and on the one it is compared with, and wants equal multisets."""
+    """Runs programs on an engine and on a reference engine, and asserts equal multisets of results.
+
+    The reference is native-batch if streaming and batch mode differ by design.
+    """
 
     def __init__(self, engine: str, cluster: RunningCluster, known: dict[Any, list[Any]], test: str) -> None:
         self.engine = engine
         self._test = test
         self._cluster = cluster
-        #: Results of the other engine, which are asked for once per program.
+        #: The results of the reference engine, computed once per program.
         self._known = known
 
     def __call__(
         self, build: Build, like: str = "native-streaming", parallelism: int = 2, **properties: str
     ) -> list[Any]:
-        """The results, sorted. `like`: native-batch where streaming and batch differ by design."""
+        """Returns the sorted results. `like` is the reference engine."""
         engine_properties(self.engine)
         key = (self._test, build.__qualname__, like, parallelism)
         if key not in self._known:
@@ -118,6 +121,6 @@ def _known_results() -> dict[Any, list[Any]]:
 def same_results(
     request: pytest.FixtureRequest, engine_cluster: RunningCluster, _known_results: dict[Any, list[Any]]
 ) -> SameResults:
-    """`same_results(build)`: an engine of batch mode against the records as they stream."""
+    """`same_results(build)` compares an engine of batch mode with streaming mode."""
     test = request.node.name.replace(request.param, "")
     return SameResults(request.param, engine_cluster, _known_results, test)

@@ -73,7 +73,7 @@ TASK_EXECUTOR_MODULES = (
     "flinkpy.taskexecutor.entrypoint",
     *PRELOADED_MODULES,
 )
-#: Libraries begin these threads when they are imported, and a process that has threads cannot be forked safely.
+#: Options that keep libraries from starting threads at import: a process with threads cannot be forked safely.
 _NO_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 #: Variables that the interpreter and libraries read before `main`. A process with other values is started by exec.
 _READ_AT_START = (
@@ -148,7 +148,7 @@ class _Templates:
         self._environment = _read_at_start(os.environ)
 
     def of(self, command: Sequence[str], environment: Mapping[str, str]) -> _Template | None:
-        """Returns the template for the command; None if a fork would differ from what exec starts."""
+        """Returns the template for the command, or None if a fork would differ from a process started by exec."""
         if list(command[:3]) != _PREFIX or _read_at_start(environment) != self._environment:
             return None
         if "taskexecutor" not in command[3:4]:
@@ -190,7 +190,7 @@ class ForkingPopen(subprocess.Popen[Any]):
             start(*arguments)
             return
         pipes = {name: given[name] for name in inspect.signature(self._close_pipe_fds).parameters}
-        # Where the caller named no stream, the process shares that of this one.
+        # Streams that the caller does not name are shared with this process.
         asked = (pipes["p2cread"], pipes["c2pwrite"], pipes["errwrite"])
         numbers = {number: number if descriptor == -1 else descriptor for number, descriptor in enumerate(asked)}
         numbers |= {number: number for number in given["pass_fds"]}
@@ -212,13 +212,13 @@ def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _umask() -> int:
-    """Returns the umask of this process; asking the system by `os.umask` would change it for a moment."""
+    """Returns the umask of this process; `os.umask` would change it for a moment."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1], 8) for line in file if line.startswith("Umask:"))
 
 
 def _become_subreaper(wanted: bool) -> None:
-    """While this process is a subreaper, the kernel makes it the parent of what a process in between leaves."""
+    """Makes this process a subreaper or not. The kernel makes a subreaper the parent of its orphaned descendants."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
 
 
@@ -260,7 +260,7 @@ def _become(memory: int, go: int, *passed: int) -> list[str]:
     with open(memory, "rb") as file:
         file.seek(0)
         request = json.loads(file.read())
-    # Among the passed numbers may be some that others of them are to get.
+    # A passed number may be the target number of another descriptor.
     spare = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_SPARE_DESCRIPTOR) for descriptor in passed]
     for descriptor in passed:
         os.close(descriptor)
@@ -279,7 +279,7 @@ def _become(memory: int, go: int, *passed: int) -> list[str]:
     sys.path[0] = os.getcwd()
     sys.argv[:] = request["command"][2:]
     sys.orig_argv[:] = request["command"]
-    tempfile.tempdir = None  # it depends on the environment, and is looked up once
+    tempfile.tempdir = None  # it depends on the environment and is cached
     failpoints.arm(environment.get(failpoints.SPECIFICATION_VARIABLE, ""))
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
@@ -292,13 +292,13 @@ def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     connection.set_inheritable(False)
     die_with_parent()
-    # Ctrl-C at a terminal is for the worker.
+    # Ctrl-C at a terminal must reach only the worker.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["GRPC_VERBOSITY"] = "NONE"
     gc.disable()
     for name in sys.argv[2:]:
         importlib.import_module(name)
-    # To look at the imported modules for garbage would copy the pages that forks share.
+    # Garbage collection of the imported modules would copy the memory pages that forks share.
     gc.freeze()
     gc.enable()
     command = _answer_requests(connection)

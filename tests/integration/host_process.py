@@ -1,16 +1,16 @@
-"""Becomes one process of a host: what a container engine does before it starts a container's command.
+"""Becomes a process of a host, as a container engine does before it starts the command of a container.
 
 Usage: host_process.py SPEC [ARGUMENTS of the command]. SPEC is a JSON object:
 
     network    path of the network namespace to enter
     hostname   name of the host
-    hosts_file what it sees as /etc/hosts
+    hosts_file the file that it sees as /etc/hosts
     mounts     list of [source, target, "ro" | "rw" | "tmpfs"]
-    root       an empty directory that becomes the root of the file system, or null: that of this machine, as it is
-    shown      files and directories of this machine that are seen below that root, read-only
-    user       numeric user id, with no capability left and none to be had; null: root
+    root       an empty directory that becomes the root of the file system; null: the root of this machine
+    shown      files and directories of this machine that are visible below that root, read-only
+    user       numeric user id without any capabilities; null: root
     group      numeric group id
-    command    with `PATH` of the environment
+    command    the command, looked up in the `PATH` of the environment
 
 The command has its own process, mount, host name and network namespaces. Its process 1 is this program, which passes on
 SIGTERM, reaps and ends with the command; when the program that started this one dies, all of them die.
@@ -102,7 +102,7 @@ def _drop_rights(user: int, group: int) -> None:
 
 
 def _wait(child: int) -> int:
-    """Pass on what ends, reap everything, return the exit status of `child` as a shell tells it."""
+    """Reaps all processes until `child` ends. Returns its exit status as a shell reports it."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _: os.kill(child, received))
     while True:

@@ -15,7 +15,7 @@ from requirements import require
 
 @contextmanager
 def moto_server(directory: Path) -> Iterator[str]:
-    """Its endpoint. `directory`: where its log goes; into a pipe it would wait for somebody to read it."""
+    """Runs the server and yields its endpoint. It logs to `directory`, because an unread pipe would block it."""
     is_there = all(importlib.util.find_spec(name) is not None for name in ("moto", "flask"))
     require("moto", is_there, "a local server: install the package moto[server]")
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]

@@ -31,7 +31,7 @@ from requirements import require
 
 _HERE = Path(__file__).resolve().parent
 ROOT = _HERE.parents[1]
-#: How long a process has after SIGTERM.
+#: The time that a process has to end after SIGTERM.
 GRACE_S = 15.0
 
 
@@ -223,7 +223,7 @@ class Network:
         self._directory = directory
         self._own: str | None = None
         self._lock = threading.Lock()
-        # Beside other networks of this machine, and away from what containers and clouds use.
+        # An address range that differs from other networks of this machine, and from those of containers and clouds.
         chooser = random.SystemRandom()
         self._subnet = f"10.{chooser.randrange(100, 240)}.{chooser.randrange(1, 255)}"
 
@@ -257,7 +257,7 @@ class Network:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         running = [process for host in self.hosts.values() for process in host.processes if process.is_alive]
-        # What hangs because of a fault must not make the end wait; and who is lost in a test is lost at its end.
+        # Kills them at once: processes that hang because of a fault must not delay the end.
         for process in running:
             process.kill()
         assert self._switch.stdin is not None

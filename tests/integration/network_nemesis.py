@@ -1,7 +1,7 @@
 """Breaks the network between the hosts of a cluster while the verifying job runs, and waits until it runs again.
 
-What is promised (R6): after any such fault the job runs again within 30 s of its end, and what it has committed is what
-a run without faults commits.
+The promise (R6): the job runs again within 30 s of the end of a fault, and its committed output is that of a run
+without faults.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from namespaces import Host
 from network_switch import Rule
 from verifying.harness import Run
 
-#: Within this time after the end of a fault the job runs again; Flink's own tests allow six times as much.
+#: The job must run again within this time after the end of a fault. Flink's own tests allow six times as much.
 RUNNING_AGAIN_S = 30.0
-#: How the job is to be run: whatever happens is tried again, and what hangs is given up soon.
+#: The options of the job: it retries after every failure, and calls that hang time out soon.
 PERSISTENT = {
     "restart-strategy.fixed-delay.attempts": "100000",
     "restart-strategy.fixed-delay.delay": "200 ms",
@@ -31,7 +31,7 @@ Fault = Callable[[], None]
 
 
 class NetworkNemesis:
-    """`strike` is one fault with its end, and the proof that the job has survived it."""
+    """Causes faults. `strike` causes and ends one fault, and checks that the job has survived it."""
 
     def __init__(self, cluster: HostsCluster, run: Run) -> None:
         self._cluster = cluster
@@ -40,10 +40,10 @@ class NetworkNemesis:
         self.log: list[str] = []
 
     def strike(self, name: str, fault: Fault, seconds: float, end: Fault | None = None) -> None:
-        """`end` undoes what healing the network does not."""
+        """Causes a fault, ends it after `seconds`, and waits for the job. `end` undoes effects beyond the network."""
         before = self._completed()
         fault()
-        time.sleep(seconds)  # how long it lasts is part of the fault
+        time.sleep(seconds)  # the duration of the fault
         self._cluster.network.heal()
         if end is not None:
             end()
@@ -52,7 +52,7 @@ class NetworkNemesis:
         first = self._completed()
         meanwhile = max(0, first - before)
         try:
-            # The first may have been under way: for the second every task has run.
+            # The first checkpoint may have been in progress already. For the second one, every task must run.
             wait_until(lambda: self._is_running(first), f"the job runs again after {name}\n{self}", RUNNING_AGAIN_S)
         finally:
             self.log.append(
@@ -78,7 +78,7 @@ class NetworkNemesis:
 
 
 def faults_of_pairs(cluster: HostsCluster, chooser: random.Random) -> list[tuple[str, Fault]]:
-    """Every fault between every two hosts of the cluster, in the order of the seed."""
+    """Returns every fault between every two hosts of the cluster, in an order drawn from the seed."""
     network = cluster.network
     hosts = cluster.hosts
     faults: list[tuple[str, Fault]] = []

@@ -1,11 +1,11 @@
-"""A network of hosts, as a program: every host is a network namespace, and this process carries each packet.
+"""A program that simulates a network: each host is a network namespace, and this process forwards each packet.
 
-It is told what to do by lines of JSON on standard input and answers each with one. Faults are rules for one direction
-of one pair of hosts: cut, delay with jitter, loss. The kernel's `netem` does the same, but many kernels come without
-it; and here the seed says which packets are lost.
+Commands are lines of JSON on standard input. The program answers each command with one line. Faults are rules for one
+direction between two hosts: cut, delay with jitter, loss. The kernel's `netem` does the same, but many kernels lack it,
+and here the seed determines the lost packets.
 
-Namespaces and devices belong to this process alone and have no names elsewhere: when it ends, however it ends, nothing
-of them is left. It ends with its standard input.
+Namespaces and devices belong to this process and have no names outside of it, so they disappear when it ends in any
+way. It ends with its standard input.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from typing import Any
 _CLONE_NEWNET = 0x40000000
 _TUNSETIFF = 0x400454CA
 _IFF_TUN, _IFF_NO_PI = 0x0001, 0x1000
-#: Larger than Ethernet's: each packet costs this process the same.
+#: The packet size, larger than Ethernet's, because the cost is per packet.
 MTU = 9000
-#: Packets on their way over one delayed link; more are lost, as in a router.
+#: The most packets in flight on one delayed link. Further packets are lost, as in a router.
 MAX_QUEUED = 10_000
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -53,7 +53,7 @@ class Switch:
         self._random = random.Random(seed)
         self._selector = selectors.DefaultSelector()
         self._own_namespace = os.open("/proc/self/ns/net", os.O_RDONLY)
-        #: Both by the address as it stands in a packet.
+        #: Both maps have the address bytes of packets as keys.
         self._devices: dict[bytes, int] = {}
         self._names: dict[bytes, str] = {}
         self._addresses: dict[str, bytes] = {}
@@ -89,7 +89,7 @@ class Switch:
                 packet = os.read(device, MTU)
             except BlockingIOError:
                 return
-            # The source and destination of an IPv4 packet; nothing else has a way here.
+            # The source and destination of an IPv4 packet. Other packets are not forwarded.
             if packet[0] >> 4 == 4:
                 self._forward(packet[12:16], packet[16:20], packet)
 
@@ -129,9 +129,9 @@ class Switch:
         try:
             os.write(device, packet)
         except OSError:
-            return  # the receiver's queue is full: the packet is lost, as elsewhere
+            return  # the receiver's queue is full: the packet is lost, as in any network
 
-    # --- orders
+    # --- commands
 
     def _answer(self, line: bytes) -> None:
         order = json.loads(line)
@@ -145,8 +145,11 @@ class Switch:
         sys.stdout.flush()
 
     def do_host(self, name: str, address: str, prefix: int, device: str, is_own: bool) -> int:
-        """Add a host; `is_own` puts its device into the namespace this process began in. Returns the descriptor of its
-        namespace, which others reach below /proc."""
+        """Adds a host. `is_own` puts its device into the original namespace of this process.
+
+        Returns:
+            The descriptor of its namespace. Other processes open it below /proc.
+        """
         try:
             if not is_own:
                 _check(_libc.unshare(_CLONE_NEWNET))
@@ -171,7 +174,7 @@ class Switch:
         self._rules.clear()
 
     def do_counts(self) -> dict[str, dict[str, int]]:
-        """`dropped` and `delayed` packets, by "from to"."""
+        """Returns the numbers of `dropped` and `delayed` packets by "from to"."""
         return {pair: dict(counts) for pair, counts in self._counts.items()}
 
 

@@ -1,6 +1,7 @@
-"""Other releases of flinkpy for tests: copies of this one with another version, protocol, and more in the proto files.
+"""Builds other releases of flinkpy for tests: copies of this one with another version and protocol, and with additions
+to the proto files.
 
-A service is of that release when it is started while PYTHONPATH names the copy's directory (`as_release`).
+A service runs such a release if it starts while PYTHONPATH names the directory of the copy (`as_release`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import flinkpy
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(flinkpy.__file__).parent
 
-#: A call and fields that this release does not know, in messages that everybody sends.
+#: An additional call, and additional fields in messages that all processes send.
 _NEXT_PROTO = {
     "dispatcher.proto": (
         (
@@ -52,7 +53,7 @@ def _replace(path: Path, *pairs: tuple[str, str]) -> None:
 
 
 def build_release(directory: Path, version: str, *, protocol: int, min_protocol: int = 1) -> Path:
-    """The directory that holds the package of a release after this one; its data plane has a new version too."""
+    """Builds a later release with a new version of the data plane, and returns its directory."""
     package = directory / "flinkpy"
     # Include compiled files: with PYTHONDONTWRITEBYTECODE each process would compile the release again.
     shutil.copytree(PACKAGE, package)
@@ -82,7 +83,7 @@ def build_release(directory: Path, version: str, *, protocol: int, min_protocol:
 
 @contextmanager
 def as_release(monkeypatch: pytest.MonkeyPatch, directory: Path) -> Iterator[None]:
-    """Processes that are started within are of that release."""
+    """Processes that start within the block run that release."""
     with monkeypatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(directory), os.environ.get("PYTHONPATH", "")]).rstrip(":"))
         yield

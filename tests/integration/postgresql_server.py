@@ -1,4 +1,4 @@
-"""A real PostgreSQL server of this test run: its own data, a free port of the loopback address."""
+"""Runs a real PostgreSQL server for tests, with its own data and a free port of the loopback address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from ports import own_port
 from requirements import require
 
-#: Who the server runs as where the tests run as root, which it refuses to be.
+#: The user of the server if the tests run as root, because it refuses to run as root.
 _USER = "postgres"
 
 
@@ -26,7 +26,7 @@ def _binaries() -> Path | None:
 
 @contextmanager
 def postgresql(directory: Path) -> Iterator[str]:
-    """The running server; gives the JDBC URL of an empty database of the user `flink`, password `secret`."""
+    """Runs the server and yields the JDBC URL of an empty database of the user `flink` with the password `secret`."""
     binaries = _binaries()
     require("PostgreSQL", binaries is not None, "no initdb is found (Debian: apt-get install postgresql)")
     assert binaries is not None

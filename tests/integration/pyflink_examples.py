@@ -1,6 +1,6 @@
-"""Fetches the examples of PyFlink: `python pyflink_examples.py` tells by its exit status whether they are there.
+"""Fetches the examples of PyFlink. `python pyflink_examples.py` exits with 0 if they are available.
 
-They are in the wheel `apache-flink`, which is small without what it depends on. They are kept in `.data`.
+They are part of the wheel `apache-flink`, which is small without its dependencies. They are stored in `.data`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VERSION = "2.3.0"
 SHA256 = "0e5f612704de1610b153e919c0564b62ad513cddfcf4960f5a021658cdf41a13"
 WHEEL_OF = ("--implementation=cp", "--python-version=3.11", "--abi=cp311", "--platform=manylinux2014_x86_64")
 FOLDER = "pyflink/examples/datastream/"
-#: A wheel of 3 MB; who waits longer has no PyPI.
+#: The time limit for a wheel of 3 MB. A longer download means that PyPI is not reachable.
 TIMEOUT_S = 120
 
 
@@ -54,7 +54,7 @@ def fetch_examples() -> tuple[Path, str | None]:
         shutil.rmtree(unpacked, ignore_errors=True)
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(unpacked, [name for name in archive.namelist() if name.startswith(FOLDER)])
-        # A rename, so that an interrupted run leaves no folder that looks whole.
+        # The rename makes sure that an interrupted run leaves no incomplete folder.
         (unpacked / FOLDER).rename(examples)
         shutil.rmtree(unpacked)
         wheel.unlink()

@@ -1,4 +1,4 @@
-"""A real RabbitMQ server of this test run: its own node, data, and free ports of the loopback address."""
+"""Runs a real RabbitMQ server for tests, with its own node, data, and free ports of the loopback address."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from requirements import require
 
 from flinkpy.datastream.connectors.rabbitmq import RMQConnectionConfig
 
-#: Where Debian has it; the one on the path insists on a user of its own.
+#: The path in Debian's package. The command on the PATH insists on its own user.
 _SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
 
 @contextmanager
 def rabbitmq(directory: Path) -> Iterator[RMQConnectionConfig]:
-    """The running server, with no queues."""
+    """Runs the server without queues and yields its connection settings."""
     require("RabbitMQ", _SERVER.exists(), f"{_SERVER} is not there (Debian: apt-get install rabbitmq-server)")
     port, epmd_port = own_port(), own_port()
     (directory / "plugins").write_text("[].\n")
@@ -59,7 +59,7 @@ def rabbitmq(directory: Path) -> Iterator[RMQConnectionConfig]:
     finally:
         server.terminate()
         server.wait(60)
-        # The port mapper that it started is a daemon, and not its child any more.
+        # The port mapper started by the server is a daemon and no longer its child.
         subprocess.run(["epmd", "-kill"], env=environment, check=False, capture_output=True)
 
 

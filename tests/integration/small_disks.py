@@ -1,4 +1,4 @@
-"""A disk that is soon full."""
+"""Provides a small file system that fills up quickly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program for each kind of operator. The results do not depend on the batches or the distribution of records."""
+"""Programs for each kind of operator. Their results do not depend on the batches or the distribution of records."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def program(build: Program) -> Program:
 
 
 def pairs(env: StreamExecutionEnvironment, count: int = 60, type_info: Any = None) -> DataStream:
-    """(key, number)."""
+    """Returns a stream of (key, number)."""
     return env.from_collection([(i * 7 % 5, i) for i in range(count)], type_info)
 
 
@@ -167,7 +167,7 @@ def keys_of_any_type(env: StreamExecutionEnvironment) -> DataStream:
 
 
 class Running(KeyedProcessFunction):
-    """The number of records of the key so far, and a timer of event time for each key."""
+    """Emits the number of records of the key so far, and sets an event-time timer for each key."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -360,6 +360,6 @@ def a_random_stream_with_two_consumers(env: StreamExecutionEnvironment) -> DataS
     random_numbers = env.from_sequence(1, 50).map(lambda x: (x, random.random()))
     one = random_numbers.key_by(lambda t: t[0]).map(lambda t: (t, 1))
     other = random_numbers.rebalance().map(lambda t: (t, 1))
-    # Every number comes twice, or the stream was made twice.
+    # The stream must be computed once: then every number comes exactly twice.
     both = one.union(other).key_by(lambda t: t[0]).reduce(lambda a, b: (a[0], a[1] + b[1]))
     return both.map(lambda t: t[1])

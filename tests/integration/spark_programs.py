@@ -1,4 +1,4 @@
-"""Runs the part of a program that is for Spark in a session of the test, without a cluster."""
+"""Runs the Spark region of a program in a Spark session of the test, without a cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _IN_SPARK = {"execution.runtime-mode": "BATCH", "execution.batch.backend": "spar
 
 @contextmanager
 def spark_session(master: str = "local[2,3]", **conf: str) -> Iterator[Any]:
-    """A session with a separate driver. Only one can exist at a time."""
+    """Yields a session with a separate driver. Only one can exist at a time."""
     from pyspark.sql import SparkSession
 
     settings = {
@@ -64,7 +64,7 @@ def spark_session(master: str = "local[2,3]", **conf: str) -> Iterator[Any]:
 
 
 class SharedSession:
-    """The session of all tests that need no other. The next test without Spark ends it first."""
+    """The session of all tests that need no special one. The next test without Spark ends it first."""
 
     def __init__(self) -> None:
         self._lifetime = ExitStack()
@@ -90,7 +90,7 @@ def session() -> Any:
 
 
 def region_of(build: Build, parallelism: int = 2, **options: str) -> SparkRegion:
-    """The one region of the program; what `build` returns is its output."""
+    """Returns the single region of the program. The result of `build` is its output."""
     configuration = Configuration.from_dict({**_IN_SPARK, **options})
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     env.set_parallelism(parallelism)

@@ -1,6 +1,6 @@
-"""Spark for tests: a cluster of flinkpy's whose jobs use it, a standalone cluster of Spark's, and a Connect server.
+"""Spark for tests: a flinkpy cluster whose jobs use Spark, a standalone Spark cluster, and a Connect server.
 
-Both are started from the jars of the installed pyspark, on loopback and free ports.
+The Spark services are started from the jars of the installed pyspark, on loopback and free ports.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from requirements import require_spark
 
 from flinkpy.datastream import StreamExecutionEnvironment
 
-#: Java takes its time on a loaded machine.
+#: The time that Java may need to start on a loaded machine.
 START_S = 240.0
 SPARK_DEADLINE_S = 240.0
 
-#: What Spark's own scripts open to it.
+#: The Java packages that Spark's own scripts open to Spark.
 OPENED_PACKAGES = (
     "java.lang",
     "java.lang.invoke",

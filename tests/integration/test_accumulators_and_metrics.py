@@ -22,7 +22,7 @@ from flinkpy.datastream.functions import MapFunction, RuntimeContext
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    """All tests of this file share one."""
+    """A cluster for all tests of this file."""
     temporary, logs = tmp_path_factory.mktemp("tmp"), tmp_path_factory.mktemp("logs")
     properties = {
         "metrics.reporters": "files",
@@ -46,7 +46,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
 
 
 class Longest(Accumulator[str, str]):
-    """An accumulator of the user's own."""
+    """A user-defined accumulator."""
 
     def __init__(self) -> None:
         self.word = ""
@@ -70,7 +70,7 @@ class Unmergeable(Longest):
 
 
 class Counting(MapFunction):
-    """Counts in every way, and raises in its first attempt at `fails_at`."""
+    """Uses every kind of counter. Its first attempt raises at `fails_at`."""
 
     def __init__(self, fails_at: int | None = None) -> None:
         self.fails_at = fails_at
@@ -203,7 +203,7 @@ def test_the_metrics_of_a_running_job_are_shown(cluster: RunningCluster, tmp_pat
     gate = Gate(tmp_path)
     env = environment(cluster, 1)
     env.set_buffer_timeout(0)
-    # Held in the task itself: metrics are those of tasks that run.
+    # The gate is in the task itself, because only running tasks have metrics.
     discard(env.from_sequence(1, 60).map(Counting()).name("counts").map(gate.pass_at(60)).name("holds"))
     client = env.execute_async("measured")
     gate.wait_for_arrival()
@@ -223,7 +223,7 @@ def test_the_metrics_of_a_running_job_are_shown(cluster: RunningCluster, tmp_pat
     records = shown("numRecords*")
     assert records["counts/numRecordsIn"]["value"] == 60
     assert records["Source: Sequence Source/numRecordsOut"]["value"] == 60
-    assert "/numRecordsOut" in records  # of the task
+    assert "/numRecordsOut" in records  # a metric of the task
     gate.open()
     client.get_job_execution_result().result()
 

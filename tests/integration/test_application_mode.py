@@ -51,7 +51,7 @@ def run_application(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
-    """The same in the background; it and all its services are gone afterwards."""
+    """Runs the application in the background. At the end of the block, all its processes must have ended."""
     command = [sys.executable, "-m", "flinkpy.cli.main", "run-application", *ONE, *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
@@ -112,7 +112,7 @@ def test_a_failed_job_can_be_left_to_the_program_to_handle(tmp_path: Path) -> No
 
 
 def test_a_program_may_not_set_options_of_the_cluster(tmp_path: Path) -> None:
-    path = program(tmp_path / "app", programs.TWO_JOBS)  # it sets the parallelism
+    path = program(tmp_path / "app", programs.TWO_JOBS)  # the program sets the parallelism
     guarded = ("run", "-t", "local", "-D", "execution.program-config.enabled=false")
     done = run_flinkpy(*guarded, str(path))
     assert done.returncode == 2
@@ -168,7 +168,7 @@ class _HighlyAvailable(HaCluster):
         return {job.name: JobState(job.status) for job in self.client.list_jobs()}
 
     def wait(self, name: str) -> int:
-        """The exit status of a master."""
+        """Waits for the end of a master and returns its exit status."""
         return self._processes[name].popen.wait(timeout=60)
 
 
@@ -257,12 +257,12 @@ def test_after_a_failover_the_program_joins_running_jobs_and_does_not_repeat_fin
         wait_until(lambda: len(lines(directory / "main")) == 2, "main runs again")
         (directory / "gate").touch()
         assert cluster.process.popen.wait(timeout=60) == 0
-        # Main ran twice, and no job did.
+        # Main ran twice, each job once.
         assert (directory / "after first").read_text().count("\n") == 2
         assert (directory / "after second").read_text().count("\n") == 1
         assert lines(directory / "first") == ["1", "2"]
         assert lines(directory / "second") == ["3", "4"]
-        # Once more: the application has ended, and neither main nor a job runs.
+        # After another restart the application has ended, so neither main nor a job runs.
         cluster.process = ServiceProcess(cluster.process.spec)
         assert cluster.process.popen.wait(timeout=60) == 0
         assert len(lines(directory / "main")) == 2

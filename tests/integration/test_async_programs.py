@@ -1,4 +1,4 @@
-"""Asynchronous functions on real clusters: what fails while calls are under way costs nothing but time."""
+"""Asynchronous functions on real clusters: failures during calls neither lose nor repeat output."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LookUp(AsyncFunction):
 
 
 class Jobs:
-    """Runs jobs one after the other whose common output is committed exactly once."""
+    """Runs jobs one after the other. Their common output must be exactly once."""
 
     def __init__(
         self, cluster: RunningCluster, directory: Path, records_per_key: int = 150, *, keyed: bool = False

@@ -80,7 +80,7 @@ def test_the_error_names_a_function_that_cannot_be_pickled_and_nothing_is_submit
 
 def test_the_error_of_a_job_that_needs_more_slots_than_exist_says_how_many(cluster: RunningCluster) -> None:
     env = environment(cluster, 5, **{"slot.request.timeout": "300 ms"})
-    # One pipelined region, because its subtasks exchange records: none can run before the others.
+    # One pipelined region: its subtasks exchange records, so none can run before the others.
     env.from_sequence(1, 3).rebalance().map(lambda n: n).print()
     with pytest.raises(JobExecutionError, match="slot") as raised:
         env.execute()

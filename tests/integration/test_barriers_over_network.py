@@ -1,8 +1,8 @@
-"""Barriers through real sockets and threads, with little memory: nothing hangs, and of what was sent before a barrier
-each record is exactly once either processed before the snapshot or persisted with it.
+"""Barriers through real sockets and threads, with little memory.
 
-Two environments; every consumer reads from producers in its own and in the other one. Producers respect back-pressure,
-consumers are slow at random, channels are blocked while a checkpoint is aligned.
+Nothing hangs. Each record that was sent before a barrier is either processed before the snapshot or persisted with it,
+exactly once. There are two environments, and every consumer reads from producers in both. Producers respect
+back-pressure, consumers are slow at random times, and channels are blocked while a checkpoint is aligned.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flinkpy.records.elements import CheckpointBarrier, EndOfPartition
 TIMEOUT_S = 60.0
 CHECKPOINTS = 6
 
-#: (barriers emitted, polls without a barrier after which the consumer gives up aligning)
+#: (number of barriers, number of polls without a barrier after which the consumer stops aligning)
 MODES = {"aligned": (checkpoint_pb2.ALIGNED, None), "unaligned": (checkpoint_pb2.UNALIGNED, None)}
 MODES["aligned with timeout"] = (checkpoint_pb2.ALIGNED, 20)
 
@@ -47,10 +47,10 @@ class Exchange:
         self.errors: list[BaseException] = []
         self._changed = threading.Condition()
         self._done = [0] * num_consumers
-        #: (checkpoint, producer) -> persisted records and number of records sent before, by consumer.
+        #: (checkpoint, producer) -> by consumer: persisted records, and the number of records sent before the barrier.
         self.persisted: dict[tuple[int, int], dict[int, list[int]]] = {}
         self.cuts: dict[tuple[int, int], list[int]] = {}
-        #: (checkpoint, consumer) -> by producer: processed before the snapshot, then captured.
+        #: (checkpoint, consumer) -> by producer: records processed before the snapshot, followed by captured records.
         self.restored: dict[tuple[int, int], list[list[int]]] = {}
         self.sent: dict[int, list[int]] = {}
         self.processed: dict[int, list[list[int]]] = {}
@@ -269,7 +269,7 @@ def test_every_record_is_in_every_checkpoint_exactly_once(
 
 
 def test_a_barrier_overtakes_the_data_of_a_blocked_consumer(environments: list[NetworkEnvironment]) -> None:
-    """The point of it: with everything full, the barrier arrives at once."""
+    """The barrier arrives at once although all buffers are full."""
     producer, consumer = environments
     partition = producer.create_result_partition(partition_id="p", num_subpartitions=1)
     woken = threading.Event()
@@ -280,7 +280,7 @@ def test_a_barrier_overtakes_the_data_of_a_blocked_consumer(environments: list[N
     gate.request_partitions()
     sent = 0
     quiet_until = time.monotonic() + 0.5
-    while time.monotonic() < quiet_until:  # until nothing has moved for a while
+    while time.monotonic() < quiet_until:  # until no record has moved for a while
         if partition.is_available:
             partition.emit(0, Batch([sent]))
             sent += 1

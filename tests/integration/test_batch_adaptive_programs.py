@@ -26,7 +26,7 @@ def batch(cluster: RunningCluster, parallelism: int = 4, **properties: str) -> S
 
 
 class WithSubtask(MapFunction):
-    """(value, subtask index, parallelism as the function sees it)"""
+    """Emits (value, subtask index, parallelism of the runtime context)."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._own = (runtime_context.get_index_of_this_subtask(), runtime_context.get_number_of_parallel_subtasks())
@@ -41,7 +41,7 @@ def vertex(cluster: RunningCluster, job_id: str, part_of_name: str) -> job_pb2.V
 
 
 def counted_by_key(env: StreamExecutionEnvironment, numbers: int, keys: int, output: Path) -> str:
-    """Writes key, count, subtask, parallelism; returns the id of the job, which is over."""
+    """Runs a job that writes key, count, subtask and parallelism, and returns its id."""
     (
         env.from_sequence(1, numbers)
         .map(lambda x: (x % keys, 1), output_type=PAIR)

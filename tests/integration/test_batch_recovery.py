@@ -29,7 +29,7 @@ RECOVERY = {
 
 
 class Noted(MapFunction):
-    """The identity, which leaves a file that says which attempt of which subtask has begun."""
+    """An identity function that creates a file for each attempt of a subtask that begins."""
 
     def __init__(self, directory: Path, name: str) -> None:
         self._directory, self._name = str(directory), name
@@ -45,7 +45,7 @@ class Noted(MapFunction):
 
 
 def three_stages(env: StreamExecutionEnvironment, notes: Path, gates: list[Gate], output: Path) -> None:
-    """source => reduce => count, each of two subtasks; each stage waits at its gate."""
+    """Builds source => reduce => count with two subtasks each. Each stage waits at its gate."""
     notes.mkdir(exist_ok=True)
 
     def stage(stream: Any, name: str, gate: Gate) -> Any:
@@ -90,7 +90,7 @@ class Stages:
         for gate in self.gates:
             gate.open()
         self.client.get_job_execution_result().result()
-        # What ran twice has written twice.
+        # A subtask that ran twice has written twice.
         assert sorted(set(self.output.read_text().split())) == [f"{key},{key}" for key in range(10)]
         assert self.cluster.client.request_job_status(self.job_id) is JobState.FINISHED
         return Counter({path.name: len(path.read_text()) for path in self.notes.iterdir()})
@@ -202,7 +202,8 @@ def test_the_results_of_a_lost_task_executor_are_produced_again(cluster: Running
     stages = Stages(cluster, tmp_path, **{"execution.batch.job-recovery.previous-worker.recovery.timeout": "2 s"})
     stages.reach(2)
     wait_for_events(stages, 4)
-    # Stopped first: a JobMaster that saw its TaskExecutor go would fail the job, which has no restart strategy.
+    # The JobMaster is suspended first. Otherwise it would notice the loss of the TaskExecutor and fail the job, which
+    # has no restart strategy.
     os.kill(leader_of(cluster, stages.job_id), signal.SIGSTOP)
     cluster.kill("taskexecutor-1")
     kill_leader(cluster, stages.job_id)

@@ -31,7 +31,7 @@ def results(tmp_path: Path, build: Any, **properties: str) -> list[str]:
 
 
 def by_function(rows: DataStream) -> DataStream:
-    """Reduced in the order of time, by a key selector of Python's."""
+    """Reduces the rows in order of time, with a key selector in Python."""
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(_Backwards())
     timed = rows.assign_timestamps_and_watermarks(strategy)
     return timed.key_by(lambda row: row[0]).reduce(lambda one, two: (one[0], (one[1] * 31 + two[1]) % 1_000_003))

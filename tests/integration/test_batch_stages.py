@@ -1,4 +1,4 @@
-"""Batch jobs on real processes: stages in the slots there are, and exactly which subtasks run again after what."""
+"""Batch jobs on real processes: stages share the available slots, and a failure repeats only the affected subtasks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from flinkpy.datastream import DataStream, RuntimeExecutionMode, StreamExecution
 from flinkpy.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
 from flinkpy.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 
-#: How programs call their vertices; one of them is in the name of each.
+#: The names of the operations. The name of each vertex contains one of them.
 NAMES = ("first", "second", "third", "other", "Committer", "text")
-#: Every operator has the parallelism that the program gives it.
+#: Options with which every operator has the parallelism given by the program.
 FIXED_PARALLELISM = {"execution.batch.adaptive.auto-parallelism.enabled": "false"}
 
 
@@ -56,7 +56,7 @@ def partition_files(directory: Path) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def one_slot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    """A cluster of one slot, for the tests that leave its processes alone."""
+    """A cluster with one slot, for tests that do not kill its processes."""
     with running_cluster(tmp_path_factory.mktemp("one-slot"), num_task_executors=1, slots=1) as running:
         yield running
 
@@ -69,7 +69,7 @@ def gate(tmp_path: Path) -> Gate:
 
 
 class Note(MapFunction):
-    """The identity. Writes into `directory` which process runs it, and which subtask."""
+    """An identity function that records its process and subtask in `directory`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -157,7 +157,7 @@ def test_a_stream_with_several_consumers_is_written_once(one_slot: RunningCluste
 
 
 def test_results_of_any_size_reach_the_program_through_one_slot(one_slot: RunningCluster) -> None:
-    """More than may be on its way to a program that reads slowly."""
+    """The results are larger than the buffers between the cluster and a slow program."""
     cluster = one_slot
     env = batch(cluster, 2)
     texts = env.from_sequence(1, 20_000).rebalance().map(lambda x: f"{x:0500d}", Types.STRING())
@@ -231,7 +231,7 @@ def test_a_task_that_fails_runs_again_alone(start_cluster: StartCluster, tmp_pat
 
 
 def test_a_damaged_result_is_produced_again_by_its_producer_alone(one_slot: RunningCluster, gate: Gate) -> None:
-    """The reader of the damaged file waits for the only slot, which another branch has."""
+    """The reader of the damaged file waits for the only slot, which another branch occupies."""
     cluster = one_slot
     env = batch(cluster, 1, **FIXED_DELAY)
     numbers = env.from_sequence(1, 100).map(lambda x: x, Types.LONG()).name("first")

@@ -99,7 +99,7 @@ class Reader:
             self._woken.clear()
 
     def read_all(self) -> list[Any]:
-        """Values of the records, and control elements but for the ends of partitions."""
+        """Returns the values of the records and the control elements, except the ends of partitions."""
         found: list[Any] = []
         while not self.gate.all_channels_finished:
             item = self.next()
@@ -129,7 +129,7 @@ def columns(values: list[int], width: int = 0) -> Batch:
 
 
 def fill(partition: SortMergeResultPartition, batches: int = 60, width: int = 200) -> None:
-    """Subpartition s gets the numbers that are s modulo the number of subpartitions; then all get EndOfData."""
+    """Writes to subpartition s the numbers that are s modulo the number of subpartitions, and EndOfData to all."""
     count = partition.num_subpartitions
     for number in range(batches):
         values = list(range(number * 100, number * 100 + 100))
@@ -200,7 +200,7 @@ def test_a_consumer_that_does_not_read_delays_nobody_and_uses_bounded_memory(env
     for one in idle:
         one.next()
     assert len(Reader(consumer, ("p", producer.address), first=1).read_all()) == 10_001
-    # Each consumer may have its next frames beyond the bound.
+    # Each consumer may hold its next frames in addition to the bound.
     assert producer.blocking.scheduler.used_bytes <= read_memory + 2 * KIB * 512
     for one in idle:
         one.read_all()

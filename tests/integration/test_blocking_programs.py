@@ -1,4 +1,4 @@
-"""Batch programs whose results meet a full disk, or the end of the process that has them."""
+"""Batch programs whose results do not fit on the disk, or whose results are lost with their process."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_full_disk_fails_the_job_with_one_clear_error_and_leaves_no_file(
 
 
 def sums_with_a_gate(env: StreamExecutionEnvironment, gate: Gate) -> Any:
-    """Subtask 1 of the first stage waits for the gate, so the test can damage the results of subtask 0."""
+    """Builds a job whose first subtask 1 waits for the gate, so the test can damage the results of subtask 0."""
     wait = gate.pass_at(NUMBERS)
     numbers = env.from_sequence(1, NUMBERS).map(wait, Types.LONG())
     return numbers.map(lambda x: (x % 5, x), PAIR).key_by(lambda pair: pair[0]).sum(1)

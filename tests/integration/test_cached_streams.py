@@ -1,4 +1,4 @@
-"""Cached streams on a real cluster: computed once, read by later jobs, whatever fails in between."""
+"""Cached streams on a real cluster are computed once and read by later jobs, despite failures in between."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flinkpy.datastream.functions import MapFunction, RuntimeContext
 
 
 class Work(MapFunction):
-    """Leaves a mark for each record it computes; fails once at `fails_at`."""
+    """Creates a mark for each record that it computes, and fails once at `fails_at`."""
 
     def __init__(self, marks: Path, fails_at: int | None = None) -> None:
         self.marks = marks
@@ -92,7 +92,7 @@ def test_a_job_that_fails_once_writes_every_record_once(
     stream = made(env, Work(marks, fails_at=99))
     if checkpoints:
         assert collected(stream) == DOUBLES
-    else:  # what had been collected before the failure would be an error
+    else:  # results collected before the failure would be an error
         stream.filter(lambda value: False).print()
         env.execute()
     computed = marks.stat().st_size
@@ -122,7 +122,7 @@ def test_missing_cached_records_are_an_error(cluster: RunningCluster, marks: Pat
         os.unlink(end)
     with pytest.raises(JobExecutionError, match=r"call invalidate\(\)"):
         collected(stream)
-    # A program that waits for its job need not care: it is computed again.
+    # A program that waits for its job does not notice the loss, because the stream is computed again.
     before = marks.stat().st_size
     stream.filter(lambda value: False).print()
     env.execute()

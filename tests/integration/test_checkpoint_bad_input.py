@@ -43,7 +43,7 @@ DESCRIPTORS = {
 
 
 class Count(KeyedProcessFunction):
-    """(key, number, how many numbers of the key there were)."""
+    """Emits (key, number, count of the numbers of the key)."""
 
     def __init__(self, state: str) -> None:
         self._kind = state
@@ -66,7 +66,7 @@ def cluster(shared_cluster: RunningCluster) -> RunningCluster:
 
 @dataclass
 class Job:
-    """Counts the records of each key, until the test says that it may end."""
+    """A job that counts the records of each key until the test lets it end."""
 
     cluster: RunningCluster
     directory: Path
@@ -97,7 +97,7 @@ class Job:
         return env
 
     def savepoint(self, **settings: str) -> Path:
-        """A savepoint of a job that has committed output."""
+        """Returns a savepoint of a job that has committed output."""
         client = self.build(**settings).execute_async("counting")
         wait_until(lambda: list(committed_records(self.output)), "committed records")
         job_id = str(client.get_job_id())
@@ -140,7 +140,7 @@ def test_the_error_names_a_path_without_a_checkpoint(cluster: RunningCluster, tm
 
     assert_error(job.failure(tmp_path / "nothing"), CheckpointNotFoundError, str(tmp_path / "nothing"))
     assert_error(job.failure(other), CheckpointNotFoundError, str(other), "_metadata")
-    # The directory of all savepoints instead of one of them.
+    # The path is the parent directory of all savepoints.
     assert_error(job.failure(savepoint.parent), CheckpointNotFoundError, str(savepoint.parent), savepoint.name)
     assert_error(job.failure(garbage), CorruptStateError, str(garbage / "_metadata"))
     assert_error(job.failure(newer), StateRestoreError, str(newer), "newer release")
@@ -217,7 +217,7 @@ def test_the_error_names_a_directory_that_cannot_be_written_before_the_job_runs(
 
 
 class AppendInPlace(KeyedProcessFunction):
-    """Changes the object that it got from state; says which numbers of the key there were, in a word."""
+    """Changes the object that it got from state in place. Emits all numbers of the key as text."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults

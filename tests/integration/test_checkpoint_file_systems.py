@@ -1,4 +1,4 @@
-"""Checkpoints on file systems that are not this host's: a local S3 server, and one of fsspec's."""
+"""Checkpoints on other file systems: a local S3 server and a file system of fsspec."""
 
 from __future__ import annotations
 

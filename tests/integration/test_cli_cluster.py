@@ -21,7 +21,7 @@ from flinkpy.security import SecurityContext
 
 @pytest.fixture
 def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A run directory whose cluster, if one is left, is stopped afterwards; nothing of it may live on."""
+    """A run directory. Afterwards its cluster is stopped, and no process of it may remain."""
     directory = tmp_path / "run"
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -34,7 +34,7 @@ def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def processes_of(directory: Path) -> list[str]:
-    """Command lines of all processes that were started for this run directory."""
+    """Returns the command lines of all processes of this run directory."""
     found = []
     for process in psutil.process_iter(["environ", "cmdline"]):
         environment = process.info["environ"] or {}
@@ -47,7 +47,7 @@ def num_task_managers(client: ClusterClient) -> int:
     try:
         return client.request_cluster_overview().num_task_managers
     except RpcUnavailableError:
-        return -1  # the Dispatcher is being started
+        return -1  # the Dispatcher is starting
 
 
 def start(*arguments: str) -> None:

@@ -108,7 +108,7 @@ def test_a_users_exception_is_shown_with_the_users_lines_first(cluster: RunningC
     assert "job.py" in lines[1] and "in explode" in lines[1]
     assert any(line == "ValueError: cannot take 1" for line in lines)
     (job_id,) = re.findall(r"submitted; `flinkpy logs ([0-9a-f]{32})` shows the output", result.stderr, re.M)
-    for job in (job_id, "failing"):  # a job is known by its name too, and its output after its end
+    for job in (job_id, "failing"):  # a job is found by its name too, and its output after its end
         logs = cluster.flinkpy("logs", "-f", job)
         assert logs.returncode == 0, logs.stderr
         assert logs.stdout.count("about to explode\n") == 1

@@ -12,7 +12,7 @@ from job_support import wait_for_state, wait_until
 
 from flinkpy.common.states import JobState
 
-#: Reads a few results and then holds still: only the heartbeats of its process say that it lives.
+#: A program that reads a few results and then waits. Only heartbeats show that its process lives.
 COLLECTS = """
 import time
 from flinkpy.common import Types, WatermarkStrategy
@@ -61,7 +61,7 @@ def test_a_job_that_needs_its_client_ends_when_the_client_is_killed(
             "the job of the client",
         )
         wait_for_state(cluster, job_id, JobState.RUNNING)
-        # Longer than the time-out: the process lives, and says so.
+        # Longer than the timeout: the process is alive and sends heartbeats.
         with pytest.raises(subprocess.TimeoutExpired):
             client.wait(3.5)
         assert cluster.client.request_job_status(job_id) is JobState.RUNNING

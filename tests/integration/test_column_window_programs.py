@@ -50,7 +50,7 @@ def bids() -> list[tuple[str, int, int]]:
 
 
 def fixed(records: list[tuple[str, int, int]], size: int, slide: int) -> dict[tuple[str, int], list[int]]:
-    """Prices by item and start of the window."""
+    """Returns the prices by item and start of the window."""
     windows: dict[tuple[str, int], list[int]] = {}
     for item, price, at in records:
         for start in range(at // slide * slide, at - size, -slide):
@@ -74,7 +74,7 @@ def sessions(records: list[tuple[str, int, int]], gap: int) -> list[Any]:
 
 
 def run(tmp_path, text: str) -> dict[str, list[Any]]:
-    """The rows it prints, by the name before each."""
+    """Runs the program. Returns the printed rows by the name before each row."""
     program = Program(tmp_path, PROGRAM + text)
     status, output, error = program.finish()
     assert status == 0, error

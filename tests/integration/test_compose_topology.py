@@ -12,14 +12,14 @@ from job_support import wait_until
 from namespaces import Network, require_namespaces
 from zookeeper_server import require_zookeeper
 
-#: The file's own are meant for machines with other things to do.
+#: Shorter than the timeouts of the file, which are meant for loaded machines.
 IMPATIENT = {
     "heartbeat.interval": "500 ms",
     "heartbeat.timeout": "4 s",
     "high-availability.zookeeper.client.session-timeout": "5 s",
 }
 
-#: Runs for some seconds with checkpoints, and prints its count at the end.
+#: A program that runs for some seconds with checkpoints and prints its count at the end.
 COUNTING = """
 import time
 from flinkpy.datastream import StreamExecutionEnvironment

@@ -1,4 +1,4 @@
-"""Built-in sources and sinks over failures: every record of the input is in the committed output once."""
+"""Built-in sources and sinks with failures: every input record is in the committed output once."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ CHECKPOINTS = {**FIXED_DELAY, "execution.checkpointing.interval": "100 ms"}
 
 
 class FailOnce(MapFunction, CheckpointListener):
-    """The identity. Fails once for each number in `at`, when a record comes by that is not below it and a checkpoint
-    has been completed; it takes its time until then.
+    """An identity function that fails once for each number in `at`.
+
+    It fails at the first record that is not below the number after a checkpoint has completed. Until then it is slow.
     """
 
     def __init__(self, directory: Path, at: set[int]) -> None:

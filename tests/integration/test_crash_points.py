@@ -1,7 +1,7 @@
-"""A crash, a full disk or an error at each step that makes something durable: the verifying job loses nothing.
+"""A crash, a full disk or an error at each step that makes state durable: the output of the verifying job stays exact.
 
-Every failpoint of checkpoints is armed in every process of the cluster, each fires once, in whichever process comes
-there first. Those of the file sink have a test beside the sink's.
+Every failpoint of checkpoints is armed in every process of the cluster. Each fires once, in the first process that
+reaches it. test_file_sink_crashes.py covers the failpoints of the file sink.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from verifying.harness import VerifyingRuns, Workload
 
 from flinkpy.common.failpoints import FAILPOINTS, SPECIFICATION_VARIABLE, TOKENS_VARIABLE
 
-#: Runs until every crash point has been reached.
+#: The job runs until every crash point has been reached.
 WORKLOAD = Workload(keys=20, records_per_key=200, rate=100, waits_for_hurry=True)
 
-#: JobMasters die one soon after the other here, and another is to be there at once.
+#: JobMasters die in quick succession here, and the next one must be ready at once.
 SOON = {
     "flinkpy.dispatcher.standby-jobmasters": "2",
     "flinkpy.dispatcher.jobmaster-recovery.attempts": "100",
     "flinkpy.dispatcher.jobmaster-recovery.max-backoff": "10 ms",
 }
 
-#: Also the files that checkpoints share.
+#: Incremental checkpoints, to include the files that checkpoints share.
 EVERYTHING_IN_FILES = {
     "state.backend.type": "rocksdb",
     "execution.checkpointing.incremental": "true",
@@ -35,12 +35,12 @@ EVERYTHING_IN_FILES = {
 PATIENCE_S = 100.0
 
 CHECKPOINT_POINTS = [name for name in FAILPOINTS if not name.startswith(("file_sink.", "kafka_sink.", "jdbc."))]
-#: Points where a service writes its own state. An error ends the service there, which is the crash of the other test.
+#: Points at which a service writes its own state. An error there ends the service, which the test of crashes covers.
 OWN_STATE = ("durable_file.", "counter.")
 
 
 class Points:
-    """Failpoints of all processes started from now on; they fire once each, after `release`."""
+    """Failpoints in all processes that are started later. Each fires once, after `release`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, directory: Path, names: list[str], action: str) -> None:
         self._names = names

@@ -106,7 +106,7 @@ class Reader:
             self._woken.clear()
 
     def rows(self) -> int:
-        """Read to the end."""
+        """Reads until the end and returns the number of rows."""
         rows = 0
         while True:
             item = self.next()
@@ -177,7 +177,7 @@ def hello(environment: NetworkEnvironment, nonce: bytes = b"n" * 32) -> greeting
 
 
 def said_by_both(sock: socket.socket, first: greeting.Hello) -> Any:
-    """Greet the producer at the other end; what both have said, and its proof."""
+    """Greets the producer at the other end. Returns both greetings and the proof of the producer."""
     sock.sendall(first.to_frame())
     fields, body = read_frame(sock)
     assert fields[1] == frames.CHALLENGE
@@ -187,7 +187,7 @@ def said_by_both(sock: socket.socket, first: greeting.Hello) -> Any:
 
 
 class FakeProducer:
-    """Listens as a producer would, and does with a consumer what the test says."""
+    """Listens like a producer, and handles each consumer with a function of the test."""
 
     def __init__(self, serve: Callable[[socket.socket], None]) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -197,7 +197,7 @@ class FakeProducer:
         self._thread.start()
 
     def _run(self) -> None:
-        # A consumer whose connection broke at once tries again.
+        # A consumer connects again if its connection breaks at once.
         while True:
             try:
                 sock, _ = self._listener.accept()
@@ -214,7 +214,7 @@ class FakeProducer:
         assert not self._thread.is_alive()
 
     def authenticate(self, sock: socket.socket) -> None:
-        """Be a member of the cluster."""
+        """Authenticates like a member of the cluster."""
         fields, body = read_frame(sock)
         said_first = greeting.Hello.of_frame(fields[5], fields[6], fields[7], fields[8], body)
         said = greeting.introductions(said_first, frames.PROTOCOL_VERSION, "fake", b"f" * 32)
@@ -406,7 +406,7 @@ def test_a_consumer_gets_no_memory_for_long_frames(network: Network, size: int, 
         assert pa.total_allocated_bytes() - before < 1 << 20
 
 
-# Type, declared bytes, cost: a gigabyte for more credit than there is, for little credit, for none, and as a schema.
+# Type, declared bytes, cost. A gigabyte is declared for too much credit, for little credit, for none, and as a schema.
 @pytest.mark.parametrize(
     ("kind", "size", "cost"),
     [
@@ -436,7 +436,7 @@ def test_a_producer_gets_no_memory_that_it_is_not_entitled_to(
 
 
 def test_memory_for_a_long_frame_is_allocated_as_it_arrives(network: Network) -> None:
-    """A schema may be long, but only who sends it makes us hold it."""
+    """A schema may be long, but memory is used only for the bytes that have arrived."""
     consumer = network.start()
     begun, allocated = threading.Event(), []
 

@@ -76,7 +76,7 @@ class Undecided(Trigger):
 
 
 class Keep(KeyedProcessFunction):
-    """Puts what cannot be pickled into state of the given kind."""
+    """Puts an object that cannot be pickled into state of the given kind."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -92,7 +92,7 @@ class Keep(KeyedProcessFunction):
             self.keep = lambda lock: state.put("x", lock)
 
     def process_element(self, value: Any, ctx: Any) -> Any:
-        # Once for each key: a later access while a snapshot is being written would fail before the snapshot does.
+        # Only once per key: a later access while a snapshot is written would fail before the snapshot does.
         if value < 3:
             self.keep(threading.Lock())
         yield value

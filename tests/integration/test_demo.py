@@ -1,4 +1,4 @@
-"""The demo: its numbers are those pyarrow computes from the same files, and it runs as `make demo` runs it."""
+"""The demo computes the same numbers as pyarrow, and runs by `make demo`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _data() -> None:
 
 
 def expected() -> dict[tuple[str, str, str], tuple[int, int, float, int]]:
-    """(carrier, airline, origin) -> (flights, departed, mean delay, worst delay)."""
+    """Returns (carrier, airline, origin) -> (flights, departed, mean delay, worst delay)."""
     options = pa_csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
     flights = pa_csv.read_csv(DATA / "flights.csv", convert_options=options)
     airlines = pa_csv.read_csv(DATA / "airlines.csv")

@@ -1,4 +1,4 @@
-"""The batch demo: its numbers are those of DuckDB on every engine, and `make demo-batch` shows them."""
+"""The batch demo computes the same numbers as DuckDB on every engine, and `make demo-batch` shows them."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def ours() -> list[ComposeService]:
 
 
 def parsed(arguments: list[str]) -> click.Context:
-    """The command line understood, and not run."""
+    """Parses the command line without running it."""
     context = command_line.make_context("flinkpy", [*arguments], resilient_parsing=False)
     name, command, rest = command_line.resolve_command(context, [*context._protected_args, *context.args])
     assert command is not None, name
@@ -74,7 +74,8 @@ def configuration_of(service: ComposeService) -> str:
     return source
 
 
-#: Volumes with keys and secrets, and who may see them. The authority's is seen by what makes certificates only.
+#: Volumes with keys and secrets, with the services that may see them. Only the service that makes certificates sees the
+#: volume of the authority.
 CONFIDENTIAL = {
     "authority": {"init"},
     "security": {"init", "dispatcher-1", "dispatcher-2", "resourcemanager-1", "resourcemanager-2", "taskexecutor"},
@@ -102,14 +103,14 @@ def test_clients_of_compose_have_a_token_and_no_secret() -> None:
 
 
 def check_client(settings: dict[str, str], mounted: list[str]) -> None:
-    """It shows a token, and every file that its configuration names is a client's."""
+    """Checks that a client has a token and that its configuration names only files of clients."""
     assert "security.secret-file" not in settings
     named = ["security.token-file", "security.ssl.internal.keystore", "security.ssl.internal.truststore"]
     assert {os.path.dirname(settings[key]) for key in named} == {"/etc/flinkpy/client"}
     assert os.path.basename(settings[named[1]]) == "client.pem"
     assert "/etc/flinkpy/client" in mounted
     assert "/etc/flinkpy/security" not in mounted
-    # Who leads is written in nodes of ZooKeeper that only the secret opens.
+    # Clients cannot look up leaders in ZooKeeper, because its nodes are open only with the secret.
     assert "high-availability.type" not in settings
 
 
@@ -129,8 +130,8 @@ def test_no_network_of_compose_leads_outside_and_clients_and_spark_reach_what_th
 
 def test_the_web_page_of_the_spark_master_is_not_open_to_the_network() -> None:
     master = services()["spark-master"]
-    assert master.environment["SPARK_LOCAL_IP"] == "127.0.0.1"  # where its web page is bound
-    assert master.command[master.command.index("--host") + 1] == "spark-master"  # and not its port for workers
+    assert master.environment["SPARK_LOCAL_IP"] == "127.0.0.1"  # the address of its web page
+    assert master.command[master.command.index("--host") + 1] == "spark-master"  # the address of its port for workers
 
 
 @pytest.mark.parametrize("service", services().values(), ids=lambda service: service.name)
@@ -144,7 +145,7 @@ def test_every_service_has_the_least_privileges(service: ComposeService) -> None
     assert settings["user"].partition(":")[0] not in ("", "0", "root")
     assert not set(settings) & {"privileged", "cap_add", "network_mode", "pid", "ipc", "devices", "userns_mode"}
     assert [mount for mount in service.mounts if "docker.sock" in (mount.source or "")] == []
-    # Files of this project are read, not written.
+    # Files of this project are mounted read-only.
     assert [mount for mount in service.mounts if mount.source and not mount.is_named and mount.is_writable] == []
 
 
@@ -170,7 +171,7 @@ def test_images_are_pinned_and_mounted_files_exist(service: ComposeService) -> N
 
 
 def test_services_write_only_to_volumes_and_scratch_space() -> None:
-    """Their temporary files are below /tmp or a volume of their own."""
+    """Temporary files are below /tmp or in a volume of the service."""
     configuration = load_configuration(ROOT / "deploy/compose/config.yaml", ())
     work = configuration.get_string("io.tmp.dirs", "")
     for service in ours():
@@ -213,7 +214,7 @@ def test_docker_compose_accepts_the_file() -> None:
     understood = json.loads(done.stdout)["services"]
     assert set(understood) == set(services())
     for name, service in services().items():
-        # What `compose_file` makes of the file is what Compose makes of it.
+        # `compose_file` and Compose resolve the file to the same settings.
         assert understood[name].get("command") == (service.settings.get("command") or None) or not understood[name].get(
             "command"
         )
@@ -261,7 +262,7 @@ def test_the_image_is_built_from_files_that_exist() -> None:
 
 
 def test_java_is_only_in_images_for_spark() -> None:
-    """The line that chooses packages is run by a shell."""
+    """A shell runs the line that chooses packages."""
     chosen = re.search(r"\$\((case .*esac)\)", DOCKERFILE)
     assert chosen is not None
     for extras, has_java in (("tls,rocksdb", False), ("tls,spark", True), ("all", True), ("", False)):

@@ -1,4 +1,4 @@
-"""The Dispatcher as a process: submission, JobMaster processes, blobs, and every way it ends."""
+"""The Dispatcher process: submissions, JobMaster processes, blobs, and all ways in which it ends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from flinkpy.security import Role
 
 
 def waiting_graph(cluster: RunningCluster, parallelism: int = 2) -> job_pb2.JobGraph:
-    """A job that waits for slots that do not exist."""
+    """Returns a job that waits for slots that do not exist."""
     env = environment(cluster, parallelism)
     env.from_sequence(1, 10).map(lambda x: x).print()
     return env.generate_job_graph("waiting")

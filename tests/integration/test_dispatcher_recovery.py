@@ -1,4 +1,4 @@
-"""kill -9 of the Dispatcher: the next one at its address runs its jobs again, and clients do not notice much."""
+"""kill -9 of the Dispatcher: its successor at the same address recovers the jobs, and waiting clients continue."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from flinkpy.common.states import JobState
 
 @pytest.fixture
 def supervised(start_cluster: StartCluster) -> RunningCluster:
-    """Two TaskExecutors; every service that dies is started again."""
+    """A cluster of two TaskExecutors that restarts dead services."""
     return start_cluster(2, restart_services=True)
 
 
 def kill(cluster: RunningCluster, name: str) -> None:
-    """kill -9; returns when another process has its place."""
+    """Sends SIGKILL to a service and waits until another process has replaced it."""
     former = cluster.service(name)
     former.popen.send_signal(signal.SIGKILL)
     wait_until(lambda: cluster.service(name) is not former, f"another {name}")

@@ -1,4 +1,4 @@
-"""Plain programs: `execute()` on the cluster inside the program, and the remains afterwards."""
+"""Programs that run on an embedded cluster: their results and errors, and that no process or file remains."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flinkpy.common import Configuration, Types, WatermarkStrategy
 from flinkpy.datastream import StreamExecutionEnvironment
 env = StreamExecutionEnvironment.get_execution_environment()
 """
-#: A job that ends only when it is ended, and says on which process it runs.
+#: A job that runs until it is stopped, and prints its process id.
 ENDLESS = """
 def slow(value):
     if value < 2:
@@ -33,7 +33,7 @@ env.from_sequence(0, 1 << 40).map(slow).filter(lambda value: False).print()
 """
 
 
-#: What gRPC's asyncio server prints now and then, past all logging, when a call ends in the moment its process does.
+#: A message that gRPC's asyncio server sometimes prints without logging when a call ends together with its process.
 NOISE_OF_GRPC = re.compile(
     r"Traceback \(most recent call last\):\n  File \"[^\"]*server\.pyx\.pxi\", line \d+, in "
     r"grpc\._cython\.cygrpc\._schedule_rpc_coro\nasyncio\.exceptions\.CancelledError\n"
@@ -58,12 +58,12 @@ class Program:
         self._seen: dict[int, psutil.Process] = {}
 
     def finish(self, timeout_s: float = 60.0) -> tuple[int, str, str]:
-        """Exit status, standard output, standard error."""
+        """Returns the exit status, standard output and standard error."""
         output, error = self.popen.communicate(timeout=timeout_s)
         return self.popen.returncode, output, NOISE_OF_GRPC.sub("", error)
 
     def wait_for_line(self, pattern: str) -> str:
-        """The first line of standard output that matches; the program must print it."""
+        """Returns the first matching line of standard output. Fails if the program does not print one."""
         assert self.popen.stdout is not None
         for line in self.popen.stdout:
             if re.search(pattern, line):
@@ -72,7 +72,7 @@ class Program:
         raise AssertionError(f"the program ended without printing {pattern}: {self.finish()}")
 
     def note_services(self) -> None:
-        """Remember the processes of the embedded cluster, to see later that they are gone."""
+        """Records the processes of the embedded cluster, to check later that they have ended."""
         for child in psutil.Process(self.popen.pid).children(recursive=True):
             self._seen[child.pid] = child
 
@@ -293,7 +293,7 @@ def test_a_wrong_option_starts_nothing(run) -> None:
 
 
 def test_a_task_executor_keeps_nothing_of_ended_jobs(run) -> None:
-    """Every job looks for the functions of earlier jobs, which hold their keyed state, and for more channels."""
+    """Every job searches its process for functions of earlier jobs, which hold keyed state, and for new channels."""
     program = run(
         """
         import gc, weakref

@@ -1,4 +1,4 @@
-"""An exception of a user's function ends its own job quickly with its text, and affects no other job."""
+"""An exception of a user function quickly ends its own job with its text, and affects no other job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event time at the source, and the sources and sinks a program brings along, on a real cluster."""
+"""Event time at sources, and user-defined sources and sinks, on a real cluster."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NO_WATERMARKS = WatermarkStrategy.no_watermarks()
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
-    """Two TaskExecutors with two slots each, for all tests of this file."""
+    """A cluster of two TaskExecutors with two slots each, for all tests of this file."""
     temporary = tmp_path_factory.mktemp("tmp")
     local = LocalCluster(
         LocalClusterOptions(
@@ -68,7 +68,7 @@ class Itself(TimestampAssigner):
 
 
 class WithWatermark(ProcessFunction):
-    """(record, its timestamp, the watermark when it came)."""
+    """Emits (record, its timestamp, the watermark at its arrival)."""
 
     def process_element(self, value, ctx):
         yield (value, ctx.timestamp(), ctx.timer_service().current_watermark())
@@ -83,7 +83,7 @@ class EveryRecord(WatermarkGenerator):
 
 
 class Two(GeneratorFunction):
-    """Columns: an id, and a time in microseconds."""
+    """Generates columns: an id and a time in microseconds."""
 
     def map_batch(self, indices):
         times = pa.array(indices * 1_000_000, pa.timestamp("us"))
@@ -118,7 +118,7 @@ def test_timers_fire_by_event_time_from_a_column(cluster: Any) -> None:
 
 
 class IdleUntil(SourceFunction):
-    """Idle until the file exists, and then emits one record after the end of all others."""
+    """A source that is idle until the file exists, and then emits one record later than all others."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class TouchesOnTimer(KeyedProcessFunction, KeyedCoProcessFunction):
 
 
 class Endless(SourceFunction):
-    """Continues, with watermarks, until the file exists."""
+    """A source that emits records and watermarks until the file exists."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -246,7 +246,7 @@ FAST_RECORDS = 10_000
 
 
 def held_at(cluster: Any, path: str, is_aligned: bool, fails_at: int | None = None) -> int:
-    """Records of the fast source, one per ms of event time, while the slow one stood still at 0."""
+    """Returns how many records the fast source emitted, one per ms of event time, while the slow source was at 0."""
     env = environment(
         cluster,
         1,
@@ -266,7 +266,7 @@ def held_at(cluster: Any, path: str, is_aligned: bool, fails_at: int | None = No
     slow = env.from_source(held.to_source(), strategy, "slow").force_non_parallel()
     slow.print().set_parallelism(1)
     env.execute()
-    # In the end everything is read; what comes twice after a failure came before the failure.
+    # At the end everything has been read. Only records from before a failure may be repeated.
     assert os.path.getsize(path) == FAST_RECORDS + (fails_at or 0)
     return int(Path(path + ".held").read_text())
 
@@ -365,7 +365,7 @@ def hybrid() -> HybridSource:
 
 
 def slow_numbers(first: int, end: int) -> DataGeneratorSource:
-    """There are some checkpoints, however fast or slow they are."""
+    """Returns a source that is slow enough for several checkpoints."""
     limit = RateLimiterStrategy.per_checkpoint(500)
     return DataGeneratorSource(lambda index: first + index, end - first, limit, Types.LONG())
 
@@ -390,7 +390,9 @@ def test_a_source_resumes_exactly_at_its_checkpoint_after_a_failure(
 
 
 class Seen(SinkFunction, CheckpointedFunction):
-    """All it was ever given, over savepoints too; a file of that many bytes, and in the end one with the values."""
+    """Collects all records, also across savepoints. The size of a file shows their number, and a second file has the
+    values at the end.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -418,7 +420,7 @@ class Seen(SinkFunction, CheckpointedFunction):
 
 
 def stopped(client: Any, drain: bool, directory: Path) -> str | None:
-    """The savepoint; None where a task was not running yet."""
+    """Stops the job and returns the savepoint, or None if a task was not running yet."""
     try:
         return client.stop_with_savepoint(drain, str(directory / "savepoints")).result()
     except CheckpointError as error:
@@ -537,7 +539,7 @@ def test_generated_records_keep_their_rate_and_stop_with_a_savepoint(cluster: An
 
 
 class SeenAtCheckpoints(MapFunction, CheckpointListener):
-    """Writes down the last number that had come whenever a checkpoint is complete."""
+    """Records the latest number at the completion of each checkpoint."""
 
     def __init__(self, path: str) -> None:
         self.path, self.last = path, -1

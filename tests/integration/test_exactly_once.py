@@ -1,4 +1,4 @@
-"""Exactly once despite any fault: the committed output of the verifying job is that of a run without faults.
+"""The committed output of the verifying job is that of a run without faults, despite any fault.
 
 Each test places one fault and asserts that it happened.
 """
@@ -27,19 +27,19 @@ TIMEOUT = {**UNALIGNED, "execution.checkpointing.aligned-checkpoint-timeout": "1
 REGION = {"jobmanager.execution.failover-strategy": "region"}
 FULL = {"jobmanager.execution.failover-strategy": "full"}
 
-#: Heartbeats that notice a process that hangs within a test's patience.
+#: Heartbeats that detect a hanging process within the patience of a test.
 FAST_HEARTBEATS = {"heartbeat.interval": "300 ms", "heartbeat.timeout": "2 s"}
 
 BACKENDS = {"heap": HEAP, "rocksdb": ROCKSDB, "incremental": INCREMENTAL}
 MODES = {"aligned": ALIGNED, "unaligned": UNALIGNED, "timeout": TIMEOUT}
 
 
-#: For tests that wait for something while the job runs: it does not end before, however slow the machine is.
+#: For tests that wait for an event while the job runs: the job does not end before, even on a slow machine.
 UNTIL_HURRY = Workload(waits_for_hurry=True)
 
 
 def pairs(ones: dict[str, Any], others: dict[str, Any]) -> list[Any]:
-    """All pairs; beside those that have every one and every other once, they are for `make chaos`."""
+    """Returns all pairs. Those on the diagonal are part of `make test`, the others only of `make chaos`."""
     return [
         pytest.param(one, other, id=f"{name}-{other_name}", marks=[] if i == j else [pytest.mark.chaos])
         for i, (name, one) in enumerate(ones.items())
@@ -77,7 +77,7 @@ def test_an_exception_costs_nothing_but_time(
     runs = VerifyingRuns(shared_cluster, tmp_path, UNTIL_HURRY)
     runs.faults.arm(place, "raise", nth)
     with runs.started(**settings) as run:
-        if place != "timer":  # they fire at the end
+        if place != "timer":  # timers fire at the end
             wait_until(lambda: runs.faults.fired(place) == 1, f"{place} raises")
         run.hurry()
         run.wait_for_end()
@@ -94,8 +94,8 @@ def test_a_snapshot_that_raises_restarts_the_job(shared_cluster: RunningCluster,
         run.hurry()
         run.wait_for_end()
     assert runs.faults.fired("snapshot") == 1
-    # On a machine with more to do than it can, a checkpoint that is given up because a call was not answered in time
-    # restarts the job once more: no failed checkpoint is tolerated here.
+    # No failed checkpoint is tolerated here. On an overloaded machine a checkpoint may fail because a call times out,
+    # which restarts the job once more.
     assert run.num_restarts >= 1
     history = run.cluster.client.request_job(run.job_id).exception_history
     assert sum("InjectedError" in entry.error.message for entry in history) == 1
@@ -249,12 +249,12 @@ def test_in_flight_data_of_an_unaligned_checkpoint_is_redistributed_when_the_par
 
 
 def _job_master_of(cluster: RunningCluster) -> int:
-    """The process that leads the job: of the Dispatcher's children the one that has worked, not the standby."""
+    """Returns the process that leads the job: the Dispatcher's child that has used CPU time, not the standby."""
     return max(cluster.job_master_pids(), key=lambda pid: sum(psutil.Process(pid).cpu_times()[:2]))
 
 
 def _busy_task_executor(cluster: RunningCluster, job_id: str) -> int:
-    """The process id of a TaskExecutor that runs a task of the job."""
+    """Returns the process id of a TaskExecutor that runs a task of the job."""
     details = cluster.client.request_job(job_id)
     busy = {subtask.resource_id for vertex in details.vertices for subtask in vertex.subtasks}
     return next(task_manager.pid for task_manager in task_managers(cluster) if task_manager.resource_id in busy)

@@ -33,6 +33,6 @@ def test_example_prints_its_documented_output(name: str, tmp_path: Path) -> None
     )
 
     assert done.returncode == 0, done.stderr
-    # A sink of several subtasks says which of them prints, and they print in any order.
+    # Several subtasks of a sink print with their number as a prefix and in any order.
     assert sorted(line.partition("> ")[2] or line for line in done.stdout.splitlines()) == PRINTED[name]
     assert done.stderr == ""

@@ -1,4 +1,4 @@
-"""FileSource and FileSink on file systems that are not this host's: a local S3 server, and one of fsspec's."""
+"""FileSource and FileSink on other file systems: a local S3 server and a file system of fsspec."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def sink_to(uri, factory=None):
 
 
 class FailOnce(MapFunction):
-    """Fails at a number, once: the first attempt of its task."""
+    """Fails once at a number, in the first attempt of its task."""
 
     def open(self, runtime_context):
         self._attempt = runtime_context.get_attempt_number()
@@ -206,7 +206,7 @@ def test_a_program_writes_to_a_bucket_exactly_once(env):
     configuration.set_string("execution.checkpointing.interval", "100 ms")
     configuration.set_string("restart-strategy.type", "fixed-delay")
     configuration.set_string("restart-strategy.fixed-delay.delay", "0 s")
-    # The client gives a server that is slow to answer three seconds: then, too, nothing may come twice.
+    # The client gives up after three seconds without an answer. Even then no record may be repeated.
     configuration.set_string("restart-strategy.fixed-delay.attempts", "10")
     uri = f"s3://{BUCKET}/program"
     row_type = Types.ROW_NAMED(["number"], [Types.LONG()])

@@ -1,4 +1,4 @@
-"""The process dies at each step of a FileSink: every record is in the visible files once."""
+"""After a crash at each step of a FileSink, every record is in the visible files once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COUNT = 8_000
 
 
 class UntilAllHaveFired(MapFunction):
-    """The identity, which goes slowly while there are points that have not been reached."""
+    """An identity function that is slow until all crash points have been reached."""
 
     def __init__(self, tokens: Path) -> None:
         self._tokens = str(tokens)

@@ -204,7 +204,7 @@ def test_an_unparsable_line_fails_the_job_and_the_error_names_it(env, tmp_path):
 
 
 class FailTwice(MapFunction, CheckpointListener):
-    """The identity, which fails once in each of the first two attempts when it hears of its third checkpoint."""
+    """An identity function. Its first two attempts fail when they are notified of their third checkpoint."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -245,7 +245,7 @@ def test_compacted_files_contain_every_record_once_despite_failures(shared_clust
         .build()
     )
     keys, records_per_key = 2, 10_000
-    # Its end waits for the second failure.
+    # The job does not end before the second failure.
     source = SequencePerKeySource(keys, records_per_key, 20_000, hurry=tmp_path / "failed-1")
     records = source_of(env, source).map(FailTwice(str(tmp_path)), source.produced_type)
     records.map(lambda record: str(record[0] * records_per_key + record[1]), Types.STRING()).sink_to(sink)

@@ -1,4 +1,4 @@
-"""JobMasters that outlive their Dispatchers, lose their leadership, or wait for somebody who takes a result."""
+"""JobMasters that outlive their Dispatchers, lose their leadership, or wait for a Dispatcher that accepts a result."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def wait_for_another_leader(cluster: HaCluster, job_id: str, former: psutil.Proc
 
 
 def adopted(cluster: HaCluster, run: Run) -> psutil.Process:
-    """The job's JobMaster, after the Dispatcher that started it was killed and another took it over."""
+    """Kills the Dispatcher of the job. Returns the JobMaster when another Dispatcher has adopted it."""
     job_master = job_master_of(cluster, run.job_id)
     cluster.kill(cluster.leader("dispatcher"))
     leader = cluster.leader("dispatcher")
@@ -72,7 +72,7 @@ def adopted(cluster: HaCluster, run: Run) -> psutil.Process:
 
 
 def shipping_job(cluster: HaCluster, tmp_path: Path) -> Any:
-    """Its tasks need a file that they fetch from the Dispatcher."""
+    """Submits a job whose tasks need a file from the Dispatcher."""
     module = tmp_path / "shipped_with_the_job.py"
     module.write_text("def marked(pair):\n    return (*pair, 'shipped')\n")
 
@@ -106,7 +106,7 @@ def test_an_adopted_job_can_restart_tasks_take_savepoints_and_be_canceled(cluste
     wait_until(lambda: cluster.client.request_job_status(job_id) is JobState.RUNNING, "the JobMaster is adopted")
     assert cluster.client.request_job(job_id).num_restarts == 0
 
-    # A fresh process has nothing of the job: its files come from the Dispatcher that leads now.
+    # A new process has no files of the job. It gets them from the leading Dispatcher.
     cluster.kill("taskexecutor-1")
     cluster.start("taskexecutor-1")
     wait_until(lambda: cluster.client.request_job(job_id).num_restarts > 0, "a restart")
@@ -132,7 +132,7 @@ def test_a_job_master_that_was_suspended_longer_than_its_session_does_nothing_af
     runs = verifying(cluster, tmp_path)
     with runs.started() as run:
         run.wait_for_first_checkpoint()
-        former = adopted(cluster, run)  # no child of the Dispatcher, which therefore cannot kill it
+        former = adopted(cluster, run)  # not a child of the Dispatcher, which therefore cannot kill it
         former.send_signal(signal.SIGSTOP)
         wait_for_another_leader(cluster, run.job_id, former)
         run.wait_for_checkpoints(2)
@@ -194,7 +194,7 @@ def test_jobs_continue_when_zookeeper_returns(cluster: HaCluster, zookeeper: Zoo
 def test_a_batch_job_keeps_its_finished_results_when_the_host_of_its_masters_is_lost(
     cluster: HaCluster, tmp_path: Path
 ) -> None:
-    # However long it takes until somebody leads again.
+    # Longer than it takes until a Dispatcher leads again.
     patience = {"execution.batch.job-recovery.previous-worker.recovery.timeout": "2 min"}
     job = Stages(cluster, tmp_path, **FIXED_DELAY, **patience)  # type: ignore[arg-type]
     job.reach(1)

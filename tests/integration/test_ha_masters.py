@@ -1,4 +1,4 @@
-"""Masters die, hang and return: jobs continue, and their output is that of a run without faults."""
+"""Jobs continue while masters die, hang and return. Their output is that of a run without faults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cluster_of_the_file(zookeeper: ZooKeeperServer, tmp_path_factory: pytest.Tem
 
 @pytest.fixture
 def cluster(cluster_of_the_file: HaCluster) -> HaCluster:
-    """Two Dispatchers, two ResourceManagers, three TaskExecutors; whole again, whatever the test before did to it."""
+    """A cluster of two Dispatchers, two ResourceManagers and three TaskExecutors, healed after the previous test."""
     cluster_of_the_file.heal()
     return cluster_of_the_file
 
@@ -37,7 +37,7 @@ def verifying(cluster: HaCluster, directory: Path, *, waits: bool = True) -> Ver
     return VerifyingRuns(cluster, directory, Workload(waits_for_hurry=waits))  # type: ignore[arg-type]
 
 
-#: Each time is half a dozen seconds; twice shows that a successor can be succeeded.
+#: Each kill costs about six seconds. Two kills show that a successor can be replaced as well.
 TIMES = pytest.mark.parametrize("times", [2, pytest.param(3, marks=pytest.mark.chaos)])
 
 
@@ -91,7 +91,7 @@ def test_a_job_survives_its_resource_manager_several_times_without_a_restart(
             cluster.heal()
             cluster.kill(cluster.leader("resourcemanager"))
             run.wait_for_checkpoints()
-        cluster.heal()  # every TaskExecutor has found the last one
+        cluster.heal()  # every TaskExecutor has found the new ResourceManager
         assert run.num_restarts == 0
         run.hurry()
         run.wait_for_end()
@@ -180,7 +180,7 @@ def test_clients_that_wait_for_a_job_or_cancel_it_do_not_notice_a_leader_change(
         cluster.client.cancel_job(run.job_id)  # no Dispatcher leads yet
         waiting.join(40)
         assert results == [JobState.CANCELED.value]
-    # The job is gone: nothing of it is left for a Dispatcher to recover.
+    # Nothing of the job is left that a Dispatcher could recover.
     cluster.heal()
     cluster.kill(cluster.leader("dispatcher"))
     assert cluster.client.request_job_status(run.job_id) is JobState.CANCELED

@@ -1,4 +1,4 @@
-"""Environments as pip makes them, without a network."""
+"""Virtual environments that pip creates without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole jobs on a real cluster: their results, their failures, and that they leave nothing behind."""
+"""Whole jobs on a real cluster: results, failures, and no remains."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_no_file_of_a_job_stays_in_the_working_directories(start_cluster: StartC
     wait_until_idle(cluster)
     directories = list((tmp_path / "tmp").rglob("flinkpy-taskexecutor-*"))
     assert len(directories) == 2
-    # Of the process; what tasks had in them is removed in the background.
+    # The directories belong to the process. Files of tasks are removed in the background.
     own = [".lock", "blocking-shuffle", "localState", "tasks"]
     for directory in directories:
         wait_until(lambda d=directory: sorted(path.name for path in d.rglob("*")) == own, f"{directory} is clean")

@@ -1,4 +1,4 @@
-"""kill -9 of each kind of process while a job runs: what the job does, and what its client hears."""
+"""kill -9 of each kind of process while a job runs: the effect on the job and on its client."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from flinkpy.datastream.connectors.file_system import FileSink
 
 
 def start_counting_job(env: StreamExecutionEnvironment, gate: Gate, output: Path, last: int = 2_000) -> Any:
-    """numbers -> gate -> keyed sum across processes -> text files."""
+    """Starts a job: numbers -> gate -> keyed sum across processes -> text files."""
     pair = Types.TUPLE([Types.LONG(), Types.LONG()])
     (
         env.from_sequence(1, last)
@@ -45,7 +45,7 @@ def start_counting_job(env: StreamExecutionEnvironment, gate: Gate, output: Path
 
 
 def counts_in(output: Path) -> Counter[str]:
-    """The highest count of each key in the finished files."""
+    """Returns the highest count of each key in the finished files."""
     counts: Counter[str] = Counter()
     for path in output.rglob("*"):
         if path.is_file() and not path.name.startswith((".", "_")):
@@ -143,7 +143,7 @@ def test_a_killed_dispatcher_leaves_no_task_running(cluster: RunningCluster, tmp
 
 
 def job_master_of(cluster: RunningCluster) -> list[int]:
-    """JobMaster processes that run a job: those to which a TaskExecutor is connected."""
+    """Returns the JobMaster processes that run a job: those with a connection from a TaskExecutor."""
     pids = []
     te_pids = {p.popen.pid for p in cluster.task_executors}
     listening = {}

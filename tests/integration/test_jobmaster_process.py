@@ -1,4 +1,4 @@
-"""The JobMaster process against a Dispatcher and a ResourceManager that the test plays."""
+"""The JobMaster process with a fake Dispatcher and a fake ResourceManager."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Peer:
         return answer
 
     async def request(self, name: str) -> Any:
-        """The latest request of that name, once there is one."""
+        """Waits for a request of that name and returns the latest."""
         async with self._arrived:
             await asyncio.wait_for(self._arrived.wait_for(lambda: name in self.requests), DEADLINE_S)
             return self.requests[name][-1]
@@ -118,7 +118,7 @@ class World:
         self.dispatcher.commands.put_nowait(dispatcher_pb2.JobMasterCommand(start=command))
 
     async def ending(self) -> tuple[int, str]:
-        """Exit status and log."""
+        """Waits for the end of the process. Returns its exit status and log."""
         _, log = await asyncio.wait_for(self.process.communicate(), DEADLINE_S)
         assert self.process.returncode is not None
         return self.process.returncode, log.decode()

@@ -1,4 +1,4 @@
-"""Kafka -> job with checkpoints -> Kafka: a reader of committed records sees each record once, whatever dies."""
+"""Kafka -> job with checkpoints -> Kafka: a reader of committed records sees each record once, despite any crash."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SETTINGS = {
 
 
 class SlowlyUntil(MapFunction):
-    """The identity: ever slower, so that a job lasts over as many checkpoints as it has to, until the file is gone."""
+    """An identity function that gets slower and slower until the file is removed, so the job lasts long enough."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
@@ -48,14 +48,14 @@ class SlowlyUntil(MapFunction):
     def map(self, value: str) -> str:
         if self._is_slow:
             self._num_slow += 1
-            # A whole batch is between two checkpoints: at the beginning a record must not take long.
+            # A checkpoint cannot interrupt a batch, so the first records must be fast.
             time.sleep(min(0.01, 0.0001 * (1 + self._num_slow // 500)))
             self._is_slow = not value.endswith("0") or os.path.exists(self._path)
         return value
 
 
 def copying_job(env, kafka: KafkaBroker, topics: tuple[str, str], prefix: str, slow: Path, **properties: str):
-    """The job is slow while the file `slow` exists."""
+    """Starts a job that copies a topic. It is slow while the file `slow` exists."""
     source_topic, sink_topic = topics
     source = (
         KafkaSource.builder()
@@ -105,7 +105,7 @@ def assert_no_open_transactions(kafka: KafkaBroker, prefix: str) -> None:
 
 
 def completed_checkpoints(cluster: RunningCluster, job_id: str) -> int:
-    """The id of the latest; 0 while the JobMaster is not there yet."""
+    """Returns the id of the latest checkpoint, or 0 while the JobMaster is not reachable."""
     try:
         return cluster.client.request_checkpoint_statistics(job_id).latest_completed.checkpoint_id
     except JobNotFoundError:
@@ -167,7 +167,7 @@ def test_a_crash_at_any_step_of_a_transaction_loses_and_repeats_nothing(
     tokens.mkdir()
     for point in points:
         (tokens / point).touch()
-    # Each once, in this order; the second time that a process comes by, when there is a transaction before it.
+    # Each point fires once, in this order, at the second hit in a process, when an earlier transaction exists.
     monkeypatch.setenv(SPECIFICATION_VARIABLE, ";".join(f"{point}=crash@2" for point in points))
     monkeypatch.setenv(TOKENS_VARIABLE, str(tokens))
     cluster = start_cluster(2, restart_services=True)
@@ -180,7 +180,7 @@ def test_a_crash_at_any_step_of_a_transaction_loses_and_repeats_nothing(
     wait_until(lambda: not any(tokens.iterdir()), "a process has died at each point", 80.0)
     slow.unlink()
     client.get_job_execution_result().result()
-    # A process may die while the job restarts because of another one: not every death is a restart of its own.
+    # A process may die during a restart, so not every death causes another restart.
     assert cluster.client.request_job(str(client.get_job_id())).num_restarts >= 1
     assert_each_once(kafka, topics[1])
     assert_no_open_transactions(kafka, "crashed")
@@ -287,7 +287,7 @@ def test_a_job_whose_transaction_timed_out_fails_permanently_and_both_remedies_w
     assert max(committed.values()) == 1 and 0 < len(committed) < NUM_RECORDS, (
         "only the records of the transaction are missing"
     )
-    # The other one: write them again.
+    # Second remedy: write them again.
     run(sink_topic, kept[0])
     assert_each_once(kafka, sink_topic)
 

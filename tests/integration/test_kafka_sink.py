@@ -1,4 +1,4 @@
-"""KafkaSink's writers and committer on a real broker: what is visible when, and what they say when it goes wrong."""
+"""Writers and committer of KafkaSink on a real broker: visibility of records, and errors."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def prepare(writer: Any, checkpoint_id: int) -> list[KafkaCommittable]:
 
 @contextmanager
 def committing(sink: KafkaSink) -> Iterator[Any]:
-    """A function that commits, and gives back what the committer said of each."""
+    """Yields a function that commits, and returns the committer's signal for each committable."""
     committer = sink.create_committer()
 
     def commit(committables: list[Any]) -> CommitRequests:
@@ -170,7 +170,7 @@ def test_keys_go_to_the_same_partitions_as_with_the_java_client(kafka: KafkaBrok
     with writer_of(at_least_once(kafka, schema)) as writer:
         write(writer, "a", "foobar", "Lorem ipsum", "kafka")
         writer.flush(True)
-    # What org.apache.kafka.clients.producer.internals.BuiltInPartitioner gives for seven partitions.
+    # The results of org.apache.kafka.clients.producer.internals.BuiltInPartitioner for seven partitions.
     expected = {key: murmur2(key.encode()) % 7 for key in ("a", "foobar", "Lorem ipsum", "kafka")}
     assert {m.value().decode(): m.partition() for m in kafka.read(topic)} == expected
 
@@ -249,7 +249,7 @@ def test_a_checkpoint_without_records_has_no_transaction(kafka: KafkaBroker, tra
 def test_a_transaction_of_a_declined_checkpoint_is_left_alone(
     kafka: KafkaBroker, transactions: TransactionClient
 ) -> None:
-    """Another operator may fail to take its snapshot when the committable of this one has been handed over."""
+    """Another operator may fail its snapshot after this one has handed over its committable."""
     topic = kafka.create_topic()
     sink = exactly_once(kafka, topic, "declined")
     with writer_of(sink, restored_checkpoint_id=4) as writer, committing(sink) as commit:
@@ -257,7 +257,7 @@ def test_a_transaction_of_a_declined_checkpoint_is_left_alone(
         for value in ("one", "two"):
             write(writer, value)
             writer.flush(False)
-            committables += writer.prepare_commit()  # and no snapshot_state
+            committables += writer.prepare_commit()  # without snapshot_state
         write(writer, "three")
         committables += prepare(writer, 7)
         ids = [committable.transactional_id for committable in committables]
@@ -299,7 +299,7 @@ def test_a_transaction_outlives_its_writer_and_another_process_commits_it(kafka:
         write(writer, "not in the checkpoint")
         writer.flush(False)
     restored = [serializer.deserialize(serializer.version, data) for data in stored]
-    # The committer is called before the writer is made, but other subtasks' writers may be there before it.
+    # The committer runs before the writer of its subtask is created. Writers of other subtasks may exist before.
     with writer_of(sink, restored_checkpoint_id=1), committing(sink) as commit:
         assert commit(restored).signals == ["committed"]
         assert kafka.read_values(topic) == ["kept"]
@@ -319,12 +319,12 @@ def test_a_restored_writer_aborts_transactions_of_no_checkpoint(
     in_checkpoint = [f"left-{index}-1" for index in range(3)]
     after = [f"left-{index}-2" for index in range(3)]
     assert sorted(transactions.list_open("left-")) == sorted(in_checkpoint + after)
-    # Restored with less parallelism: subtask 0 also looks after the third, which is no more.
+    # Restored with a lower parallelism: subtask 0 also handles the transactions of the former third subtask.
     with writer_of(sink, subtask_index=0, parallelism=2, restored_checkpoint_id=1):
         assert sorted(transactions.list_open("left-")) == sorted([*in_checkpoint, "left-1-2"])
     with writer_of(sink, subtask_index=1, parallelism=2, restored_checkpoint_id=1):
         assert sorted(transactions.list_open("left-")) == in_checkpoint
-    # Started from the beginning: nothing of before counts.
+    # Started without a checkpoint: no former transaction counts.
     with writer_of(sink):
         assert transactions.list_open("left-") == []
     for writer in killed:
@@ -334,7 +334,7 @@ def test_a_restored_writer_aborts_transactions_of_no_checkpoint(
 def test_a_writer_restored_from_an_old_checkpoint_aborts_transactions_beyond_its_numbers(
     kafka: KafkaBroker, transactions: TransactionClient
 ) -> None:
-    """A savepoint was taken, the job went on for 600 checkpoints and died; its names have come half way round."""
+    """The job took 600 further checkpoints after the savepoint and died, so its names are half a cycle ahead."""
     sink = exactly_once(kafka, topic := kafka.create_topic(), "long-ago")
     with writer_of(sink) as writer, committing(sink) as commit:
         write(writer, "in the savepoint")
@@ -459,7 +459,7 @@ def test_the_error_of_a_transaction_that_timed_out_before_its_checkpoint_says_so
 
 
 def use_id_again(sink: KafkaSink, transactions: TransactionClient, use: str) -> str:
-    """Lets another job with the prefix of the sink begin, and end its transaction in this way; returns its id."""
+    """Starts another job with the prefix of the sink, ends its transaction as `use` says, and returns the id."""
     with writer_of(sink) as writer:
         if use == "nothing is written":
             return ""
@@ -532,7 +532,7 @@ def test_a_transaction_whose_records_the_topic_has_deleted_counts_as_committed_a
 def test_a_transaction_of_unknown_offsets_whose_id_was_used_again_fails_the_job(
     kafka: KafkaBroker, transactions: TransactionClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A checkpoint of an older release does not have it."""
+    """A checkpoint of an older release does not contain the offsets."""
     sink = exactly_once(kafka, kafka.create_topic(), "placeless")
     with committing(sink) as commit:
         with writer_of(sink) as writer:

@@ -159,7 +159,7 @@ def test_a_bounded_source_ends_behind_aborted_records_and_markers(kafka: KafkaBr
     committed = builder(kafka, topic).set_property("isolation.level", "read_committed").set_bounded(LATEST)
     with running(committed.build()) as run:
         assert run.read_to_end() == ["kept-0", "kept-1", "kept-2"]
-    # As the Java client, and so Flink, unless told otherwise.
+    # The default of the Java client, and so of Flink.
     with running(builder(kafka, topic).set_bounded(LATEST).build()) as run:
         assert len(run.read_to_end()) == 6
 
@@ -282,7 +282,7 @@ def test_a_value_that_cannot_be_read_is_skipped_and_counted_if_configured(kafka:
         assert run.contexts[0].metrics()["numRecordsSkipped"] == 1
 
 
-# -- what goes wrong ---------------------------------------------------------------------------------------------------
+# -- errors -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_error_names_a_missing_topic(kafka: KafkaBroker) -> None:
@@ -373,7 +373,7 @@ def test_a_bounded_job_copies_a_topic_with_its_timestamps(shared_cluster: Runnin
 
 
 class Lateness(ProcessFunction):
-    """(value, whether the watermark had passed it)."""
+    """Emits (value, True if the watermark had passed it)."""
 
     def process_element(self, value: str, ctx: ProcessFunction.Context) -> Any:
         yield value, ctx.timestamp() <= ctx.timer_service().current_watermark()
@@ -391,7 +391,7 @@ def test_records_of_a_slow_partition_are_not_late_because_another_is_ahead(
         Lateness(), Types.TUPLE([Types.STRING(), Types.BOOLEAN()])
     )
     with stream.execute_and_collect("lateness") as results:
-        # When these have come back to the client many watermarks could have been emitted.
+        # By the time the client has these results, many watermarks could have been emitted.
         assert [value for value, _ in itertools.islice(results, 100)] == texts(range(100))
         kafka.produce(topic, texts(range(100)), partition=1, timestamps=list(range(1_000, 1_100)))
         assert list(itertools.islice(results, 100)) == [(text, False) for text in texts(range(100))]
@@ -406,7 +406,7 @@ def test_watermarks_advance_although_a_partition_is_idle(shared_cluster: Running
         lambda text: "all", Types.STRING()
     )
     with stream.process(TimerAt(1_005), Types.LONG()).execute_and_collect("idle") as results:
-        # The source never ends: without idleness this would wait for the other partition for ever.
+        # The source never ends. Without idleness this would wait forever for the other partition.
         assert next(iter(results)) == 1_005
 
 

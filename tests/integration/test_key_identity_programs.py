@@ -17,7 +17,7 @@ from flinkpy.common.states import JobState
 from flinkpy.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from flinkpy.datastream.state import ValueStateDescriptor
 
-#: A new NaN for each record, as a parser makes them.
+#: A new NaN object for each record, as a parser would create.
 KEYS = (4, 4.0, 1, True, Decimal(1), 1.0, "nan", 0.0, -0.0, (1, 2), (1, 2.0))
 RECORDS_PER_KEY = 200
 TRIPLE = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])

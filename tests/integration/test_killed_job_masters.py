@@ -28,7 +28,7 @@ PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
 
 
 def leader_of(cluster: RunningCluster, job_id: str) -> int:
-    """The process that leads the job: among the Dispatcher's children the one with work, told by its log line."""
+    """Returns the process that leads the job, according to its log line."""
 
     def find() -> int | None:
         lines = [line for line in cluster.log("dispatcher").splitlines() if f"job {job_id} is led by" in line]
@@ -46,7 +46,7 @@ def kill_leader(cluster: RunningCluster, job_id: str) -> int:
 
 
 def waiting_graph(cluster: RunningCluster, **properties: str) -> job_pb2.JobGraph:
-    """A job that waits for slots that do not exist."""
+    """Returns a job that waits for slots that do not exist."""
     env = environment(cluster, **properties)
     env.from_sequence(1, 10).map(lambda x: x).print()
     return env.generate_job_graph("waiting")
@@ -69,7 +69,7 @@ KEYS, RECORDS_PER_KEY = 4, 300
 
 
 class Count(KeyedProcessFunction):
-    """(key, number, count): count is number + 1 where no record of the key was lost or came twice."""
+    """Emits (key, number, count). count is number + 1 if no record of the key was lost or repeated."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))

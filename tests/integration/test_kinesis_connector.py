@@ -1,4 +1,4 @@
-"""Programs that read and write Kinesis, and write Firehose, on a local server of AWS's interfaces."""
+"""Programs that read and write Kinesis, and write Firehose, on a local server with the AWS protocols."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def environment(parallelism: int) -> StreamExecutionEnvironment:
 def streams_sink(properties: dict[str, str], stream: str) -> Any:
     builder = KinesisStreamsSink.builder().set_kinesis_client_properties(properties).set_stream_name(stream)
     builder.set_serialization_schema(SimpleStringSchema()).set_max_batch_size(100)
-    # Of requests that come at the same time this server loses records: it gives them the same sequence number.
+    # The server loses records of concurrent requests, because it assigns the same sequence number twice.
     builder.set_max_in_flight_requests(1)
     return builder.set_partition_key_generator(PartitionKeyGenerator.random()).build()
 
@@ -108,7 +108,7 @@ def test_a_delivery_stream_receives_the_records(properties: dict[str, str]) -> N
 
 
 class ReshardedStream:
-    """The client of a stream that never changes: s0 was split into s1 and s2, which is what moto's server cannot do."""
+    """The client of a fixed stream in which s0 was split into s1 and s2. moto's server cannot split shards."""
 
     def __init__(self, *_: object) -> None:
         self.parents = {"s0": None, "s1": "s0", "s2": "s0"}

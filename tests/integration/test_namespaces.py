@@ -1,4 +1,4 @@
-"""Hosts as network namespaces: they reach each other, a fault holds in its direction, and nothing is left."""
+"""Hosts as network namespaces: they reach each other, faults affect their direction only, and nothing remains."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_cut_stops_both_ways_and_healing_lets_what_was_sent_arrive(network: Ne
 
 
 def test_a_one_way_cut_stops_one_direction(network: Network) -> None:
-    """Datagrams: a connection needs both directions."""
+    """The test uses datagrams, because a connection needs both directions."""
     one, other = network.add_own_host("one"), network.add_host("other")
     process = other.start("datagrams", [sys.executable, "-c", ECHO_DATAGRAMS])
     process.wait_until_ready()

@@ -1,4 +1,4 @@
-"""A client in another language, made from the .proto files alone: Node.js with @grpc/grpc-js."""
+"""A client in another language that uses only the .proto files: Node.js with @grpc/grpc-js."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INSTALLED = ROOT / ".data" / "node_client"
 
 @pytest.fixture(scope="module")
 def node_client() -> Path:
-    """The program, with its packages installed."""
+    """Installs the packages of the program and returns its path."""
     missing = [tool for tool in ("node", "npm") if shutil.which(tool) is None]
     if missing:
         message = f"{' and '.join(missing)} not found: the client in another language is NOT tested"

@@ -1,4 +1,4 @@
-"""Programs that read and write Pulsar, and write Cassandra, behind the interfaces to their clients."""
+"""Programs that read and write Pulsar, and write Cassandra, with fakes behind the interfaces of their clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PER_PARTITION = 500
 
 
 class TopicOfNumbers(PulsarConnection):
-    """Three partitions with all their messages. Output is appended to files, one per partition."""
+    """A topic of three partitions with fixed messages. Output is appended to files, one per partition."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

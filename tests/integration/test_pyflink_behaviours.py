@@ -44,7 +44,7 @@ from flinkpy.datastream.state import (
     ValueStateDescriptor,
 )
 
-#: The first job in Spark starts it.
+#: The time limit of a test. The first Spark job starts Spark.
 pytestmark = pytest.mark.timeout(300)
 
 MakeEnvironment = Callable[..., StreamExecutionEnvironment]
@@ -68,7 +68,7 @@ def mode(engine: str) -> RuntimeExecutionMode:
 def env(request: pytest.FixtureRequest, engine: str) -> StreamExecutionEnvironment:
     properties = engine_properties(engine)
     if engine == "spark":
-        # A session belongs to a TaskExecutor and takes seconds to start: one is enough.
+        # One TaskExecutor, because each has its own Spark session, which takes seconds to start.
         properties |= request.getfixturevalue("engine_cluster").properties
     else:
         properties |= request.getfixturevalue("wide_cluster").properties
@@ -622,7 +622,7 @@ def same(value: Any) -> Any:
 def test_every_kind_of_process_function_can_have_side_outputs(
     env: StreamExecutionEnvironment, build: Callable[[StreamExecutionEnvironment], DataStream], odd: list[int]
 ) -> None:
-    main = build(env).set_parallelism(2)  # a batch as small as this would be one subtask's
+    main = build(env).set_parallelism(2)  # automatic parallelism would use one subtask for so little data
     everything = (
         main.map(lambda value: f"main {value}", Types.STRING())
         .union(main.get_side_output(EVEN))
@@ -644,7 +644,7 @@ def test_two_operators_can_use_one_tag(env: StreamExecutionEnvironment) -> None:
     assert in_order_of_text(one.get_side_output(ODD).union(two.get_side_output(ODD))) == [1, 3, 3]
 
 
-# -- what functions print and log ----------------------------------------------------------------------------------
+# -- output and logs of functions -----------------------------------------------------------------------------------
 
 
 def test_log_lines_of_functions_are_in_the_log_of_their_process(

@@ -120,7 +120,7 @@ def run(examples: Path, name: str, directory: Path) -> list[str]:
 def test_example_prints_what_it_prints_on_pyflink(name: str, examples: Path, tmp_path: Path) -> None:
     printed = run(examples, name, tmp_path)
     if name == "event_time_timer.py":
-        # Its state lives for one second of processing time: a timer that comes later finds none.
+        # The state expires after one second of processing time, so a later timer finds none.
         expected = PRINTED[name]
         assert len(printed) == len(expected)
         assert all(line in expected or line.endswith(", None)") for line in printed)

@@ -23,7 +23,7 @@ from flinkpy.datastream import StreamExecutionEnvironment
 
 
 def make_wheel(directory: Path, name: str, version: str, source: str) -> None:
-    """A wheel with one module, without building anything."""
+    """Writes a wheel with one module, without a build."""
     directory.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
     files = {
@@ -56,7 +56,7 @@ def start(start_cluster: StartCluster, environments: Path) -> Callable[..., Runn
 
 @pytest.fixture
 def packages(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
-    """Requirements of one version of a package, and the directory that has it."""
+    """Returns a function for the requirements of one version of a package and the directory with its wheel."""
 
     def of_version(version: str) -> tuple[str, str]:
         directory = tmp_path / f"packages-{version}"
@@ -103,7 +103,7 @@ def test_jobs_that_require_different_versions_follow_one_another_on_one_cluster(
         env = environment(cluster)
         env.set_python_requirements(*packages(version))
         assert {text for text, _ in collected(env, greet)} == {f"hello {version}"}
-    # A plain job has none of it.
+    # A job without requirements cannot import the package.
     with pytest.raises(JobExecutionError, match="No module named 'flinkpy_test_greeting'"):
         collected(environment(cluster), greet)
 
@@ -176,7 +176,7 @@ def test_archives_are_unpacked_in_the_working_directory_of_functions(
     env.add_python_archive(str(tmp_path / "model.tar.gz"), "model")
     env.add_python_archive(str(tmp_path / "data.zip"))
     assert collected(env, scaled, 2) == [142, 184]
-    # The next one begins in a process of its own.
+    # The next job runs in a new process.
     env = environment(cluster, 1)
     assert collected(env, lambda value: os.path.exists("model"), 1) == [False]
 

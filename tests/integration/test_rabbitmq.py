@@ -1,4 +1,4 @@
-"""Queues of a real RabbitMQ: nothing is lost in a failure, and with correlation ids nothing comes twice."""
+"""Queues of a real RabbitMQ: a failure loses no message, and with correlation ids it repeats none."""
 
 from __future__ import annotations
 

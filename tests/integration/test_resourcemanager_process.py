@@ -1,4 +1,4 @@
-"""The ResourceManager as a process: workers it starts, workers that die, and its own death."""
+"""The ResourceManager process: it starts and replaces workers, and it may die itself."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_no_more_workers_are_started_than_slots_are_allowed(start_cluster: Start
         0, properties={**DRIVER, "slotmanager.number-of-slots.max": "1", "slot.request.timeout": "3 s"}
     )
     env = environment(cluster, 2)
-    # One pipelined region: its two subtasks exchange records, so that none can run before the other.
+    # One pipelined region: its subtasks exchange records, so none can run before the other.
     env.from_sequence(1, 10).rebalance().map(lambda x: x).print()
     with pytest.raises(JobExecutionError, match=r"(?i)slot"):
         env.execute("too wide")

@@ -63,7 +63,7 @@ def test_a_rolling_upgrade_of_all_services_loses_no_record_of_a_running_job(
             with as_release(monkeypatch, next_release):
                 cluster.start(leader)
             run.wait_for_checkpoints()
-            # The JobMaster, of the release before, has been adopted by a Dispatcher of the next one.
+            # A Dispatcher of the next release has adopted the JobMaster of the previous one.
             assert run.num_restarts == restarts
             for job_master in cluster.job_masters():
                 job_master.kill()
@@ -71,7 +71,7 @@ def test_a_rolling_upgrade_of_all_services_loses_no_record_of_a_running_job(
             run.wait_for_checkpoints()
             overview = cluster.client.request_cluster_overview()
             assert overview.version == NEXT
-            # This test is a client of the release before.
+            # This test is a client of the previous release.
             refusal = pytest.raises(VersionMismatchError, match=rf"flinkpy {__version__}.* cluster runs {NEXT}")
             with refusal, runs.started():
                 pass
@@ -84,7 +84,7 @@ def test_a_rolling_upgrade_of_all_services_loses_no_record_of_a_running_job(
 def newer(
     zookeeper: ZooKeeperServer, tmp_path_factory: pytest.TempPathFactory, next_release: Path
 ) -> Iterator[HaCluster]:
-    """Masters of the next release."""
+    """A cluster whose masters run the next release."""
     directory = tmp_path_factory.mktemp("newer")
     cluster = HaCluster(zookeeper, directory, dispatchers=1, resource_managers=1, task_executors=0)
     with pytest.MonkeyPatch.context() as patch, as_release(patch, next_release):

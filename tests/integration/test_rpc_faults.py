@@ -1,4 +1,4 @@
-"""A job between real processes whose calls get lost or arrive twice: it ends, and with the right result."""
+"""A job gives the right result although calls between its processes are lost or duplicated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flinkpy.common import Types
 
 FAULTS_ON_PATH = Path(__file__).parent / "rpc_faults"
 
-#: Every call between services that a job makes on its way from submission to its end.
+#: Every call between services from the submission of a job to its end.
 CALLS = [
     "ResourceManager.register_task_executor",
     "ResourceManager.send_slot_report",
@@ -48,7 +48,7 @@ def count_by_key(cluster: RunningCluster) -> Counter[int]:
 
 
 def make_unreliable(monkeypatch: pytest.MonkeyPatch, directory: Path, fault: str, calls: list[str]) -> Path:
-    """Returns the directory where the calls that were hit are named."""
+    """Makes the calls unreliable. Returns the directory with the names of affected calls."""
     fired = directory / "fired"
     fired.mkdir(parents=True)
     for call in calls:

@@ -19,7 +19,7 @@ from flinkpy.common.states import JobState
 
 KEYS, RECORDS_PER_KEY = 4, 400
 
-#: Counts the numbers of each key; (key, number, count) is right where count is number + 1.
+#: A program that counts the numbers of each key. (key, number, count) is right if count is number + 1.
 PROGRAM = """
     import sys
     sys.path.insert(0, {tests!r})
@@ -65,7 +65,7 @@ def program(tmp_path: Path) -> str:
 
 @pytest.fixture
 def start(cluster: RunningCluster, program: str, tmp_path: Path) -> Callable[..., str]:
-    """Starts the job in the background; returns its id."""
+    """Returns a function that starts the job in the background and returns its id."""
 
     def run(*options: str, rate: float = 80, uid: str = "count", parallelism: int = 2) -> str:
         checkpoints = f"execution.checkpointing.dir={tmp_path / 'checkpoints'}"

@@ -1,6 +1,6 @@
-"""Bounded sources end just when savepoints are being taken, again and again: none is refused, and nothing is lost.
+"""Bounded sources end while savepoints are taken: no savepoint is refused, and no record is lost.
 
-A file that the source looks for says when it ends, so that savepoints and ends meet at every moment there is.
+The sources end when a file appears, so that savepoints and ends coincide at many different moments.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class EndingSources:
 
 
 class AgainAndAgain:
-    """Calls an operation without a pause until it is stopped, or refused."""
+    """Repeats an operation without a pause until it is stopped or the operation is refused."""
 
     def __init__(self, *operations: Any) -> None:
         self._operations = itertools.cycle(operations)
@@ -160,11 +160,11 @@ def test_savepoints_and_checkpoints_are_taken_while_sources_end(
             for number in range(NUM_ENDING):
                 operations.wait_for(1)
                 job.end(number)
-                if interval == "0":  # else it waits for the others, and for a checkpoint at the end of all data
+                if interval == "0":  # otherwise it waits for the others and for the final checkpoint
                     job.wait_for_end_of(job_id, number)
             operations.wait_for(2)
             savepoints.wait_for(1)
-        latest = savepoint()  # nothing is committed after it
+        latest = savepoint()  # nothing is committed after this savepoint
         assert job.client.request_job(job_id).num_restarts == 0
     job.end(STAYING)
     if interval == "0":

@@ -30,11 +30,12 @@ from flinkpy.security.access_token import CLOCK_SKEW_S
 
 PASSWORD = "correct-horse-battery-staple"
 CONFIGURATION = {
-    # Useless without TLS, but confidential too.
+    # The password has no effect without TLS, but must stay confidential too.
     "security.ssl.internal.keystore-password": PASSWORD,
     "s3.secret-key": PASSWORD,
 }
-#: Runs at the start of every Python process of the cluster; those that serve all jobs must unpickle nothing.
+#: A module that runs at the start of every Python process of the cluster. Processes that serve all jobs must unpickle
+#: nothing.
 WATCH_UNPICKLING = """
 import os, sys, traceback
 
@@ -63,7 +64,7 @@ def cluster(directory: Path) -> Iterator[RunningCluster]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(directory / "watch"))
         patch.setenv("UNPICKLED_DIR", str(directory / "unpickled"))
-        # The token that a client was given is none of the services' business.
+        # Services must ignore the token of a client.
         patch.setenv("FLINKPY_TOKEN", PASSWORD)
         with running_cluster(directory, properties=CONFIGURATION) as running:
             patch.undo()
@@ -100,7 +101,7 @@ def listening(processes: list[psutil.Process]) -> set[tuple[str, int]]:
 
 @pytest.fixture
 def job(cluster: RunningCluster, tmp_path: Path) -> Iterator[str]:
-    """A job that runs, so that there is a JobMaster and a connection between TaskExecutors."""
+    """Runs a job, so that a JobMaster and a connection between TaskExecutors exist."""
     gate = Gate(tmp_path)
     env = environment(cluster, 2)
     env.from_sequence(1, 10).key_by(lambda x: x % 2).map(gate.pass_at(5)).print()
@@ -115,7 +116,7 @@ def test_all_ports_of_all_processes_are_on_the_loopback(cluster: RunningCluster,
     processes = processes_of(cluster)
     assert any("jobmaster" in process.cmdline() for process in processes)
     addresses = listening(processes)
-    # Two of each TaskExecutor, and one of Dispatcher, ResourceManager and each JobMaster.
+    # Each TaskExecutor has two ports. The Dispatcher, the ResourceManager and each JobMaster have one.
     assert len(addresses) >= 2 * 2 + 3
     assert [address for address in addresses if not is_loopback(address[0])] == []
     assert {cluster.address, cluster.resource_manager_address} <= {f"{host}:{port}" for host, port in addresses}
@@ -171,7 +172,7 @@ def test_a_pickle_bomb_sent_without_a_token_is_never_unpickled(
         for path, call in calls_of_everybody(address, cluster.security):
             for token in (None, "0" * 64):
                 assert call(contents[0], token) is grpc.StatusCode.UNAUTHENTICATED, (address, path)
-    for address in ports:  # the data plane's among them
+    for address in ports:  # including those of the data plane
         host, _, port = address.rpartition(":")
         for content in (*contents, *(len(one).to_bytes(4, "big") + one for one in contents)):
             with suppress(ConnectionError), socket.create_connection((host, int(port)), timeout=10) as connection:
@@ -240,7 +241,7 @@ def test_secrets_tokens_and_passwords_are_shown_nowhere(cluster: RunningCluster,
     hidden = [secret, PASSWORD, *(f"fp1.{role.label}." for role in Role)]
     seen: dict[str, str] = {}
     for process in processes_of(cluster):
-        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended since it was listed
+        with suppress(FileNotFoundError, ProcessLookupError):  # the process has ended since it was listed
             for name in ("cmdline", "environ"):
                 content = Path(f"/proc/{process.pid}/{name}").read_bytes()
                 seen[f"{process.pid} {name}"] = content.decode(errors="replace")
@@ -282,7 +283,7 @@ def test_files_of_the_cluster_are_private_and_files_of_functions_keep_the_users_
     umask = os.umask(0)
     os.umask(umask)
     assert mode == 0o666 & ~umask
-    # Only now: this job takes all slots that there are.
+    # At the end, because this job takes all slots.
     job: str = request.getfixturevalue("job")
     of_the_test = (directory / "watch", directory / "unpickled")
     files = [path for path in directory.rglob("*") if path.is_file() and not set(path.parents) & set(of_the_test)]
@@ -343,7 +344,7 @@ def test_a_service_with_an_unsafe_secret_file_does_not_start(verb: str, tmp_path
 
 
 def test_processes_that_serve_all_jobs_unpickle_nothing(cluster: RunningCluster, directory: Path) -> None:
-    """Last: whatever the tests above made them do."""
+    """This test is last, so that it covers all that the tests above did."""
     notes = sorted((directory / "unpickled").iterdir())
     assert len([note for note in notes if note.name.startswith("watched-")]) >= 2
     assert [note.read_text() for note in notes if not note.name.startswith("watched-")] == []

@@ -44,7 +44,7 @@ def stores(directory: Path, which: str = "service", suffix: str = "pem") -> dict
 
 @pytest.fixture(scope="module")
 def cluster(directory: Path) -> Iterator[RunningCluster]:
-    """Its key store is PKCS12, so that there is a password to keep; TaskExecutors and Dispatcher share it."""
+    """A cluster whose services share a PKCS12 key store, which has a password to keep secret."""
     password = directory / "password"
     password.write_text(PASSWORD + "\n")
     certs(directory / "p12", "--store-type", "PKCS12", "--password-file", str(password))
@@ -59,7 +59,7 @@ def cluster(directory: Path) -> Iterator[RunningCluster]:
 
 @pytest.fixture(scope="module")
 def client_properties(cluster: RunningCluster, directory: Path) -> dict[str, str]:
-    """A client's own certificate, in PEM, of the same authority."""
+    """Returns the options of a client with its own PEM certificate of the same authority."""
     pem = directory / "pem"
     pem.mkdir()
     for name in ("ca.key", "ca.pem"):
@@ -106,7 +106,7 @@ def test_every_port_of_the_cluster_takes_tls_with_a_certificate_only(cluster: Ru
         ):
             assert secured.version() in ("TLSv1.2", "TLSv1.3")
             secured.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
-            if not secured.recv(1):  # refused, and not even told why
+            if not secured.recv(1):  # refused without a reason
                 raise ConnectionError
 
 

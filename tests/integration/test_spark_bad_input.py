@@ -47,7 +47,7 @@ def test_the_error_names_executors_without_a_python_interpreter(spark_cluster: R
 
 @pytest.mark.chaos
 def test_executors_of_another_python_version_are_refused(spark_cluster: RunningCluster, tmp_path: Path) -> None:
-    """This interpreter, which calls itself another one as soon as Spark's worker looks."""
+    """The executors run this interpreter, which reports another version to Spark's worker."""
     (tmp_path / "sitecustomize.py").write_text(
         textwrap.dedent(
             """

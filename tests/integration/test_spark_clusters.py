@@ -1,6 +1,6 @@
-"""Regions on real clusters of Spark's: a standalone master with two workers, and a Spark Connect server.
+"""Regions on real Spark clusters: a standalone master with two workers, and a Spark Connect server.
 
-Their processes share nothing with flinkpy's but this host: what functions need is sent to them.
+Their processes share only this host with flinkpy, so functions and their files must be sent to them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class UsesFiles(MapFunction):
 
 
 def program(env: StreamExecutionEnvironment, directory: Path) -> Any:
-    """Goes into Spark from a native operator, over a shuffle by key there, and out again."""
+    """Builds a program with a native source, a keyed shuffle in Spark, and a native sink."""
     (directory / "sent_along.py").write_text("def double(value):\n    return 2 * value\n")
     (directory / "table.txt").write_text("a table")
     env.add_python_file(str(directory / "sent_along.py"))

@@ -1,4 +1,4 @@
-"""Commits of sinks that Spark writes: a commit that fails is made again, and nothing is written or committed twice."""
+"""Commits of sinks in Spark: a failed commit is repeated, and nothing is written or committed twice."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ RESTARTS = {
     "restart-strategy.type": "fixed-delay",
     "restart-strategy.fixed-delay.attempts": "10",
     "restart-strategy.fixed-delay.delay": "100 ms",
-    # A commit that fails once would be tried again at once.
+    # By default a failed commit would be retried at once.
     "sink.committer.retries": "0",
 }
 
 
 class FaultyCommits(SinkBase):
-    """A FileSink whose committer fails before and after it commits: once for each file in `faults`."""
+    """A FileSink whose committer fails before or after the commit, once for each file in `faults`."""
 
     def __init__(self, directory: Path, faults: Path) -> None:
         self._sink = FileSink.for_row_format(str(directory), Encoder.simple_string_encoder()).build()
@@ -67,7 +67,7 @@ class FaultyCommitter(Committer):
 
 
 def test_only_failed_commits_are_repeated(engine_cluster: RunningCluster, tmp_path: Path) -> None:
-    """Two sinks of one region; the commit of each fails once before it is made, and once after it."""
+    """One region has two sinks. The commit of each fails once before and once after it takes effect."""
     require_spark()
     faults = tmp_path / "faults"
     faults.mkdir()

@@ -1,4 +1,4 @@
-"""The driver of Spark, or its Connect server, is killed while it runs a region."""
+"""Losses of the Spark driver or of the Connect server while it runs a region."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def held_program(cluster: RunningCluster, gate: Gate, **properties: str) -> Any:
-    """Its functions wait in a stage whose results go over a shuffle."""
+    """Builds a program whose functions wait at the gate before a shuffle."""
     env = spark_environment(cluster, 2, **properties)
     held = env.from_sequence(1, 1000).map(gate.pass_at(900)).key_by(lambda value: value % 10)
     return held.reduce(lambda one, other: one + other).execute_and_collect()

@@ -11,7 +11,7 @@ from job_support import environment
 from spark_operator_programs import PROGRAMS
 from spark_programs import session, spark_records
 
-#: The first job of a session compiles, and Python workers import: on a loaded machine that takes its time.
+#: The time limit of a test. The first job of a session compiles code and imports modules in Python workers.
 pytestmark = pytest.mark.timeout(300)
 
 __all__ = ["session"]
@@ -20,12 +20,12 @@ __all__ = ["session"]
 NATIVE = {
     "execution.runtime-mode": "BATCH",
     "execution.batch.backend": "native",
-    # A broadcast gives as many records as it has subtasks.
+    # A broadcast emits each record once per subtask.
     "execution.batch.adaptive.auto-parallelism.enabled": "false",
 }
 
 
-#: What each program gives natively, as sorted texts: one job runs them all.
+#: The native results of each program as sorted texts. One job runs all programs.
 _NATIVE_RESULTS: dict[str, list[str]] = {}
 
 

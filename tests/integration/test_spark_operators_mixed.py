@@ -1,4 +1,4 @@
-"""Regions whose records come from and go to operators that are not in Python workers."""
+"""Regions that exchange records with operators outside of Python workers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from flinkpy.spark.translation.translator import translate
 RECORD = Types.ROW_NAMED(["word", "number"], [Types.STRING(), Types.LONG()])
 PAIR = Types.TUPLE([Types.INT(), Types.LONG()])
 
-#: The first job of a session compiles, and Python workers import: on a loaded machine that takes its time.
+#: The time limit of a test. The first job of a session compiles code and imports modules in Python workers.
 pytestmark = pytest.mark.timeout(300)
 
 __all__ = ["session"]

@@ -25,7 +25,7 @@ from flinkpy.spark.errors import failure_in
 
 RECORD = Types.ROW_NAMED(["day", "number"], [Types.STRING(), Types.LONG()])
 
-#: The first job of a session compiles, and Python workers import: on a loaded machine that takes its time.
+#: The time limit of a test. The first job of a session compiles code and imports modules in Python workers.
 pytestmark = pytest.mark.timeout(300)
 
 __all__ = ["session"]

@@ -1,4 +1,4 @@
-"""Programs of batch mode that run in Spark, on real processes: a user sees what tasks of flinkpy's would show."""
+"""Batch programs in Spark, on real processes: users see the same as with tasks of flinkpy."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class UsesFiles(MapFunction):
 
 
 def test_many_records_pass_through_spark(spark_cluster: RunningCluster) -> None:
-    """More than are kept in memory, on both sides: as columns, and as Python objects."""
+    """The records exceed the memory on both sides, as columns and as Python objects."""
     env = spark_environment(spark_cluster, 2, **{"execution.batch.backend": "native"})
     count = 300_000
     typed = env.from_sequence(1, count).map(lambda value: value, Types.LONG())

@@ -1,4 +1,4 @@
-"""A task that hangs on one TaskExecutor is done by another one: the job ends early, with every record once."""
+"""A second attempt replaces a task that hangs: the job ends early, with every record once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SPECULATION = {
 
 
 def noting_its_process(directory: Path) -> Callable[[Any], Any]:
-    """The identity, which tells `hanging_elsewhere` where its results lie."""
+    """Returns an identity function that records its process for `hanging_elsewhere`."""
     path = str(directory / "source")
 
     def note(value: Any) -> Any:
@@ -40,8 +40,10 @@ def noting_its_process(directory: Path) -> Callable[[Any], Any]:
 
 
 def hanging_elsewhere(directory: Path, gate: Gate) -> Callable[[Any], Any]:
-    """The identity; the first task in another process than the source's waits until the gate is open, and those in the
-    source's until there is one.
+    """Returns an identity function that hangs in one task.
+
+    The first task in another process than the source waits until the gate opens. Tasks in the process of the source
+    wait until that task exists.
     """
     source, marker, wait = str(directory / "source"), str(directory / "first"), gate.pass_at("here")
 

@@ -1,6 +1,6 @@
-"""Damaged, lost and refused files of checkpoints: noticed before they are used, told, and no record is lost.
+"""Damaged, missing and refused files of checkpoints are detected before use and reported, and no record is lost.
 
-Checkpoints are taken by hand here, so that a test knows which one is the newest while it breaks something.
+The tests trigger checkpoints themselves, so that they know the newest one when they damage a file.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Damage:
     def __init__(self, runs: VerifyingRuns, run: Run) -> None:
         self._runs = runs
         self.run = run
-        #: Output committed for checkpoints that were damaged afterwards: it may be repeated.
+        #: Output that was committed with checkpoints damaged later. It may be repeated.
         self.repeatable: Counter[Any] = Counter()
-        #: For the checkpoint before that.
+        #: Output that was committed with the checkpoint before.
         self._committed: Counter[Any] = Counter()
-        #: Writers that were killed, or ended because others were, while they had records to commit.
+        #: Writers that ended with uncommitted records, because they or other tasks were killed.
         self._ended_writers: set[str] = set()
 
     @property
@@ -66,7 +66,7 @@ class Damage:
         return self._runs.checkpoints / self.run.job_id
 
     def take_checkpoint(self) -> int:
-        """Takes a checkpoint when there is something to commit, and returns when that has been committed."""
+        """Takes a checkpoint when there are records to commit, waits for the commit, and returns its id."""
         output = self._runs.output
         wait_until(lambda: writers_with_records(output) - self._ended_writers, "records to commit")
         before = Counter(self._runs.read())
@@ -106,7 +106,8 @@ class Damage:
                 return 0
 
         wait_until(lambda: restored() == checkpoint_id, f"the job resumes from checkpoint {checkpoint_id}")
-        # Commits of the damaged checkpoint may have come late, but not after this; the next are of the next checkpoint.
+        # Commits of the damaged checkpoint may be late, but all are done by now. Later commits belong to the next
+        # checkpoint.
         self.repeatable += Counter(self._runs.read()) - self._committed
 
     def assert_told(self, path: Path, checkpoint_id: int) -> None:
@@ -268,7 +269,7 @@ def test_the_error_names_a_damaged_savepoint_and_leaves_it_alone(
 
 
 def run_from_savepoint(runs: VerifyingRuns, savepoint: Path) -> None:
-    """It is whole again, and was not touched."""
+    """Runs a job from the savepoint, which must be intact and unchanged."""
     with runs.started(**{**HEAP, "execution.state-recovery.path": str(savepoint)}) as run:
         run.hurry()
         run.wait_for_end()
@@ -311,7 +312,7 @@ def test_a_full_disk_fails_checkpoints_until_there_is_space(
         run.wait_for_end()
     assert run.num_restarts == 0
     runs.assert_exactly_once(run)
-    # The JobMaster deletes them after it has told that the job has ended.
+    # The JobMaster deletes them after it has reported the end of the job.
     wait_until(
         lambda: not any(path.is_file() for path in runs.checkpoints.rglob("*")), "all files of checkpoints are deleted"
     )
@@ -324,14 +325,14 @@ def fill(directory: Path) -> None:
 
 
 def incomplete(directory: Path, latest: int) -> list[Path]:
-    """Checkpoints before `latest` that were given up."""
+    """Returns the directories of failed checkpoints before `latest`."""
     return [
         path for path in directory.glob("chk-*") if int(path.name[4:]) < latest and not (path / "_metadata").exists()
     ]
 
 
 def is_old(path: Path, directory: Path) -> bool:
-    """Older than the newest `_metadata`: not being written just now."""
+    """True if the path is older than the newest `_metadata`, so that no task is writing it."""
     newest = max((one.stat().st_mtime_ns for one in directory.rglob("_metadata")), default=0)
     with contextlib.suppress(FileNotFoundError):
         return path.stat().st_mtime_ns < newest

@@ -1,4 +1,4 @@
-"""Stream tasks joined by real partitions, gates and sockets, each task on its own thread of this process."""
+"""Stream tasks that are connected by real partitions, gates and sockets. Each task has its own thread."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROWS, KEYS, JOIN_S = 50_000, 97, 30.0
 
 
 class Numbers(SourceBase):
-    """0 to `count`, and then the end, or nothing for ever."""
+    """Emits 0 to `count` and then ends or stays idle forever."""
 
     def __init__(self, count: int, ends: bool = True) -> None:
         self.count = count
@@ -86,7 +86,7 @@ class Count(KeyedProcessFunction):
 
 
 class Collect(SinkBase):
-    """Its writers append to WRITTEN, once GATE is open."""
+    """A sink whose writers append to WRITTEN once GATE is open."""
 
     def create_writer(self, context: Any) -> SinkWriter:
         return CollectWriter()
@@ -128,7 +128,7 @@ class Environment:
 def vertex(
     name: str, parallelism: int, chain: list[specs.OperatorSpec], typed: bool | None = None
 ) -> job_pb2.JobVertex:
-    """`typed` None: no result; else one keyed result, with or without a declared type."""
+    """Returns a vertex with one keyed result, with or without a declared type. With `typed` None it has no result."""
     made = job_pb2.JobVertex(id=name, name=name, parallelism=parallelism, max_parallelism=128)
     for position, spec in enumerate(chain):
         operator = made.chain.add(operator_id=f"{name}{position}", name=name, factory_pickle=cloudpickle.dumps(spec))
@@ -149,7 +149,7 @@ def vertex(
 
 
 class Job:
-    """Two producers, two consumers; consumers in another data plane than the producers where `remote`."""
+    """A job of two producers and two consumers. With `remote`, the consumers have another data plane."""
 
     def __init__(
         self, *, remote: bool, typed: bool, ends: bool = True, rows: int = ROWS, sink_open: bool = True
@@ -158,7 +158,7 @@ class Job:
         GATE.clear()
         if sink_open:
             GATE.set()
-        # Little enough for `rows` to fill it where a test wants that.
+        # Small enough that `rows` can fill it.
         options = NetworkOptions(memory_bytes=1 << 20)
         self.networks = [NetworkEnvironment(options) for _ in range(2 if remote else 1)]
         addresses = [network.start() for network in self.networks]
@@ -244,7 +244,7 @@ def test_idle_tasks_report_idle_time_and_can_be_cancelled(remote):
 
 def test_a_blocked_sink_back_pressures_its_producers():
     job = Job(remote=True, typed=True, rows=8 * ROWS, sink_open=False)
-    # A bound on the wait only: it ends as soon as both producers are back-pressured.
+    # The upper bound of the wait, which ends as soon as both producers are back-pressured.
     for _ in range(6_000):
         if all(task.metrics()["back_pressured_time_ms"] > 0 for task in job.tasks[:2]):
             break

@@ -1,4 +1,4 @@
-"""A local user who can reach a service's port can neither close it nor learn a token at it."""
+"""A local user who reaches or takes over the port of a service can neither close it nor learn a token."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Impostor:
     def __init__(self, address: str, context: ssl.SSLContext | None) -> None:
         host, _, port = address.rpartition(":")
         self._context = context
-        #: What each connection has said, before and inside of TLS.
+        #: The bytes that each connection sent, before and inside TLS.
         self.heard: list[bytes] = []
         self._listener = socket.create_server((host, int(port)), reuse_port=True)
         self._thread = threading.Thread(target=self._serve)
@@ -80,7 +80,7 @@ class Impostor:
             return secured.recv(65_536)
 
     def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)  # which wakes the thread
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread
         self._thread.join()
         self._listener.close()
 
@@ -111,7 +111,7 @@ def nothing_is_revealed_to(impostor: Impostor, *, speaks_tls: bool) -> None:
 def test_no_token_is_sent_to_a_stranger_on_the_port_of_a_service(
     start_cluster: StartCluster, tmp_path: Path, speaks_tls: bool
 ) -> None:
-    """The state after a service has died and somebody else has bound its port, who is not of the cluster."""
+    """A service has died, and a process outside of the cluster has bound its port."""
     cluster = start_cluster(1)
     printed = run_flinkpy("token", "-D", f"security.secret-file={cluster.properties['security.secret-file']}")
     context = certificate_of_a_stranger(tmp_path) if speaks_tls else None

@@ -1,4 +1,4 @@
-"""The TaskExecutor as a process: how it starts, hangs, comes back and ends."""
+"""The TaskExecutor process: its start, hangs, return and end."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_suspended_process_is_declared_lost_and_returns_without_tasks(
     victim = next(p for p in cluster.task_executors if p.popen.pid == gate.arrivals[0])
     victim.popen.send_signal(signal.SIGSTOP)
     try:
-        gate.wait_for_arrival(2)  # restarted on the other one
+        gate.wait_for_arrival(2)  # the task was restarted on the other TaskExecutor
         gate.open()
         client.get_job_execution_result().result()
     finally:
@@ -138,7 +138,7 @@ def test_logs_can_be_listed_and_read_by_name_only(start_cluster: StartCluster, t
 def test_many_jobs_leave_no_threads_and_no_descriptors(start_cluster: StartCluster) -> None:
     import psutil
 
-    # The I/O threads of a TaskExecutor are kept: one is there from the first job on.
+    # A TaskExecutor keeps its I/O threads. The first job starts one.
     cluster = start_cluster(2, properties={"cluster.io-pool.size": "1"})
 
     def run_one() -> None:
@@ -168,7 +168,7 @@ def test_many_jobs_leave_no_threads_and_no_descriptors(start_cluster: StartClust
 
 
 def test_cancelling_frees_a_task_that_waits_for_its_consumer(cluster: RunningCluster, tmp_path: Path) -> None:
-    """Back-pressure all the way up, then cancel."""
+    """All tasks are back-pressured when the job is cancelled."""
     gate = Gate(tmp_path)
     env = environment(cluster)
     env.from_sequence(1, 50_000_000).rebalance().map(lambda x: "x" * 100).rebalance().map(

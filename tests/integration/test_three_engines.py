@@ -36,7 +36,7 @@ from flinkpy.datastream.formats.parquet import ParquetBulkWriters
 from flinkpy.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from flinkpy.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 
-#: The first job in Spark starts it.
+#: The time limit of a test. The first Spark job starts Spark.
 pytestmark = pytest.mark.timeout(300)
 
 __all__ = ["_known_results", "same_results"]
@@ -139,7 +139,7 @@ def test_reduce_and_rolling_aggregates_emit_the_last_result_of_a_key(same_result
 
 
 class CountAndFlush(KeyedProcessFunction):
-    """Counts in state, and says so when a timer tells the end of the key."""
+    """Counts in state, and emits the count when a timer fires at the end of the key."""
 
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -162,7 +162,7 @@ def test_keyed_functions_can_use_state_and_timers(same_results: SameResults) -> 
     assert same_results(build)[0] == (" ", 15, (0, 1, 2, 3, 4))
 
 
-def test_one_key_may_have_all_records(same_results: SameResults) -> None:
+def test_a_single_key_may_have_all_records(same_results: SameResults) -> None:
     def build(env: Env) -> Any:
         return pairs(env).key_by(lambda pair: "one", Types.STRING()).process(CountAndFlush())
 

@@ -1,4 +1,4 @@
-"""TPC-H on streams of columns: the answers of DuckDB, exact to the last digit."""
+"""TPC-H queries on column streams give the results of DuckDB, exact to the last digit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from job_support import environment
 
 from benchmarks.tpch import QUERIES, SQL, TABLES, generate, tables_of
 
-#: The first job in Spark starts it.
+#: The time limit of a test. The first Spark job starts Spark.
 pytestmark = pytest.mark.timeout(300)
 
 SCALE = 0.1
@@ -57,7 +57,8 @@ def answer(number: int, directory: Path) -> list[tuple[Any, ...]]:
     return rows
 
 
-#: As a batch all of them; as a stream and on Spark one, with joins, an aggregate and an order, stands for the others.
+#: All queries run in batch mode. One of them, with joins, an aggregate and an order, also runs as a stream and on
+#: Spark.
 CASES = [
     pytest.param(engine, number, marks=[] if engine == "native-batch" else [ONE if number == 3 else MANY])
     for engine in ENGINES
@@ -68,7 +69,7 @@ CASES = [
 @pytest.mark.parametrize(("engine", "number"), CASES)
 def test_query_has_the_answer_of_duckdb(request: pytest.FixtureRequest, tpch: Path, number: int, engine: str) -> None:
     properties = engine_properties(engine)
-    # A Spark session belongs to a TaskExecutor: one is enough.
+    # One TaskExecutor, because each has its own Spark session.
     cluster: RunningCluster = request.getfixturevalue("engine_cluster" if engine == "spark" else "shared_cluster")
     env = environment(cluster, 2, **properties)
 

@@ -79,7 +79,7 @@ def start(request: pytest.FixtureRequest) -> Iterator[Start]:
 
 
 class Reader:
-    """A consuming task: polls, and waits for the gate when there is nothing."""
+    """A consuming task that polls its gate and waits when it is empty."""
 
     def __init__(self, environment: NetworkEnvironment, *partitions: tuple[str, str], subpartition: int = 0) -> None:
         self.failures: list[Exception] = []
@@ -120,7 +120,7 @@ def total_rows(items: list[tuple[int, Batch | Element]]) -> int:
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that no listener tells."""
+    """Waits for a condition that has no listener."""
     deadline = time.monotonic() + TIMEOUT_S
     pause = threading.Event()
     while not condition():
@@ -130,7 +130,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 def emit_all(partition: ResultPartition, batches: list[Batch]) -> None:
-    """A producing task that respects back-pressure."""
+    """Emits all batches like a producing task that respects back-pressure."""
     available = threading.Event()
     partition.set_availability_listener(available.set)
     for batch in batches:
@@ -142,7 +142,7 @@ def emit_all(partition: ResultPartition, batches: list[Batch]) -> None:
 
 
 def emit_until_stalled(producer: NetworkEnvironment, partition: ResultPartition, batch: Batch) -> int:
-    """Emit until nothing has moved for a tenth of a second; returns how many batches."""
+    """Emits until nothing has moved for a tenth of a second. Returns the number of batches."""
     emitted, still, sent = 0, 0, 0
     pause = threading.Event()
     while still < 20:
@@ -366,7 +366,7 @@ def test_two_processes_whose_memory_is_full_of_each_others_input_do_not_deadlock
     first, second = start(memory_bytes=MIB), start(memory_bytes=MIB)
     for environment, partition_id in ((first, "p1"), (second, "p2")):
         partition = environment.create_result_partition(partition_id=partition_id, num_subpartitions=1)
-        partition.emit(0, numbers(1_000_000))  # far more than there is, which `emit` cannot refuse
+        partition.emit(0, numbers(1_000_000))  # far more than the memory, but `emit` cannot refuse it
         partition.finish()
 
     of_second, of_first = Reader(first, ("p2", second.address)), Reader(second, ("p1", first.address))
@@ -476,7 +476,7 @@ def test_a_row_that_cannot_be_pickled_fails_the_task_that_emits_it(start: Start)
 
 
 class Suspicious(LoopbackAuthenticator):
-    """Accepts only who proves to know the nonce; `is_honest` is whether this side does."""
+    """Accepts only peers that prove knowledge of the nonce. With `is_honest` this side can prove it."""
 
     def __init__(self, is_honest: bool) -> None:
         self._is_honest = is_honest

@@ -54,7 +54,7 @@ class Repeat(CoFlatMapFunction):
 
 
 class Total(KeyedCoProcessFunction):
-    """The running total of the key, whichever stream a number comes from."""
+    """Emits the running total of the key over both streams."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._total = runtime_context.get_state(ValueStateDescriptor("total", Types.LONG()))

@@ -92,7 +92,7 @@ class Gap(SessionWindowTimeGapExtractor):
 
 
 class Remembering(ProcessWindowFunction):
-    """State of the window and of the key, a side output, and clearing."""
+    """Uses the state of the window and of the key, a side output, and `clear`."""
 
     def process(self, key: Any, context: Any, elements: Any) -> Any:
         fired = context.window_state().get_state(ValueStateDescriptor("fired", Types.INT()))
@@ -194,7 +194,7 @@ def test_every_operation_works_on_keyed_windows(shared_cluster: RunningCluster) 
 
 
 def test_every_operation_works_on_windows_of_a_whole_stream(shared_cluster: RunningCluster) -> None:
-    # Two subtasks before the windows would hand them the records in any order, which counts and lists would show.
+    # One subtask before the windows. Two would send the records in any order, which would change counts and lists.
     env = environment(shared_cluster, 1)
     records = timed(env, RECORDS)
     tumbling = TumblingEventTimeWindows.of(ms(5))
@@ -212,7 +212,7 @@ def test_every_operation_works_on_windows_of_a_whole_stream(shared_cluster: Runn
             "processing time": records.window_all(TumblingProcessingTimeWindows.of(ms(1))).apply(CountAll()),
         }
     )
-    # The clock may not have reached the end of the last windows when the input ended: nothing waits for it.
+    # The input may end before the clock reaches the end of the last windows. Then these do not fire.
     assert sum(count for _, _, count in collected.pop("processing time")) <= len(RECORDS)
     assert collected == {
         "apply": [(0, 5, 4), (5, 10, 3), (15, 20, 1)],
@@ -227,7 +227,7 @@ def test_every_operation_works_on_windows_of_a_whole_stream(shared_cluster: Runn
 
 
 class EveryRecord(WatermarkGenerator):
-    """A watermark behind each record, at its time."""
+    """Emits a watermark after each record with its timestamp."""
 
     def on_event(self, event: Any, timestamp: int, output: WatermarkOutput) -> None:
         output.emit_watermark(Watermark(timestamp))
@@ -248,7 +248,7 @@ def test_late_records_fire_again_within_the_lateness_and_go_to_the_side_output_a
 
     collected = collect({"fired": fired, "late": fired.get_side_output(LATE)})
     assert collected == {
-        # ("hi", 3) comes when the watermark is 9: one ms after the window was kept for.
+        # ("hi", 3) comes at watermark 9, one ms after the window was cleaned up.
         "fired": [("hello", 30, 35, 30), ("hi", 0, 5, 1), ("hi", 0, 5, 3), ("hi", 5, 10, 15)],
         "late": [("hi", 3), ("hi", 4)],
     }

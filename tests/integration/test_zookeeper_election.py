@@ -40,7 +40,7 @@ def security(secret_file: Path) -> SecurityContext:
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Path:
-    """Its name is the cluster's, so that tests do not share nodes."""
+    """The storage directory. It also names the cluster, so that tests do not share nodes."""
     return tmp_path / f"cluster-{tmp_path.name}"
 
 
@@ -76,7 +76,7 @@ def check_terms(processes: list[ContenderProcess]) -> None:
 def test_a_leader_that_was_suspended_longer_than_its_session_cannot_write(
     zookeeper: ZooKeeperServer, storage: Path, start_contender: Start
 ) -> None:
-    # A machine that has more to do than it can stands still for a second, too.
+    # An overloaded machine may stand still for a second, too.
     configuration = ha_configuration(zookeeper.quorum, storage, session_timeout="4 s")
     first = start_contender(configuration)
     token = first.wait_until_drawing()
@@ -84,12 +84,12 @@ def test_a_leader_that_was_suspended_longer_than_its_session_cannot_write(
     first.pause()
     second.wait_until_drawing()
     first.resume()
-    # It was drawing ids, and continues with it.
+    # The process was drawing ids and continues to draw.
 
     refused = wait_until(lambda: first.entries("refused"), "the late write is refused")
     assert refused == [{"refused": "LeadershipLostError", "token": token}]
     wait_until(lambda: first.entries("revoked"), "the former leader knows that it does not lead")
-    # It stands again: once the second is gone, it leads in a new term.
+    # It contends again. When the second leader ends, it leads in a new term.
     second.kill()
     assert first.wait_until_drawing(but_not=token) != token
     check_terms([first, second])
@@ -120,7 +120,7 @@ def test_terms_never_overlap_while_leaders_are_killed_and_the_server_restarts(
     while len(running) > 1:
         leader = next_leader()
         if len(running) == 3:
-            # Every connected contender stands again, and any of them may be first, even the former leader.
+            # Every connected contender contends again, and any of them may win, even the former leader.
             zookeeper.restart()
             leader = next_leader()
         leader.kill()
@@ -132,7 +132,7 @@ def test_terms_never_overlap_while_leaders_are_killed_and_the_server_restarts(
 def test_the_next_leader_does_not_wait_for_the_session_of_an_ended_process(
     zookeeper: ZooKeeperServer, storage: Path, security: SecurityContext
 ) -> None:
-    # A session time-out far longer than the test may take.
+    # The session timeout is far longer than the test may take.
     configuration = ha_configuration(zookeeper.quorum, storage, session_timeout="10 min")
 
     async def test() -> None:
@@ -152,7 +152,7 @@ def test_the_next_leader_does_not_wait_for_the_session_of_an_ended_process(
             await asyncio.to_thread(parent.release_dead_leader, JOB, "the-first")
             await second.wait_for("granted")
             await listener.wait_for(lambda leader: leader is None)
-            # It was alive: it is notified, cannot write, and does not stand again with its token.
+            # The former leader is alive. It is notified, cannot write, and does not contend again with its token.
             await first.wait_for("granted", "revoked")
             counter = child.checkpoint_id_counter
             with pytest.raises(LeadershipLostError, match="has ended"):
@@ -181,7 +181,7 @@ def test_a_leader_without_a_connection_stops_leading_and_its_writes_stay_refused
             await contender.wait_for("granted", "revoked")
             await listener.wait_for(lambda leader: leader is None)
             await asyncio.to_thread(zookeeper.start)
-            # The same session and the same process, and yet another term.
+            # A new term, although session and process are the same.
             second = await contender.wait_for("granted", "revoked", "granted")
             assert first.token != second.token
             with pytest.raises(LeadershipLostError):
@@ -203,7 +203,7 @@ def test_a_suspended_connection_is_tolerated_for_two_thirds_of_the_session_timeo
         )
 
     async def test() -> None:
-        # However long a server takes to start: two thirds of this are more.
+        # Two thirds of this are longer than any start of a server.
         async with ha_services(configuration("120 s"), security) as services:
             contender = stand(services.dispatcher_election())
             leadership = await contender.wait_for("granted")
@@ -213,7 +213,7 @@ def test_a_suspended_connection_is_tolerated_for_two_thirds_of_the_session_timeo
             await listener.wait_for(lambda leader: leader is not None)
             counter = await asyncio.to_thread(services.checkpoint_id_counter, JOB, leadership)
             await asyncio.to_thread(zookeeper.restart)
-            # Over the restart the write waits; it is done under the same leadership.
+            # The write waits for the restart and is carried out under the same leadership.
             assert await asyncio.to_thread(counter.get_and_increment) == 1
             assert contender.events == ["granted"] and len(listener.leaders) == 1
         async with ha_services(configuration("4 s"), security) as services:
@@ -250,7 +250,7 @@ def test_an_invalid_answer_ends_the_session_and_not_the_process(
 
             connection._read_socket = fail
             await contender.wait_for("granted", "revoked", "granted")
-            # The end of kazoo's connection is no end of the client: it still answers, and ends in order.
+            # The end of kazoo's connection does not end the client, which still answers and closes in order.
             assert await asyncio.to_thread(services.client.get_children, "/flink")
 
     run(test())
@@ -277,7 +277,7 @@ def test_the_end_of_a_leader_wakes_only_one_contender(
             await contenders[1].wait_for("granted")
             contenders[1].election.close()
             await contenders[2].wait_for("granted")
-            # Who stands back is not called.
+            # A contender that withdraws is not notified.
             assert [contender.events for contender in contenders] == [["granted"]] * 3
 
     def latch_of(services: Any) -> str:
@@ -296,7 +296,7 @@ def test_a_leader_survives_a_change_of_the_ensembles_leader_and_stops_leading_wi
         )
 
     async def test() -> None:
-        # However long the others take to elect one among them: two thirds of this are more.
+        # Two thirds of this are longer than any election among the other servers.
         async with ha_services(configuration("120 s"), security) as services:
             contender = stand(services.dispatcher_election())
             leadership = await contender.wait_for("granted")

@@ -35,11 +35,11 @@ def connect(
 
 
 def refusal(configuration: dict[str, str], security: SecurityContext = SECURITY, process: str = "dispatcher") -> str:
-    """The error, which has no line break, came in time, and left no thread of the client behind."""
+    """Returns the error. Checks that it is one line, came in time and left no thread of the client."""
     began = time.monotonic()
     with pytest.raises(HighAvailabilityError) as raised:
         connect(configuration, security, process)
-    # Far below the session timeouts of these tests: no server is left to wait for.
+    # Far below the session timeouts of these tests, because no server is left to wait for.
     assert time.monotonic() - began < 30
     message = str(raised.value)
     assert "\n" not in message
@@ -53,7 +53,7 @@ def configuration(zookeeper: ZooKeeperServer, tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def kazoo(zookeeper: ZooKeeperServer) -> Iterator[KazooClient]:
-    """Somebody else's client."""
+    """The client of another system."""
     client = KazooClient(zookeeper.quorum)
     client.start()
     yield client
@@ -128,7 +128,7 @@ def test_a_storage_directory_that_is_not_shared_is_refused(configuration: dict[s
     for process in ("dispatcher", "jobmaster"):
         assert "of-this-host" in (message := refusal(elsewhere, process=process))
         assert "is not the directory that the other masters" in message
-    # A ResourceManager keeps nothing there.
+    # A ResourceManager does not use the directory.
     connect(elsewhere, process="resourcemanager").close()
 
 
@@ -180,7 +180,7 @@ def test_the_error_names_a_node_that_others_created_before(
         kazoo.create(path, b"flinkpy 1" if path == cluster else b"", acl=[ours, theirs])
         if path != f"{cluster}{node}":
             continue
-        # Only the last one is kept by those who made it.
+        # The other user gives up the nodes above, and keeps access only to the last one.
         for above in range(1, depth):
             kazoo.set_acls("/flink/" + "/".join(parts[:above]), [ours])
     said = refusal(configuration)

@@ -1,4 +1,4 @@
-"""The data that leaders store in ZooKeeper and in the storage directory, and that their successors find."""
+"""The data that leaders store in ZooKeeper and in the storage directory for their successors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def lead(configuration: dict[str, str], *tests: Callable[[ZooKeeperHaServices, L
 def with_lost_leadership(
     configuration: dict[str, str], test: Callable[[ZooKeeperHaServices, Leadership], Coroutine[Any, Any, None]]
 ) -> None:
-    """Run the test with a leadership whose node somebody has removed."""
+    """Runs the test with a leadership whose node was removed."""
 
     async def run() -> None:
         async with ha_services(configuration, SECURITY) as services:
@@ -203,7 +203,7 @@ def test_zookeeper_holds_only_pointers_and_they_are_protected(
                 stranger.delete(f"{services.client.settings.job_graphs}/{JOB}")
             with pytest.raises(NoAuthError):
                 stranger.create(f"{services.client.settings.latch('dispatcher')}/-latch-", sequence=True)
-            # Other clusters may be made beside this one, and that is all.
+            # Others may only create further clusters beside this one.
             root_acls = stranger.get_acls("/flink")[0]
             assert {acl.perms for acl in root_acls if acl.id.scheme == "world"} == {1 | 4}
         finally:
@@ -235,7 +235,7 @@ def test_all_nodes_of_an_ended_job_are_removed_and_removal_may_be_repeated(confi
         settings = services.client.settings
         for parent in (settings.job_graphs, f"{settings.cluster}/jobs", f"{settings.cluster}/leader"):
             assert str(JOB) not in services.client.get_children(parent)
-        # The file goes with the next leader at the latest.
+        # The next leader removes the file at the latest.
         assert services.job_graph_store(leadership).job_ids() == []
         assert list(services._storage.execution_plans.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""A ZooKeeper that is spoken to with mutual TLS, set up with `flinkpy certs` as a user would."""
+"""ZooKeeper with mutual TLS, set up with `flinkpy certs` as a user would."""
 
 from __future__ import annotations
 

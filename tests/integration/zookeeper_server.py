@@ -20,7 +20,7 @@ from job_support import wait_until
 from ports import own_port
 from requirements import has_java, require
 
-#: Of the jars of pyspark, those that a server needs.
+#: The jars of pyspark that a server needs.
 _JARS = (
     "zookeeper-",
     "slf4j-api",
@@ -32,9 +32,9 @@ _JARS = (
     "commons-cli",
     "audience-annotations",
 )
-#: Milliseconds: sessions may be as short as twice this.
+#: The tick in milliseconds. The minimum session timeout is twice this.
 TICK_TIME_MS = 500
-#: And as long as this: longer than a server takes to start on the busiest machine.
+#: The maximum session timeout in milliseconds: longer than a server needs to start on a very busy machine.
 MAX_SESSION_TIMEOUT_MS = 300_000
 START_TIMEOUT_S = 60.0
 
@@ -153,7 +153,7 @@ class ZooKeeperServer:
             "-Djava.awt.headless=true",
             f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}",
             "-Dreadonlymode.enabled=true",
-            # The data of a test need not survive the host.
+            # The data of a test need not survive a crash of the host.
             "-Dzookeeper.forceSync=no",
             "-cp",
             os.pathsep.join(jars_of_zookeeper()),

@@ -1,10 +1,10 @@
-"""Makes the RPC of a service process unreliable: on the PYTHONPATH of a cluster under test, and not otherwise loaded.
+"""Makes the RPC of a service process unreliable. It is loaded only if its directory is on the PYTHONPATH of a cluster.
 
-`RPC_FAULT` is what befalls unary calls between services: `lost-request` (it never arrives), `lost-response` (it
-arrives, its answer does not) or `duplicate` (it arrives twice, one after the other). `RPC_FAULT_BUDGET` is a
-directory with a file for each call that may still be hit, named `Service.call`: taking a file away is how one process
-of the cluster, and only one, hits it. `duplicate` hits every call, always. What was hit is named in `fired` beside
-it.
+`RPC_FAULT` is the fault of unary calls between services: `lost-request` (the call does not arrive), `lost-response`
+(the answer does not arrive) or `duplicate` (the call arrives twice in a row). `RPC_FAULT_BUDGET` is a directory with
+one file for each call that may still be affected, named `Service.call`. The process that removes the file applies the
+fault, so each fault happens once in the whole cluster. `duplicate` affects every call. The directory `fired` beside it
+contains the names of the affected calls.
 """
 
 from __future__ import annotations

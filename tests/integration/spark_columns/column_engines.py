@@ -1,4 +1,4 @@
-"""Runs one operator over columns twice: as flinkpy's operator and as a DataFrame; results are comparable tables."""
+"""Runs a column operator as flinkpy's operator and as a Spark DataFrame. The results are comparable tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIME = "__ts"
 
 
 def natively(spec: specs.OperatorSpec, table: pa.Table) -> pa.Table:
-    """The results of flinkpy's operator, with their timestamps in `__ts`."""
+    """Returns the results of flinkpy's operator, with their timestamps in `__ts`."""
     harness = OperatorHarness(spec)
     times = table[TIME].to_numpy().astype(np.int64) if TIME in table.column_names else None
     columns = table.drop_columns([TIME]) if times is not None else table
@@ -48,7 +48,7 @@ def frame_of(session: Any, table: pa.Table) -> Any:
 
 
 def rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    """In an order of their own; NaN is equal to itself."""
+    """Returns the rows in a canonical order. NaN equals itself."""
     listed = [tuple("NaN" if value != value else value for value in row.values()) for row in table.to_pylist()]
     return sorted(listed, key=repr)
 

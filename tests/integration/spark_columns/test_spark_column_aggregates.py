@@ -1,4 +1,4 @@
-"""Aggregates over columns give in Spark what flinkpy's own operators give."""
+"""Aggregates over columns give the same results in Spark as in flinkpy's own operators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAN = float("nan")
 DAY = datetime.date(2020, 2, 29)
 TIMES = [datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime.datetime(2400, 1, 1), None]
 
-#: Of every type, with nulls, in groups with several values, with nothing but nulls, and with one value.
+#: Values of every type: groups with several values and nulls, with only nulls, and with one value.
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "bytes": (pa.int8(), [127, 127, -128, None, None, 5]),
     "shorts": (pa.int16(), [1, None, -3, None, None, 5]),
@@ -78,7 +78,7 @@ def test_every_function_over_every_type_gives_equal_values_and_types(session: An
 def test_a_column_of_every_type_but_floats_is_a_key_and_null_is_one_too(session: Any, kind: str) -> None:
     table = table_of(kind)
     if pa.types.is_floating(VALUES[kind][0]):
-        # To Spark 0.0 and -0.0 are one key; they are two.
+        # 0.0 and -0.0 are one key in Spark, but two in flinkpy.
         with pytest.raises(NotExpressible, match="the key column"):
             in_spark(session, by_key(ColumnAggregate("n", "COUNT"), key=(1,)), table)
         return
@@ -92,7 +92,7 @@ def test_an_empty_input_has_no_keys_and_so_no_results(session: Any) -> None:
         assert in_spark(session, by_key(ColumnAggregate("n", "COUNT"), key=key), table).num_rows == 0
 
 
-def test_what_needs_the_order_of_arrival_or_the_program_s_code_is_not_expressible(session: Any) -> None:
+def test_aggregates_that_need_arrival_order_or_python_code_are_not_expressible(session: Any) -> None:
     frame, columns = frame_of(session, table_of("ints"))
     compiled = CompiledAggregate("f", (0,), True, None, None, None, None)
     for aggregate in (

@@ -1,4 +1,4 @@
-"""Every function of expressions gives in Spark what it gives with Arrow, or is said not to be expressible."""
+"""Every expression function gives the same results in Spark as with Arrow, or is reported as not expressible."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ NOON = datetime.datetime(2021, 1, 3, 12, 30, 15)
 
 
 def table() -> pa.Table:
-    """Every value of a column meets many of the others: the periods of the columns differ."""
+    """Returns a table in which values of different columns meet in many combinations, because their periods differ."""
     data = {}
     for step, (name, (kind, values)) in enumerate(COLUMNS.items()):
         data[name] = pa.array([values[(row // (1 + step % 3)) % len(values)] for row in range(ROWS)], kind)
@@ -126,7 +126,7 @@ def expressions() -> list[Expression]:
 
 def same(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
-        # Arrow makes a float of a decimal that is not always the nearest one.
+        # Arrow's conversion of a decimal does not always give the nearest float.
         return math.isclose(one, other, rel_tol=1e-15) or (one != one and other != other)
     return one == other
 

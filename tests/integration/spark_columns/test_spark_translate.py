@@ -1,4 +1,4 @@
-"""Nodes over columns become operations of DataFrames with the results of flinkpy's operators; the others do not."""
+"""Column nodes become DataFrame operations with the results of flinkpy's operators; other nodes do not."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_order_is_that_of_the_columns_with_nulls_and_nan_in_their_places(session
     assert result(limited)["y"].to_pylist() == ["c", "a"]
 
 
-def test_one_row_of_all_records_is_there_without_records_too(session: Any) -> None:
+def test_a_global_aggregate_of_no_records_emits_one_row(session: Any) -> None:
     aggregates = (specs.ColumnAggregate("n", "COUNT"), specs.ColumnAggregate("top", "MAX", "v.w"))
     spec = specs.GlobalColumnAggregateSpec(aggregates, output_type=row_type(n=Types.LONG(), top=Types.DOUBLE()))
     for table, expected in ((PEOPLE, (5, 4.0, None)), (PEOPLE.slice(0, 0), (0, None, None))):
@@ -158,11 +158,11 @@ def test_functions_of_python_are_left_to_python(session: Any) -> None:
 
 
 def typed(untyped: SparkNode, stream: StreamFrame) -> SparkNode:
-    """With the type of the stream on its edges."""
+    """Returns the node with the type of the stream on its edges."""
     return replace(untyped, inputs=tuple(replace(edge, type_info=stream.type_info) for edge in untyped.inputs))
 
 
-def test_what_is_expressible_is_known_without_a_plan(session: Any, tmp_path: Path) -> None:
+def test_expressibility_is_known_without_a_plan(session: Any, tmp_path: Path) -> None:
     people = stream(session, PEOPLE)
     selectors = (BY_ID, BY_ID)
     window = specs.WindowAggregateSpec(BY_ID, (specs.ColumnAggregate("n", "COUNT"),), size_ms=7, slide_ms=3)

@@ -1,4 +1,4 @@
-"""CommittedReader: reads what a job commits while it runs, as somebody who relies on it would."""
+"""CommittedReader: reads the committed output of a running job, as a consumer would."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 MIN_PAUSE_S = 0.05
-#: The ratio of pauses to reading time: the job needs the processors.
+#: The ratio of pauses to reading time, which leaves CPU time to the job.
 READING_SHARE = 10
 
 

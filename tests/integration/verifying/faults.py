@@ -34,7 +34,7 @@ class Faults:
             times: how many times the fault happens in all tasks together.
         """
         assert kind in ("raise", "kill")
-        # The job may run: it must not find half of it.
+        # A running job must not read an incomplete file.
         written = os.path.join(self._directory, place)
         with open(written, "w") as file:
             file.write(f"{kind} {nth} {times}")

@@ -165,5 +165,5 @@ class VerifyingRuns:
                 run.end()
 
     def assert_exactly_once(self, run: Run) -> None:
-        """Call after the block of the run that finished."""
+        """Checks the committed output. Call this after the block of the finished run."""
         run.reader.assert_complete()

@@ -1,8 +1,8 @@
-"""SequencePerKeySource: for each key the numbers 0, 1, 2, ... at a given pace.
+"""SequencePerKeySource: emits the numbers 0, 1, 2, ... for each key at a given rate.
 
-Whoever reads it can tell a record that is lost, repeated or out of order: after number n of a key comes n + 1. It is
-also a small complete example of a source: the enumerator deals out one split per key, a reader reads many of them at
-the same time, and a checkpoint has the next number of each.
+A consumer can detect lost, repeated and out-of-order records, because number n + 1 follows n for each key. The module
+is also a small, complete example of a source: the enumerator assigns one split per key, a reader reads many splits at
+the same time, and a checkpoint contains the next number of each split.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from flinkpy.connector_api.source import (
     SplitEnumeratorContext,
 )
 
-#: Between two looks whether more records are due.
+#: The interval between two checks for due records.
 TICK_S = 0.01
 
 
@@ -41,9 +41,12 @@ class KeySplit:
 class SequencePerKeySource(SourceBase):
     """Emits (key, number) for keys 0 to `keys` - 1 and numbers 0 to `records_per_key` - 1, then ends.
 
-    The numbers of the keys that a reader has advance together. `rate`: records a second of all readers together; None:
-    as fast as they can. `hurry`: a file; where there is one, the rate counts no more, and until then a reader holds the
-    last number of each key back: so a test says when the job ends.
+    The numbers of all keys of a reader advance together.
+
+    Args:
+        rate: records per second of all readers together. None: as fast as possible.
+        hurry: the path of a file with which a test ends the job. Until it exists, readers hold back the last number of
+            each key. Afterwards the rate is ignored.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class SequencePerKeySource(SourceBase):
 
 
 class KeyEnumerator(SplitEnumerator):
-    """A key belongs to subtask `key % parallelism`, which gets all of its keys when it asks."""
+    """Assigns each key to subtask `key % parallelism`. A subtask gets all its keys when it asks."""
 
     def __init__(self, context: SplitEnumeratorContext, splits: list[KeySplit]) -> None:
         self._context = context
@@ -90,7 +93,8 @@ class KeyEnumerator(SplitEnumerator):
 
     def add_splits_back(self, splits: list[KeySplit], subtask_index: int) -> None:
         self._remaining += splits
-        # A split of another parallelism may have come from a subtask that is not its owner, which may have asked.
+        # After a change of the parallelism, a split may come back from a subtask that is not its owner, and the owner
+        # may have asked already.
         for split in list(self._remaining):
             owner = split.key % self._context.parallelism
             if owner != subtask_index and owner in self._context.registered_readers:
@@ -150,7 +154,7 @@ class SequenceReader(SourceReader):
         if self._no_more_splits:
             return ReaderStatus.END_OF_INPUT
         if not self._has_asked:
-            # Those of the checkpoint are done; there may be others.
+            # The splits of the checkpoint are assigned, but there may be others.
             self._ask()
         return ReaderStatus.NOTHING_AVAILABLE
 

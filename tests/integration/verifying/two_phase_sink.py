@@ -1,12 +1,12 @@
-"""TwoPhaseSink: writes records into files that appear, each at once and for good, when a checkpoint is complete.
+"""TwoPhaseSink: writes records into files that appear atomically when a checkpoint is complete, and never change.
 
     <directory>/due/<writer>                   the writer has records for the next checkpoint
-    <directory>/staged/<transaction>.json      prepared: on the disk, seen by nobody
+    <directory>/staged/<transaction>.json      prepared: on the disk, not visible to readers
     <directory>/committed/<transaction>.json   committed: never changed, never removed
 
-A reader of `committed` sees exactly what has been committed, at any moment, without asking anybody: `committed_records`
-for all of it, `CommittedLog` for what is new. The writer keeps its latest records open (they are its state), so that a
-checkpoint has all three: open records, prepared transactions, committed ones.
+A reader of `committed` sees exactly the committed records at any time: `committed_records` returns all of them,
+`CommittedLog` new ones. The writer keeps its latest records open as its state, so that a checkpoint contains all three:
+open records, prepared transactions and committed ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 from flinkpy.common.durable_file import sync_directory, write_durably
 from flinkpy.connector_api.sink import CommitRequest, Committer, SinkBase, SinkWriter, StatefulSinkWriter, WriterContext
 
-#: Records that stay open over a checkpoint.
+#: The number of records that stay open across a checkpoint.
 KEEP_OPEN = 3
 
 
@@ -36,9 +36,9 @@ class Transaction:
 
 
 class TwoPhaseSink(SinkBase):
-    """Takes tuples of what JSON has.
+    """Takes tuples of JSON values.
 
-    `faults` (of `verifying.faults`) are hit at `write`, `prepare_commit`, `sink_snapshot`, `commit` (before a
+    `faults` (of `verifying.faults`) can strike at `write`, `prepare_commit`, `sink_snapshot`, `commit` (before a
     transaction is committed) and `committed` (after it was).
     """
 
@@ -101,7 +101,7 @@ class TwoPhaseWriter(StatefulSinkWriter):
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         self._sink.hit("sink_snapshot")
-        # One piece per record: they are dealt out one by one when the parallelism changes.
+        # One element per record, because records are redistributed one by one when the parallelism changes.
         return list(self._open)
 
 
@@ -128,7 +128,7 @@ class DirectoryCommitter(Committer):
 
 
 def writers_with_records(directory: str | Path) -> set[str]:
-    """Returns the writers that have records to commit with the next checkpoint, those that were killed included."""
+    """Returns the writers that have records to commit with the next checkpoint, including killed writers."""
     try:
         return set(os.listdir(Path(directory, "due")))
     except FileNotFoundError:
@@ -152,7 +152,7 @@ class CommittedLog:
 
 
 def committed_records(directory: str | Path) -> Iterator[tuple[Any, ...]]:
-    """All that is committed now."""
+    """Yields all records that are committed now."""
     return iter(CommittedLog(directory).read_new())
 
 

@@ -1,4 +1,4 @@
-"""The verifying job: whatever fails while it runs, its committed output is what a run without failures commits.
+"""The verifying job: despite any failure, it commits the same output as a run without failures.
 
     per-key sequences -> key_by \
               rules -> broadcast -> verify (keyed state, timers, broadcast state) -> key_by -> running total (reducing)
@@ -7,8 +7,8 @@
 The sequences also go through a sliding window in columns, and the verified records through a tumbling one with a Python
 aggregate function; their results are counted and written too.
 
-Every record of the output is determined by the input: a sequence number that comes twice, not at all or out of order
-shows as a record that does not belong there.
+The input determines every record of the output. A sequence number that is repeated, lost or out of order causes an
+unexpected record.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ OUTPUT = Types.TUPLE([Types.STRING(), Types.LONG(), Types.LONG(), Types.LONG()])
 
 
 def expected_output(keys: int, records_per_key: int) -> Counter[tuple[str, int, int, int]]:
-    """The output that every run of the job commits."""
+    """Returns the output that every run of the job commits."""
     records = Counter(
         ("record", key, number, number * (number + 1) // 2) for key in range(keys) for number in range(records_per_key)
     )
@@ -198,12 +198,15 @@ def build(
     hurry: Path | None = None,
     slow_rate: int | None = None,
 ) -> None:
-    """Add the job to `env`; its output is committed below `directory`.
+    """Adds the job to `env`. It commits its output below `directory`.
 
-    `rate` and `hurry`: of the source. `slow_rate`: records a second that what comes after it takes, until `hurry`.
+    Args:
+        rate: the records per second of the source.
+        hurry: the file that ends the job; see SequencePerKeySource.
+        slow_rate: the records per second that the operators after the source process until `hurry`.
     """
     source = SequencePerKeySource(keys, records_per_key, rate, hurry)
-    # Numbers of different keys are as far apart as the source lets them; timers fire late rather than wrongly.
+    # The bound covers the drift between keys in the source. Timers may fire late, but never wrongly.
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(records_per_key))
     records = env.from_source(source, strategy.with_timestamp_assigner(NumberAsTime()), "sequences", RECORD)
     rules = env.from_collection(list(RULES), RECORD).uid("rules").set_parallelism(1).broadcast(RULES_STATE)

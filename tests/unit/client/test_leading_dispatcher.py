@@ -54,13 +54,13 @@ class TestTurning:
         dispatcher.turn_from("elsewhere:9", RpcUnavailableError("gone"))
         assert dispatcher.address == "a:1"
 
-    def test_of_two_calls_that_fail_at_once_one_turns(self) -> None:
+    def test_two_calls_that_fail_at_once_change_the_address_once(self) -> None:
         dispatcher = LeadingDispatcher(["a:1", "b:2", "c:3"], security=INSECURE)
         dispatcher.turn_from("a:1", RpcUnavailableError("gone"))
         dispatcher.turn_from("a:1", RpcUnavailableError("gone"))
         assert dispatcher.address == "b:2"
 
-    def test_who_leads_is_looked_up_and_where_nobody_does_the_last_one_is_asked_again(self) -> None:
+    def test_the_leader_is_looked_up_and_a_known_address_is_kept_without_one(self) -> None:
         leaders: list[str | Exception] = ["b:2", ExternalError("nobody leads")]
 
         def find() -> str:
@@ -119,12 +119,12 @@ class TestCalls:
         assert dispatcher.answers == []
         assert max(timeout or 0 for timeout in dispatcher.timeouts) <= 10, "one that hangs is not waited for"
 
-    def test_where_one_dispatcher_is_known_a_call_fails_at_once_when_it_is_away(self) -> None:
+    def test_a_call_fails_at_once_if_the_only_known_dispatcher_is_unavailable(self) -> None:
         client, _ = client_of(RpcUnavailableError("gone"), address="a:1")
         with pytest.raises(RpcUnavailableError, match="gone"):
             client.list_jobs()
 
-    def test_one_that_is_about_to_lead_is_asked_again(self) -> None:
+    def test_a_dispatcher_that_does_not_lead_yet_is_asked_again(self) -> None:
         client, _ = client_of(not_leader(), dispatcher_pb2.ListJobsResponse(), address="a:1")
         assert client.list_jobs() == []
 
@@ -144,7 +144,7 @@ class TestCalls:
         with pytest.raises(DuplicateJobSubmissionError):
             client.submit_job(GRAPH)
 
-    def test_what_is_to_be_closed_with_the_client_is_closed_once(self) -> None:
+    def test_closing_a_client_twice_calls_on_close_once(self) -> None:
         closed: list[int] = []
         client = ClusterClient("a:1", security=INSECURE, on_close=lambda: closed.append(1))
         client.close()

@@ -67,7 +67,7 @@ def test_equality_compares_names_only_if_both_have_them_and_ignores_their_order(
     assert hash(Row(a=1, b=2)) == hash(Row(b=2, a=1))
 
 
-def test_as_dict_may_be_recursive() -> None:
+def test_recursive_as_dict_converts_nested_rows() -> None:
     row = Row(a=1, b=Row(c=[Row(d=2)]))
 
     assert row.as_dict() == {"a": 1, "b": Row(c=[Row(d=2)])}

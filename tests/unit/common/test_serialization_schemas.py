@@ -29,7 +29,7 @@ def test_an_unknown_charset_is_refused_by_the_constructor() -> None:
         Encoder.simple_string_encoder("no-such-charset")
 
 
-def test_one_field_of_a_row_is_extracted() -> None:
+def test_a_schema_extracts_a_single_field_of_a_row() -> None:
     row = Row(b"first", b"second", None, "text")
 
     assert RowFieldExtractorSchema(0).serialize(row) == b"first"

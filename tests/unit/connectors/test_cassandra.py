@@ -239,7 +239,7 @@ def test_error_names_a_record_that_does_not_fit(record: Any, message: str) -> No
 # -- write-ahead log ---------------------------------------------------------------------------------------------
 
 
-def test_with_a_log_rows_are_written_when_their_checkpoint_is_complete() -> None:
+def test_a_sink_with_a_log_writes_rows_when_their_checkpoint_is_complete() -> None:
     cluster = FakeCluster()
     sink = sink_of(cluster, lambda builder: builder.enable_write_ahead_log())
     life = SinkLife(sink)

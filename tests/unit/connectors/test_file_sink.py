@@ -366,7 +366,7 @@ def test_attempt_that_still_runs_damages_no_file(tmp_path):
     assert visible(tmp_path) == [("", "a\nb\n")]
 
 
-def test_one_checkpoint_can_be_restored_repeatedly(tmp_path):
+def test_a_checkpoint_can_be_restored_repeatedly(tmp_path):
     sink = Sink(row_sink(tmp_path).build())
     sink.write("a")
     states = sink.checkpoint(1)

@@ -90,7 +90,7 @@ def test_elements_can_be_given_one_by_one_or_as_a_list(env):
         env.from_parallel_collection("ab")
 
 
-def test_one_subtask_reads_text_from_a_socket(env):
+def test_a_single_subtask_reads_text_from_a_socket(env):
     stream = env.socket_text_stream("localhost", 9_999)
     assert (parallelism_of(stream), stream.get_type(), stream.get_name()) == (1, Types.STRING(), "Socket Stream")
     with pytest.raises(ValueError, match="port is out of range"):

@@ -36,7 +36,7 @@ def handler() -> PatientHandler:
     return PatientHandler(1.0, lambda connected, host: connected)
 
 
-def test_what_is_decrypted_already_is_not_waited_for(
+def test_select_does_not_wait_for_data_that_is_already_decrypted(
     handler: PatientHandler, sockets: tuple[socket.socket, socket.socket]
 ) -> None:
     buffered = BufferedSocket(sockets[0], pending=3)

@@ -47,7 +47,7 @@ def test_any_other_watches_the_one_before_it_and_no_other() -> None:
     assert machine.handle(latch.NodeWatched(5, True)) == [latch.Grant("t1", name("t1", 7))]
 
 
-def test_one_that_was_gone_before_it_could_be_watched_is_not_waited_for() -> None:
+def test_a_contender_does_not_wait_for_a_node_that_vanished_before_its_watch() -> None:
     machine = numbered()
     machine.handle(latch.Stand(is_connected=True))
     machine.handle(latch.NodeCreated(1, name("t1", 7)))
@@ -92,8 +92,8 @@ def test_a_tolerated_suspension_in_which_the_node_went_ends_the_term() -> None:
     assert machine.handle(latch.NodeWatched(4, False)) == [latch.Revoke("t1"), latch.CreateNode(5, "t2-latch-")]
 
 
-def test_what_was_asked_before_a_tolerated_suspension_is_asked_again_after_it() -> None:
-    """A node made while the connection is suspended could be made without anybody hearing of it."""
+def test_a_request_from_before_a_tolerated_suspension_is_repeated_after_it() -> None:
+    """No node is created while the connection is suspended, because its creation could go unnoticed."""
     machine = leading(LeaderLatch(iter(["t1", "t2"]).__next__, tolerates_suspension=True))
     assert machine.handle(latch.NodeChanged(name("t1", 7))) == [latch.WatchNode(4, name("t1", 7))]
     machine.handle(latch.Suspended())
@@ -229,7 +229,7 @@ def test_a_token_of_its_own_ends_with_the_node_that_somebody_removed() -> None:
     machine.validate()
 
 
-def test_whoever_stands_back_is_not_called_and_leaves_no_node() -> None:
+def test_a_withdrawn_contender_is_not_called_and_leaves_no_node() -> None:
     machine = leading(numbered())
     assert machine.handle(latch.Close()) == [latch.CancelGrace(), latch.RemoveNodes(0, (name("t1", 7),))]
     for late in (latch.Suspended(), latch.Connected(), latch.NodeChanged(name("t1", 7)), latch.Close()):
@@ -253,7 +253,7 @@ def test_news_of_the_connection_mean_nothing_to_one_that_does_not_stand_yet() ->
     assert machine.handle(latch.Connected()) == [latch.CreateNode(1, "t1-latch-")]
 
 
-def test_one_that_stands_without_connection_begins_with_it() -> None:
+def test_a_contender_without_a_connection_begins_when_it_connects() -> None:
     machine = numbered()
     assert machine.handle(latch.Stand(is_connected=False)) == []
     assert machine.handle(latch.Connected()) == [latch.CreateNode(1, "t1-latch-")]

@@ -39,7 +39,7 @@ def result(error: str = "") -> dispatcher_pb2.JobTerminated:
 
 
 @pytest.mark.parametrize("ends_at", [1, 2])
-def test_whoever_does_not_lead_any_more_before_or_after_it_wrote_leaves_no_result(tmp_path: Path, ends_at: int) -> None:
+def test_a_leader_whose_term_ends_before_or_after_its_write_leaves_no_result(tmp_path: Path, ends_at: int) -> None:
     with pytest.raises(LeadershipLostError):
         store(tmp_path, ends_at).create_dirty(result("of a former leader"))
     assert list(tmp_path.iterdir()) == []

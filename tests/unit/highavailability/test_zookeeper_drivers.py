@@ -279,7 +279,7 @@ def test_a_tolerated_suspension_keeps_the_leader_for_the_time_out_of_the_session
     run(test)
 
 
-def test_what_somebody_else_has_written_is_no_leader(caplog: pytest.LogCaptureFixture) -> None:
+def test_foreign_contents_of_a_node_are_not_taken_for_a_leader(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         client = FakeClient(FakeZooKeeper())
         publish(client.zookeeper, "a:1")

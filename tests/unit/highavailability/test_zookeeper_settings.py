@@ -98,7 +98,7 @@ def test_the_storage_directory_is_a_path_of_every_master() -> None:
             storage_directory({"high-availability.storageDir": value})
 
 
-def test_what_a_leader_publishes_is_read_again_and_anything_else_is_told_by_its_node() -> None:
+def test_published_leaders_can_be_read_and_the_error_of_other_contents_names_the_node() -> None:
     information = LeaderInformation("host:1", "token")
     assert leader_information.decode(leader_information.encode(information), "/n") == information
     for foreign in (b"", b"\xac\xed\x00\x05", b"[]", b'{"address": 1, "fencing_token": "t"}', b"[" * 4000, b"x" * 5000):

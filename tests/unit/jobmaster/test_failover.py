@@ -123,7 +123,7 @@ def test_only_the_region_of_the_failed_task_restarts():
     assert cluster.take(fx.ResetCoordinators) == []
 
 
-def test_with_full_failover_everything_restarts_and_coordinators_start_from_the_beginning():
+def test_full_failover_restarts_all_tasks_and_resets_coordinators_to_the_beginning():
     cluster = restarting(two_regions(), options=SchedulerOptions(failover_strategy="full"))
     cluster.update(cluster.attempt("sink", 0), E.FAILED, BOOM)
     cluster.obey_cancels()

@@ -58,7 +58,7 @@ def test_an_accumulator_without_a_result_is_a_failure() -> None:
     assert "RuntimeError: no value" in values_of([reported(bad=Refusing())])["bad"].reason
 
 
-def test_one_name_with_two_types_is_a_failure() -> None:
+def test_an_accumulator_with_two_types_is_a_failure() -> None:
     values = values_of([reported(n=IntCounter(1)), reported(n=ListAccumulator())])
     assert values["n"].reason == "cannot be merged: its type differs between tasks (IntCounter and ListAccumulator)"
 

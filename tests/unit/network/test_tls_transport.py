@@ -113,7 +113,7 @@ def test_data_that_a_full_socket_refused_is_offered_again_unchanged(pair: Pair) 
     assert len(received) >= left
 
 
-def test_one_direction_works_while_the_other_is_full(pair: Pair) -> None:
+def test_a_direction_works_while_the_other_is_full(pair: Pair) -> None:
     with pytest.raises(BlockingIOError):
         while True:
             pair.server.send([b"x" * 100_000])
@@ -122,7 +122,7 @@ def test_one_direction_works_while_the_other_is_full(pair: Pair) -> None:
     assert receive(pair.server) == b"credit"
 
 
-def test_one_call_reads_many_records(pair: Pair) -> None:
+def test_a_single_call_reads_many_records(pair: Pair) -> None:
     for _ in range(5):
         pair.server.send([b"y" * 100])
 

@@ -70,6 +70,6 @@ def test_a_file_that_cannot_be_trusted_is_replaced(secret_file: Path, damage: st
     assert derived_tls(SECRET, secret_file) == made
 
 
-def test_where_no_file_can_be_written_every_process_makes_its_own(tmp_path: Path) -> None:
+def test_a_process_makes_its_own_certificate_if_no_file_can_be_written(tmp_path: Path) -> None:
     made = derived_tls(SECRET, tmp_path / "missing" / "secret")
     made.check(is_service=True)

@@ -70,7 +70,7 @@ def test_a_file_that_holds_no_secret_is_refused_and_left_alone(tmp_path: Path, c
     assert path.read_text() == content
 
 
-def test_what_is_no_file_or_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_the_error_names_a_secret_that_is_not_a_file_or_cannot_be_created(tmp_path: Path) -> None:
     with pytest.raises(SecretError, match="is not a file"):
         ClusterSecret.load_or_create(tmp_path)
     pipe = tmp_path / "pipe"

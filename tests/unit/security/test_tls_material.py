@@ -135,7 +135,9 @@ def test_missing_options_and_files_are_named(tmp_path: Path) -> None:
         (CLIENT, AUTHORITY, "for clients"),
     ],
 )
-def test_what_no_peer_would_take_is_refused_at_the_start(identity: Identity, authority: Identity, said: str) -> None:
+def test_a_certificate_that_no_peer_would_accept_is_refused_at_the_start(
+    identity: Identity, authority: Identity, said: str
+) -> None:
     with pytest.raises(ConfigurationError, match=f"key store K.*{said}"):
         material(identity, authority, source="key store K").check(is_service=True)
 

@@ -133,7 +133,7 @@ def test_other_columns_are_refused_by_name(files):
     assert table_of(restored).size == 4
 
 
-def test_one_name_cannot_be_both_a_table_and_a_state():
+def test_a_name_cannot_be_both_a_table_and_a_state():
     backend = HeapKeyedStateBackend(parameters())
     table_of(backend)
     with pytest.raises(UnsupportedOperationError, match="'t' is already a table state"):

@@ -46,7 +46,7 @@ def open_harness(opened: list[AsyncHarness], function: AsyncBatchFunction, **set
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_one_call_gets_several_records_and_each_record_gets_its_own_results(opened: Any, ordered: bool) -> None:
+def test_a_call_gets_several_records_and_each_record_gets_its_own_results(opened: Any, ordered: bool) -> None:
     function = Noting()
     harness = open_harness(opened, function, ordered=ordered, capacity=40, max_batch_size=10)
     for begin in range(0, 3000, 300):

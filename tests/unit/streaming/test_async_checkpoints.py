@@ -119,7 +119,7 @@ def test_records_behind_a_watermark_are_restored_too(opened: Any) -> None:
     assert sorted(open_harness(opened, again, state=state).drain()) == [10, 20]
 
 
-def test_one_subtask_takes_over_the_records_of_several(opened: Any) -> None:
+def test_a_subtask_takes_over_the_records_of_several_others(opened: Any) -> None:
     function, other = Gated(), Gated()
     harnesses = [open_harness(opened, function), open_harness(opened, other)]
     harnesses[0].process([1, 2])

@@ -10,7 +10,7 @@ def report(number: int, kind: ReportKind = ReportKind.STATE) -> Report:
     return Report(kind, f"attempt-{number}", number)
 
 
-def test_one_call_is_in_flight_at_a_time() -> None:
+def test_only_a_single_call_is_in_flight_at_a_time() -> None:
     box = Outbox()
     box.put(report(1))
     assert [r.message for r in box.next_call()] == [1]

@@ -48,7 +48,7 @@ def test_a_taken_slot_names_its_owner() -> None:
     assert caught.value.details == {"slot_index": "1", "allocation_id": "a", "job_id": "job"}
 
 
-def test_one_allocation_holds_one_slot() -> None:
+def test_an_allocation_holds_a_single_slot() -> None:
     slots = table()
     slots.allocate_slot(0, JOB, A, "", 0)
     with pytest.raises(SlotAllocationError, match="slot 0"):

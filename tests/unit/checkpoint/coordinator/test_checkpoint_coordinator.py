@@ -453,7 +453,7 @@ def test_the_pause_is_kept_between_the_end_of_one_and_the_start_of_the_next():
     assert job.begun() == 2
 
 
-def test_as_many_checkpoints_as_allowed_are_under_way():
+def test_the_coordinator_takes_as_many_concurrent_checkpoints_as_allowed():
     job = Coordination(max_concurrent=2)
     first, second = job.start(), job.start()
     job.advance(1_000)
@@ -481,7 +481,7 @@ def test_an_older_checkpoint_is_not_written_after_a_newer_one():
     assert job.latest_id == second
 
 
-def test_of_two_checkpoints_being_written_the_newer_is_restored_in_either_order():
+def test_the_newer_of_two_checkpoints_being_written_is_restored_in_either_order():
     job = Coordination(max_concurrent=2)
     first, second = job.start(), job.start()
     job.ack_all(first)

@@ -244,7 +244,7 @@ def test_a_source_reads_the_splits_of_its_subtask() -> None:
     assert sorted(read) == list(range(1, 101))
 
 
-def test_one_subtask_reads_a_collection_with_one_split() -> None:
+def test_a_single_subtask_reads_a_collection_with_one_split() -> None:
     events = assign_splits(CollectionSource([1, 2]), 3, "collection")
     assert [len(one.answers) for one in events] == [2, 1, 1]
 
