@@ -57,7 +57,7 @@ unexport PYTHONDONTWRITEBYTECODE
 RUN_TOGETHER := $(BIN)/python tools/run_together.py
 
 check: $(STAMP) ## the fast checks: those of make lint, tidy and unit tests
-	$(RUN_TOGETHER) "$(BIN)/pytest -q -n 2 tests/unit" "$(BIN)/pytest -q tests/tidy" "make --no-print-directory lint"
+	$(RUN_TOGETHER) "$(BIN)/pytest -q -n 3 tests/unit" "$(BIN)/pytest -q tests/tidy" "make --no-print-directory lint"
 
 # One worker runs the tests of one file, or of one expensive server, and workers begin with what takes longest
 # (tests/groups.py). A third worker saves a tenth of the time on two processors, but starves tests with time-outs.

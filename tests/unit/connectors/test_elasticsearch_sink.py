@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
     with Cluster() as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
         server.shutdown()
