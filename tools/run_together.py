@@ -8,7 +8,9 @@ a lower priority, so that they take the processor time the first leaves; their o
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,11 +31,15 @@ class Lane:
     command: str
     process: subprocess.Popen[bytes]
     output: IO[bytes] | None
+    #: The temporary directories of its tests. They stay if a test fails.
+    temporary: str | None
     started: float = field(default_factory=time.monotonic)
 
     def wait(self) -> None:
         """Wait for its end, then print its output and how it ended."""
         status = self.process.wait()
+        if status == 0 and self.temporary is not None:
+            shutil.rmtree(self.temporary, ignore_errors=True)
         ended = "passed" if status == 0 else f"FAILED with exit status {status}"
         text = b""
         if self.output is not None:
@@ -67,10 +73,14 @@ def run(commands: list[str]) -> int:
 def _start(command: str, *, is_first: bool) -> Lane:
     arguments = shlex.split(command)
     if is_first:
-        return Lane(command, subprocess.Popen(arguments), None)
+        return Lane(command, subprocess.Popen(arguments), None, None)
     output = tempfile.TemporaryFile()  # noqa: SIM115 - the lane owns it until the process ends
+    # Two pytest processes that share this directory fail now and then when both remove directories of former runs.
+    temporary = tempfile.mkdtemp(prefix="tests-")
+    environment = {**os.environ, "PYTEST_DEBUG_TEMPROOT": temporary}
     arguments = ["nice", "-n", str(NICENESS), *arguments]
-    return Lane(command, subprocess.Popen(arguments, stdout=output, stderr=subprocess.STDOUT), output)
+    process = subprocess.Popen(arguments, stdout=output, stderr=subprocess.STDOUT, env=environment)
+    return Lane(command, process, output, temporary)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sys
 import threading
@@ -62,5 +63,8 @@ async def main(configuration: dict[str, str], journal: str) -> None:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    # Each attempt to connect is in the report of a failed test.
+    logging.getLogger("flinkpy.highavailability.zookeeper.kazoo").setLevel(logging.INFO)
     die_with_parent()
     asyncio.run(main(json.loads(sys.argv[1]), sys.argv[2]))

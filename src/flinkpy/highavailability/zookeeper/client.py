@@ -159,7 +159,7 @@ class ZooKeeperClient:
         state = _STATES[kazoo_state]
         if state is ConnectionState.CONNECTED:
             self._is_connected.set()
-            logger.debug("connected to ZooKeeper at %s", self.settings.quorum)
+            logger.info("connected to ZooKeeper at %s", self.settings.quorum)
         else:
             self._is_connected.clear()
             if not self._closed.is_set():
