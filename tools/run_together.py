@@ -76,7 +76,7 @@ def _start(command: str, *, is_first: bool) -> Lane:
         return Lane(command, subprocess.Popen(arguments), None, None)
     output = tempfile.TemporaryFile()  # noqa: SIM115 - the lane owns it until the process ends
     # Two pytest processes that share this directory fail now and then when both remove directories of former runs.
-    temporary = tempfile.mkdtemp(prefix="tests-")
+    temporary = tempfile.mkdtemp(prefix="t-")
     environment = {**os.environ, "PYTEST_DEBUG_TEMPROOT": temporary}
     arguments = ["nice", "-n", str(NICENESS), *arguments]
     process = subprocess.Popen(arguments, stdout=output, stderr=subprocess.STDOUT, env=environment)
