@@ -1,4 +1,4 @@
-"""What is done to kazoo's connection."""
+"""The changes of kazoo's connection handling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flinkpy.highavailability.zookeeper.kazoo_connection import PatientHandler
 
 
 class BufferedSocket:
-    """As one of TLS: it has decrypted `pending` bytes that nobody has read."""
+    """A socket that holds `pending` decrypted bytes, as a TLS socket does."""
 
     def __init__(self, real: socket.socket, pending: int) -> None:
         self._real = real

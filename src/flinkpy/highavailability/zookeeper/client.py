@@ -15,6 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
@@ -329,12 +330,31 @@ class ZooKeeperClient:
         self._request(lambda: self._kazoo.get_children_async(path), list, path, answered)
 
     def exists(self, path: str, watch: Callable[[], None] | None, done: Done) -> None:
+        # kazoo reports answers and events by two threads. An event may therefore overtake the answer of its request.
+        is_answered = False
+        has_changed = False
+
         def on_event(event: Any) -> None:
-            if event.type != EventType.NONE and watch is not None:
-                self._on_loop(watch)
+            if event.type != EventType.NONE:
+                self._on_loop(changed)
+
+        def changed() -> None:
+            nonlocal has_changed
+            if not is_answered:
+                has_changed = True
+            elif watch is not None:
+                watch()
+
+        def answered(exists: Any, error: Exception | None) -> None:
+            nonlocal is_answered
+            is_answered = True
+            done(exists, error)
+            if has_changed:
+                changed()
 
         watcher = on_event if watch is not None else None
-        self._request(lambda: self._kazoo.exists_async(path, watch=watcher), lambda stat: stat is not None, path, done)
+        request = partial(self._kazoo.exists_async, path, watch=watcher)
+        self._request(request, lambda stat: stat is not None, path, answered)
 
     def get(self, path: str, done: Done) -> None:
         self._request(lambda: self._kazoo.get_async(path), lambda answer: answer[0], path, done)

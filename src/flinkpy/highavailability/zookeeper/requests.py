@@ -100,8 +100,8 @@ class AsyncZooKeeper(Protocol):
     def exists(self, path: str, watch: Callable[[], None] | None, done: Done) -> None:
         """Checks if the node exists. The answer is True or False.
 
-        `watch` is called once, when the node is created, changed or removed. Watches end with the connection, without
-        a call.
+        `watch` is called once, when the node is created, changed or removed, and never before `done`. Watches end with
+        the connection, without a call.
         """
         ...
 
