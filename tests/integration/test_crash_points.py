@@ -11,12 +11,9 @@ from pathlib import Path
 import pytest
 from clusters import StartCluster
 from job_support import wait_until
-from verifying.harness import VerifyingRuns, Workload
+from verifying.harness import UNTIL_HURRY, VerifyingRuns
 
 from flinkpy.common.failpoints import FAILPOINTS, SPECIFICATION_VARIABLE, TOKENS_VARIABLE
-
-#: The job runs until every crash point has been reached.
-WORKLOAD = Workload(keys=20, records_per_key=200, rate=100, waits_for_hurry=True)
 
 #: JobMasters die in quick succession here, and the next one must be ready at once.
 SOON = {
@@ -77,7 +74,7 @@ def crash_at_each_step(
 ) -> None:
     points = Points(monkeypatch, tmp_path, CHECKPOINT_POINTS, "crash")
     cluster = start_cluster(2, properties=SOON, restart_services=True)
-    runs = VerifyingRuns(cluster, tmp_path, WORKLOAD)
+    runs = VerifyingRuns(cluster, tmp_path, UNTIL_HURRY)
     with runs.started(**{**EVERYTHING_IN_FILES, **settings}) as run:
         run.wait_for_first_checkpoint()
         points.release()
@@ -95,7 +92,7 @@ def test_a_failing_disk_fails_checkpoints_and_nothing_else(
     names = [name for name in CHECKPOINT_POINTS if not name.startswith(OWN_STATE)]
     points = Points(monkeypatch, tmp_path, names, action)
     cluster = start_cluster(2, restart_services=True)
-    runs = VerifyingRuns(cluster, tmp_path, WORKLOAD)
+    runs = VerifyingRuns(cluster, tmp_path, UNTIL_HURRY)
     with runs.started(**{**EVERYTHING_IN_FILES, "execution.checkpointing.tolerable-failed-checkpoints": "100"}) as run:
         run.wait_for_first_checkpoint()
         points.release()

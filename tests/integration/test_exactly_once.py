@@ -14,7 +14,7 @@ import psutil
 import pytest
 from clusters import RunningCluster, StartCluster
 from job_support import task_managers, wait_until
-from verifying.harness import VerifyingRuns, Workload
+from verifying.harness import UNTIL_HURRY, VerifyingRuns
 
 from flinkpy.common.states import JobState
 
@@ -32,10 +32,6 @@ FAST_HEARTBEATS = {"heartbeat.interval": "300 ms", "heartbeat.timeout": "2 s"}
 
 BACKENDS = {"heap": HEAP, "rocksdb": ROCKSDB, "incremental": INCREMENTAL}
 MODES = {"aligned": ALIGNED, "unaligned": UNALIGNED, "timeout": TIMEOUT}
-
-
-#: For tests that wait for an event while the job runs: the job does not end before, even on a slow machine.
-UNTIL_HURRY = Workload(waits_for_hurry=True)
 
 
 def pairs(ones: dict[str, Any], others: dict[str, Any]) -> list[Any]:
@@ -63,8 +59,8 @@ def test_a_run_without_faults_commits_everything_once(
 @pytest.mark.parametrize(
     ("place", "nth", "settings"),
     [
-        pytest.param("process", 900, {**HEAP, **ALIGNED, **REGION}, id="process", marks=pytest.mark.chaos),
-        pytest.param("process", 900, {**INCREMENTAL, **UNALIGNED, **FULL}, id="process-incremental-unaligned-full"),
+        pytest.param("process", 60, {**HEAP, **ALIGNED, **REGION}, id="process", marks=pytest.mark.chaos),
+        pytest.param("process", 60, {**INCREMENTAL, **UNALIGNED, **FULL}, id="process-incremental-unaligned-full"),
         pytest.param("timer", 3, {**ROCKSDB, **ALIGNED, **FULL}, id="timer"),
         pytest.param("notify", 3, {**HEAP, **UNALIGNED, **REGION}, id="notify"),
         pytest.param("sink_snapshot", 3, {**INCREMENTAL, **ALIGNED, **REGION}, id="sink-snapshot"),
@@ -103,7 +99,7 @@ def test_a_snapshot_that_raises_restarts_the_job(shared_cluster: RunningCluster,
 
 
 def test_a_commit_that_raises_is_retried(shared_cluster: RunningCluster, tmp_path: Path) -> None:
-    runs = VerifyingRuns(shared_cluster, tmp_path, Workload(waits_for_hurry=True))
+    runs = VerifyingRuns(shared_cluster, tmp_path, UNTIL_HURRY)
     runs.faults.arm("commit", "raise", 3)
     runs.faults.arm("committed", "raise", 5)
     with runs.started(**INCREMENTAL) as run:
@@ -218,7 +214,7 @@ def test_a_savepoint_moves_the_job_to_another_parallelism_and_backend(
 ) -> None:
     cluster = wide_cluster
     (before, after), (backend, other) = change, backends
-    runs = VerifyingRuns(cluster, tmp_path, Workload(waits_for_hurry=True))
+    runs = VerifyingRuns(cluster, tmp_path, UNTIL_HURRY)
     with runs.started(before, **backend) as run:
         run.wait_for_checkpoints(2)
         savepoint = cluster.client.stop_with_savepoint(run.job_id, str(tmp_path / "savepoints"))

@@ -13,7 +13,7 @@ import pytest
 from ha_cluster import HaCluster
 from job_support import FIXED_DELAY, environment, wait_until
 from test_batch_recovery import Stages, runs, unfinished_as_once, wait_for_events
-from verifying.harness import Run, VerifyingRuns, Workload
+from verifying.harness import UNTIL_HURRY, Run, VerifyingRuns
 from verifying.sequence_source import SequencePerKeySource
 from verifying.two_phase_sink import TwoPhaseSink, committed_records
 from zookeeper_server import ZooKeeperServer
@@ -37,7 +37,7 @@ def cluster(cluster_of_the_file: HaCluster) -> HaCluster:
 
 
 def verifying(cluster: HaCluster, directory: Path) -> VerifyingRuns:
-    return VerifyingRuns(cluster, directory, Workload(waits_for_hurry=True))  # type: ignore[arg-type]
+    return VerifyingRuns(cluster, directory, UNTIL_HURRY)  # type: ignore[arg-type]
 
 
 def leading_pid(cluster: HaCluster, job_id: str) -> int:

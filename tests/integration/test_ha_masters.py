@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ha_cluster import HaCluster
 from job_support import wait_until
-from verifying.harness import VerifyingRuns, Workload
+from verifying.harness import UNTIL_HURRY, VerifyingRuns, Workload
 from zookeeper_server import ZooKeeperServer
 
 from flinkpy._proto import dispatcher_pb2
@@ -34,7 +34,7 @@ def cluster(cluster_of_the_file: HaCluster) -> HaCluster:
 
 
 def verifying(cluster: HaCluster, directory: Path, *, waits: bool = True) -> VerifyingRuns:
-    return VerifyingRuns(cluster, directory, Workload(waits_for_hurry=waits))  # type: ignore[arg-type]
+    return VerifyingRuns(cluster, directory, UNTIL_HURRY if waits else Workload())  # type: ignore[arg-type]
 
 
 #: Each kill costs about six seconds. Two kills show that a successor can be replaced as well.

@@ -9,7 +9,7 @@ from hosts_cluster import HostsCluster, require_clocks
 from namespaces import Network
 from network_nemesis import PERSISTENT, NetworkNemesis
 from network_switch import Rule
-from verifying.harness import VerifyingRuns, Workload
+from verifying.harness import UNTIL_HURRY, VerifyingRuns
 from zookeeper_server import require_zookeeper
 
 #: Longer than heartbeat and session timeouts of 4 s, so unreachable processes count as lost.
@@ -22,7 +22,7 @@ def test_a_job_survives_network_partitions_with_exact_output(network: Network, t
     with HostsCluster(network, is_highly_available=True) as cluster:
         leader = cluster.leader("dispatcher")
         one, other = cluster.workers
-        runs = VerifyingRuns(cluster, tmp_path, Workload(waits_for_hurry=True))
+        runs = VerifyingRuns(cluster, tmp_path, UNTIL_HURRY)
         with runs.started(**PERSISTENT) as run:
             run.wait_for_first_checkpoint()
             nemesis = NetworkNemesis(cluster, run)
@@ -58,7 +58,7 @@ def slow_and_lossy(cluster: HostsCluster) -> None:
 def test_wrong_and_jumping_clocks_fail_no_job(network: Network, tmp_path: Path) -> None:
     require_clocks()
     with HostsCluster(network, has_clocks=True) as cluster:
-        runs = VerifyingRuns(cluster, tmp_path, Workload(waits_for_hurry=True))
+        runs = VerifyingRuns(cluster, tmp_path, UNTIL_HURRY)
         with runs.started(**PERSISTENT) as run:
             run.wait_for_first_checkpoint()
             for host, seconds in (

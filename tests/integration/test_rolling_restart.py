@@ -12,7 +12,7 @@ from clusters import run_flinkpy
 from ha_cluster import HaCluster
 from job_support import wait_until
 from other_releases import as_release, build_release
-from verifying.harness import VerifyingRuns, Workload
+from verifying.harness import UNTIL_HURRY, VerifyingRuns
 from zookeeper_server import ZooKeeperServer
 
 from flinkpy import __version__
@@ -47,7 +47,7 @@ def test_a_rolling_upgrade_of_all_services_loses_no_record_of_a_running_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with HaCluster(zookeeper, tmp_path, task_executors=3) as cluster:
-        runs = VerifyingRuns(cluster, tmp_path, Workload(waits_for_hurry=True))  # type: ignore[arg-type]
+        runs = VerifyingRuns(cluster, tmp_path, UNTIL_HURRY)  # type: ignore[arg-type]
         with runs.started() as run:
             run.wait_for_first_checkpoint()
             leader = cluster.leader("dispatcher")

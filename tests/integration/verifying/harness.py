@@ -45,6 +45,11 @@ class Workload:
     slow_rate: int | None = None
 
 
+#: For tests that wait for an event while the job runs. Records are due for 40 s, so that the last fault of a test still
+#: meets records on a busy machine. `Run.hurry` skips the rest of the wait.
+UNTIL_HURRY = Workload(rate=100, waits_for_hurry=True)
+
+
 class Run:
     """A submitted job."""
 
