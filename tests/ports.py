@@ -24,7 +24,7 @@ _claims: dict[int, socket.socket] = {}
 
 def own_port(host: str = "127.0.0.1") -> int:
     """Returns a port without a listener that no other caller gets while this process runs."""
-    ports = _ports_of_nobody()
+    ports = _unassigned_ports()
     first = random.randrange(len(ports))
     for port in ports[first:] + ports[:first]:
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -42,7 +42,7 @@ def own_port(host: str = "127.0.0.1") -> int:
     raise AssertionError("every port is in use")
 
 
-def _ports_of_nobody() -> list[int]:
+def _unassigned_ports() -> list[int]:
     """Returns the ports that the kernel never chooses by itself."""
     low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     ports = [port for port in range(_FIRST, _LAST + 1) if not low <= port <= high]

@@ -92,7 +92,7 @@ class ProcessLoop(SimulationLoop):
         process = CURRENT.get() if context is None else context.get(CURRENT)
         if process is not None:
             process.tasks[task] = None
-            task.add_done_callback(process.task_done, context=_NOBODY)
+            task.add_done_callback(process.task_done, context=_NO_PROCESS)
         return task
 
     def create_future(self) -> Any:
@@ -138,7 +138,7 @@ class ProcessLoop(SimulationLoop):
 
 
 #: The context of the simulated world: the network, ZooKeeper's servers, and fault injection.
-_NOBODY = contextvars.Context()
+_NO_PROCESS = contextvars.Context()
 
 
 class SimulatedProcess:
@@ -149,7 +149,7 @@ class SimulatedProcess:
         self.name = name
         self.host = host
         self.pid = pid
-        self.context = _NOBODY.copy()
+        self.context = _NO_PROCESS.copy()
         self.context.run(CURRENT.set, self)
         self.is_dead = False
         self.exit_status: int | None = None
@@ -207,7 +207,7 @@ class SimulatedProcess:
         self.is_dead = True
         at_exit, self.at_exit = self.at_exit, []
         for action in at_exit:
-            self.loop.call_soon(action, context=_NOBODY.copy())
+            self.loop.call_soon(action, context=_NO_PROCESS.copy())
 
     def unwind(self) -> None:
         self.is_dead = True
@@ -241,6 +241,6 @@ async def unwind(loop: ProcessLoop, for_s: float = 60.0) -> None:
     await loop.shutdown_asyncgens()
 
 
-def nobody() -> contextvars.Context:
+def no_process() -> contextvars.Context:
     """Returns a context without a process, for actions of the simulated world."""
-    return _NOBODY.copy()
+    return _NO_PROCESS.copy()

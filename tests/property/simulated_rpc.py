@@ -14,7 +14,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from simulated_processes import CURRENT, ProcessLoop, SimulatedProcess, nobody
+from simulated_processes import CURRENT, ProcessLoop, SimulatedProcess, no_process
 
 from flinkpy import __version__
 from flinkpy.common.errors import FlinkError, InternalError, RpcTimeoutError, RpcUnavailableError
@@ -69,7 +69,7 @@ class HostNetwork:
         return self._num_ports
 
     def later(self, delay_s: float, action: Callable[..., Any], *args: Any) -> None:
-        self.loop.call_later(delay_s, action, *args, context=nobody())
+        self.loop.call_later(delay_s, action, *args, context=no_process())
 
     def reaches(self, source: str, target: str) -> bool:
         return source == target or (source, target) not in self.cut

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from simulated_cluster import _decode, _encode
-from simulated_processes import ProcessLoop, SimulatedProcess, nobody
+from simulated_processes import ProcessLoop, SimulatedProcess, no_process
 from simulated_rpc import HostNetwork
 
 from flinkpy._proto import checkpoint_pb2 as pb
@@ -262,7 +262,7 @@ class DataPlane:
         self.on_deployed: Callable[[SimulatedTask], None] = lambda task: None
 
     def start(self) -> None:
-        self.loop.call_later(TICK_S, self._tick, context=nobody())
+        self.loop.call_later(TICK_S, self._tick, context=no_process())
 
     def deployed(self, task: SimulatedTask) -> None:
         self.tasks[task.execution_attempt_id] = task
@@ -287,7 +287,7 @@ class DataPlane:
         for task in everything:
             if not task.is_source:
                 self._consume(task)
-        self.loop.call_later(TICK_S, self._tick, context=nobody())
+        self.loop.call_later(TICK_S, self._tick, context=no_process())
 
     def _consumers(self, source: SimulatedTask, everything: list[SimulatedTask]) -> list[deque[Any]] | None:
         """Returns the channels to all sinks, or None while one of them is missing or unreachable."""

@@ -320,7 +320,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.job.in_state(E.RUNNING))
     @rule(data=st.data())
-    def a_task_ends_and_nobody_knows_yet(self, data):
+    def a_task_ends_unnoticed(self, data):
         """Ends a task. A sink ends after its sources."""
         running = [attempt for attempt in self.job.in_state(E.RUNNING) if attempt not in self.gone]
         sources = [attempt for attempt in running if str(attempt.vertex.job_vertex_id) == "source"]
@@ -338,7 +338,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
     @rule(data=st.data(), kind=st.sampled_from(["savepoint", "stop", "drain"]))
     def a_task_ends_just_before_a_client_asks(self, data, kind):
         if self.now_ms > 500:
-            self.a_task_ends_and_nobody_knows_yet(data)
+            self.a_task_ends_unnoticed(data)
             stop = stop_with_savepoint(pb.CANONICAL, drain=kind == "drain")
             self.ask(savepoint(pb.CANONICAL) if kind == "savepoint" else stop)
             for _ in range(4):

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Guarantee(enum.Enum):
     """The delivery guarantee of a result: when the client returns batches, and the effect of a restart."""
 
-    NONE = "returns batches at once; fails if the job restarts after some were returned"
-    AT_LEAST_ONCE = "returns batches at once; a restart repeats some of them"
+    NONE = "returns batches immediately; fails if the job restarts after some were returned"
+    AT_LEAST_ONCE = "returns batches immediately; a restart repeats some of them"
     EXACTLY_ONCE = "returns batches of completed checkpoints; a restart is not visible"
 
 

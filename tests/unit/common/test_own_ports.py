@@ -23,7 +23,7 @@ def test_a_port_is_assigned_once_and_never_by_the_kernel() -> None:
 
 def test_another_process_gets_a_port_only_after_its_owner_has_ended() -> None:
     program = (
-        "import sys, ports; ports._ports_of_nobody = lambda: [int(sys.argv[1])]; print(ports.own_port(), flush=True)"
+        "import sys, ports; ports._unassigned_ports = lambda: [int(sys.argv[1])]; print(ports.own_port(), flush=True)"
     )
     port = own_port()
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
@@ -41,6 +41,6 @@ def test_a_port_with_a_listener_is_not_assigned(monkeypatch) -> None:
     taken, free = own_port(), own_port()
     for port in (taken, free):
         ports._claims.pop(port).close()
-    monkeypatch.setattr(ports, "_ports_of_nobody", lambda: [taken, free])
+    monkeypatch.setattr(ports, "_unassigned_ports", lambda: [taken, free])
     with socket.create_server(("127.0.0.1", taken)):
         assert own_port() == free

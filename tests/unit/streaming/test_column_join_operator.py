@@ -85,8 +85,8 @@ def test_rows_without_a_partner_get_nulls_and_null_keys_match_nothing(memory: st
     feed(harness, RIGHT, 1)
     feed(harness, LEFT, 0)
 
-    lonely = [{"id": 1, "name": "one", "price": None}, {"id": None, "name": "none", "price": None}]
-    assert sorted(finish(harness, 1, 0), key=str) == sorted([*INNER, *lonely], key=str)
+    unmatched = [{"id": 1, "name": "one", "price": None}, {"id": None, "name": "none", "price": None}]
+    assert sorted(finish(harness, 1, 0), key=str) == sorted([*INNER, *unmatched], key=str)
 
 
 def test_a_right_key_with_another_name_stays_in_the_results() -> None:

@@ -438,7 +438,7 @@ class CheckpointCoordinator:
         for pending in list(self._pending.values()):
             if pending.phase is Phase.WAITING and attempt in pending.missing:
                 pending.finished_early[attempt] = self._now_ms + FINISHED_ACK_GRACE_MS
-            self._go_on_without_finished(pending)
+            self._proceed_without_finished_tasks(pending)
         self._request_final_checkpoint()
 
     @_returns_effects
@@ -621,7 +621,7 @@ class CheckpointCoordinator:
         pending = self._pending.get(checkpoint_id)
         if pending is not None and pending.are_tasks_triggered and pending.is_triggering:
             self._triggering_done(pending)
-            self._go_on_without_finished(pending)
+            self._proceed_without_finished_tasks(pending)
 
     def _triggering_done(self, pending: PendingCheckpoint) -> None:
         if pending.is_triggering:
@@ -684,9 +684,9 @@ class CheckpointCoordinator:
             # Other tasks may already wait after their barriers. The job reports how this task ends.
             pending.closing.add(attempt)
             pending.finished_early.setdefault(attempt, self._now_ms + FINISHED_ACK_GRACE_MS)
-            self._go_on_without_finished(pending)
+            self._proceed_without_finished_tasks(pending)
 
-    def _go_on_without_finished(self, pending: PendingCheckpoint) -> None:
+    def _proceed_without_finished_tasks(self, pending: PendingCheckpoint) -> None:
         """Continues a stop-with-savepoint without finished tasks. Other checkpoints are planned again instead."""
         if pending.phase is not Phase.WAITING or pending.is_triggering or not pending.properties.is_synchronous:
             return

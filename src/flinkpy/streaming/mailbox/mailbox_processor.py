@@ -23,7 +23,7 @@ from flinkpy.streaming.mailbox.task_mailbox import MAX_WAIT_S, TaskMailbox
 class ActionStatus(enum.Enum):
     """The result of one default action."""
 
-    MORE = "it processed something and may be called again at once"
+    MORE = "it processed something and may be called again immediately"
     NOTHING_AVAILABLE = "no input is available: idle"
     BLOCKED = "an output has no credit or the sink accepts nothing: back-pressured"
     END = "the whole input has been processed"

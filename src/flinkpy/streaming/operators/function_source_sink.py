@@ -67,9 +67,9 @@ class SourceFunctionOperator(SourceOperator):
         super().prepare_snapshot_pre_barrier(checkpoint_id)
         self._emit(self._locked_reader.take_lock())
 
-    def rests_to_store(self) -> list[tuple[Batch, str | None]]:
+    def remainders_to_store(self) -> list[tuple[Batch, str | None]]:
         """Adds the queued records. The function has emitted them, so its state is already behind them."""
-        return [*super().rests_to_store(), *((batch, None) for batch in self._locked_reader.queued())]
+        return [*super().remainders_to_store(), *((batch, None) for batch in self._locked_reader.queued())]
 
     def snapshot_state(self, checkpoint_id: int, options: checkpoint_pb2.CheckpointOptions) -> Any:
         try:
@@ -86,7 +86,7 @@ class SourceFunctionOperator(SourceOperator):
 
     def _emit(self, batches: Iterator[Batch]) -> None:
         for batch in batches:
-            self.emit_rests()
+            self.emit_remainders()
             self.emit_batch(batch, None)
 
     def _release_lock(self) -> None:

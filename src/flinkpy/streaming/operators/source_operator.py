@@ -1,9 +1,9 @@
 """SourceOperator: runs a SourceReader and talks to the SourceCoordinator in the JobMaster.
 
 State: the splits that the reader has not finished, one list element each (`SourceReaderState`), so that they can be
-redistributed when the parallelism changes. If a reader returns more rows than requested, the operator keeps the rest.
-The positions of the splits are already behind these rows. In this case all splits and the rest form one element,
-because the rest must be emitted before any of these splits is read further.
+redistributed when the parallelism changes. If a reader returns more rows than requested, the operator keeps the
+remainder. The positions of the splits are already behind these rows. In this case all splits and the remainder form one
+element, because the remainder must be emitted before any of these splits is read further.
 
 Source: org.apache.flink.streaming.api.operators.SourceOperator. Differs: readers hand over batches.
 """
@@ -161,9 +161,10 @@ class SourceOperator(StreamOperator):
             self.stream_output = StreamOutput(self.emit_to_all, lambda: None, NoListener())
         self._reader: SourceReader | None = None
         #: (batch, split id) of batches that were too long. They are emitted before the next poll of the reader. There
-        #: is more than one only after a restore with another parallelism. The first is emitted up to `_rest_offset`.
-        self._rests: deque[tuple[Batch, str | None]] = deque()
-        self._rest_offset = 0
+        #: is more than one only after a restore with another parallelism. The first is emitted up to
+        #: `_remainder_offset`.
+        self._remainders: deque[tuple[Batch, str | None]] = deque()
+        self._remainder_offset = 0
         configuration = context.environment.configuration
         self._waits_for_checkpoint = read_option(configuration, PAUSE_SOURCES_UNTIL_FIRST_CHECKPOINT) and bool(
             read_option(configuration, INTERVAL)
@@ -179,9 +180,9 @@ class SourceOperator(StreamOperator):
         if restored is None:
             return
         where = f"operator {self.context.name}, a split"
-        for splits, rests in self.operator_state.get_list_state(READER_STATE).get():
+        for splits, remainders in self.operator_state.get_list_state(READER_STATE).get():
             self._restored_splits += [read_versioned(self._source.split_serializer, split, where) for split in splits]
-            self._rests.extend(_unpickled(rest) for rest in rests)
+            self._remainders.extend(_unpickled(remainder) for remainder in remainders)
 
     def open(self) -> None:
         try:
@@ -191,7 +192,7 @@ class SourceOperator(StreamOperator):
             splits, self._restored_splits = self._restored_splits, []
             if splits:
                 self._add_splits(splits)
-            self._finish_splits_of_rests(splits)
+            self._finish_splits_of_remainders(splits)
             self.send_event(ReaderRegistered(self._restored_checkpoint_id))
             self._reader.start()
             LatencyMarkerEmitter(self).start()
@@ -214,22 +215,22 @@ class SourceOperator(StreamOperator):
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
         elements: list[Any] = [([split], []) for split in serialized]
-        rests = self.rests_to_store()
-        if rests:
-            elements = [(serialized, [_pickled(*rest) for rest in rests])]
+        remainders = self.remainders_to_store()
+        if remainders:
+            elements = [(serialized, [_pickled(*remainder) for remainder in remainders])]
         self.operator_state.get_list_state(READER_STATE).update(elements)
         if self._waits_for_checkpoint:
             self._waits_for_checkpoint = False
             self.context.mailbox.wake()
         return super().snapshot_state(checkpoint_id, options)
 
-    def rests_to_store(self) -> list[tuple[Batch, str | None]]:
+    def remainders_to_store(self) -> list[tuple[Batch, str | None]]:
         """Returns (batch, split id) of the rows that the reader has returned and that are not emitted yet."""
-        if not self._rests:
+        if not self._remainders:
             return []
-        first, split_id = self._rests[0]
-        left = first.slice(self._rest_offset, first.num_rows - self._rest_offset)
-        return [(left, split_id), *islice(self._rests, 1, None)]
+        first, split_id = self._remainders[0]
+        left = first.slice(self._remainder_offset, first.num_rows - self._remainder_offset)
+        return [(left, split_id), *islice(self._remainders, 1, None)]
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         super().notify_checkpoint_complete(checkpoint_id)
@@ -251,7 +252,7 @@ class SourceOperator(StreamOperator):
         if self._waits_for_checkpoint or (self._alignment is not None and self._alignment.is_waiting):
             # The first snapshot wakes the mailbox, or the announcement of a higher allowed watermark.
             return ActionStatus.NOTHING_AVAILABLE
-        if self._rests:
+        if self._remainders:
             self._emit_rest()
             self._release_finished_splits()
             return ActionStatus.MORE
@@ -268,7 +269,7 @@ class SourceOperator(StreamOperator):
             raise InternalError(f"operator {self.context.name}: {type(reader).__name__}.poll_batch returned {batch!r}")
         split_id = reader.current_split_id
         if batch.num_rows > self.batch_size.rows:
-            self._rests.append((batch, split_id))
+            self._remainders.append((batch, split_id))
             self._emit_rest()
         elif batch.num_rows:
             self.emit_batch(batch, split_id)
@@ -277,18 +278,18 @@ class SourceOperator(StreamOperator):
 
     def _emit_rest(self) -> None:
         """Emits a part of the first leftover batch, at most as long as the current batch size."""
-        (batch, split_id), offset = self._rests[0], self._rest_offset
+        (batch, split_id), offset = self._remainders[0], self._remainder_offset
         rows = min(batch.num_rows - offset, self.batch_size.rows)
         if offset + rows == batch.num_rows:
-            self._rests.popleft()
-            self._rest_offset = 0
+            self._remainders.popleft()
+            self._remainder_offset = 0
         else:
-            self._rest_offset = offset + rows
+            self._remainder_offset = offset + rows
         self.emit_batch(batch if rows == batch.num_rows else batch.slice(offset, rows), split_id)
 
-    def emit_rests(self) -> None:
+    def emit_remainders(self) -> None:
         """Emits all leftover batches."""
-        while self._rests:
+        while self._remainders:
             self._emit_rest()
 
     def emit_batch(self, batch: Batch, split_id: str | None) -> None:
@@ -313,7 +314,7 @@ class SourceOperator(StreamOperator):
 
     def emit_max_watermark(self) -> None:
         """Ends event time, so that all remaining timers and windows fire. Emits the leftover batches first."""
-        self.emit_rests()
+        self.emit_remainders()
         self.stream_output.emit_timestamp(MAX_WATERMARK)
         if self._alignment is not None:
             self.send_event(ReportedWatermark(MAX_WATERMARK))
@@ -347,10 +348,10 @@ class SourceOperator(StreamOperator):
                     self._assigner.add_split(split_id)
         reader.add_splits(splits)
 
-    def _finish_splits_of_rests(self, splits: list[Any]) -> None:
+    def _finish_splits_of_remainders(self, splits: list[Any]) -> None:
         """Marks splits that had finished before the checkpoint. Their readers will not report them again."""
         known = {getattr(split, "split_id", None) for split in splits}
-        for split_id in {split_id for _, split_id in self._rests}:
+        for split_id in {split_id for _, split_id in self._remainders}:
             if split_id is not None and split_id not in known:
                 self.on_split_finished(split_id)
 
@@ -360,7 +361,7 @@ class SourceOperator(StreamOperator):
             self._finished_splits.append(split_id)
 
     def _release_finished_splits(self) -> None:
-        if not self._finished_splits or self._rests:
+        if not self._finished_splits or self._remainders:
             return
         finished, self._finished_splits = self._finished_splits, []
         for split_id in finished:

@@ -1284,8 +1284,8 @@ def test_the_restored_checkpoint_is_shown():
 
 
 def test_a_job_without_a_source_of_barriers_for_a_vertex_still_waits_for_it():
-    lonely = FakeJob(vertex("a", 1), vertex("b", 2))
-    job = Coordination(lonely)
+    single = FakeJob(vertex("a", 1), vertex("b", 2))
+    job = Coordination(single)
     assert len(job.trigger(job.begin()).attempts) == 3
     assert PERIODIC.counts_for_recovery
 

@@ -118,22 +118,22 @@ class BuildSide:
             rows = rows[~is_equal]
         return found
 
-    def pairs(self, slots: np.ndarray, keep_lonely: bool) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def pairs(self, slots: np.ndarray, keep_unmatched: bool) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields (rows of the other side, rows of this side) in the order of the other side.
 
         Args:
-            keep_lonely: True to also yield rows of the other side without a partner, with partner -1.
+            keep_unmatched: True to also yield rows of the other side without a partner, with partner -1.
         """
         if self._is_unique or not len(self._counts):
-            rows = np.arange(len(slots)) if keep_lonely else np.flatnonzero(slots >= 0)
+            rows = np.arange(len(slots)) if keep_unmatched else np.flatnonzero(slots >= 0)
             slots = slots[rows]
             partners = self._order[self._starts[slots]] if len(self._counts) else slots
-            if keep_lonely:
+            if keep_unmatched:
                 partners = np.where(slots >= 0, partners, -1)
             for start in range(0, len(rows), MAX_PAIRS):
                 yield rows[start : start + MAX_PAIRS], partners[start : start + MAX_PAIRS]
             return
-        counts = np.where(slots >= 0, self._counts[slots], 1 if keep_lonely else 0)
+        counts = np.where(slots >= 0, self._counts[slots], 1 if keep_unmatched else 0)
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
         for start in range(0, total, MAX_PAIRS):
@@ -142,4 +142,4 @@ class BuildSide:
             slot = slots[rows]
             within = numbers - (ends[rows] - counts[rows])
             partners = self._order[np.minimum(self._starts[slot] + within, len(self._order) - 1)]
-            yield rows, np.where(slot >= 0, partners, -1) if keep_lonely else partners
+            yield rows, np.where(slot >= 0, partners, -1) if keep_unmatched else partners

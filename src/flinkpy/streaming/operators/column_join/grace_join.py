@@ -108,7 +108,7 @@ class GraceJoin:
                     for positions, partners in side.pairs(slots, False):
                         yield plan.paired(rows, positions, side, partners)
             if plan.how == "left":
-                yield from plan.lonely(rows, has_partner)
+                yield from plan.unmatched(rows, has_partner)
             elif plan.how != "inner":
                 yield from plan.chosen(rows, has_partner)
 

@@ -94,15 +94,15 @@ class JoinPlan:
         self, columns: pa.RecordBatch, rows: np.ndarray, build: BuildSide, partners: np.ndarray
     ) -> pa.RecordBatch:
         """Returns rows of the left side with their partners. The partner -1 stands for nulls."""
-        lonely = partners < 0
-        indices = pa.array(partners, mask=lonely) if lonely.any() else pa.array(partners)
+        unmatched = partners < 0
+        indices = pa.array(partners, mask=unmatched) if unmatched.any() else pa.array(partners)
         left = columns.columns
         if len(rows) != columns.num_rows or (np.diff(rows) != 1).any():
             left = columns.take(pa.array(rows)).columns
         right = [_combined(build.columns.column(position).take(indices)) for position in self._right_kept]
         return self._with_schema([*left, *right])
 
-    def lonely(self, columns: pa.RecordBatch, has_partner: np.ndarray) -> Iterator[pa.RecordBatch]:
+    def unmatched(self, columns: pa.RecordBatch, has_partner: np.ndarray) -> Iterator[pa.RecordBatch]:
         """Yields the rows of the left side without a partner, with nulls for the right side's columns."""
         alone = columns.filter(pa.array(~has_partner))
         for start in range(0, alone.num_rows, MAX_PAIRS):

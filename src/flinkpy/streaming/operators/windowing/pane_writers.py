@@ -43,8 +43,8 @@ class PaneWriter(ABC):
         """Adds each row to the pane at the same position. Calls `register` at least for all new panes."""
 
     @abstractmethod
-    def read(self, panes: list[NamespacedKey], live_on: bool) -> list[list[Any] | None]:
-        """Returns `WindowContents.get` of each pane. `live_on` is False if the panes are cleared next."""
+    def read(self, panes: list[NamespacedKey], is_kept: bool) -> list[list[Any] | None]:
+        """Returns `WindowContents.get` of each pane. `is_kept` is False if the panes are cleared next."""
 
     @abstractmethod
     def clear(self, panes: list[NamespacedKey]) -> None: ...
@@ -163,7 +163,7 @@ class _Reducer(ValueWriter):
                 known = cell[0]
                 cell[0] = value if known is None else reduce(known, value)
 
-    def read(self, panes: list[NamespacedKey], live_on: bool) -> list[list[Any] | None]:
+    def read(self, panes: list[NamespacedKey], is_kept: bool) -> list[list[Any] | None]:
         return [None if value is None else [value] for value in self.state.get_many(panes)]
 
 
@@ -192,11 +192,11 @@ class _Aggregator(ValueWriter):
                 accumulator = cell[0]
                 cell[0] = add(value, create() if accumulator is None else accumulator)
 
-    def read(self, panes: list[NamespacedKey], live_on: bool) -> list[list[Any] | None]:
+    def read(self, panes: list[NamespacedKey], is_kept: bool) -> list[list[Any] | None]:
         assert isinstance(self.contents, Accumulator)
         function = self.contents.function
         return [
-            None if accumulator is None else result_of(function, accumulator, live_on)
+            None if accumulator is None else result_of(function, accumulator, is_kept)
             for accumulator in self.state.get_many(panes)
         ]
 
@@ -227,7 +227,7 @@ class _Collector(PaneWriter):
             register(new)
             state.add_all(values)
 
-    def read(self, panes: list[NamespacedKey], live_on: bool) -> list[list[Any] | None]:
+    def read(self, panes: list[NamespacedKey], is_kept: bool) -> list[list[Any] | None]:
         return list(map(self.contents.get, panes))
 
     def clear(self, panes: list[NamespacedKey]) -> None:

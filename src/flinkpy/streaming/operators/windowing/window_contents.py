@@ -134,13 +134,13 @@ class RecordsForEvictor(AllRecords):
         self.state.update(records)
 
 
-def result_of(function: Any, accumulator: Any, lives_on: bool) -> list[Any] | None:
+def result_of(function: Any, accumulator: Any, is_kept: bool) -> list[Any] | None:
     """Returns the result of an accumulator as `get` does.
 
     If the accumulator stays in use, the result is copied: it may contain the accumulator, which later records change.
     """
     result = function.get_result(accumulator)
-    if lives_on and type(result) not in ATOMIC:
+    if is_kept and type(result) not in ATOMIC:
         result = private_copy(result)
     return None if result is None else [result]
 
