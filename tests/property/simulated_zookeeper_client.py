@@ -9,6 +9,9 @@ Requests (`create_async`, ...) take time and are answered in order. When the con
 raise ConnectionLoss, whether they were carried out or not. Plain calls (`create`, ...) are carried out at once if
 possible.
 
+Answers and watch events arrive in the order of the servers. Then kazoo hands them over by two threads, so that an event
+may overtake an answer that arrived before it, and the other way round.
+
 Source: kazoo.client.KazooClient.
 """
 
@@ -18,6 +21,7 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -72,6 +76,9 @@ class SimulatedZooKeeperClient:
         self._requests: deque[SimulatedResult] = deque()
         self._lost: deque[SimulatedResult] = deque()
         self._incoming: deque[tuple[SimulatedResult | None, Any, Any]] = deque()
+        #: The queues of kazoo's two threads: calls with answers, and calls with events.
+        self._completions: deque[Callable[[], None]] = deque()
+        self._callbacks: deque[Callable[[], None]] = deque()
         self._connection = SimpleNamespace(_read_socket=lambda: None, _invoke=lambda *_: None)
         #: The share of requests that lose their connection after they were carried out.
         self.fault_probability = 0.0
@@ -226,6 +233,14 @@ class SimulatedZooKeeperClient:
         if one in (EventType.CHILD, EventType.DELETED):
             watchers.update(self._child_watchers.pop(other, {}))
         self._tell(watchers, WatchedEvent(one, KeeperState.CONNECTED, other))
+
+    def complete(self, call: Callable[[], None]) -> None:
+        """Hands an answer over, after those before it. Called by the result of a request."""
+        self._hand_over(self._completions, call)
+
+    def _hand_over(self, calls: deque[Callable[[], None]], call: Callable[[], None]) -> None:
+        calls.append(call)
+        self._later(self._random.uniform(0.0, 0.002), lambda: calls.popleft()())  # noqa: PLW0108 - the oldest call at that time
 
     def _fail_requests(self, error: type[KazooException]) -> None:
         unanswered = [result for result, _, _ in self._incoming if result is not None]
@@ -421,7 +436,7 @@ class SimulatedZooKeeperClient:
 
     def _tell(self, watchers: dict[WatchFunction, None], event: WatchedEvent) -> None:
         for watch in watchers:
-            watch(event)
+            self._hand_over(self._callbacks, partial(watch, event))
 
 
 class SimulatedTransaction:
@@ -465,7 +480,7 @@ class SimulatedResult:
         self._outcome = (value, error)
         links, self._links = self._links, []
         for link in links:
-            link(self)
+            self._client.complete(partial(link, self))
 
     def ready(self) -> bool:
         return self._outcome is not None
@@ -483,7 +498,7 @@ class SimulatedResult:
         if self._outcome is None:
             self._links.append(link)
         else:
-            link(self)
+            self._client.complete(partial(link, self))
 
 
 class SimulatedConnected:
