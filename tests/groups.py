@@ -26,6 +26,8 @@ GROUP_OF_MODULE = {
     "test_kafka_source": KAFKA,
     "test_spark_column_aggregates": SPARK_SESSION,
     "test_spark_expressions": SPARK_SESSION,
+    "test_spark_file_sources": SPARK_SESSION,
+    "test_spark_file_sinks": SPARK_SESSION,
     "test_spark_translate": SPARK_SESSION,
     "test_spark_regions": SPARK_CLUSTER,
     "test_spark_commits": SPARK_CLUSTER,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +37,12 @@ from flinkpy.formats.file_format import (
 )
 from flinkpy.formats.input_files import input_path, is_remote, list_remote_files, not_found_error
 from flinkpy.formats.json_format import JsonFormat
+from flinkpy.formats.partitioned_format import PartitionedFormat, is_partition, partition_type_of
 from flinkpy.formats.row_types import project_row_type, row_type_of
 
 if TYPE_CHECKING:
     from flinkpy.common.time import Duration
+    from flinkpy.common.typeinfo import RowTypeInfo
     from flinkpy.records.batch import Batch
 
 #: The input is divided into about this many splits per subtask, so that all subtasks finish at about the same time.
@@ -51,6 +53,11 @@ MIN_SPLIT_BYTES = 1 << 20
 MAX_SPLIT_BYTES = 32 << 20
 #: The number of rows that a format decodes at a time. The reader emits them in smaller batches if asked to.
 READ_BATCH_ROWS = 65_536
+
+
+def is_visible(name: str) -> bool:
+    """True if a file or directory of this name is read."""
+    return not name.startswith((".", "_"))
 
 
 class FileEnumeratorProvider:
@@ -91,6 +98,10 @@ class FileSource(SourceBase):
 
     A directory stands for all files below it. Files and directories whose names begin with a dot or an underscore are
     skipped. A checkpoint contains the position of each split, between two records.
+
+    Directories may have values of columns in their names, as in `year=2024/month=07/part-0.parquet`. These columns are
+    declared as `partition_columns`: by a list of names, for strings, or with types. They come after the columns of the
+    files. Files of partitions that a filter behind the source excludes are not read.
 
     Args:
         file_format: decodes the files.
@@ -160,6 +171,7 @@ class FileSource(SourceBase):
         header: bool = True,
         newlines_in_values: bool = False,
         on_error: Any = FAIL,
+        partition_columns: Any = None,
     ) -> FileSource:
         """Reads CSV files as typed columns. Beyond PyFlink.
 
@@ -175,6 +187,7 @@ class FileSource(SourceBase):
             header: True if the first line of each file contains the column names.
             newlines_in_values: True if quoted fields may contain newlines. Files are then not split among subtasks.
             on_error: what happens to rows that cannot be read: "fail", "skip" or an OutputTag.
+            partition_columns: names, or a dict from name to type, of columns in the names of directories.
 
         Raises:
             InputNotFoundError, InputFormatError: there is no `schema`, and the first file cannot be read.
@@ -193,26 +206,30 @@ class FileSource(SourceBase):
         if schema is None:
             from flinkpy.formats.csv_reader import infer_row_type
 
-            first, size_bytes = _first_file(paths)
+            first, size_bytes = _first_file(paths, partition_columns)
             row_type = infer_row_type(first, options, size_bytes)
         else:
             row_type = row_type_of(schema)
-        if columns is not None:
+        wanted = _columns_of_files(row_type, columns, partition_columns)
+        if wanted is not None:
             if not header:
                 options = replace(options, file_columns=tuple(row_type.get_field_names()))
-            row_type = project_row_type(row_type, columns)
-        return FileSource(CsvFormat(row_type, options).with_on_error(on_error), paths)
+            row_type = project_row_type(row_type, wanted)
+        file_format = CsvFormat(row_type, options).with_on_error(on_error)
+        return FileSource(_with_partitions(file_format, columns, partition_columns), paths)
 
     @staticmethod
-    def for_json(*paths: str, schema: Any, on_error: Any = FAIL) -> FileSource:
+    def for_json(*paths: str, schema: Any, on_error: Any = FAIL, partition_columns: Any = None) -> FileSource:
         """Reads files with one JSON object per line as typed columns. Beyond PyFlink.
 
         Args:
             schema: `Types.ROW_NAMED(...)`, a `pyarrow.Schema`, or a dict from field name to type. Other fields of the
                 objects are ignored, and missing fields are null.
             on_error: what happens to lines that cannot be read: "fail", "skip" or an OutputTag.
+            partition_columns: names, or a dict from name to type, of columns in the names of directories.
         """
-        return FileSource(JsonFormat(row_type_of(schema)).with_on_error(on_error), paths)
+        file_format = JsonFormat(row_type_of(schema)).with_on_error(on_error)
+        return FileSource(_with_partitions(file_format, None, partition_columns), paths)
 
     @staticmethod
     def for_avro(*paths: str, schema: Any = None, as_rows: bool = False, on_error: Any = FAIL) -> FileSource:
@@ -230,7 +247,9 @@ class FileSource(SourceBase):
         return FileSource(AvroFormat(schema, as_rows).with_on_error(on_error), paths)
 
     @staticmethod
-    def for_parquet(*paths: str, columns: Sequence[str] | None = None, on_error: Any = FAIL) -> FileSource:
+    def for_parquet(
+        *paths: str, columns: Sequence[str] | None = None, on_error: Any = FAIL, partition_columns: Any = None
+    ) -> FileSource:
         """Reads Parquet files as typed columns. Beyond PyFlink.
 
         The types are those of the first file, which this process must be able to read. The other files must have the
@@ -240,19 +259,28 @@ class FileSource(SourceBase):
             columns: the columns to read, in this order; None for all.
             on_error: what happens to row groups that cannot be read: "fail", "skip" or an OutputTag. A row group counts
                 as one bad record.
+            partition_columns: names, or a dict from name to type, of columns in the names of directories. A column of
+                the same name in the files is not read.
+
+        Example:
+            >>> source = FileSource.for_parquet("/data/sales", partition_columns={"year": Types.INT()})
         """
         from flinkpy.formats.parquet_format import ParquetFormat, parquet_row_type
 
-        row_type = parquet_row_type(_first_file(paths)[0], None if columns is None else list(columns))
-        return FileSource(ParquetFormat(row_type).with_on_error(on_error), paths)
+        row_type = _type_of_files(paths, columns, partition_columns, parquet_row_type)
+        file_format = ParquetFormat(row_type).with_on_error(on_error)
+        return FileSource(_with_partitions(file_format, columns, partition_columns), paths)
 
     @staticmethod
-    def for_orc(*paths: str, columns: Sequence[str] | None = None, on_error: Any = FAIL) -> FileSource:
+    def for_orc(
+        *paths: str, columns: Sequence[str] | None = None, on_error: Any = FAIL, partition_columns: Any = None
+    ) -> FileSource:
         """Reads ORC files as typed columns, as `for_parquet` does, with stripes for row groups. Beyond PyFlink."""
         from flinkpy.formats.orc_format import OrcFormat, orc_row_type
 
-        row_type = orc_row_type(_first_file(paths)[0], None if columns is None else list(columns))
-        return FileSource(OrcFormat(row_type).with_on_error(on_error), paths)
+        row_type = _type_of_files(paths, columns, partition_columns, orc_row_type)
+        file_format = OrcFormat(row_type).with_on_error(on_error)
+        return FileSource(_with_partitions(file_format, columns, partition_columns), paths)
 
     @property
     def boundedness(self) -> Boundedness:
@@ -292,7 +320,7 @@ class FileSource(SourceBase):
         if interval_ms is not None and isinstance(state, PendingSplitsCheckpoint | None):
             return ContinuousFileEnumerator(
                 context,
-                self._list_files,
+                self.list_files,
                 lambda files, first_id: self._splits_of(files, parallelism, first_id),
                 interval_ms,
                 state,
@@ -311,13 +339,46 @@ class FileSource(SourceBase):
         Raises:
             InputNotFoundError: a path does not exist or cannot be read.
         """
-        return self._splits_of(self._list_files(), parallelism, 0)
+        return self._splits_of(self.list_files(), parallelism, 0)
 
     def estimated_size_bytes(self) -> int:
-        return sum(size_bytes for _, size_bytes in self._list_files())
+        return sum(size_bytes for _, size_bytes in self.list_files())
 
-    def _list_files(self) -> list[tuple[str, int]]:
-        return [found for path in self._paths for found in list_files(path)]
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files and directories of the program, as absolute local paths or URIs."""
+        return self._paths
+
+    @property
+    def file_format(self) -> FileFormat:
+        return self._format
+
+    def list_files(self, is_seen: Callable[[str], bool] = is_visible) -> list[tuple[str, int]]:
+        """Returns the files with their sizes, without those of partitions that hold no record of the pushed predicate.
+
+        Blocks.
+
+        Args:
+            is_seen: returns True for the name of a file or directory that is visible.
+
+        Raises:
+            InputNotFoundError: a path does not exist or cannot be read.
+            InputFormatError: a file is not in a directory with the values of the partition columns.
+        """
+        file_format = self._format
+        if not isinstance(file_format, PartitionedFormat):
+            return [file for path in self._paths for file in list_files(path, is_seen)]
+        names = file_format.partition_type.get_field_names()
+        found = [
+            file
+            for path in self._paths
+            for file in list_files(
+                path, lambda name: is_seen(name) or is_partition(name, names), file_format.may_have_records
+            )
+        ]
+        for path, _ in found:
+            file_format.values_of(path)
+        return found
 
     def _splits_of(self, files: list[tuple[str, int]], parallelism: int, first_id: int) -> list[FileSourceSplit]:
         total = sum(size_bytes for _, size_bytes in files)
@@ -384,6 +445,15 @@ class FileSourceBuilder:
             on_error: "fail" (the default), "skip", or an OutputTag that receives `(raw bytes, error)`.
         """
         self._format = self._format.with_on_error(on_error)
+        return self
+
+    def set_partition_columns(self, partition_columns: Any) -> FileSourceBuilder:
+        """Declares the columns that are in the names of directories (`year=2024/month=07`). Beyond PyFlink.
+
+        Args:
+            partition_columns: names, for strings, or a dict from name to type.
+        """
+        self._format = PartitionedFormat(self._format, partition_type_of(partition_columns))
         return self
 
     def build(self) -> FileSource:
@@ -475,8 +545,14 @@ class _OpenFile:
         self._reader.close()
 
 
-def list_files(path: str) -> list[tuple[str, int]]:
+def list_files(
+    path: str, is_seen: Callable[[str], bool] = is_visible, may_have_records: Callable[[str], bool] | None = None
+) -> list[tuple[str, int]]:
     """Returns the visible files at or below `path` with their sizes, in the order of their names.
+
+    Args:
+        is_seen: returns True for the name of a file or directory that is visible.
+        may_have_records: returns False for a file, or for a directory with a slash at its end, that is not needed.
 
     Raises:
         InputNotFoundError: a file or directory does not exist or cannot be read.
@@ -486,13 +562,17 @@ def list_files(path: str) -> list[tuple[str, int]]:
         raise not_found_error(error.filename or path, error) from error
 
     if is_remote(path):
-        return list_remote_files(path, _is_visible)
+        found = list_remote_files(path, is_seen)
+        return found if may_have_records is None else [file for file in found if may_have_records(file[0])]
     if not os.path.isdir(path):
         return [(path, _readable_size(path))]
     found = []
     for directory, subdirectories, names in os.walk(path, onerror=fail):
-        subdirectories[:] = sorted(filter(_is_visible, subdirectories))
-        for name in sorted(filter(_is_visible, names)):
+        if may_have_records is not None and not may_have_records(f"{directory}/"):
+            subdirectories.clear()
+            continue
+        subdirectories[:] = sorted(filter(is_seen, subdirectories))
+        for name in sorted(filter(is_seen, names)):
             file = os.path.join(directory, name)
             found.append((file, _readable_size(file)))
     return found
@@ -508,15 +588,46 @@ def _readable_size(path: str) -> int:
     return size_bytes
 
 
-def _is_visible(name: str) -> bool:
-    return not name.startswith((".", "_"))
-
-
-def _first_file(paths: Sequence[str]) -> tuple[str, int]:
+def _first_file(paths: Sequence[str], partition_columns: Any = None) -> tuple[str, int]:
     if not paths:
         raise ValueError("FileSource needs at least one path")
+    names = _partition_names(partition_columns)
     for path in paths:
-        for file, size_bytes in list_files(input_path(path)):
+        for file, size_bytes in list_files(input_path(path), lambda one: is_visible(one) or is_partition(one, names)):
             if size_bytes:
                 return file, size_bytes
     raise InputNotFoundError(f"no file with any content in {', '.join(paths)}", details={"path": paths[0]})
+
+
+def _partition_names(partition_columns: Any) -> list[str]:
+    return [] if partition_columns is None else partition_type_of(partition_columns).get_field_names()
+
+
+def _columns_of_files(row_type: RowTypeInfo, columns: Sequence[str] | None, partition_columns: Any) -> list[str] | None:
+    """Returns the columns to read from the files, which have this type; None for all."""
+    partitions = _partition_names(partition_columns)
+    content = [name for name in row_type.get_field_names() if name not in partitions]
+    if columns is None:
+        return content if partitions else None
+    # A file tells how many records it has by a column.
+    return [name for name in columns if name not in partitions] or content[:1]
+
+
+def _type_of_files(
+    paths: Sequence[str],
+    columns: Sequence[str] | None,
+    partition_columns: Any,
+    type_of_file: Callable[[str, list[str] | None], RowTypeInfo],
+) -> RowTypeInfo:
+    """Returns the type of the columns to read, which is that of the first file."""
+    first = _first_file(paths, partition_columns)[0]
+    if partition_columns is None:
+        return type_of_file(first, None if columns is None else list(columns))
+    wanted = _columns_of_files(type_of_file(first, None), columns, partition_columns)
+    return type_of_file(first, wanted)
+
+
+def _with_partitions(file_format: FileFormat, columns: Sequence[str] | None, partition_columns: Any) -> FileFormat:
+    if partition_columns is None:
+        return file_format
+    return PartitionedFormat(file_format, partition_type_of(partition_columns), columns)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import copy
-import decimal
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import ExternalError, InputFormatError, TypeMismatchError
 from flinkpy.common.typeinfo import RowTypeInfo
-from flinkpy.expressions.nodes import Call, ColumnReference, Expression, Literal
 from flinkpy.formats.bad_records import FAIL, BadRecord
 from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FilePosition, FileSourceSplit
 from flinkpy.formats.input_files import is_remote, not_found_error, open_arrow_file
+from flinkpy.formats.pruning import Bounds, may_be_true
 from flinkpy.formats.row_types import project_row_type
 
 if TYPE_CHECKING:
+    from flinkpy.expressions.nodes import Expression
     from flinkpy.formats.slicing import PlacedBadRecord
     from flinkpy.records.batch import Batch
 
@@ -295,17 +295,6 @@ def projected_type(path: str, schema: Any, columns: list[str] | None) -> RowType
     return row_type_of({name: schema.field(name).type for name in columns})
 
 
-#: Comparisons and their equivalents with exchanged sides.
-_EXCHANGED = {
-    "equals": "equals",
-    "notEquals": "notEquals",
-    "lessThan": "greaterThan",
-    "lessThanOrEqual": "greaterThanOrEqual",
-    "greaterThan": "lessThan",
-    "greaterThanOrEqual": "lessThanOrEqual",
-}
-
-
 def may_have_records(
     file: Any, group: int, predicate: Expression, row_type: RowTypeInfo, names: Mapping[str, str]
 ) -> bool:
@@ -318,7 +307,7 @@ def may_have_records(
         row_type: the type of the records.
         names: column of the type -> column of the file.
     """
-    return _RowGroupStatistics(file, group, row_type, names).may_hold(predicate)
+    return may_be_true(predicate, _RowGroupStatistics(file, group, row_type, names).bounds_of)
 
 
 class _RowGroupStatistics:
@@ -331,76 +320,25 @@ class _RowGroupStatistics:
             self._metadata.column(place).path_in_schema: place for place in range(self._metadata.num_columns)
         }
 
-    def may_hold(self, predicate: Expression) -> bool:
-        if not isinstance(predicate, Call) or not predicate.arguments:
-            return True
-        function, arguments = predicate.function, predicate.arguments
-        if function == "and":
-            return all(map(self.may_hold, arguments))
-        if function == "or":
-            return any(map(self.may_hold, arguments))
-        if function in _EXCHANGED and isinstance(arguments[0], Literal):
-            function, arguments = _EXCHANGED[function], arguments[::-1]
-        column, *others = arguments
+    def bounds_of(self, column: str) -> Bounds | None:
         statistics = self._statistics(column)
         if statistics is None:
-            return True
+            return None
         has_nulls, has_values = True, True
         if statistics.has_null_count:
             has_nulls, has_values = statistics.null_count > 0, statistics.null_count < self._metadata.num_rows
-        if function == "isNull":
-            return has_nulls
-        if function == "isNotNull":
-            return has_values
-        values = [other.value for other in others if isinstance(other, Literal)]
-        if function == "startsWith":
-            values = list(predicate.options)
-        elif (function != "in" and function not in _EXCHANGED) or len(values) < len(others):
-            return True
-        if not has_values:
-            # All these functions return null for a null column.
-            return False
-        return not statistics.has_min_max or _may_be_true(function, statistics.min, statistics.max, values)
+        low, high = (statistics.min, statistics.max) if statistics.has_min_max and has_values else (None, None)
+        return Bounds(low, high, has_nulls, has_values)
 
-    def _statistics(self, column: Expression) -> Any:
-        if not isinstance(column, ColumnReference):
-            return None
+    def _statistics(self, column: str) -> Any:
         from flinkpy.records.lanes import type_info_of_arrow
 
-        name = self._names.get(column.name)
+        name = self._names.get(column)
         # A value that is converted on reading may compare differently from its stored form.
         if (
             name is None
             or name not in self._places
-            or type_info_of_arrow(self._schema.field(name).type) != self._types[column.name]
+            or type_info_of_arrow(self._schema.field(name).type) != self._types[column]
         ):
             return None
         return self._metadata.column(self._places[name]).statistics
-
-
-def _may_be_true(function: str, low: Any, high: Any, values: list[Any]) -> bool:
-    if any(not (_are_comparable(low, value) and _are_comparable(high, value)) for value in values):
-        return True
-    if function in ("equals", "in"):
-        return any(low <= value <= high for value in values)
-    (value,) = values
-    if function == "notEquals":
-        # Bounds do not include NaN, and long texts are truncated in them.
-        return isinstance(low, float | str | bytes) or not low == high == value
-    if function == "startsWith":
-        return not isinstance(low, str) or bool(low[: len(value)] <= value <= high[: len(value)])
-    answers = {
-        "lessThan": low < value,
-        "lessThanOrEqual": low <= value,
-        "greaterThan": high > value,
-        "greaterThanOrEqual": high >= value,
-    }
-    return answers[function]
-
-
-def _are_comparable(one: Any, other: Any) -> bool:
-    """True if Python compares the values like the expression does. NaN compares with nothing."""
-    if one != one or other != other:
-        return False
-    exact = (int, decimal.Decimal)
-    return type(one) is type(other) or (type(one) in exact and type(other) in exact)

@@ -2,11 +2,20 @@
 
 They are used if they return exactly what our readers would: for Parquet and ORC files with types that both read alike.
 Our own readers parse CSV and JSON in Python workers, because Spark's accept other texts as null, numbers and times.
+
+Spark gets the paths of the program, directories as such, and lists them itself. So the plan for many files is the plan
+for one. We list the files too, and compare their schemas.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -14,13 +23,16 @@ from pyspark.sql import types as t
 
 from flinkpy.common.watermark_strategy import WatermarkStrategy
 from flinkpy.connector_api.source import Boundedness
-from flinkpy.connectors.file_source import FileSource
+from flinkpy.connectors.file_source import FileSource, is_visible
 from flinkpy.formats.bad_records import FAIL
+from flinkpy.formats.file_format import FileFormat
 from flinkpy.formats.input_files import is_remote
-from flinkpy.formats.orc_format import OrcFormat
+from flinkpy.formats.orc_format import OrcFormat, open_orc
 from flinkpy.formats.parquet_format import ParquetFormat, open_parquet
+from flinkpy.formats.partitioned_format import PartitionedFormat, is_partition, unescaped
 from flinkpy.graph.operator_specs import SourceSpec
 from flinkpy.records.lanes import arrow_schema
+from flinkpy.spark.columns.hadoop_paths import hadoop_uri, is_seen_by_hadoop
 from flinkpy.spark.columns.names import NotExpressible, column, column_types, name_of, without_timestamps
 from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN
 
@@ -29,44 +41,103 @@ if TYPE_CHECKING:
 
     from flinkpy.common.typeinfo import TypeInformation
 
-#: File systems that Spark reaches without further configuration.
-_HADOOP_SCHEMES = ("hdfs://", "viewfs://")
-#: The maximum number of files whose schemas are compared. Comparing reads each footer a second time.
-_MAX_CHECKED_FILES = 256
+#: The maximum number of paths in a plan, which Spark sends to all of its executors. A path has about 100 bytes.
+_MAX_PATHS = 2_000
+#: The maximum number of tables that one source reads. Each is a scan of the plan.
+_MAX_TABLES = 32
+#: The number of threads that read the footers of remote files. They mostly wait.
+_FOOTER_THREADS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Paths that one scan reads.
+
+    Attributes:
+        base_path: the directory above those with values of partition columns; None without partition columns.
+    """
+
+    paths: tuple[str, ...]
+    base_path: str | None = None
+
+
+#: The tables of sources that were checked, but not yet read. So the files are listed and opened once.
+_CHECKED: WeakKeyDictionary[FileSource, list[_Table]] = WeakKeyDictionary()
+
+
+def check_files(session: SparkSession | None, spec: SourceSpec) -> None:
+    """Checks that `read_files` can read the source.
+
+    Args:
+        session: None before Spark runs. Then Spark counts as able to reach all file systems.
+
+    Raises: NotExpressible, InputNotFoundError, InputFormatError.
+    """
+    source = _bounded_files(spec)
+    event_time(spec.watermark_strategy, source.produced_type)
+    column_types(source.produced_type)
+    for path in source.paths:
+        hadoop_uri(session, path)
+    tables = _checked_tables(source)
+    if session is not None:
+        _CHECKED[source] = tables
 
 
 def read_files(session: SparkSession, spec: SourceSpec) -> DataFrame:
-    """Returns the frame of a file source. Raises: NotExpressible, InputNotFoundError."""
+    """Returns the frame of a file source. Raises: NotExpressible, InputNotFoundError, InputFormatError."""
+    source = _bounded_files(spec)
+    time = event_time(spec.watermark_strategy, source.produced_type)
+    tables = _CHECKED.pop(source, None) or _checked_tables(source)
+    content = _content(source)
+    partitions = _partition_names(source)
+    fields = [t.StructField(name, kind) for name, kind in column_types(content.produced_type).items()]
+    # The texts of partition columns have been checked, so Spark converts them like flinkpy.
+    fields += [t.StructField(name, t.StringType()) for name in partitions]
+    reader = session.read.schema(t.StructType(fields)).format(_kind_of(content)[0])
+    # Names of files may contain characters that are special in patterns.
+    reader = reader.option("__globPaths__", "false")
+    frames = []
+    for table in tables:
+        if table.base_path is None:
+            reader = reader.option("recursiveFileLookup", "true")
+        else:
+            reader = reader.option("basePath", hadoop_uri(session, table.base_path))
+        frames.append(reader.load([hadoop_uri(session, path) for path in table.paths]))
+    frame = reduce(lambda one, other: one.unionByName(other), frames)
+    columns = [
+        column(name).cast(kind).alias(name) if name in partitions else column(name)
+        for name, kind in column_types(source.produced_type).items()
+    ]
+    return frame.select(*columns, without_timestamps() if time is None else time)
+
+
+def _bounded_files(spec: SourceSpec) -> FileSource:
     source = spec.source
     if not isinstance(source, FileSource) or source.boundedness is not Boundedness.BOUNDED:
         raise NotExpressible(f"{source!r}")
-    file_format = source._format
-    if file_format.on_error != FAIL:
+    return source
+
+
+def _content(source: FileSource) -> FileFormat:
+    """Returns the format of the files, without the columns of their directories."""
+    file_format = source.file_format
+    return file_format.file_format if isinstance(file_format, PartitionedFormat) else file_format
+
+
+def _partition_names(source: FileSource) -> list[str]:
+    file_format = source.file_format
+    return file_format.partition_type.get_field_names() if isinstance(file_format, PartitionedFormat) else []
+
+
+def _kind_of(content: FileFormat) -> tuple[str, Callable[[str], pa.Schema]]:
+    """Returns Spark's name of the format, and a function that reads the schema of a file. Raises: NotExpressible."""
+    if content.on_error != FAIL:
         raise NotExpressible("skipping records that cannot be read")
-    time = event_time(spec.watermark_strategy, file_format.produced_type)
-    if time is None:
-        time = without_timestamps()
-    if type(file_format) is ParquetFormat and file_format._is_case_sensitive:
-        reader, schema_of = "parquet", _parquet_schema
-    elif type(file_format) is OrcFormat:
-        reader, schema_of = "orc", _orc_schema
-    else:
-        raise NotExpressible(f"files of {type(file_format).__name__}")
-    wanted = arrow_schema(file_format.row_type)
-    assert wanted is not None
-    files = [path for path, size_bytes in source._list_files() if size_bytes]
-    if not files or len(files) > _MAX_CHECKED_FILES or not all(map(_is_reachable, files)):
-        raise NotExpressible(f"{len(files)} files")
-    for path in files:
-        _check_file(path, schema_of(path), wanted)
-    columns = column_types(file_format.row_type)
-    schema = t.StructType([t.StructField(name, kind) for name, kind in columns.items()])
-    frame = session.read.schema(schema).format(reader).load(files)
-    return frame.select(*[column(name) for name in wanted.names], time)
-
-
-def _is_reachable(path: str) -> bool:
-    return not is_remote(path) or path.startswith(_HADOOP_SCHEMES)
+    if type(content) is ParquetFormat and content._is_case_sensitive:
+        return "parquet", _parquet_schema
+    if type(content) is OrcFormat:
+        return "orc", lambda path: open_orc(path).schema
+    raise NotExpressible(f"files of {type(content).__name__}")
 
 
 def _parquet_schema(path: str) -> pa.Schema:
@@ -77,10 +148,100 @@ def _parquet_schema(path: str) -> pa.Schema:
         file.close()
 
 
-def _orc_schema(path: str) -> pa.Schema:
-    from pyarrow import orc
+# -- what Spark lists --------------------------------------------------------------------------------------------------
 
-    return orc.ORCFile(path).schema
+
+def _checked_tables(source: FileSource) -> list[_Table]:
+    """Returns the tables of a source. Raises: NotExpressible if Spark would find or read other records than we do."""
+    content = _content(source)
+    _, schema_of = _kind_of(content)
+    wanted = arrow_schema(content.produced_type)
+    assert wanted is not None
+    partitions = _partition_names(source)
+    differing: list[str] = []
+
+    def is_seen(name: str) -> bool:
+        seen = is_visible(name)
+        if (seen or is_partition(name, partitions)) != is_seen_by_hadoop(name):
+            differing.append(name)
+        return seen
+
+    files = [path for path, size_bytes in source.list_files(is_seen) if size_bytes]
+    differing += [path for path in source.paths if not is_seen_by_hadoop(os.path.basename(path))]
+    if differing:
+        raise NotExpressible(f"files or directories with names like {differing[0]!r}")
+    if not files:
+        raise NotExpressible("no records in files")
+    if len(set(files)) < len(files):
+        raise NotExpressible("files that are read more than once")
+    for path, schema in _schemas(files, schema_of):
+        _check_file(path, schema, wanted)
+    tables = _tables(source.paths, files, partitions, wanted.names)
+    if len(tables) > _MAX_TABLES or sum(len(table.paths) for table in tables) > _MAX_PATHS:
+        raise NotExpressible(f"{len(source.paths)} single paths: give the directories in which the files are")
+    return tables
+
+
+def _schemas(files: list[str], schema_of: Callable[[str], pa.Schema]) -> Any:
+    if not is_remote(files[0]):
+        yield from ((path, schema_of(path)) for path in files)
+        return
+    with ThreadPoolExecutor(_FOOTER_THREADS, "footers") as threads:
+        yield from zip(files, threads.map(schema_of, files))
+
+
+def _tables(paths: Sequence[str], files: list[str], partitions: list[str], columns: list[str]) -> list[_Table]:
+    """Returns the tables that the files belong to."""
+    if not partitions:
+        return [_Table(_directories_of(paths, files))]
+    by_base: dict[str, list[str]] = {}
+    for path in paths:
+        by_base.setdefault(_base_path(path, partitions), []).append(path)
+    for base in by_base:
+        below = [path.removeprefix(base).split("/")[:-1] for path in files if path.startswith(base)]
+        keys = {tuple(unescaped(part.partition("=")[0]) for part in parts if "=" in part) for parts in below}
+        if len(keys) > 1:
+            raise NotExpressible(f"files below {base} in directories of different partition columns")
+        for names in keys:
+            if len(set(names)) < len(names) or not set(partitions) <= set(names) or set(names) & set(columns):
+                raise NotExpressible(f"directories below {base} of the partition columns {', '.join(names)}")
+    return [_Table(tuple(each), base) for base, each in by_base.items()]
+
+
+def _base_path(path: str, partitions: list[str]) -> str:
+    """Returns the directory above those with values of the partition columns, or the path if it has none of them."""
+    parts = path.split("/")
+    first = next((place for place, part in enumerate(parts) if is_partition(part, partitions)), len(parts))
+    return "/".join(parts[:first]) or "/"
+
+
+def _directories_of(paths: Sequence[str], files: list[str]) -> tuple[str, ...]:
+    """Returns the paths, with local directories in place of paths that name all files in them."""
+    named = set(files)
+    kept: dict[str, None] = {}
+    is_whole: dict[str, bool] = {}
+    for path in paths:
+        directory = os.path.dirname(path)
+        if len(paths) == 1 or is_remote(path) or os.path.isdir(path):
+            kept[path] = None
+            continue
+        if directory not in is_whole:
+            is_whole[directory] = directory != "/" and _has_no_other_files(directory, named)
+        kept[directory if is_whole[directory] else path] = None
+    return tuple(kept)
+
+
+def _has_no_other_files(directory: str, named: set[str]) -> bool:
+    """True if all files that Spark would read in a directory are named ones, or empty."""
+    with os.scandir(directory) as entries:
+        return all(
+            entry.is_file() and (entry.path in named or not entry.stat().st_size)
+            for entry in entries
+            if is_seen_by_hadoop(entry.name)
+        )
+
+
+# -- what Spark reads alike --------------------------------------------------------------------------------------------
 
 
 def _check_file(path: str, schema: pa.Schema, wanted: pa.Schema) -> None:

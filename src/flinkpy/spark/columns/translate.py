@@ -16,7 +16,7 @@ from flinkpy.graph.operator_specs import ColumnJoinSpec, SortColumnsSpec
 from flinkpy.graph.spark_region import SparkNode
 from flinkpy.spark.columns.aggregates import aggregate_all, aggregate_by_key, aggregate_windows, pre_aggregate
 from flinkpy.spark.columns.expressions import to_column
-from flinkpy.spark.columns.file_sources import event_time, read_files
+from flinkpy.spark.columns.file_sources import check_files, event_time, read_files
 from flinkpy.spark.columns.names import (
     ColumnTypes,
     NotExpressible,
@@ -44,6 +44,12 @@ def translate(node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSess
     Raises:
         InputNotFoundError: the files of a source do not exist.
     """
+    return _translated(node, inputs, session, session)
+
+
+def _translated(
+    node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSession, running: SparkSession | None
+) -> StreamFrame | None:
     # Joins of columns wait for the end of their inputs, as Spark does.
     spec = node.spec.operator if isinstance(node.spec, specs.BatchSpec) else node.spec
     make = _TRANSLATIONS.get(type(spec))
@@ -51,7 +57,7 @@ def translate(node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSess
         return None
     try:
         merged = _by_input_index(node, inputs)
-        frame = make(spec, merged, _Place(node, session))
+        frame = make(spec, merged, _Place(node, session, running))
         output_type = node.spec.output_type or merged[0].type_info
         return StreamFrame(_conformed(frame, output_type), output_type, Layout.COLUMNS)
     except NotExpressible as reason:
@@ -71,15 +77,18 @@ class _AnyFrame:
         return self
 
 
-def is_expressible(node: SparkNode) -> bool:
+def is_expressible(node: SparkNode, running: SparkSession | None = None) -> bool:
     """Returns True if `translate` can translate the node. Only its spec and input types matter; nothing is planned.
+
+    Args:
+        running: the session that will run the node. It is asked for its file systems.
 
     Raises:
         InputNotFoundError: the files of a source do not exist.
     """
     nothing: Any = _AnyFrame()
     inputs = [StreamFrame(nothing, edge.type_info, natural_layout(edge.type_info)) for edge in node.inputs]
-    return translate(node, inputs, nothing) is not None
+    return _translated(node, inputs, nothing, running) is not None
 
 
 def _by_input_index(node: SparkNode, inputs: Sequence[StreamFrame]) -> list[StreamFrame]:
@@ -119,11 +128,23 @@ _Inputs = list[StreamFrame]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
+    """Where a node is translated.
+
+    Attributes:
+        session: makes the frames; an _AnyFrame if nothing is planned.
+        running: the session that will run the node; None if it is not known.
+    """
+
     node: SparkNode
     session: SparkSession
+    running: SparkSession | None
 
 
 def _source(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
+    nothing: Any = at.session
+    if isinstance(nothing, _AnyFrame):
+        check_files(at.running, spec)
+        return nothing  # type: ignore[return-value]
     return read_files(at.session, spec)
 
 

@@ -118,7 +118,7 @@ class _Translation:
             return False
         if any(source == node.id and tag is not None for source, tag in self._read_streams()):
             return False
-        return columns.is_expressible(node)
+        return columns.is_expressible(node, self._session)
 
     def _read_streams(self) -> list[StreamKey]:
         """Returns the stream of each edge and output."""
