@@ -26,7 +26,7 @@ from flinkpy._proto import common_pb2 as flinkpy_dot_common__pb2
 from flinkpy._proto import jobmaster_pb2 as flinkpy_dot_jobmaster__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66linkpy/job_event.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\x1a\x17\x66linkpy/jobmaster.proto\"\x92\x02\n\x08JobEvent\x12\x31\n\x07started\x18\x01 \x01(\x0b\x32\x1e.flinkpy.JobMasterStartedEventH\x00\x12.\n\x07\x64\x65\x63ided\x18\x02 \x01(\x0b\x32\x1b.flinkpy.VertexDecidedEventH\x00\x12\x33\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x1f.flinkpy.ExecutionFinishedEventH\x00\x12.\n\x05reset\x18\x04 \x01(\x0b\x32\x1d.flinkpy.ExecutionsResetEventH\x00\x12\x35\n\x08snapshot\x18\x05 \x01(\x0b\x32!.flinkpy.CoordinatorSnapshotEventH\x00\x42\x07\n\x05\x65vent\"C\n\x15JobMasterStartedEvent\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x1a\n\x12\x65xecution_graph_id\x18\x02 \x01(\t\"\xf7\x02\n\x12VertexDecidedEvent\x12\x11\n\tvertex_id\x18\x01 \x01(\t\x12\x13\n\x0bparallelism\x18\x02 \x01(\x05\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12/\n\x05\x65\x64ges\x18\x04 \x03(\x0b\x32 .flinkpy.VertexDecidedEvent.Edge\x1ao\n\x05Slice\x12\x17\n\x0f\x66irst_partition\x18\x01 \x01(\x05\x12\x16\n\x0elast_partition\x18\x02 \x01(\x05\x12\x1a\n\x12\x66irst_subpartition\x18\x03 \x01(\x05\x12\x19\n\x11last_subpartition\x18\x04 \x01(\x05\x1a\x42\n\rSubtaskSlices\x12\x31\n\x06slices\x18\x01 \x03(\x0b\x32!.flinkpy.VertexDecidedEvent.Slice\x1a\x43\n\x04\x45\x64ge\x12;\n\x08subtasks\x18\x01 \x03(\x0b\x32).flinkpy.VertexDecidedEvent.SubtaskSlices\"\x9a\x04\n\x16\x45xecutionFinishedEvent\x12\x1c\n\x14\x65xecution_attempt_id\x18\x01 \x01(\t\x12\x15\n\rallocation_id\x18\x02 \x01(\t\x12\x12\n\nslot_index\x18\x03 \x01(\x05\x12\x13\n\x0bresource_id\x18\x04 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x05 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x06 \x01(\t\x12#\n\x07metrics\x18\x07 \x01(\x0b\x32\x12.flinkpy.IOMetrics\x12T\n\x13\x61\x63\x63umulators_pickle\x18\x08 \x03(\x0b\x32\x37.flinkpy.ExecutionFinishedEvent.AccumulatorsPickleEntry\x12=\n\x16result_partition_bytes\x18\t \x03(\x0b\x32\x1d.flinkpy.ResultPartitionBytes\x12N\n\x10state_timestamps\x18\n \x03(\x0b\x32\x34.flinkpy.ExecutionFinishedEvent.StateTimestampsEntry\x1a\x39\n\x17\x41\x63\x63umulatorsPickleEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\x1a\x36\n\x14StateTimestampsEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"5\n\x14\x45xecutionsResetEvent\x12\x1d\n\x15\x65xecution_attempt_ids\x18\x01 \x03(\t\"\x9b\x01\n\x18\x43oordinatorSnapshotEvent\x12\x11\n\tvertex_id\x18\x01 \x01(\t\x12=\n\x06states\x18\x02 \x03(\x0b\x32-.flinkpy.CoordinatorSnapshotEvent.StatesEntry\x1a-\n\x0bStatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66linkpy/job_event.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\x1a\x17\x66linkpy/jobmaster.proto\"\xbe\x02\n\x08JobEvent\x12\x31\n\x07started\x18\x01 \x01(\x0b\x32\x1e.flinkpy.JobMasterStartedEventH\x00\x12.\n\x07\x64\x65\x63ided\x18\x02 \x01(\x0b\x32\x1b.flinkpy.VertexDecidedEventH\x00\x12\x33\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x1f.flinkpy.ExecutionFinishedEventH\x00\x12.\n\x05reset\x18\x04 \x01(\x0b\x32\x1d.flinkpy.ExecutionsResetEventH\x00\x12\x35\n\x08snapshot\x18\x05 \x01(\x0b\x32!.flinkpy.CoordinatorSnapshotEventH\x00\x12*\n\x05\x66inal\x18\x06 \x01(\x0b\x32\x19.flinkpy.ResultFinalEventH\x00\x42\x07\n\x05\x65vent\"C\n\x15JobMasterStartedEvent\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x1a\n\x12\x65xecution_graph_id\x18\x02 \x01(\t\"\xf7\x02\n\x12VertexDecidedEvent\x12\x11\n\tvertex_id\x18\x01 \x01(\t\x12\x13\n\x0bparallelism\x18\x02 \x01(\x05\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12/\n\x05\x65\x64ges\x18\x04 \x03(\x0b\x32 .flinkpy.VertexDecidedEvent.Edge\x1ao\n\x05Slice\x12\x17\n\x0f\x66irst_partition\x18\x01 \x01(\x05\x12\x16\n\x0elast_partition\x18\x02 \x01(\x05\x12\x1a\n\x12\x66irst_subpartition\x18\x03 \x01(\x05\x12\x19\n\x11last_subpartition\x18\x04 \x01(\x05\x1a\x42\n\rSubtaskSlices\x12\x31\n\x06slices\x18\x01 \x03(\x0b\x32!.flinkpy.VertexDecidedEvent.Slice\x1a\x43\n\x04\x45\x64ge\x12;\n\x08subtasks\x18\x01 \x03(\x0b\x32).flinkpy.VertexDecidedEvent.SubtaskSlices\"\x9a\x04\n\x16\x45xecutionFinishedEvent\x12\x1c\n\x14\x65xecution_attempt_id\x18\x01 \x01(\t\x12\x15\n\rallocation_id\x18\x02 \x01(\t\x12\x12\n\nslot_index\x18\x03 \x01(\x05\x12\x13\n\x0bresource_id\x18\x04 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x05 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x06 \x01(\t\x12#\n\x07metrics\x18\x07 \x01(\x0b\x32\x12.flinkpy.IOMetrics\x12T\n\x13\x61\x63\x63umulators_pickle\x18\x08 \x03(\x0b\x32\x37.flinkpy.ExecutionFinishedEvent.AccumulatorsPickleEntry\x12=\n\x16result_partition_bytes\x18\t \x03(\x0b\x32\x1d.flinkpy.ResultPartitionBytes\x12N\n\x10state_timestamps\x18\n \x03(\x0b\x32\x34.flinkpy.ExecutionFinishedEvent.StateTimestampsEntry\x1a\x39\n\x17\x41\x63\x63umulatorsPickleEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\x1a\x36\n\x14StateTimestampsEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"5\n\x14\x45xecutionsResetEvent\x12\x1d\n\x15\x65xecution_attempt_ids\x18\x01 \x03(\t\"\x9b\x01\n\x18\x43oordinatorSnapshotEvent\x12\x11\n\tvertex_id\x18\x01 \x01(\t\x12=\n\x06states\x18\x02 \x03(\x0b\x32-.flinkpy.CoordinatorSnapshotEvent.StatesEntry\x1a-\n\x0bStatesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"E\n\x10ResultFinalEvent\x12\x13\n\x0b\x64\x61ta_set_id\x18\x01 \x01(\t\x12\x1c\n\x14result_partition_ids\x18\x02 \x03(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,27 +40,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COORDINATORSNAPSHOTEVENT_STATESENTRY']._loaded_options = None
   _globals['_COORDINATORSNAPSHOTEVENT_STATESENTRY']._serialized_options = b'8\001'
   _globals['_JOBEVENT']._serialized_start=84
-  _globals['_JOBEVENT']._serialized_end=358
-  _globals['_JOBMASTERSTARTEDEVENT']._serialized_start=360
-  _globals['_JOBMASTERSTARTEDEVENT']._serialized_end=427
-  _globals['_VERTEXDECIDEDEVENT']._serialized_start=430
-  _globals['_VERTEXDECIDEDEVENT']._serialized_end=805
-  _globals['_VERTEXDECIDEDEVENT_SLICE']._serialized_start=557
-  _globals['_VERTEXDECIDEDEVENT_SLICE']._serialized_end=668
-  _globals['_VERTEXDECIDEDEVENT_SUBTASKSLICES']._serialized_start=670
-  _globals['_VERTEXDECIDEDEVENT_SUBTASKSLICES']._serialized_end=736
-  _globals['_VERTEXDECIDEDEVENT_EDGE']._serialized_start=738
-  _globals['_VERTEXDECIDEDEVENT_EDGE']._serialized_end=805
-  _globals['_EXECUTIONFINISHEDEVENT']._serialized_start=808
-  _globals['_EXECUTIONFINISHEDEVENT']._serialized_end=1346
-  _globals['_EXECUTIONFINISHEDEVENT_ACCUMULATORSPICKLEENTRY']._serialized_start=1233
-  _globals['_EXECUTIONFINISHEDEVENT_ACCUMULATORSPICKLEENTRY']._serialized_end=1290
-  _globals['_EXECUTIONFINISHEDEVENT_STATETIMESTAMPSENTRY']._serialized_start=1292
-  _globals['_EXECUTIONFINISHEDEVENT_STATETIMESTAMPSENTRY']._serialized_end=1346
-  _globals['_EXECUTIONSRESETEVENT']._serialized_start=1348
-  _globals['_EXECUTIONSRESETEVENT']._serialized_end=1401
-  _globals['_COORDINATORSNAPSHOTEVENT']._serialized_start=1404
-  _globals['_COORDINATORSNAPSHOTEVENT']._serialized_end=1559
-  _globals['_COORDINATORSNAPSHOTEVENT_STATESENTRY']._serialized_start=1514
-  _globals['_COORDINATORSNAPSHOTEVENT_STATESENTRY']._serialized_end=1559
+  _globals['_JOBEVENT']._serialized_end=402
+  _globals['_JOBMASTERSTARTEDEVENT']._serialized_start=404
+  _globals['_JOBMASTERSTARTEDEVENT']._serialized_end=471
+  _globals['_VERTEXDECIDEDEVENT']._serialized_start=474
+  _globals['_VERTEXDECIDEDEVENT']._serialized_end=849
+  _globals['_VERTEXDECIDEDEVENT_SLICE']._serialized_start=601
+  _globals['_VERTEXDECIDEDEVENT_SLICE']._serialized_end=712
+  _globals['_VERTEXDECIDEDEVENT_SUBTASKSLICES']._serialized_start=714
+  _globals['_VERTEXDECIDEDEVENT_SUBTASKSLICES']._serialized_end=780
+  _globals['_VERTEXDECIDEDEVENT_EDGE']._serialized_start=782
+  _globals['_VERTEXDECIDEDEVENT_EDGE']._serialized_end=849
+  _globals['_EXECUTIONFINISHEDEVENT']._serialized_start=852
+  _globals['_EXECUTIONFINISHEDEVENT']._serialized_end=1390
+  _globals['_EXECUTIONFINISHEDEVENT_ACCUMULATORSPICKLEENTRY']._serialized_start=1277
+  _globals['_EXECUTIONFINISHEDEVENT_ACCUMULATORSPICKLEENTRY']._serialized_end=1334
+  _globals['_EXECUTIONFINISHEDEVENT_STATETIMESTAMPSENTRY']._serialized_start=1336
+  _globals['_EXECUTIONFINISHEDEVENT_STATETIMESTAMPSENTRY']._serialized_end=1390
+  _globals['_EXECUTIONSRESETEVENT']._serialized_start=1392
+  _globals['_EXECUTIONSRESETEVENT']._serialized_end=1445
+  _globals['_COORDINATORSNAPSHOTEVENT']._serialized_start=1448
+  _globals['_COORDINATORSNAPSHOTEVENT']._serialized_end=1603
+  _globals['_COORDINATORSNAPSHOTEVENT_STATESENTRY']._serialized_start=1558
+  _globals['_COORDINATORSNAPSHOTEVENT_STATESENTRY']._serialized_end=1603
+  _globals['_RESULTFINALEVENT']._serialized_start=1605
+  _globals['_RESULTFINALEVENT']._serialized_end=1674
 # @@protoc_insertion_point(module_scope)

@@ -9,18 +9,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JobEvent(_message.Message):
-    __slots__ = ("started", "decided", "finished", "reset", "snapshot")
+    __slots__ = ("started", "decided", "finished", "reset", "snapshot", "final")
     STARTED_FIELD_NUMBER: _ClassVar[int]
     DECIDED_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
     started: JobMasterStartedEvent
     decided: VertexDecidedEvent
     finished: ExecutionFinishedEvent
     reset: ExecutionsResetEvent
     snapshot: CoordinatorSnapshotEvent
-    def __init__(self, started: _Optional[_Union[JobMasterStartedEvent, _Mapping]] = ..., decided: _Optional[_Union[VertexDecidedEvent, _Mapping]] = ..., finished: _Optional[_Union[ExecutionFinishedEvent, _Mapping]] = ..., reset: _Optional[_Union[ExecutionsResetEvent, _Mapping]] = ..., snapshot: _Optional[_Union[CoordinatorSnapshotEvent, _Mapping]] = ...) -> None: ...
+    final: ResultFinalEvent
+    def __init__(self, started: _Optional[_Union[JobMasterStartedEvent, _Mapping]] = ..., decided: _Optional[_Union[VertexDecidedEvent, _Mapping]] = ..., finished: _Optional[_Union[ExecutionFinishedEvent, _Mapping]] = ..., reset: _Optional[_Union[ExecutionsResetEvent, _Mapping]] = ..., snapshot: _Optional[_Union[CoordinatorSnapshotEvent, _Mapping]] = ..., final: _Optional[_Union[ResultFinalEvent, _Mapping]] = ...) -> None: ...
 
 class JobMasterStartedEvent(_message.Message):
     __slots__ = ("job_id", "execution_graph_id")
@@ -121,3 +123,11 @@ class CoordinatorSnapshotEvent(_message.Message):
     vertex_id: str
     states: _containers.ScalarMap[str, bytes]
     def __init__(self, vertex_id: _Optional[str] = ..., states: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
+
+class ResultFinalEvent(_message.Message):
+    __slots__ = ("data_set_id", "result_partition_ids")
+    DATA_SET_ID_FIELD_NUMBER: _ClassVar[int]
+    RESULT_PARTITION_IDS_FIELD_NUMBER: _ClassVar[int]
+    data_set_id: str
+    result_partition_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, data_set_id: _Optional[str] = ..., result_partition_ids: _Optional[_Iterable[str]] = ...) -> None: ...

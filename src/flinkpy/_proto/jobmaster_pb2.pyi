@@ -132,6 +132,42 @@ class OperatorEventsToCoordinator(_message.Message):
     events: _containers.RepeatedCompositeFieldContainer[OperatorEvent]
     def __init__(self, job_id: _Optional[str] = ..., events: _Optional[_Iterable[_Union[OperatorEvent, _Mapping]]] = ...) -> None: ...
 
+class StoreResultRequest(_message.Message):
+    __slots__ = ("job_id", "result_partition_id", "offset", "data", "is_last", "crc32")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RESULT_PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    IS_LAST_FIELD_NUMBER: _ClassVar[int]
+    CRC32_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    result_partition_id: str
+    offset: int
+    data: bytes
+    is_last: bool
+    crc32: int
+    def __init__(self, job_id: _Optional[str] = ..., result_partition_id: _Optional[str] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., is_last: _Optional[bool] = ..., crc32: _Optional[int] = ...) -> None: ...
+
+class FetchResultRequest(_message.Message):
+    __slots__ = ("job_id", "result_partition_id", "offset")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RESULT_PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    result_partition_id: str
+    offset: int
+    def __init__(self, job_id: _Optional[str] = ..., result_partition_id: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class FetchResultResponse(_message.Message):
+    __slots__ = ("data", "is_last", "crc32")
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    IS_LAST_FIELD_NUMBER: _ClassVar[int]
+    CRC32_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    is_last: bool
+    crc32: int
+    def __init__(self, data: _Optional[bytes] = ..., is_last: _Optional[bool] = ..., crc32: _Optional[int] = ...) -> None: ...
+
 class RequestPartitionStateRequest(_message.Message):
     __slots__ = ("job_id", "data_set_id", "result_partition_id")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]

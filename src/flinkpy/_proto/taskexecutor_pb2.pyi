@@ -65,18 +65,22 @@ class FreeSlotRequest(_message.Message):
     def __init__(self, allocation_id: _Optional[str] = ..., job_id: _Optional[str] = ..., cause: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ...) -> None: ...
 
 class ResultPartitionDeployment(_message.Message):
-    __slots__ = ("data_set_id", "result_partition_id", "partition_index", "num_subpartitions", "result_index")
+    __slots__ = ("data_set_id", "result_partition_id", "partition_index", "num_subpartitions", "result_index", "is_kept_by_job_master", "is_final")
     DATA_SET_ID_FIELD_NUMBER: _ClassVar[int]
     RESULT_PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_INDEX_FIELD_NUMBER: _ClassVar[int]
     NUM_SUBPARTITIONS_FIELD_NUMBER: _ClassVar[int]
     RESULT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    IS_KEPT_BY_JOB_MASTER_FIELD_NUMBER: _ClassVar[int]
+    IS_FINAL_FIELD_NUMBER: _ClassVar[int]
     data_set_id: str
     result_partition_id: str
     partition_index: int
     num_subpartitions: int
     result_index: int
-    def __init__(self, data_set_id: _Optional[str] = ..., result_partition_id: _Optional[str] = ..., partition_index: _Optional[int] = ..., num_subpartitions: _Optional[int] = ..., result_index: _Optional[int] = ...) -> None: ...
+    is_kept_by_job_master: bool
+    is_final: bool
+    def __init__(self, data_set_id: _Optional[str] = ..., result_partition_id: _Optional[str] = ..., partition_index: _Optional[int] = ..., num_subpartitions: _Optional[int] = ..., result_index: _Optional[int] = ..., is_kept_by_job_master: _Optional[bool] = ..., is_final: _Optional[bool] = ...) -> None: ...
 
 class ShuffleDescriptor(_message.Message):
     __slots__ = ("result_partition_id", "resource_id", "data_address", "partition_index")
@@ -91,7 +95,7 @@ class ShuffleDescriptor(_message.Message):
     def __init__(self, result_partition_id: _Optional[str] = ..., resource_id: _Optional[str] = ..., data_address: _Optional[str] = ..., partition_index: _Optional[int] = ...) -> None: ...
 
 class InputGateDeployment(_message.Message):
-    __slots__ = ("data_set_id", "input_index", "edge_index", "subpartition_index", "partitions", "num_subpartitions", "is_blocking")
+    __slots__ = ("data_set_id", "input_index", "edge_index", "subpartition_index", "partitions", "num_subpartitions", "is_blocking", "is_kept_by_job_master")
     DATA_SET_ID_FIELD_NUMBER: _ClassVar[int]
     INPUT_INDEX_FIELD_NUMBER: _ClassVar[int]
     EDGE_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -99,6 +103,7 @@ class InputGateDeployment(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     NUM_SUBPARTITIONS_FIELD_NUMBER: _ClassVar[int]
     IS_BLOCKING_FIELD_NUMBER: _ClassVar[int]
+    IS_KEPT_BY_JOB_MASTER_FIELD_NUMBER: _ClassVar[int]
     data_set_id: str
     input_index: int
     edge_index: int
@@ -106,7 +111,8 @@ class InputGateDeployment(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[ShuffleDescriptor]
     num_subpartitions: int
     is_blocking: bool
-    def __init__(self, data_set_id: _Optional[str] = ..., input_index: _Optional[int] = ..., edge_index: _Optional[int] = ..., subpartition_index: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[ShuffleDescriptor, _Mapping]]] = ..., num_subpartitions: _Optional[int] = ..., is_blocking: _Optional[bool] = ...) -> None: ...
+    is_kept_by_job_master: bool
+    def __init__(self, data_set_id: _Optional[str] = ..., input_index: _Optional[int] = ..., edge_index: _Optional[int] = ..., subpartition_index: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[ShuffleDescriptor, _Mapping]]] = ..., num_subpartitions: _Optional[int] = ..., is_blocking: _Optional[bool] = ..., is_kept_by_job_master: _Optional[bool] = ...) -> None: ...
 
 class TaskDeployment(_message.Message):
     __slots__ = ("execution_attempt_id", "vertex_id", "subtask_index", "attempt_number", "allocation_id", "produced_partitions", "input_gates", "restore")

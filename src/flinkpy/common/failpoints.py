@@ -53,6 +53,7 @@ FAILPOINTS = {
     "metadata.before_directory_sync": "`_metadata` has its name, which a power failure may still undo",
     "completed.before_pointers": "the checkpoint is readable, and recovery does not use it yet",
     "completed.after_pointers": "recovery uses the checkpoint; the older ones that it replaces still exist",
+    "kept_result.before_rename": "committables of a batch sink are on disk, and not yet under their name",
     "discard.before_metadata": "a checkpoint will be deleted",
     "discard.after_metadata": "its `_metadata` is deleted, its other files exist",
     "discard.before_shared": "its own files are deleted, shared files that are no longer needed exist",

@@ -135,7 +135,8 @@ def split_sinks(graph: StreamGraph) -> None:
     In streaming mode a subtask commits its output when a checkpoint is complete. Batch mode has no checkpoints, and a
     finished subtask may have to run again because its output was lost. So the writers send their committables over a
     blocking exchange to one task, which commits all of them after every writer has finished. A writer that runs again
-    earlier has committed nothing, and the committer never runs again after it has finished.
+    earlier has committed nothing, and the committer never runs again after it has finished. The JobMaster keeps the
+    committables (`jobmaster.kept_results`), so no failure makes the writers run again once it has all of them.
 
     Source: org.apache.flink.streaming.api.transformations.SinkTransformation, the batch topology of FLIP-143. Differs:
     in Flink a committer follows each writer and commits when that writer ends.

@@ -26,6 +26,7 @@ from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.common.errors import (
     FlinkError,
     JobMasterLostError,
+    JobNotFoundError,
     NotRegisteredError,
     RpcUnavailableError,
 )
@@ -193,7 +194,7 @@ class JobMaster(RpcEndpoint):
             self._checkpoint_io.keep_everything()
             self.handle(ev.InitializationFailed(conversions.as_flink_error(failure)))
             return
-        if recorded.finished:
+        if recorded.finished or recorded.final:
             self.start_task(self._recover(recorded), "ask TaskExecutors for results of the job")
         else:
             self._start_scheduling()
@@ -303,6 +304,29 @@ class JobMaster(RpcEndpoint):
             attempt_id = ExecutionAttemptID.parse(event.execution_attempt_id)
             self.handle(ev.OperatorEventReceived(attempt_id))
             self._coordinators.receive(event, self.scheduler.graph.find_execution(attempt_id))
+
+    async def store_result(self, request: jobmaster_pb2.StoreResultRequest) -> None:
+        """Stores a piece of the committables of a task. Returns when it is written; the last piece, when it is on disk.
+
+        Raises: JobNotFoundError after the end of the job; ExternalError, OSError: see `KeptResults`.
+        """
+        self.validate_runs_in_main_thread()
+        if self.state.is_terminal:
+            raise JobNotFoundError(f"job {self.job_id} has ended")
+        kept, partition_id = self._recovery.kept_results, request.result_partition_id
+
+        def store() -> None:
+            kept.write(partition_id, request.offset, request.data)
+            if request.is_last:
+                kept.complete(partition_id, request.offset + len(request.data), request.crc32)
+
+        await self.blocking(store, "store committables")
+
+    async def fetch_result(self, partition_id: str, offset: int) -> jobmaster_pb2.FetchResultResponse:
+        """Returns a piece of stored committables. Raises: see `BatchJobRecoveryHandler.fetch_result`."""
+        self.validate_runs_in_main_thread()
+        piece = await self._recovery.fetch_result(partition_id, offset)
+        return jobmaster_pb2.FetchResultResponse(data=piece.data, is_last=piece.is_last, crc32=piece.crc32)
 
     def partition_state(self, producer: ExecutionAttemptID) -> ExecutionState:
         """Returns the state of the attempt that produces a partition; CANCELED if it has been replaced."""
@@ -464,6 +488,8 @@ class JobMaster(RpcEndpoint):
                 connection = self._task_managers.get(location.resource_id)
                 if connection is not None:
                     connection.release_partitions(partition_ids)
+            case fx.RemoveKeptResults(partition_ids):
+                self._recovery.remove_kept_results(partition_ids)
             case fx.StartCoordinators():
                 self._coordinators.start()
             case fx.RecordJobEvent():

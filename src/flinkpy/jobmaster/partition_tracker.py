@@ -5,19 +5,23 @@ lost, a consumer could not read it, or its producer has to run again. It is rele
 consumers have finished, at the latest at the end of the job. If a consumer has to run again after that, the producer
 runs again, too.
 
+The partitions of kept results (committables) are stored at the JobMaster, so no loss makes them unavailable, and they
+stay until the end of the job. When all partitions of a kept result are available, it becomes final: from then on they
+stay available even if their producers run again, and the results of that are ignored.
+
 Source: org.apache.flink.runtime.io.network.partition.JobMasterPartitionTrackerImpl,
 org.apache.flink.runtime.executiongraph.failover.partitionrelease.RegionPartitionGroupReleaseStrategy. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from flinkpy.common.ids import IntermediateDataSetID, ResourceID, ResultPartitionID
 from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
-from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResultPartition
+from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResult, IntermediateResultPartition
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 
 #: The id of a data set and the index of the partition.
@@ -26,17 +30,18 @@ PartitionKey = tuple[IntermediateDataSetID, int]
 
 @dataclass(frozen=True, slots=True)
 class TrackedPartition:
-    """A partition that a finished attempt has produced."""
+    """A partition that a finished attempt has produced. `location` None: it is stored at the JobMaster."""
 
     partition: IntermediateResultPartition
     partition_id: ResultPartitionID
-    location: TaskManagerLocation
+    location: TaskManagerLocation | None
 
 
 class JobMasterPartitionTracker:
     """Tracks the partitions of one job.
 
-    Invariant: each tracked partition was produced by the current attempt of its producer, which has finished.
+    Invariant: each tracked partition belongs to a final result, or was produced by the current attempt of its producer,
+    which has finished.
     """
 
     def __init__(self, has_finished: Callable[[ExecutionVertex], bool]) -> None:
@@ -65,41 +70,63 @@ class JobMasterPartitionTracker:
 
     # Events
 
-    def produced(self, vertex: ExecutionVertex) -> None:
-        """Adds the blocking results of the current attempt of `vertex`, which has finished."""
+    def produced(self, vertex: ExecutionVertex, held: frozenset[str] | None = None) -> list[IntermediateResult]:
+        """Adds the blocking results of the current attempt of `vertex`, which has finished.
+
+        Returns the results that are final now.
+
+        Args:
+            held: the ids of the partitions that still exist; None: all do.
+        """
         slot = vertex.current.slot
         assert slot is not None, f"{vertex} finished without a slot"
+        final = []
         for partition in vertex.produced:
-            if partition.result.is_blocking:
-                self._tracked[_key(partition)] = TrackedPartition(partition, partition.current_id, slot.location)
+            result = partition.result
+            if not result.is_blocking or result.is_final:
+                continue
+            if held is None or str(partition.current_id) in held:
+                location = None if result.is_kept else slot.location
+                self._tracked[_key(partition)] = TrackedPartition(partition, partition.current_id, location)
+                if result.is_kept and all(map(self.is_available, result.partitions)):
+                    result.make_final([one.current_id for one in result.partitions])
+                    final.append(result)
+        return final
+
+    def restore_final(self, result: IntermediateResult, partition_ids: Sequence[ResultPartitionID]) -> None:
+        """Makes a result final that was final under an earlier JobMaster."""
+        result.make_final(partition_ids)
+        for partition in result.partitions:
+            self._tracked[_key(partition)] = TrackedPartition(partition, partition.current_id, None)
 
     def lose_task_manager(self, resource_id: ResourceID) -> list[IntermediateResultPartition]:
         """Removes and returns the partitions at a lost TaskExecutor."""
         return [
             self._tracked.pop(key).partition
             for key, tracked in list(self._tracked.items())
-            if tracked.location.resource_id == resource_id
+            if tracked.location is not None and tracked.location.resource_id == resource_id
         ]
 
     def lose(self, partition_id: ResultPartitionID) -> None:
         """Removes a partition that a consumer could not read. No effect if it has been produced again since."""
         key = (partition_id.data_set_id, partition_id.partition_index)
         tracked = self._tracked.get(key)
-        if tracked is not None and tracked.partition_id == partition_id:
+        if tracked is not None and tracked.partition_id == partition_id and not tracked.partition.result.is_kept:
             del self._tracked[key]
 
     def discard(self, vertex: ExecutionVertex) -> None:
-        """Removes the partitions of `vertex`, which has to run again."""
+        """Removes the partitions of `vertex`, which has to run again, except those of final results."""
         for partition in vertex.produced:
-            self._tracked.pop(_key(partition), None)
+            if not partition.result.is_final:
+                self._tracked.pop(_key(partition), None)
 
     def take_consumed(self, partitions: Iterable[IntermediateResultPartition]) -> list[TrackedPartition]:
-        """Removes and returns those of `partitions` whose consumers have all finished."""
+        """Removes and returns those of `partitions` whose consumers have all finished, except kept ones."""
         taken: list[TrackedPartition] = []
         is_consumed: dict[IntermediateDataSetID, bool] = {}
         for partition in partitions:
             tracked = self._tracked.get(_key(partition))
-            if tracked is None:
+            if tracked is None or partition.result.is_kept:
                 continue
             result = partition.result
             if not all(consumer.is_initialized for consumer in result.consumers):
@@ -127,7 +154,7 @@ class JobMasterPartitionTracker:
             assert tracked.partition_id == tracked.partition.current_id, (
                 f"{tracked.partition_id} belongs to a former attempt"
             )
-            assert producer.current.state is ExecutionState.FINISHED, (
+            assert tracked.partition.result.is_final or producer.current.state is ExecutionState.FINISHED, (
                 f"the producer of {tracked.partition_id} has not finished"
             )
 

@@ -11,6 +11,8 @@ fails with StaleFencingTokenError, like a call with the id of another JobMaster.
 | UpdateTaskExecutionStates      | no effect                      | no effect; an attempt that should not run is  |
 |                                |                                | canceled                                      |
 | SendOperatorEventsToCoordinator| dropped                        | events of a former attempt are dropped        |
+| StoreResult                    | stored, and never read         | no effect                                     |
+| FetchResult                    | -                              | the same answer                               |
 | HeartbeatFromTaskManager       | registered = false             | no effect                                     |
 | DisconnectTaskManager          | acknowledged, no effect        | acknowledged, no effect                       |
 | Cancel                         | -                              | acknowledged, no effect                       |
@@ -92,6 +94,13 @@ class JobMasterServicer:
     ) -> common_pb2.Acknowledge:
         self._job(request.job_id).receive_operator_events(list(request.events))
         return ACKNOWLEDGE
+
+    async def store_result(self, request: pb.StoreResultRequest, context: CallContext) -> common_pb2.Acknowledge:
+        await self._job(request.job_id).store_result(request)
+        return ACKNOWLEDGE
+
+    async def fetch_result(self, request: pb.FetchResultRequest, context: CallContext) -> pb.FetchResultResponse:
+        return await self._job(request.job_id).fetch_result(request.result_partition_id, request.offset)
 
     def request_partition_state(
         self, request: pb.RequestPartitionStateRequest, context: CallContext

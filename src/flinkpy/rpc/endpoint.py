@@ -12,7 +12,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from flinkpy.common.clock import Clock, SystemClock
@@ -72,6 +72,10 @@ class RpcEndpoint:
         """Runs `action(*args)` on the main thread soon. Does nothing when the endpoint is closed. Thread: any."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._guarded, action, *args)
+
+    def run_from_thread(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Starts `coroutine` on the main thread. Returns its future result. Thread: any but the main thread."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def schedule(self, delay_ms: float, action: Callable[[], None]) -> TimerHandle:
         """Runs `action()` on the main thread after `delay_ms`."""

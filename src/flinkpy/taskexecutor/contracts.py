@@ -6,7 +6,7 @@ streaming), and tests with fakes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from flinkpy._proto import checkpoint_pb2, taskexecutor_pb2
@@ -71,6 +71,20 @@ class TaskCallbacks(Protocol):
     def decline_checkpoint(self, checkpoint_id: int, error: BaseException) -> None: ...
 
     def notify_end_of_data(self) -> None: ...
+
+    def store_result(self, result_partition_id: str, pieces: Iterable[bytes]) -> None:
+        """Stores a result at the JobMaster. Returns when it is on disk there. Thread: task thread.
+
+        Raises: FlinkError if the JobMaster refuses it, or if the task is canceled.
+        """
+        ...
+
+    def fetch_result(self, result_partition_id: str) -> Iterator[bytes]:
+        """Yields a result that is stored at the JobMaster, in pieces. Thread: task thread.
+
+        Raises: CommittablesLostError if it is lost; FlinkError if the task is canceled.
+        """
+        ...
 
 
 class DeployedTask(Protocol):

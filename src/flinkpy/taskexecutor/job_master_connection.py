@@ -174,6 +174,26 @@ class JobMasterConnection(PeerConnection):
         self._outbox.put(Report(ReportKind.END_OF_DATA, execution_attempt_id, execution_attempt_id))
         self._send_reports()
 
+    async def store_result(self, request: jobmaster_pb2.StoreResultRequest) -> None:
+        """Stores a piece of a result. Repeats the call until it is answered. Raises: the answered error."""
+        request.job_id = str(self.job_id)
+        await self._until_answered(self._gateway.store_result, request)
+
+    async def fetch_result(self, request: jobmaster_pb2.FetchResultRequest) -> jobmaster_pb2.FetchResultResponse:
+        """Returns a piece of a result. Repeats the call until it is answered. Raises: the answered error."""
+        request.job_id = str(self.job_id)
+        response: jobmaster_pb2.FetchResultResponse = await self._until_answered(self._gateway.fetch_result, request)
+        return response
+
+    async def _until_answered(self, method: Callable[..., Any], request: Any) -> Any:
+        """Repeats an idempotent call while the JobMaster is not reachable. Its loss cancels the task that waits."""
+        while True:
+            try:
+                return await method(request, timeout_s=self._options.rpc_timeout_s)
+            except (RpcTimeoutError, RpcUnavailableError) as error:
+                logger.debug("%s did not answer: %s", self._name, error)
+                await asyncio.sleep(REPORT_RETRY_MS / 1000)
+
     @property
     def has_reports(self) -> bool:
         """True if there are reports that have not been answered."""

@@ -408,6 +408,22 @@ class JobService:
         if job is not None:
             job.connection.notify_end_of_data(task.execution_attempt_id)
 
+    # ---- results that the JobMaster keeps
+
+    async def store_result(self, task: Task, request: jobmaster_pb2.StoreResultRequest) -> None:
+        await self._connection_of(task).store_result(request)
+
+    async def fetch_result(
+        self, task: Task, request: jobmaster_pb2.FetchResultRequest
+    ) -> jobmaster_pb2.FetchResultResponse:
+        return await self._connection_of(task).fetch_result(request)
+
+    def _connection_of(self, task: Task) -> JobMasterConnection:
+        job = self._job_of_task.get(task.execution_attempt_id)
+        if job is None:
+            raise JobMasterLostError(f"the job of task {task.task_name} has ended")
+        return job.connection
+
     # ---- partitions and the states of tasks
 
     def update_partitions(

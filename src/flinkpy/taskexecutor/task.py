@@ -17,11 +17,14 @@ once, but reported at the same time as here.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import traceback
+import zlib
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import wait
+from typing import Any, Protocol, TypeVar
 
 import cloudpickle
 
@@ -30,6 +33,7 @@ from flinkpy.common.accumulators import AccumulatorFailure
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
 from flinkpy.common.error_text import bounded_text, describe, format_user_traceback, safe_repr
 from flinkpy.common.errors import (
+    CommittablesLostError,
     ExternalError,
     FlinkError,
     FunctionError,
@@ -46,6 +50,10 @@ from flinkpy.taskexecutor.task_thread import TaskThread, is_user_file
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
+#: How often a task thread that waits for an answer of the JobMaster looks whether its task was canceled.
+CANCELLATION_CHECK_S = 0.2
 #: The maximum number of events for a task that has not started. Coordinators send a few before a reader runs.
 MAX_EARLY_EVENTS = 10_000
 
@@ -68,6 +76,12 @@ class TaskListener(Protocol):
     def on_checkpoint_declined(self, task: Task, checkpoint_id: int, error: BaseException) -> None: ...
 
     def on_end_of_data(self, task: Task) -> None: ...
+
+    async def store_result(self, task: Task, request: jobmaster_pb2.StoreResultRequest) -> None: ...
+
+    async def fetch_result(
+        self, task: Task, request: jobmaster_pb2.FetchResultRequest
+    ) -> jobmaster_pb2.FetchResultResponse: ...
 
     def on_task_stuck(self, task: Task, waited_ms: int) -> None:
         """Handles a task that did not stop within `task.cancellation.timeout`: the process must end."""
@@ -285,6 +299,49 @@ class Task:
 
     def notify_end_of_data(self) -> None:
         self._tell(self._listener.on_end_of_data, self)
+
+    def store_result(self, result_partition_id: str, pieces: Iterable[bytes]) -> None:
+        offset, crc32 = 0, 0
+        piece: bytes | None = None
+        for following in itertools.chain(pieces, [None]):
+            if piece is not None:
+                crc32 = zlib.crc32(piece, crc32)
+                request = jobmaster_pb2.StoreResultRequest(
+                    result_partition_id=result_partition_id,
+                    offset=offset,
+                    data=piece,
+                    is_last=following is None,
+                    crc32=crc32,
+                )
+                self._ask(self._listener.store_result(self, request))
+                offset += len(piece)
+            piece = following
+
+    def fetch_result(self, result_partition_id: str) -> Iterator[bytes]:
+        offset, crc32 = 0, 0
+        while True:
+            request = jobmaster_pb2.FetchResultRequest(result_partition_id=result_partition_id, offset=offset)
+            piece = self._ask(self._listener.fetch_result(self, request))
+            crc32 = zlib.crc32(piece.data, crc32)
+            offset += len(piece.data)
+            if piece.is_last and crc32 != piece.crc32:
+                raise CommittablesLostError(
+                    f"{self.task_name}: the committables of result partition {result_partition_id} are damaged at the "
+                    "JobMaster, and a part of them may be committed",
+                    details={"result_partition_id": result_partition_id},
+                )
+            yield piece.data
+            if piece.is_last:
+                return
+
+    def _ask(self, call: Coroutine[Any, Any, T]) -> T:
+        """Makes a call on the main thread and waits for the answer. Thread: task thread."""
+        answer = self._endpoint.run_from_thread(call)
+        while not wait([answer], CANCELLATION_CHECK_S).done:
+            if self._is_canceled:
+                answer.cancel()
+                raise InternalError(f"task {self.task_name} was canceled")
+        return answer.result()
 
     def _tell(self, listener: Callable[..., None], *args: Any) -> None:
         """Calls the listener on the main thread, unless the task has reported its end by then."""

@@ -16,7 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, ParamSpec, TypeVar
 
@@ -34,6 +34,7 @@ from flinkpy.common.errors import (
     TaskSubmissionError,
     UnsupportedOperationError,
 )
+from flinkpy.common.ids import ExecutionAttemptID, ResultPartitionID
 from flinkpy.common.python_environment import environments_root
 from flinkpy.common.python_path import PythonPath
 from flinkpy.common.safe_paths import safe_join
@@ -62,6 +63,8 @@ T = TypeVar("T")
 
 #: The number of threads per core, as in Flink; this work mostly waits for disks and networks.
 THREADS_PER_CORE = 4
+#: The size of the pieces in which results are sent to the JobMaster: far below the maximum size of a message.
+RESULT_PIECE_BYTES = 4 << 20
 MAX_THREADS = 64
 
 
@@ -126,6 +129,8 @@ class RuntimeEnvironment:
     cached_files: Mapping[str, str]
     on_restored: Callable[[], None]
     shipped_files: ShippedFiles
+    #: The positions of results in `vertex.results` that are final: what this attempt writes to them is dropped.
+    final_results: frozenset[int] = frozenset()
     callbacks: TaskCallbacks | None = None
 
     def load_pickle(self, data: bytes) -> Any:
@@ -160,17 +165,33 @@ class DeployedStreamTask:
         deployment: taskexecutor_pb2.TaskDeployment,
         user_code: UserCode,
         state: SubtaskStateManager,
+        stored: Mapping[str, SortMergeResultPartition],
+        fetched: Mapping[str, SortMergeResultPartition],
     ) -> None:
+        """Creates the task.
+
+        Args:
+            stored: the produced partitions that the JobMaster keeps, by id.
+            fetched: the partitions to fill with results that the JobMaster keeps, by the id of the result partition.
+        """
         self.execution_attempt_id = deployment.execution_attempt_id
         self.task_name = environment.task_name
         self.vertex_id = deployment.vertex_id
         self.subtask_index = deployment.subtask_index
         self.allocation_id = deployment.allocation_id
-        self.result_partition_ids = tuple(p.result_partition_id for p in deployment.produced_partitions)
+        # The JobMaster keeps the others, so nobody reads them here.
+        here = [p for p in deployment.produced_partitions if not p.is_kept_by_job_master]
+        self.result_partition_ids = tuple(p.result_partition_id for p in here)
         self._blocking = [
             partition for partition in environment.result_partitions if isinstance(partition, SortMergeResultPartition)
         ]
-        self.blocking_partition_ids = tuple(partition.partition_id for partition in self._blocking)
+        self.blocking_partition_ids = tuple(
+            partition.partition_id
+            for partition in self._blocking
+            if partition.partition_id in self.result_partition_ids
+        )
+        self._stored = stored
+        self._fetched = fetched
         self._deployment = deployment
         self._environment = environment
         self._user_code = user_code
@@ -184,6 +205,10 @@ class DeployedStreamTask:
         environment = self._environment
         environment.callbacks = self._state.callbacks = callbacks
         use_file_systems_in_this_thread(environment.configuration)
+        for partition_id, partition in self._stored.items():
+            partition.on_finished = partial(_store, callbacks, partition_id, partition)
+        for partition_id, partition in self._fetched.items():
+            partition.restore(callbacks.fetch_result(partition_id))
         if environment.vertex.task_kind == SPARK_TASK:
             from flinkpy.spark.region_task import SparkRegionTask  # imported by jobs that use it
 
@@ -210,6 +235,8 @@ class DeployedStreamTask:
             error = cause if isinstance(cause, Exception) else ExternalError(str(cause))
             for partition in self._environment.result_partitions:
                 partition.release(error)
+        for copy in (*self._stored.values(), *self._fetched.values()):
+            copy.release()
         self._environment.metric_group.close()
         remove_in_background(self._state.io_executor, [self._state.directory])
 
@@ -280,18 +307,26 @@ class NetworkTaskDeployer:
         """Creates partitions and gates. Raises: FlinkError; everything created is released then."""
         name = f"{vertex.name} ({deployment.subtask_index + 1}/{vertex.parallelism})"
         partitions: list[ResultPartition] = []
+        stored: dict[str, SortMergeResultPartition] = {}
+        fetched: dict[str, SortMergeResultPartition] = {}
         gates: list[tuple[int, int, InputGate]] = []
         try:
             for produced in sorted(deployment.produced_partitions, key=lambda p: p.result_index):
-                partitions.append(self._create_partition(vertex, produced, name))
+                partition = self._create_partition(vertex, produced, name)
+                partitions.append(partition)
+                if produced.is_kept_by_job_master and not produced.is_final:
+                    assert isinstance(partition, SortMergeResultPartition)
+                    stored[produced.result_partition_id] = partition
             for gate in deployment.input_gates:
+                if gate.is_kept_by_job_master:
+                    gate = self._with_copies(gate, deployment.execution_attempt_id, name, fetched)
                 gates.append((gate.input_index, gate.edge_index, self._create_gate(gate, name, on_input_failure)))
             configuration = self._job_configuration(job)
             state = self._state_manager(name, configuration, deployment, user_code.local_state)
         except Exception as error:
             for _, _, made in gates:
                 made.close()
-            for partition in partitions:
+            for partition in (*partitions, *fetched.values()):
                 partition.release(error)
             if isinstance(error, FlinkError):
                 raise
@@ -316,8 +351,9 @@ class NetworkTaskDeployer:
             cached_files=user_code.cached_files,
             on_restored=state.log_restore,
             shipped_files=user_code.shipped_files,
+            final_results=frozenset(one.result_index for one in deployment.produced_partitions if one.is_final),
         )
-        return DeployedStreamTask(environment, deployment, user_code, state)
+        return DeployedStreamTask(environment, deployment, user_code, state, stored, fetched)
 
     def partition_is_released(self, result_partition_id: str) -> bool:
         return self._network.partition_manager.find(result_partition_id) is None
@@ -379,6 +415,36 @@ class NetworkTaskDeployer:
             owner=task_name,
         )
 
+    def _with_copies(
+        self,
+        gate: taskexecutor_pb2.InputGateDeployment,
+        execution_attempt_id: str,
+        task_name: str,
+        fetched: dict[str, SortMergeResultPartition],
+    ) -> taskexecutor_pb2.InputGateDeployment:
+        """Returns the gate with local partitions, which the task fills with results that the JobMaster keeps.
+
+        Args:
+            fetched: the partitions are added to it.
+        """
+        local = taskexecutor_pb2.InputGateDeployment()
+        local.CopyFrom(gate)
+        for partition in local.partitions:
+            # Named after its reader: the copy of another attempt may still be here.
+            copied = ResultPartitionID.parse(partition.result_partition_id)
+            reader = ExecutionAttemptID.parse(execution_attempt_id)
+            copy_id = str(ResultPartitionID(copied.data_set_id, copied.partition_index, reader))
+            copy = self._network.create_result_partition(
+                partition_id=copy_id,
+                num_subpartitions=gate.subpartition_index + (gate.num_subpartitions or 1),
+                partition_type="BLOCKING",
+                owner=task_name,
+            )
+            assert isinstance(copy, SortMergeResultPartition)
+            fetched[partition.result_partition_id] = copy
+            partition.result_partition_id = copy_id
+        return local
+
     def _create_gate(
         self,
         gate: taskexecutor_pb2.InputGateDeployment,
@@ -408,6 +474,12 @@ class NetworkTaskDeployer:
                 yield chunk.data
 
         return fetch
+
+
+def _store(callbacks: TaskCallbacks, partition_id: str, partition: SortMergeResultPartition) -> None:
+    """Stores a finished partition at the JobMaster. Nobody reads it here. Thread: task thread."""
+    callbacks.store_result(partition_id, partition.content(RESULT_PIECE_BYTES))
+    partition.release()
 
 
 class _CheckpointStorage:

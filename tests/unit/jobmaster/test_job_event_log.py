@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flinkpy.common.errors import CorruptStateError
-from flinkpy.jobmaster.job_event_store.job_event_store import MAGIC, EventLogWriter, read_log
+from flinkpy.common.errors import CorruptStateError, LeadershipLostError
+from flinkpy.jobmaster.job_event_store.job_event_store import MAGIC, EventLogWriter, read_log, take_over
 
 PAYLOADS = [b"first", b"the second one", b"third" * 50]
 
@@ -78,13 +78,29 @@ def test_a_writer_appends_after_the_last_complete_record(log: Path) -> None:
     assert read_log(log)[0] == [*PAYLOADS, b"fourth", b"fifth"]
 
 
-def test_records_of_a_former_writer_are_not_read(log: Path) -> None:
+def test_a_former_writer_notices_its_successor(log: Path) -> None:
     former = EventLogWriter(log, log.stat().st_size)
     _, whole = read_log(log)
     writer = EventLogWriter(log, whole)
-    former.append([b"of one that does not know that it is over"])
+    with pytest.raises(LeadershipLostError, match=os.path.basename(log)):
+        former.append([b"of one that does not know that it is over"])
     writer.append([b"of its successor"])
-    former.append([b"again"])
     former.close()
     writer.close()
     assert read_log(log)[0] == [*PAYLOADS, b"of its successor"]
+
+
+def test_a_successor_reads_everything_that_the_former_writer_does_not_get_an_error_for(log: Path) -> None:
+    """The successor takes the log over, and dies before it has copied it. The next one reads the same."""
+    former = EventLogWriter(log, log.stat().st_size)
+    former.append([b"before"])
+    assert read_log(take_over(log))[0] == [*PAYLOADS, b"before"]
+    with pytest.raises(LeadershipLostError):
+        former.append([b"after"])
+    former.close()
+    records, whole = read_log(take_over(log))
+    writer = EventLogWriter(log, whole)
+    writer.append([b"of the next"])
+    writer.close()
+    assert read_log(log)[0] == [*records, b"of the next"]
+    assert [path.name for path in log.parent.iterdir()] == [log.name]

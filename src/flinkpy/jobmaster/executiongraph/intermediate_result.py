@@ -5,6 +5,7 @@ Source: org.apache.flink.runtime.executiongraph.{IntermediateResult,Intermediate
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flinkpy._proto import job_pb2
@@ -25,6 +26,10 @@ class IntermediateResult:
     partition of a blocking result has as many subpartitions as a consumer may have subtasks. If the distribution is
     POINTWISE, all partitions together have about that many. A partition has one subpartition if each subtask reads the
     whole of it (broadcast), or if only one subtask reads it (forward).
+
+    A *kept* result holds committables: it is blocking, and only committers read it. The JobMaster stores its partitions
+    (`kept_results`). When it has all of them, the result is *final*: its committables are the ones that are committed,
+    and later attempts of its producers cannot change that.
     """
 
     def __init__(self, data_set: job_pb2.IntermediateDataSet, result_index: int, producer: ExecutionJobVertex) -> None:
@@ -40,6 +45,29 @@ class IntermediateResult:
         self.partitions: list[IntermediateResultPartition] = []
         #: In topological order. Includes consumers whose parallelism is undecided.
         self.consumers: list[ExecutionJobVertex] = []
+        #: The ids of the stored partitions of a final result; None if it is not final.
+        self._final_ids: list[ResultPartitionID] | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        """True if the JobMaster stores the partitions."""
+        return self.is_blocking and bool(self.consumers) and all(one.job_vertex.is_committer for one in self.consumers)
+
+    @property
+    def is_final(self) -> bool:
+        """True if the JobMaster has all partitions of a kept result. It stays true."""
+        return self._final_ids is not None
+
+    @property
+    def final_ids(self) -> list[ResultPartitionID]:
+        """The ids of the stored partitions of a final result, in order."""
+        assert self._final_ids is not None, f"result {self.id} is not final"
+        return self._final_ids
+
+    def make_final(self, partition_ids: Sequence[ResultPartitionID]) -> None:
+        """Makes the result final. The JobMaster must have these partitions, one per subtask of the producer."""
+        assert self.is_kept and not self.is_final and len(partition_ids) == len(self.partitions)
+        self._final_ids = list(partition_ids)
 
     @property
     def consumer_bound(self) -> int:
@@ -76,7 +104,9 @@ class IntermediateResultPartition:
 
     @property
     def current_id(self) -> ResultPartitionID:
-        """The id of the partition that the current attempt of the producer writes."""
+        """The id of the partition to read: of the current attempt, or the stored one if the result is final."""
+        if self.result.is_final:
+            return self.result.final_ids[self.index]
         return self.id_of(self.producer.current)
 
     def id_of(self, execution: Execution) -> ResultPartitionID:

@@ -98,6 +98,8 @@ class RestartPipelinedRegionFailoverStrategy:
         for partition in vertex.produced:
             if not partition.result.is_blocking:
                 continue  # its consumers are in the same region
+            if partition.result.is_final:
+                continue  # its consumers read what is stored, not what is produced again
             name = partition.result.partitioner_name
             goes_elsewhere = name not in _DETERMINISTIC or (name == "FORWARD" and is_different)
             for consumer in partition.consumers:

@@ -23,6 +23,7 @@ from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.job_event_store import job_events
 from flinkpy.jobmaster.job_event_store.job_event_store import JobEventStore
+from flinkpy.jobmaster.kept_results import KeptResults, ResultPiece
 from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators
 from flinkpy.jobmaster.scheduler import effects as fx
 from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
@@ -56,6 +57,7 @@ class JobEventRecorder:
 
     Args:
         now_ms: a monotonic clock.
+        takes_snapshots: False if the next JobMaster only needs to know what was committed.
     """
 
     def __init__(
@@ -66,12 +68,14 @@ class JobEventRecorder:
         *,
         snapshot_min_pause_ms: int,
         now_ms: Callable[[], int],
+        takes_snapshots: bool = True,
     ) -> None:
         self._store = store
         self._graph = graph
         self._coordinators = coordinators
         self._min_pause_ms = snapshot_min_pause_ms
         self._now_ms = now_ms
+        self._takes_snapshots = takes_snapshots
         self._last_snapshot_ms: dict[JobVertexID, int] = {}
 
     def record(self, effect: fx.RecordJobEvent) -> None:
@@ -81,7 +85,7 @@ class JobEventRecorder:
         vertex = self._graph.vertex(effect.finished).job_vertex
         # A task without results has external effects. Write its end now, so that a recovery does not repeat them.
         self._store.append(effect.event, is_urgent=not vertex.results and not vertex.has_coordinators)
-        if vertex.has_coordinators and self._is_snapshot_due(effect.finished):
+        if self._takes_snapshots and vertex.has_coordinators and self._is_snapshot_due(effect.finished):
             states = self._coordinators.snapshot_for_recovery(vertex.id)
             if states is not None:
                 self._last_snapshot_ms[vertex.id] = self._now_ms()
@@ -96,7 +100,11 @@ class JobEventRecorder:
 
 
 class BatchJobRecoveryHandler:
-    """The recovery of one job. Does nothing if the recovery is disabled."""
+    """The recovery of one job.
+
+    Without `execution.batch.job-recovery.enabled` it only recovers which sinks have committed, or are about to (see
+    `settled_vertices`), so that no JobMaster commits anything else. For a job without committers it does nothing then.
+    """
 
     def __init__(
         self,
@@ -120,19 +128,40 @@ class BatchJobRecoveryHandler:
             coordinators,
             snapshot_min_pause_ms=options.snapshot_min_pause_ms,
             now_ms=endpoint.clock.monotonic_ms,
+            takes_snapshots=options.is_enabled,
         )
+        #: The committables of the job.
+        self.kept_results = KeptResults(directory)
+        #: The partitions that earlier JobMasters have stored.
+        self._stored: frozenset[str] = frozenset()
 
     @property
     def is_enabled(self) -> bool:
         return self._options.is_enabled
 
+    @property
+    def is_recording(self) -> bool:
+        return self._scheduler.records_events
+
     def read_events(self) -> list[job_event_pb2.JobEvent]:
-        """Returns the events of earlier JobMasters. Blocks; any thread. Raises: OSError."""
-        return self._store.open() if self.is_enabled else []
+        """Returns the events of earlier JobMasters. Blocks; any thread.
+
+        Raises:
+            OSError.
+            CorruptStateError: the events are damaged, and a sink may have committed.
+        """
+        if not self.is_recording:
+            return []
+        self._stored = self.kept_results.ids()
+        return self._store.open(may_start_over=not self._stored)
 
     def begin(self, events: Iterable[job_event_pb2.JobEvent]) -> job_events.RecordedJob:
-        """Repeats the recorded decisions. Returns the recorded progress."""
-        if not self.is_enabled:
+        """Repeats the recorded decisions. Returns the recorded progress.
+
+        Raises:
+            CorruptStateError: the events belong to another job, and a sink may have committed.
+        """
+        if not self.is_recording:
             return job_events.RecordedJob()
         graph = self._scheduler.graph
         coordinated = [vertex.id for vertex in graph.job_vertices.values() if vertex.has_coordinators]
@@ -140,6 +169,8 @@ class BatchJobRecoveryHandler:
         try:
             self._scheduler.adaptive.replay(recorded.decisions)
         except CorruptStateError as error:
+            if self._stored:
+                raise
             logger.error(
                 "the recorded events of job %s cannot be used, so all tasks run again: %s", graph.job_id, error
             )
@@ -150,7 +181,9 @@ class BatchJobRecoveryHandler:
     async def ask_task_managers(
         self, recorded: job_events.RecordedJob, peers: Peers, *, job_master_address: str, job_master_id: str
     ) -> frozenset[str]:
-        """Asks the TaskExecutors for results. Returns the ids of the partitions that still exist."""
+        """Asks the TaskExecutors for results. Returns the ids of the partitions that still exist, here or there."""
+        if not self.is_enabled:
+            return self._stored
         request = taskexecutor_pb2.ConnectJobMasterRequest(
             job_id=self._job_graph.job_id,
             job_master_address=job_master_address,
@@ -163,18 +196,40 @@ class BatchJobRecoveryHandler:
             answers = await asyncio.gather(*asked)
         except Exception:
             logger.exception("the results of job %s at TaskExecutors could not be determined", self._job_graph.job_id)
-            return frozenset()
-        return frozenset(partition for held in answers for partition in held)
+            return self._stored
+        return self._stored.union(*answers)
 
     def record(self, effect: fx.RecordJobEvent) -> None:
         self._recorder.record(effect)
 
+    def remove_kept_results(self, partition_ids: Iterable[str]) -> None:
+        """Removes results that will not be committed."""
+        ids = tuple(partition_ids)
+        self._endpoint.run_blocking(lambda: self.kept_results.remove(ids), None, "remove committables")
+
+    async def fetch_result(self, partition_id: str, offset: int) -> ResultPiece:
+        """Returns a piece of a kept result, when the next JobMaster would also know that it is final.
+
+        After that the committer may commit.
+
+        Raises:
+            CommittablesLostError: the result cannot be read.
+            ExternalError: what happened cannot be recorded.
+        """
+        await self._store.flushed()
+        return await self._endpoint.blocking(lambda: self.kept_results.read(partition_id, offset), "read committables")
+
     def give_up(self, on_done: Callable[[], None]) -> None:
-        """Deletes the events after the end of the job, then calls `on_done()`."""
-        if not self.is_enabled:
+        """Deletes the events and the committables after the end of the job, then calls `on_done()`."""
+        if not self.is_recording:
             on_done()
             return
-        self._endpoint.run_blocking(self._store.remove, lambda _, __: on_done(), "remove the events of the job")
+
+        def remove() -> None:
+            self._store.remove()
+            self.kept_results.remove_all()
+
+        self._endpoint.run_blocking(remove, lambda _, __: on_done(), "remove the events of the job")
 
     def close(self) -> None:
         self._store.close()

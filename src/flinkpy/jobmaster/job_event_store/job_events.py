@@ -1,8 +1,8 @@
 """The recorded events of a job: creates them, and replays them for the next JobMaster.
 
-`replay` applies the events in order and returns the final state. A finished source subtask counts as finished only if a
-later snapshot of its coordinator exists, because only that shows which splits it has read. The same holds for any other
-vertex with a coordinator; without snapshots, its subtasks never count as finished.
+`replay` applies the events in order and returns the last state. A finished source subtask is *covered* only if a later
+snapshot of its coordinator exists, because only that shows which splits it has read. The same holds for any other
+vertex with a coordinator; without snapshots, its subtasks are never covered.
 
 Source: org.apache.flink.runtime.scheduler.adaptivebatch.DefaultBatchJobRecoveryHandler. Pure.
 """
@@ -13,7 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from flinkpy._proto import job_event_pb2, jobmaster_pb2
-from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ExecutionVertexID, JobVertexID, ResourceID
+from flinkpy.common.ids import (
+    AllocationID,
+    ExecutionAttemptID,
+    ExecutionVertexID,
+    IntermediateDataSetID,
+    JobVertexID,
+    ResourceID,
+    ResultPartitionID,
+)
 from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.conversions import io_metrics_from_proto, io_metrics_to_proto
 from flinkpy.jobmaster.executiongraph.edge_manager import EdgeSlices, IndexRange, InputSlice
@@ -40,6 +48,10 @@ class RecordedJob:
     finished: dict[ExecutionVertexID, Execution] = field(default_factory=dict)
     #: The states of the coordinators by vertex and operator id.
     snapshots: dict[JobVertexID, Mapping[str, bytes]] = field(default_factory=dict)
+    #: The finished subtasks that their coordinators' snapshots do not cover. They run again, unless they are settled.
+    uncovered: set[ExecutionVertexID] = field(default_factory=set)
+    #: The stored partitions of final results.
+    final: dict[IntermediateDataSetID, list[ResultPartitionID]] = field(default_factory=dict)
 
     @property
     def locations(self) -> list[TaskManagerLocation]:
@@ -106,11 +118,18 @@ def snapshot(vertex_id: JobVertexID, states: Mapping[str, bytes]) -> job_event_p
     )
 
 
+def final(data_set_id: IntermediateDataSetID, partition_ids: Iterable[ResultPartitionID]) -> job_event_pb2.JobEvent:
+    return job_event_pb2.JobEvent(
+        final=job_event_pb2.ResultFinalEvent(
+            data_set_id=str(data_set_id), result_partition_ids=[str(partition_id) for partition_id in partition_ids]
+        )
+    )
+
+
 def replay(events: Iterable[job_event_pb2.JobEvent], coordinated: Iterable[JobVertexID]) -> RecordedJob:
     """Replays the events. `coordinated`: the vertices that have coordinators."""
     job = RecordedJob()
     needs_snapshot = set(coordinated)
-    uncovered: set[ExecutionVertexID] = set()
     for event in events:
         match event.WhichOneof("event"):
             case "decided":
@@ -122,7 +141,7 @@ def replay(events: Iterable[job_event_pb2.JobEvent], coordinated: Iterable[JobVe
                 vertex_id = execution.attempt_id.vertex
                 job.finished[vertex_id] = execution
                 if vertex_id.job_vertex_id in needs_snapshot:
-                    uncovered.add(vertex_id)
+                    job.uncovered.add(vertex_id)
             case "reset":
                 for text in event.reset.execution_attempt_ids:
                     vertex_id = ExecutionAttemptID.parse(text).vertex
@@ -130,13 +149,16 @@ def replay(events: Iterable[job_event_pb2.JobEvent], coordinated: Iterable[JobVe
                     # The last snapshot marks the splits of the subtask as read, so it is not valid any more.
                     job.snapshots.pop(vertex_id.job_vertex_id, None)
                     if vertex_id.job_vertex_id in needs_snapshot:
-                        uncovered.update(one for one in job.finished if one.job_vertex_id == vertex_id.job_vertex_id)
+                        same = (one for one in job.finished if one.job_vertex_id == vertex_id.job_vertex_id)
+                        job.uncovered.update(same)
             case "snapshot":
                 job_vertex_id = JobVertexID(event.snapshot.vertex_id)
                 job.snapshots[job_vertex_id] = dict(event.snapshot.states)
-                uncovered = {one for one in uncovered if one.job_vertex_id != job_vertex_id}
-    for vertex_id in uncovered:
-        job.finished.pop(vertex_id, None)
+                job.uncovered = {one for one in job.uncovered if one.job_vertex_id != job_vertex_id}
+            case "final":
+                partition_ids = [ResultPartitionID.parse(text) for text in event.final.result_partition_ids]
+                job.final[IntermediateDataSetID(event.final.data_set_id)] = partition_ids
+    job.uncovered.intersection_update(job.finished)
     return job
 
 

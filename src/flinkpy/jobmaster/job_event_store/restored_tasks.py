@@ -1,5 +1,8 @@
 """Restores the finished tasks of a former JobMaster in a new ExecutionGraph, so that they do not run again.
 
+  * Settled tasks (see `settled_vertices`) never run again: a sink whose committables are stored, and a committer that
+    has finished. The rest of the rules is for other tasks.
+  * Without job recovery, all other tasks run again. A source subtask that no snapshot covers runs again, too.
   * A region with an unfinished task runs again as a whole.
   * A result that no TaskExecutor holds any more is produced again if a consumer has yet to run, or has an undecided
     parallelism. The results that its producer needs are treated in the same way. Finished consumers of the result run
@@ -20,6 +23,7 @@ from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.failover.failover_strategy import RestartPipelinedRegionFailoverStrategy
+from flinkpy.jobmaster.failover.settled_vertices import settled_vertices
 from flinkpy.jobmaster.job_event_store.job_events import Decision, RecordedJob
 from flinkpy.jobmaster.partition_tracker import JobMasterPartitionTracker
 from flinkpy.jobmaster.scheduler.pipelined_region import PipelinedRegions
@@ -53,32 +57,56 @@ def restore_finished_tasks(
     recorded: RecordedJob,
     held: frozenset[str],
     now_ms: int,
+    *,
+    keeps_finished: bool = True,
 ) -> RestoredTasks:
     """Restores the graph. Call it before anything is scheduled.
 
     Args:
-        held: the ids of the result partitions that TaskExecutors still have.
+        held: the ids of the result partitions that TaskExecutors still have, or that are stored at the JobMaster.
+        keeps_finished: False without job recovery: only settled tasks stay finished.
     """
     vertices = {vertex.id: vertex for vertex in graph.vertices}
+    for job_vertex in graph.job_vertices.values():
+        for result in job_vertex.results:
+            stored = recorded.final.get(result.id)
+            if stored is not None:
+                partitions.restore_final(result, stored)
     for vertex_id, execution in recorded.finished.items():
         vertex = vertices.get(vertex_id)
         if vertex is not None:
             vertex.restore(execution)
+            partitions.produced(vertex, held)
+    settled = settled_vertices(graph)
+    unusable = [
+        vertex
+        for vertex in vertices.values()
+        if _has_finished(vertex)
+        and vertex.id.job_vertex_id not in settled
+        and (not keeps_finished or vertex.id in recorded.uncovered)
+    ]
+    dropped = _run_again(unusable, partitions, now_ms)
+    if keeps_finished:
+        dropped = []  # the log shows that no snapshot covers them
     incomplete = _unfinished(vertices.values())
     torn = {member for vertex_id in incomplete for member in regions.region_of(vertex_id).vertex_ids} - incomplete
-    dropped = _run_again([vertices[vertex_id] for vertex_id in sorted(torn)], partitions, now_ms)
-    awaited = set()
-    for vertex in vertices.values():
-        if vertex.current.state is ExecutionState.FINISHED:
-            partitions.produced(vertex)
-            for partition in vertex.produced:
-                if partition.result.is_blocking and str(partition.current_id) not in held:
-                    partitions.lose(partition.current_id)
-                    if not all(consumer.is_initialized for consumer in partition.result.consumers):
-                        awaited.add(vertex.id)
+    dropped += _run_again([vertices[vertex_id] for vertex_id in sorted(torn)], partitions, now_ms)
+    # A lost result that an undecided vertex will read. Readers that exist ask for it themselves.
+    awaited = {
+        vertex.id
+        for vertex in vertices.values()
+        if _has_finished(vertex)
+        for partition in vertex.produced
+        if partitions.is_missing(partition)
+        and not all(consumer.is_initialized for consumer in partition.result.consumers)
+    }
     strategy = RestartPipelinedRegionFailoverStrategy(graph, regions, partitions.is_missing, lambda _: False)
     needed = strategy.tasks_needing_restart(_unfinished(vertices.values()) | awaited)
-    finished = [vertices[vertex_id] for vertex_id in sorted(needed) if _has_finished(vertices[vertex_id])]
+    finished = [
+        vertices[vertex_id]
+        for vertex_id in sorted(needed)
+        if _has_finished(vertices[vertex_id]) and vertex_id.job_vertex_id not in settled
+    ]
     dropped += _run_again(finished, partitions, now_ms)
     kept = {vertex.id.job_vertex_id for vertex in vertices.values() if _has_finished(vertex)}
     states = {vertex_id: states for vertex_id, states in recorded.snapshots.items() if vertex_id in kept}

@@ -47,7 +47,7 @@ from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.executiongraph.execution_job_vertex import ExecutionJobVertex
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
-from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResultPartition
+from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResult, IntermediateResultPartition
 from flinkpy.jobmaster.failover.execution_failure_handler import (
     ExceptionHistory,
     ExecutionFailureHandler,
@@ -57,6 +57,7 @@ from flinkpy.jobmaster.failover.execution_failure_handler import (
 )
 from flinkpy.jobmaster.failover.failover_strategy import failover_strategy
 from flinkpy.jobmaster.failover.restart_strategy import RestartBackoffTimeStrategy
+from flinkpy.jobmaster.failover.settled_vertices import settled_vertices
 from flinkpy.jobmaster.job_event_store import job_events
 from flinkpy.jobmaster.job_event_store.job_events import RecordedJob
 from flinkpy.jobmaster.job_event_store.restored_tasks import restore_finished_tasks
@@ -104,7 +105,8 @@ class SchedulerOptions:
     attempts_history_size: int = 16
     exception_history_size: int = 16
     absence_grace_ms: int = ABSENCE_GRACE_MS
-    #: True to record finished tasks, so that the next JobMaster does not run them again.
+    #: True to record finished tasks, so that the next JobMaster does not run them again. A job with committers records
+    #: them in any case.
     records_events: bool = False
     speculative: SpeculativeExecutionOptions = field(default_factory=SpeculativeExecutionOptions)
     adaptive: AdaptiveParallelismOptions = field(default_factory=AdaptiveParallelismOptions)
@@ -137,6 +139,8 @@ class DefaultScheduler:
         self.slot_pool = DeclarativeSlotPool(options.slot_pool)
         self.exception_history = ExceptionHistory(options.exception_history_size)
         self._options = options
+        #: True if finished tasks are recorded. A job with committers must not repeat a commit in the next JobMaster.
+        self.records_events = options.records_events or has_committers(job_graph)
         self._advice = "Add TaskExecutors or slots, or lower the parallelism."
         if environment_profile(job_graph.artifacts):
             self._advice += (
@@ -299,7 +303,15 @@ class DefaultScheduler:
         Args:
             held: the ids of the result partitions that TaskExecutors still have.
         """
-        recovered = restore_finished_tasks(self.graph, self._regions, self.partitions, recorded, held, self._now_ms)
+        recovered = restore_finished_tasks(
+            self.graph,
+            self._regions,
+            self.partitions,
+            recorded,
+            held,
+            self._now_ms,
+            keeps_finished=self._options.records_events,
+        )
         self._recovered_coordinators = recovered.coordinator_states
         if recovered.dropped:
             self._record(job_events.reset(recovered.dropped))
@@ -324,7 +336,7 @@ class DefaultScheduler:
         return vertices
 
     def _record(self, event: job_event_pb2.JobEvent, finished: ExecutionVertexID | None = None) -> None:
-        if self._options.records_events:
+        if self.records_events:
             self._out.add(fx.RecordJobEvent(event, finished))
 
     def _on_job_master_initialized(self, event: ev.JobMasterInitialized) -> None:
@@ -485,7 +497,8 @@ class DefaultScheduler:
                 for partition in gate.partitions
             }
             for tracked in self.partitions.take_consumed(inputs.values()):
-                self._out.release(tracked.location, tracked.partition_id)
+                if tracked.location is not None:
+                    self._out.release(tracked.location, tracked.partition_id)
 
     # Transitions of a task
 
@@ -576,9 +589,12 @@ class DefaultScheduler:
         if not vertex.current.is_deployed:
             return
         self._leave(vertex, _E.FINISHED)
+        final: list[IntermediateResult] = []
         if not self._restarts.has(vertex.id):  # else it finished before its cancellation, and runs again
-            self.partitions.produced(vertex)
+            final = self.partitions.produced(vertex)
         self._record_finished(vertex)
+        for result in final:
+            self._record(job_events.final(result.id, result.final_ids))
         initialized: list[ExecutionJobVertex] = []
         if self.state is _J.RUNNING or self.state is _J.RESTARTING:
             initialized = self._decide_parallelism()
@@ -726,7 +742,8 @@ class DefaultScheduler:
         if isinstance(decision, FailJob) or self.state is _J.CREATED:
             self._fail_job(cause)
             return
-        restarted = frozenset(vertex_id for vertex_id in decision.vertices if not self._has_committed(vertex_id))
+        settled = settled_vertices(self.graph)
+        restarted = frozenset(one for one in decision.vertices if one.job_vertex_id not in settled)
         if not restarted:
             return
         if self.state is _J.RUNNING:
@@ -737,18 +754,13 @@ class DefaultScheduler:
                 self.partitions.discard(other)
                 self._cancel(other)
 
-    def _has_committed(self, vertex_id: ExecutionVertexID) -> bool:
-        """True for a committer that has finished. It never runs again, because it would commit twice."""
-        vertex = self.graph.vertex(vertex_id)
-        return vertex.job_vertex.job_vertex.is_committer and vertex.current.state is _E.FINISHED
-
     def _fail_job(self, cause: FlinkError) -> None:
         self.graph.failure_cause = cause
         self._set_job_state(_J.FAILING)
         self._cancel_everything()
 
     def _record_finished(self, vertex: ExecutionVertex) -> None:
-        if self._options.records_events:
+        if self.records_events:
             self._record(job_events.finished(vertex.current), vertex.id)
 
     def _restart_tasks(self, vertex_ids: frozenset[ExecutionVertexID]) -> None:
@@ -786,6 +798,11 @@ class DefaultScheduler:
 
     def _is_terminal(self, vertex_id: ExecutionVertexID) -> bool:
         return self.graph.vertex(vertex_id).current.state.is_terminal
+
+
+def has_committers(job_graph: job_pb2.JobGraph) -> bool:
+    """True if the job has tasks that commit the output of other tasks, as sinks in batch mode have."""
+    return any(vertex.is_committer for vertex in job_graph.vertices)
 
 
 def _lost_partition(cause: FlinkError) -> ResultPartitionID | None:

@@ -79,9 +79,20 @@ class EffectBuffer:
         """
         execution = execution or vertex.current
         slot = execution.slot
-        kept = [str(partition.id_of(execution)) for partition in vertex.produced if partition.result.is_blocking]
-        if slot is not None and kept:
-            self._gathered.releases.setdefault(slot.location, []).extend(kept)
+        if slot is None:
+            return
+        blocking = [partition for partition in vertex.produced if partition.result.is_blocking]
+        held = [str(partition.id_of(execution)) for partition in blocking if not partition.result.is_kept]
+        if held:
+            self._gathered.releases.setdefault(slot.location, []).extend(held)
+        unused = [
+            str(partition.id_of(execution))
+            for partition in blocking
+            if partition.result.is_kept
+            and not (partition.result.is_final and partition.id_of(execution) == partition.current_id)
+        ]
+        if unused:
+            self.add(fx.RemoveKeptResults(tuple(unused)))
 
     def release(self, location: TaskManagerLocation, partition_id: ResultPartitionID) -> None:
         """Releases a result that all consumers have read."""
@@ -139,6 +150,8 @@ def task_deployment(vertex: ExecutionVertex, execution: Execution) -> taskexecut
                 partition_index=partition.index,
                 num_subpartitions=partition.num_subpartitions,
                 result_index=partition.result.result_index,
+                is_kept_by_job_master=partition.result.is_kept,
+                is_final=partition.result.is_final,
             )
             for partition in vertex.produced
         ],
@@ -148,15 +161,20 @@ def task_deployment(vertex: ExecutionVertex, execution: Execution) -> taskexecut
 
 
 def _input_gate(consumed: ConsumedPartitions) -> taskexecutor_pb2.InputGateDeployment:
+    result = consumed.partitions[0].result
     gate = taskexecutor_pb2.InputGateDeployment(
-        data_set_id=str(consumed.partitions[0].result.id),
+        data_set_id=str(result.id),
         input_index=consumed.input_index,
         edge_index=consumed.edge_index,
         subpartition_index=consumed.subpartition_index,
         num_subpartitions=consumed.num_subpartitions,
-        is_blocking=consumed.partitions[0].result.is_blocking,
+        is_blocking=result.is_blocking,
+        is_kept_by_job_master=result.is_kept,
     )
     for partition in consumed.partitions:
+        if result.is_kept:
+            gate.partitions.add(result_partition_id=str(partition.current_id), partition_index=partition.index)
+            continue
         slot = partition.producer.current.slot
         assert slot is not None, f"a consumer of {partition.producer} is deployed, but the producer has no slot"
         gate.partitions.add(

@@ -56,6 +56,13 @@ class ReleasePartitions:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveKeptResults:
+    """Remove stored results of attempts that run again. They are not final, so they will not be committed."""
+
+    partition_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class JobStatusChanged:
     """Report the status of the job to the Dispatcher."""
 
@@ -156,6 +163,7 @@ SchedulerEffect = (
     | SubmitTasks
     | CancelTasks
     | ReleasePartitions
+    | RemoveKeptResults
     | JobStatusChanged
     | TaskStateChanged
     | StartCoordinators

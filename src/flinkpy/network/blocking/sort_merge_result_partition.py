@@ -7,6 +7,9 @@ available, and nothing can wait for memory that only this partition could free.
 A finished partition can be read any number of times, by several consumers at once. Each consumer reads a range of
 neighbouring subpartitions from the start. The partition lives until it is released, not until it was consumed.
 
+The content of a finished partition can be copied to another process (`content`, `restore`), for partitions that have to
+outlive the one that wrote them.
+
 A consumer of several subpartitions is one task that replaces several. It gets data that was emitted to *all*
 subpartitions, broadcast batches and control elements, only once: after all earlier data of its subpartitions and before
 all later data. Therefore such data ends the region.
@@ -17,9 +20,11 @@ Differs: records are not spread by hash over free regions of one buffer; whole b
 
 from __future__ import annotations
 
+import itertools
 import logging
+import struct
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -33,6 +38,7 @@ from flinkpy.network.blocking.partition_file import (
     PartitionIndex,
     Region,
     compact,
+    corrupted,
     needs_compaction,
 )
 from flinkpy.network.blocking.range_reader import SubpartitionRangeReader
@@ -52,6 +58,8 @@ _log = logging.getLogger(__name__)
 #: The maximum number of gathered control elements before a region is written. They are not counted as memory, and take
 #: some hundred bytes each.
 _MAX_ELEMENTS = 10_000
+#: A copy begins with the size of the index file.
+_INDEX_BYTES = struct.Struct("<Q")
 
 
 class SortMergeResultPartition(ResultPartition):
@@ -109,6 +117,8 @@ class SortMergeResultPartition(ResultPartition):
         self._early_readers: list[SubpartitionRangeReader] = []
         self._readers: set[SubpartitionRangeReader] = set()
         self._is_readable = False
+        #: Called at the end of `finish`. May block; an error fails the task.
+        self.on_finished: Callable[[], None] | None = None
 
     def _make_subpartitions(self, count: int) -> list[PipelinedSubpartition]:
         return []
@@ -192,6 +202,11 @@ class SortMergeResultPartition(ResultPartition):
         self._check_open()
         self._write_region()
         self._run_guarded(self._write_index)
+        self._become_readable()
+        if self.on_finished is not None:
+            self.on_finished()
+
+    def _become_readable(self) -> None:
         self._finished = True
         self._pool.destroy()
         with self._lock:
@@ -199,6 +214,55 @@ class SortMergeResultPartition(ResultPartition):
             early, self._early_readers = self._early_readers, []
         for reader in early:
             reader.start()
+
+    # ---- copies
+
+    def content(self, piece_bytes: int) -> Iterator[bytes]:
+        """Yields the content of the finished partition in pieces, for `restore`. Raises: OSError."""
+        index = self.index_path.read_bytes()
+        piece = _INDEX_BYTES.pack(len(index)) + index
+        with open(self.data_path, "rb") as data:
+            while piece:
+                missing = piece_bytes - len(piece)
+                if missing > 0:
+                    piece += data.read(missing)
+                yield piece[:piece_bytes]
+                piece = piece[piece_bytes:] or data.read(piece_bytes)
+
+    def restore(self, pieces: Iterable[bytes]) -> None:
+        """Fills the partition with the `content` of another one, and finishes it.
+
+        Raises:
+            PartitionCorruptedError: the content is damaged.
+            PartitionWriteError: the file cannot be written; it has been removed.
+        """
+        self._check_open()
+        self._run_guarded(lambda: self._write_copy(pieces))
+        self._become_readable()
+
+    def _write_copy(self, pieces: Iterable[bytes]) -> None:
+        rest = iter(pieces)
+        head = b""
+        while len(head) < _INDEX_BYTES.size or len(head) < self._end_of_index(head):
+            piece = next(rest, b"")
+            if not piece:
+                raise corrupted(self.partition_id, "its copy ends within the index")
+            head += piece
+        end = self._end_of_index(head)
+        self.index_path.write_bytes(head[_INDEX_BYTES.size : end])
+        index = PartitionIndex.load(self.index_path, self.partition_id)
+        for piece in itertools.chain([head[end:]], rest):
+            self._writer.append([piece], len(piece))
+        self._writer.flush()
+        if self._writer.position != index.data_bytes:
+            raise corrupted(self.partition_id, f"its copy has {self._writer.position} bytes, not {index.data_bytes}")
+        self._index = index
+        self.num_subpartitions = index.num_subpartitions
+        self._writer.close()
+
+    @staticmethod
+    def _end_of_index(head: bytes) -> int:
+        return _INDEX_BYTES.size + int(_INDEX_BYTES.unpack_from(head)[0])
 
     def _refuse_barrier(self) -> NoReturn:
         raise UnsupportedOperationError(

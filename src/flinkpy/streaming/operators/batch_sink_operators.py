@@ -16,6 +16,7 @@ from flinkpy.configuration.checkpointing_options import COMMITTER_RETRIES
 from flinkpy.connector_api.serializer import read_versioned, write_versioned
 from flinkpy.connector_api.sink import SinkBase
 from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Watermark
 from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.sink_operator import SinkOperator
@@ -26,9 +27,41 @@ _COMMITTABLES_PER_BATCH = 1_000
 
 
 class BatchSinkWriterOperator(SinkOperator):
-    """Writes records, and emits the serialized committables when it ends. Thread: task thread."""
+    """Writes records, and emits the serialized committables when it ends. Thread: task thread.
+
+    If the committables of all subtasks are final, and the task runs again for another reason, the operator drops its
+    records. It must not even create a writer: that might remove what an earlier attempt has written.
+    """
+
+    def __init__(
+        self,
+        sink: SinkBase,
+        input_type: Any,
+        context: OperatorContext,
+        output: Output,
+        side_outputs: dict[str, Output],
+    ) -> None:
+        super().__init__(sink, input_type, context, output, side_outputs)
+        environment = context.environment
+        own = next(one for one in environment.vertex.chain if one.operator_id == context.operator_id)
+        results = {edge.result for edge in own.outputs if edge.WhichOneof("target") == "result"}
+        self._is_final = bool(results) and results <= environment.final_results
+
+    def open(self) -> None:
+        if not self._is_final:
+            super().open()
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        if not self._is_final:
+            super().process_batch(batch, input_index)
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        if not self._is_final:
+            super().process_watermark(watermark)
 
     def finish(self) -> None:
+        if self._is_final:
+            return
         writer = self.writer
         self._guarded(lambda: writer.flush(end_of_input=True))
         if self._committer is None:

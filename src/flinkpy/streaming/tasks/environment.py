@@ -103,6 +103,9 @@ class TaskEnvironment(Protocol):
     accumulators: AccumulatorRegistry
     #: The paths of the job's cached files, by name.
     cached_files: Mapping[str, str]
+    #: The positions in `vertex.results` of committables that the JobMaster has from an earlier attempt of this task and
+    #: all other subtasks. What this attempt writes there is dropped.
+    final_results: frozenset[int]
 
     def load_pickle(self, data: bytes) -> Any:
         """Unpickles user code or a type of this job. The job's own modules are importable."""
