@@ -307,10 +307,10 @@ def test_without_a_restart_strategy_a_lost_result_fails_the_job(start_cluster: S
 def test_committed_records_are_not_written_again_when_their_writers_run_again(
     start_cluster: StartCluster, gate: Gate, tmp_path: Path
 ) -> None:
-    """Two branches read the same records over edges that may distribute them differently.
+    """A task writes files and passes its records on, over an edge that may distribute them differently.
 
-    One branch has committed when the records must be produced again for the other. Its writers run again, and none of
-    their new output appears.
+    The files are committed when the records must be produced again for the other branch. The task runs again, and its
+    writer drops the records.
     """
     cluster = start_cluster(num_task_executors=2, slots=1)
     producer, output, files = tmp_path / "producer", tmp_path / "output", tmp_path / "files"
@@ -319,9 +319,9 @@ def test_committed_records_are_not_written_again_when_their_writers_run_again(
     env = batch(cluster, 2, **FIXED_DELAY)
     numbers = env.from_sequence(1, 100).set_parallelism(1).map(Note(producer), Types.LONG()).set_parallelism(1)
     numbers = numbers.name("first")
-    texts = numbers.rebalance().map(str, Types.STRING()).name("text")
+    texts = numbers.rebalance().map(lambda x: x, Types.LONG()).name("text")
     texts.sink_to(FileSink.for_row_format(str(files), Encoder.simple_string_encoder()).build()).name("Files")
-    numbers.rebalance().map(FailsOnce(gate, output), Types.LONG()).name("second").print()
+    texts.rebalance().map(FailsOnce(gate, output), Types.LONG()).name("second").print()
     job_id = str(env.execute_async("committed").get_job_id())
     gate.wait_for_arrival()
     wait_until(lambda: has_finished(cluster, job_id, "Committer0"), "the files are committed")
@@ -334,6 +334,7 @@ def test_committed_records_are_not_written_again_when_their_writers_run_again(
     assert {"text0", "text1"} <= again
     assert "Committer0" not in again
     assert Counter(written_lines(files)) == Counter(str(x) for x in range(1, 101))
+    assert [path for path in files.rglob(".*") if path.is_file()] == [], "the second attempts have written nothing"
 
 
 @pytest.mark.parametrize("is_file", [pytest.param(False, marks=pytest.mark.chaos), True], ids=["sequence", "files"])
