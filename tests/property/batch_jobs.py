@@ -57,6 +57,28 @@ def random_job(random: Random, coordinator: bytes = b"") -> job_pb2.JobGraph:
     return graph
 
 
+def add_committers(graph: job_pb2.JobGraph, random: Random) -> None:
+    """Makes some vertices write to sinks: adds the results for their committables, and the committers."""
+    for writer in list(graph.vertices):
+        if random.random() < 0.6:
+            committer = graph.vertices.add(
+                id=f"{writer.id}-committer",
+                name=f"{writer.id}-committer",
+                parallelism=1,
+                max_parallelism=1,
+                slot_sharing_group=f"{writer.id}-committer",
+                is_committer=True,
+            )
+            committer.chain.add(operator_id=f"{committer.id}-op", name=committer.id)
+            result = writer.results.add(
+                id=f"{writer.id}-committables",
+                type=job_pb2.BLOCKING,
+                partitioner_name="GLOBAL",
+                distribution=job_pb2.ALL_TO_ALL,
+            )
+            committer.inputs.add(source_data_set_id=result.id)
+
+
 def expected_output(graph: job_pb2.JobGraph) -> dict[str, Counter[str]]:
     """Returns the records that all subtasks of each vertex emit together."""
     emitted: dict[str, Counter[str]] = {}

@@ -4,6 +4,9 @@ The scheduler is the real one. Simulated TaskExecutors hold results as lists of 
 deterministic sends records elsewhere in every attempt. The splits of a source go to the subtask that asks first. The
 test compares the records read by the last attempts of the sinks with those of a run without failures.
 
+Some vertices also write to sinks. A committer commits one record at a time, and may fail or die after each. A commit
+that is repeated for the same attempt of the writer has no effect; one for another attempt is a second record.
+
 FLINKPY_SIMULATION_SEEDS=2000 pytest tests/property/test_batch_failover_simulation.py      # many
 """
 
@@ -15,7 +18,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from batch_jobs import NUM_SPLITS, expected_output, partitioned, random_job
+from batch_jobs import NUM_SPLITS, add_committers, expected_output, partitioned, random_job
 
 from flinkpy._proto import job_pb2, taskexecutor_pb2
 from flinkpy.common.errors import (
@@ -40,6 +43,10 @@ MAX_STEPS = 20_000
 E = ExecutionState
 
 
+#: A record of an attempt of a writer, with its position.
+Committable = tuple[str, int, str]
+
+
 class Task:
     def __init__(self, deployment: taskexecutor_pb2.TaskDeployment) -> None:
         self.deployment = deployment
@@ -48,6 +55,8 @@ class Task:
         #: Gates that have not been read yet.
         self.unread = [(gate, partition) for gate in deployment.input_gates for partition in gate.partitions]
         self.records: list[str] = []
+        #: Records that a committer has not committed yet.
+        self.committables: list[Committable] = []
 
 
 class Executor:
@@ -67,9 +76,11 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.graph = random_job(self.random, coordinator=b"x")
+        add_committers(self.graph, self.random)
         self.now_ms = 1_000
         options = SchedulerOptions(
             slot_pool=SlotPoolOptions(request_timeout_ms=600_000, are_requests_in_turn=True),
+            failover_strategy=self.random.choice(["region", "region", "full"]),
             releases_partitions_during_execution=self.random.random() < 0.8,
         )
         self.scheduler = DefaultScheduler(
@@ -91,6 +102,11 @@ class World:
         }
         self.assigned: dict[Any, list[str]] = {}
         self.output: dict[ExecutionAttemptID, list[str]] = {}
+        #: The committables that the JobMaster keeps, by the id of the result partition.
+        self.kept: dict[str, list[Committable]] = {}
+        self.committed: dict[str, set[Committable]] = {}
+        #: The attempts of writers that had to drop their records.
+        self.num_dropped = 0
         self.num_faults = 0
         self.is_faulty = True
         self._numbers = 0
@@ -114,6 +130,9 @@ class World:
                 executor = self.executors.get(str(location.resource_id))
                 for partition_id in partition_ids if executor is not None else ():
                     executor.results.pop(partition_id, None)
+            case fx.RemoveKeptResults(partition_ids):
+                for partition_id in partition_ids:
+                    self.kept.pop(partition_id, None)
             case fx.FreeSlot(slot):
                 executor = self.executors.get(str(slot.location.resource_id))
                 if executor is not None:
@@ -134,11 +153,21 @@ class World:
         if state is E.FINISHED:
             self.output[attempt] = task.records
             for produced in task.deployment.produced_partitions:
+                if produced.is_kept_by_job_master:
+                    self.keep(task, produced)
+                    continue
                 result = self.data_set(produced.data_set_id)
                 executor.results[produced.result_partition_id] = partitioned(
                     task.records, result.partitioner_name, produced.num_subpartitions, self.random
                 )
         executor.outbox.append(ev.TaskStateUpdated(attempt, state, error))
+
+    def keep(self, task: Task, produced: taskexecutor_pb2.ResultPartitionDeployment) -> None:
+        if produced.is_final:
+            self.num_dropped += 1
+            return
+        records = [(str(task.attempt), number, record) for number, record in enumerate(task.records)]
+        self.kept[produced.result_partition_id] = records
 
     def data_set(self, data_set_id: str) -> job_pb2.IntermediateDataSet:
         return next(result for vertex in self.graph.vertices for result in vertex.results if result.id == data_set_id)
@@ -216,11 +245,18 @@ class World:
         elif self.is_faulty and self.random.random() < 0.02:
             self.num_faults += 1
             self.end(executor, task.attempt, E.FAILED, FunctionError("boom"))
+        elif task.committables:
+            committed = self.committed.setdefault(vertex_id.job_vertex_id.value, set())
+            committed.add(task.committables.pop())
         else:
             self.end(executor, task.attempt, E.FINISHED)
 
     def read(self, executor: Executor, task: Task) -> None:
         gate, partition = task.unread.pop()
+        if gate.is_kept_by_job_master:
+            assert not partition.resource_id
+            task.committables += self.kept[partition.result_partition_id]
+            return
         producer = self.executors.get(partition.resource_id)
         result = (
             None if producer is None or not producer.is_alive else producer.results.get(partition.result_partition_id)
@@ -274,8 +310,12 @@ def simulate(seed: int) -> World:
         consumed = {edge.source_data_set_id for vertex in world.graph.vertices for edge in vertex.inputs}
         found = world.result()
         for vertex in world.graph.vertices:
-            if not any(result.id in consumed for result in vertex.results):
+            if not vertex.is_committer and not any(result.id in consumed for result in vertex.results):
                 assert found[vertex.id] == expected[vertex.id], vertex.id
+            if vertex.is_committer:
+                writer = vertex.id.removesuffix("-committer")
+                committed = Counter(record for _, _, record in world.committed.get(vertex.id, ()))
+                assert committed == expected[writer], f"{writer} has committed something else"
     except BaseException as error:
         error.add_note(f"seed {seed}")
         raise
@@ -284,8 +324,13 @@ def simulate(seed: int) -> World:
 
 @pytest.mark.parametrize("first", range(0, NUM_SEEDS, 10))
 def test_a_batch_job_ends_with_every_record_exactly_once_under_any_faults(first: int) -> None:
-    faults = sum(simulate(seed).num_faults for seed in range(first, first + 10))
-    assert faults > 0
+    worlds = [simulate(seed) for seed in range(first, first + 10)]
+    assert sum(world.num_faults for world in worlds) > 0
+    assert sum(len(committed) for world in worlds for committed in world.committed.values()) > 0
+
+
+def test_writers_whose_committables_are_final_drop_their_records() -> None:
+    assert any(simulate(seed).num_dropped for seed in range(50))
 
 
 def test_a_seed_determines_the_run() -> None:
