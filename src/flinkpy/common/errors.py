@@ -392,6 +392,10 @@ class PulsarError(ExternalError):
     """A Pulsar request failed; the message names the cluster or the topic."""
 
 
+class TableError(ExternalError):
+    """An Iceberg or Delta table, its catalog or its storage failed; the message names the table."""
+
+
 class SparkError(ExternalError):
     """Spark or its environment failed, not a user function."""
 

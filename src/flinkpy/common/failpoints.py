@@ -37,6 +37,8 @@ FAILPOINTS = {
     "kafka_sink.after_commit": "readers see the transaction, and the job does not know it",
     "jdbc.after_prepare": "the database has a transaction that no checkpoint contains",
     "jdbc.after_commit": "readers see the transaction, and the job does not know it",
+    "table_sink.before_commit": "data files are written; no version of the table contains them",
+    "table_sink.after_commit": "readers of the table see the records, and the job does not know it",
     "durable_file.before_sync": "the new content is written to a temporary file, not yet on disk",
     "durable_file.before_rename": "the new content is on disk under its temporary name",
     "durable_file.before_directory_sync": "the file has its name, which a power failure may still undo",

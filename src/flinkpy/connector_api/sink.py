@@ -277,6 +277,11 @@ class SinkBase(ABC):
         return False
 
     @property
+    def needs_batch_mode(self) -> bool:
+        """True if one committer must get the committables of all subtasks at once, as in batch mode."""
+        return False
+
+    @property
     def is_local_to_task(self) -> bool:
         """True if the written data belongs to the process of the task, such as its standard output."""
         return False

@@ -66,6 +66,18 @@ def check_unaligned_checkpoints(graph: StreamGraph, config: CheckpointConfig) ->
                 )
 
 
+def check_sinks_of_streaming_mode(graph: StreamGraph) -> None:
+    """Checks that no sink needs batch mode. Raises: UnsupportedOperationError, which names the sink."""
+    from flinkpy.graph.operator_specs import SinkSpec
+
+    for node in graph.nodes:
+        if isinstance(node.spec, SinkSpec) and node.spec.sink.needs_batch_mode:
+            raise UnsupportedOperationError(
+                f"sink '{node.name}' ({node.spec.sink!r}) replaces records of its table, which needs one commit for "
+                "the whole job: set execution.runtime-mode: BATCH"
+            )
+
+
 def warn_of_sinks_that_never_commit(graph: StreamGraph, configuration: Configuration) -> None:
     """Warns of sinks that commit at checkpoints if their input is unbounded and there are no periodic checkpoints.
 

@@ -24,6 +24,7 @@ from flinkpy.datastream.checkpointing_mode import CheckpointingMode
 from flinkpy.datastream.execution_mode import RuntimeExecutionMode
 from flinkpy.datastream.job_submitter import JobSubmitter
 from flinkpy.datastream.program_checks import (
+    check_sinks_of_streaming_mode,
     check_state_backend,
     check_timestamp_column,
     check_types_are_declared,
@@ -766,6 +767,7 @@ class StreamExecutionEnvironment:
             cut_spark_regions(graph, configuration)
             split_sinks(graph)
         else:
+            check_sinks_of_streaming_mode(graph)
             warn_of_sinks_that_never_commit(graph, configuration)
         optimize_columns(graph, configuration, is_batch)
         job_graph = generate_job_graph(

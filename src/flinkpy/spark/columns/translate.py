@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
+from flinkpy.connectors.tables.table_source import TableSource
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.operator_specs import ColumnJoinSpec, SortColumnsSpec
 from flinkpy.graph.spark_region import SparkNode
@@ -26,6 +27,7 @@ from flinkpy.spark.columns.names import (
     name_of,
     without_timestamps,
 )
+from flinkpy.spark.columns.table_sources import check_table, read_table
 from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN, Layout, StreamFrame, natural_layout
 
 if TYPE_CHECKING:
@@ -78,10 +80,12 @@ class _AnyFrame:
 
 
 def is_expressible(node: SparkNode, running: SparkSession | None = None) -> bool:
-    """Returns True if `translate` can translate the node. Only its spec and input types matter; nothing is planned.
+    """Returns True if `translate` can translate the node.
+
+    Only its spec and input types matter, and nothing is planned, except for tables: Spark is asked if it can read them.
 
     Args:
-        running: the session that will run the node. It is asked for its file systems.
+        running: the session that will run the node. It is asked for its file systems and its readers of tables.
 
     Raises:
         InputNotFoundError: the files of a source do not exist.
@@ -142,6 +146,11 @@ class _Place:
 
 def _source(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
     nothing: Any = at.session
+    if isinstance(spec.source, TableSource):
+        if isinstance(nothing, _AnyFrame):
+            check_table(at.running, spec)
+            return nothing  # type: ignore[return-value]
+        return read_table(at.session, spec)
     if isinstance(nothing, _AnyFrame):
         check_files(at.running, spec)
         return nothing  # type: ignore[return-value]

@@ -1,0 +1,98 @@
+"""Reads TableSources with Spark's own connectors for Iceberg and Delta, if the session has them.
+
+Without them flinkpy's readers run in Python workers, which read the same version of the table.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import types as t
+
+from flinkpy.connectors.tables.delta import DeltaSnapshot
+from flinkpy.connectors.tables.iceberg import IcebergSnapshot
+from flinkpy.connectors.tables.table_source import TableSource
+from flinkpy.spark.columns.file_sources import event_time
+from flinkpy.spark.columns.names import NotExpressible, column, column_types, without_timestamps
+from flinkpy.spark.errors import cause_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from flinkpy.graph.operator_specs import SourceSpec
+
+_LOG = logging.getLogger(__name__)
+
+#: What to set so that Spark reads tables of a format itself.
+_PACKAGES = {
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-...",
+    "delta": "io.delta:delta-spark_..., spark.sql.extensions and spark.sql.catalog.spark_catalog",
+}
+_NO_DATA_SOURCE = "DATA_SOURCE_NOT_FOUND"
+
+
+def read_table(session: SparkSession, spec: SourceSpec) -> DataFrame:
+    """Returns the frame of a TableSource.
+
+    Raises: NotExpressible if Spark cannot read the table, or reads it with other types.
+    """
+    source = spec.source
+    assert isinstance(source, TableSource)
+    time = event_time(spec.watermark_strategy, source.row_type)
+    frame = _table_frame(session, source)
+    return frame.select(*map(column, column_types(source.row_type)), without_timestamps() if time is None else time)
+
+
+def check_table(session: SparkSession | None, spec: SourceSpec) -> None:
+    """Raises: NotExpressible if Spark cannot read the table, or reads it with other types."""
+    if session is None:
+        raise NotExpressible("a table without a session that could read it")
+    read_table(session, spec)
+
+
+def _table_frame(session: SparkSession, source: TableSource) -> DataFrame:
+    snapshot = source.snapshot
+    columns = column_types(source.row_type)
+    if isinstance(snapshot, DeltaSnapshot):
+        return _checked(lambda: _read_delta(session, snapshot), columns, "delta")
+    if isinstance(snapshot, IcebergSnapshot) and snapshot.snapshot_id is not None:
+        return _checked(lambda: _read_iceberg(session, snapshot), columns, "iceberg")
+    raise NotExpressible(f"{source!r}")
+
+
+def _read_delta(session: SparkSession, snapshot: DeltaSnapshot) -> DataFrame:
+    return session.read.format("delta").option("versionAsOf", snapshot.version).load(snapshot.name)
+
+
+def _read_iceberg(session: SparkSession, snapshot: IcebergSnapshot) -> DataFrame:
+    """Reads by Spark's catalog if it is configured under the same name, otherwise by the metadata file."""
+    reader = session.read.format("iceberg")
+    catalog = snapshot.table.catalog
+    if catalog is not None and session.conf.get(f"spark.sql.catalog.{catalog}", None) is not None:
+        return reader.option("snapshot-id", snapshot.snapshot_id).load(snapshot.name)
+    # With an id, Spark would read the columns that the table had then. The newest version has those of today.
+    if not snapshot.is_newest:
+        reader = reader.option("snapshot-id", snapshot.snapshot_id)
+    return reader.load(snapshot.metadata_location)
+
+
+def _checked(read: Callable[[], DataFrame], columns: dict[str, t.DataType], table_format: str) -> DataFrame:
+    try:
+        frame = read()
+        found = {field.name: field.dataType for field in frame.schema}
+    except (PySparkException, Py4JError) as error:
+        if _NO_DATA_SOURCE in str(error):
+            raise NotExpressible(
+                f"tables of {table_format} without its jar (spark.jars.packages: {_PACKAGES[table_format]})"
+            ) from error
+        # The jar may be for another Spark, or Spark may have no access to the catalog or the files.
+        _LOG.warning("Spark cannot read the table itself, so Python workers do: %s", cause_of(str(error)))
+        raise NotExpressible("this table") from error
+    for name, kind in columns.items():
+        if found.get(name) != kind:
+            raise NotExpressible(f"column {name!r} of {kind.simpleString()}, which Spark reads as {found.get(name)}")
+    return frame
