@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -39,6 +39,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 MAX_SHOWN_FAILURES = 3
 #: Number of jobs that the error about an ambiguous argument lists.
 MAX_LISTED = 5
+
+#: The metrics of tasks in Spark that tell how long they have waited, and for what.
+_SPARK_WAITS = {
+    "sparkWaitingForExecutorsMs": "executors of Spark: its master has given the job none yet",
+    "sparkWaitingForSessionMs": "a Spark session: it starts, or all that the TaskExecutor may have are in use",
+}
 
 _WHOLE_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -231,12 +237,27 @@ def info(address: str | None, job: str, config_dir: str | None, properties: tupl
         job_id = find_job(client, job)
         details, accumulators = client.request_job(job_id), client.request_accumulators(job_id)
         shortage = describe_shortage(details, client.request_cluster_overview() if lacks_slots(details) else None)
-    _print_details(details, shortage)
+        runs_in_spark = details.end_time_ms <= 0 and any(vertex.spark_description for vertex in details.vertices)
+        waits = describe_spark_waits(details, client.request_metrics(job_id)) if runs_in_spark else []
+    _print_details(details, shortage, waits)
     if accumulators:
         print_table(["Accumulator", "Type", "Value"], [[one.name, one.type, one.value] for one in accumulators])
 
 
-def _print_details(details: job_pb2.JobDetails, shortage: str | None) -> None:
+def describe_spark_waits(details: job_pb2.JobDetails, groups: Iterable[metrics_pb2.MetricGroupDump]) -> list[str]:
+    """Returns a sentence for each vertex that waits for Spark."""
+    names = {vertex.id: vertex.name for vertex in details.vertices}
+    found = []
+    for group in groups:
+        for metric in group.metrics:
+            waited_ms = _value(metric) if metric.name in _SPARK_WAITS else 0
+            if waited_ms:
+                name = escaped_line(names.get(group.vertex_id, group.vertex_id))
+                found.append(f"{name} has waited {waited_ms / 1000:.0f} s for {_SPARK_WAITS[metric.name]}.")
+    return found
+
+
+def _print_details(details: job_pb2.JobDetails, shortage: str | None, spark_waits: Iterable[str] = ()) -> None:
     from flinkpy.cli.tables import format_bytes, format_count, format_timestamp, print_table
 
     click.echo(f"{escaped_line(details.name)} ({details.job_id})")
@@ -245,6 +266,8 @@ def _print_details(details: job_pb2.JobDetails, shortage: str | None) -> None:
     click.echo(f"{JobState(details.status).name}, started {format_timestamp(details.start_time_ms)}{ended}{restarts}")
     if shortage is not None:
         click.echo(f"The job {shortage}.")
+    for wait in spark_waits:
+        click.echo(wait)
     rows = []
     for vertex in details.vertices:
         states = ", ".join(f"{count} {state}" for state, count in sorted(vertex.tasks_per_state.items()) if count)

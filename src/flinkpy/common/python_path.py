@@ -54,6 +54,11 @@ class PythonPath:
         importlib.invalidate_caches()
         return wanted
 
+    def path_of(self, entries: tuple[str, ...]) -> tuple[str, ...]:
+        """Returns `sys.path` without the entries of other jobs."""
+        others = self._added.difference(entries)
+        return tuple(entry for entry in sys.path if entry not in others)
+
     def release(self, entries: Iterable[str]) -> None:
         """Releases the entries that `acquire` returned."""
         for entry in entries:

@@ -47,6 +47,19 @@ START_TIMEOUT = duration_option(
     "2 min",
     "Timeout for starting a Spark session or connecting to one. After it, the job fails.",
 )
+SESSION_IDLE_TIMEOUT = duration_option(
+    "execution.batch.spark.session.idle-timeout",
+    "5 min",
+    "A Spark session that no job has used for this long ends, with its driver and its executors. With dynamic "
+    "allocation, which is on by default where the master has it, unused executors are given back earlier.",
+)
+MAX_SESSIONS = int_option(
+    "execution.batch.spark.session.max-number",
+    4,
+    "Maximum number of Spark sessions that a TaskExecutor runs at a time. Jobs with other settings "
+    "(`execution.batch.spark.master`, `execution.batch.spark.conf.*`) get sessions of their own. At the maximum, the "
+    "session that was unused longest ends first. If all are in use, the job waits.",
+)
 PROGRESS_INTERVAL = duration_option(
     "execution.batch.spark.progress-interval",
     "1 s",

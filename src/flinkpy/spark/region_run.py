@@ -23,7 +23,7 @@ from flinkpy.graph.spark_region import SparkRegion
 from flinkpy.records.batch import Batch
 from flinkpy.spark.errors import as_flink_error, cause_of
 from flinkpy.spark.progress import ProgressTracker, ProgressWatch
-from flinkpy.spark.session import RunningSpark, SparkSessions
+from flinkpy.spark.session import RunningSpark, Sessions
 from flinkpy.spark.settings import SparkSettings
 from flinkpy.spark.staging import StagedInput, Staging
 from flinkpy.streaming.operators.batch_sink_operators import committable_batches
@@ -82,7 +82,7 @@ class RegionRun:
         self,
         region: SparkRegion,
         settings: SparkSettings,
-        sessions: SparkSessions,
+        sessions: Sessions,
         job: JobFacts,
         user_files: UserFiles,
         task_name: str,
@@ -118,6 +118,11 @@ class RegionRun:
             return self._items.get_nowait()
         except queue.Empty:
             return None
+
+    @property
+    def has_ended(self) -> bool:
+        """True if there will be no more items, because the run has ended or was canceled."""
+        return self._thread is not None and not self._thread.is_alive() and self._items.empty()
 
     def cancel(self) -> None:
         """Stops the jobs of this run in Spark. Does not wait."""

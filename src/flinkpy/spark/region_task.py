@@ -7,6 +7,8 @@ restarts and measures it like any other task.
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,9 @@ from flinkpy.graph.spark_region import SparkRegionSpec, output_tag
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, Watermark
 from flinkpy.spark.progress import register_gauges
-from flinkpy.spark.region_run import AccumulatorReport, Finished, RegionRun
-from flinkpy.spark.session import SESSIONS
+from flinkpy.spark.region_process import TEMPLATE, RegionJob, RegionProcess, register_waits
+from flinkpy.spark.region_run import AccumulatorReport, Finished
+from flinkpy.spark.sessions import SESSIONS
 from flinkpy.spark.settings import SparkSettings, settings_of
 from flinkpy.spark.staging import Staging
 from flinkpy.spark.translation.program import JobFacts
@@ -53,10 +56,10 @@ class SparkRegionOperator(StreamOperator):
             self._staging.input(number, one.name, one.type_info) for number, one in enumerate(spec.region.inputs)
         ]
         self._outputs = [side_outputs[output_tag(number)] for number in range(spec.region.num_outputs)]
-        self._run = RegionRun(
-            region=spec.region,
+        shipped = getattr(environment, "shipped_files", ShippedFiles())
+        job = RegionJob(
+            spec_pickle=environment.vertex.chain[0].factory_pickle,
             settings=self._settings,
-            sessions=SESSIONS,
             job=JobFacts(
                 job_id=environment.job_id,
                 job_name=environment.job_name,
@@ -64,15 +67,19 @@ class SparkRegionOperator(StreamOperator):
                 cached_files=dict(environment.cached_files),
                 attempt_number=environment.attempt_number,
             ),
-            user_files=UserFiles(getattr(environment, "shipped_files", ShippedFiles()), self._settings),
+            user_files=UserFiles(shipped, self._settings),
             task_name=environment.task_name,
             tag=f"flinkpy-{environment.execution_attempt_id}",
             staging=self._staging,
-            on_available=context.mailbox.wake,
+            import_path=shipped.import_path or tuple(sys.path),
+            working_directory=os.getcwd(),
         )
+        self._run = RegionProcess(job, SESSIONS, TEMPLATE, context.mailbox.wake)
 
     def open(self) -> None:
-        register_gauges(self.context.environment.metric_group, self._run.tracker)
+        group = self.context.environment.metric_group
+        register_gauges(group, self._run.tracker)
+        register_waits(group, self._run.status)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         self._inputs[input_index].add(batch)

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import read_option, spark_options
@@ -28,6 +29,9 @@ _DRIVER_DEFAULTS = {
     "spark.python.worker.reuse": "true",
     # Otherwise each call that creates a column makes six more calls to report its line in the translation.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # The files of jobs have names of their own. An isolated session would have Python workers of its own too, and each
+    # job would wait for their start.
+    "spark.sql.artifact.isolation.enabled": "false",
 }
 
 #: The defaults of every session.
@@ -38,6 +42,19 @@ _SQL_DEFAULTS = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
 }
+
+#: The defaults of dynamic allocation, where the master has it. An executor that holds shuffles or stored frames of a
+#: region stays until the driver has forgotten them.
+_DYNAMIC_ALLOCATION = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "0",
+    # The first job does not wait for the first look at the backlog.
+    "spark.dynamicAllocation.initialExecutors": "1",
+    "spark.dynamicAllocation.executorIdleTimeout": "30s",
+}
+#: Settings with which a user asks for a fixed number of executors.
+_FIXED_EXECUTORS = ("spark.executor.instances", "spark.dynamicAllocation.enabled")
 
 #: A driver that has all of its workers on this host listens on loopback only.
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -51,12 +68,16 @@ class SparkSettings:
         conf: Spark's configuration.
         staging_dir: the directory for files that TaskExecutors and executors exchange. Without one, records go through
             the driver unless the master is local.
+        idle_timeout_ms: the session ends when no region has used it for this long.
+        max_sessions: the maximum number of sessions of a TaskExecutor.
     """
 
     master: str
     conf: Mapping[str, str] = field(default_factory=dict)
     staging_dir: str | None = None
     start_timeout_ms: int = 120_000
+    idle_timeout_ms: int = 300_000
+    max_sessions: int = 4
     progress_interval_ms: int = 1_000
     max_input_without_staging: int = 256 << 20
 
@@ -121,9 +142,33 @@ def settings_of(configuration: AnyConfiguration) -> SparkSettings:
         conf=conf,
         staging_dir=read_option(configuration, spark_options.STAGING_DIR),
         start_timeout_ms=read_option(configuration, spark_options.START_TIMEOUT),
+        idle_timeout_ms=read_option(configuration, spark_options.SESSION_IDLE_TIMEOUT),
+        max_sessions=max(1, read_option(configuration, spark_options.MAX_SESSIONS)),
         progress_interval_ms=max(50, read_option(configuration, spark_options.PROGRESS_INTERVAL)),
         max_input_without_staging=read_option(configuration, spark_options.MAX_INPUT_WITHOUT_STAGING),
     )
+
+
+class PresentConf(Protocol):
+    """The settings that a driver has before its job's: those of the user's spark-defaults.conf."""
+
+    def contains(self, key: str) -> bool: ...
+
+
+def dynamic_allocation_defaults(settings: SparkSettings, present: PresentConf) -> dict[str, str]:
+    """Returns the defaults by which Spark asks for executors when it needs them, and gives them back when it does not.
+
+    Returns nothing for a master without dynamic allocation, or if the user has decided about the number of executors.
+    """
+    if settings.is_local or settings.is_connect:
+        return {}
+    if any(key in settings.conf or present.contains(key) for key in _FIXED_EXECUTORS):
+        return {}
+    return {
+        key: value
+        for key, value in _DYNAMIC_ALLOCATION.items()
+        if key not in settings.conf and not present.contains(key)
+    }
 
 
 def _classic_defaults(master: str, configuration: AnyConfiguration) -> dict[str, str]:

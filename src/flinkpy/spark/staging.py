@@ -70,6 +70,7 @@ class StagedInput:
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._writer: pq.ParquetWriter | None = None
+        self._is_in_file = False
 
     def add(self, batch: Batch) -> None:
         """Adds a batch. Raises: ConfigurationError if the input is too large."""
@@ -86,13 +87,19 @@ class StagedInput:
                 f"({MAX_INPUT_WITHOUT_STAGING.key}): set {STAGING_DIR.key} to a directory that the executors reach too"
             )
 
-    def frame(self, session: SparkSession) -> StreamFrame:
-        """Returns the frame of the input. Called after the last record."""
-        if self._writer is None:
-            frame = session.createDataFrame(pa.Table.from_batches(self._pending, self._schema), self._spark_schema())
-        else:
+    def complete(self) -> None:
+        """Writes the rest of a large input, so that another process can read it. Called after the last record."""
+        if self._writer is not None:
             self._write()
             self._writer.close()
+            self._writer, self._is_in_file = None, True
+
+    def frame(self, session: SparkSession) -> StreamFrame:
+        """Returns the frame of the input. Called after the last record."""
+        self.complete()
+        if not self._is_in_file:
+            frame = session.createDataFrame(pa.Table.from_batches(self._pending, self._schema), self._spark_schema())
+        else:
             frame = session.read.schema(self._spark_schema()).parquet(f"file://{self._path}")
         self._pending = []
         return StreamFrame(frame, self._type_info, self._layout)

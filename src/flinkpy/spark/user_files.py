@@ -29,7 +29,7 @@ from flinkpy.streaming.tasks.environment import ShippedFiles
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PACKAGE = "flinkpy"
+PACKAGE = "flinkpy"
 #: The time of all entries in archives, so that equal files give equal archives.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MAGIC_BYTES = 4
@@ -76,12 +76,12 @@ class _Sender:
 
     def send_package(self) -> None:
         """Makes flinkpy importable in every worker. It is sent once, because it does not change in this process."""
-        if _PACKAGE in self._sent:
+        if PACKAGE in self._sent:
             return
         home = Path(flinkpy.__file__).parent
-        path = self._zip(_PACKAGE, [(file, str(file.relative_to(home.parent))) for file in _files_of(home)], True)
+        path = self._zip(PACKAGE, [(file, str(file.relative_to(home.parent))) for file in _files_of(home)], True)
         self._session.addArtifacts(str(path), pyfile=True)
-        self._sent.add(_PACKAGE)
+        self._sent.add(PACKAGE)
 
     def file_or_directory(self, path: str) -> str:
         return self.directory(path) if os.path.isdir(path) else self._file(path)

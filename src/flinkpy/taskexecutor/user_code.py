@@ -20,6 +20,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from flinkpy._proto import job_pb2, taskexecutor_pb2
@@ -197,6 +198,7 @@ class UserCode:
             return
         self.shipped_files = self._environment.shipped_files(entries)
         self._acquired = self._python_path.acquire([*entries, *self._job.python_path], shipped=entries)
+        self.shipped_files = replace(self.shipped_files, import_path=self._python_path.path_of(self._acquired))
 
     def check_modules(self) -> None:
         """Checks that no other job's module hides one of this job. Raises: UnsupportedOperationError. Thread: any."""

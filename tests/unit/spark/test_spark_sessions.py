@@ -1,23 +1,30 @@
-"""The tasks of a process share, replace and stop its Spark."""
+"""The regions of a process share, start and end its Spark sessions."""
 
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flinkpy.common.errors import SparkError
-from flinkpy.spark.session import SparkSessions, StartAbandonedError, start
+from flinkpy.spark.session_handles import Attachment, attachment_address, start
+from flinkpy.spark.session_pool import TIDY_AFTER_S
+from flinkpy.spark.sessions import SparkSessions, StartAbandonedError
 from flinkpy.spark.settings import SparkSettings
 
 
 class FakeSpark:
     def __init__(self, settings: SparkSettings) -> None:
         self.settings = settings
-        self.sent: set[str] = set()
         self.is_alive = True
         self.is_stopped = False
+        self.num_tidied = 0
+
+    def tidy(self) -> None:
+        self.num_tidied += 1
 
     def stop(self) -> None:
         self.is_stopped = True
@@ -57,36 +64,79 @@ def test_tasks_with_equal_settings_share_a_session_even_one_after_the_other() ->
     assert len(starts.all) == 1
 
 
-def test_other_settings_replace_an_unused_session() -> None:
+def test_other_settings_get_a_session_of_their_own_at_the_same_time() -> None:
     starts = FakeStarts()
     sessions = SparkSessions(starts)
-    with sessions.use(LOCAL, never):
+    with sessions.use(LOCAL, never) as one, sessions.use(OTHER, never) as other:
+        assert (one.settings, other.settings) == (LOCAL, OTHER)
+    assert [spark.is_stopped for spark in starts.all] == [False, False]
+
+
+def test_other_settings_end_an_unused_session_at_the_maximum() -> None:
+    starts = FakeStarts()
+    sessions = SparkSessions(starts)
+    with sessions.use(replace(LOCAL, max_sessions=1), never):
         pass
-    with sessions.use(OTHER, never) as other:
-        assert other.settings is OTHER
-    assert [spark.is_stopped for spark in starts.all] == [True, False]
+    with sessions.use(replace(OTHER, max_sessions=1), never):
+        assert [spark.is_stopped for spark in starts.all] == [True, False]
 
 
-def test_other_settings_wait_for_the_last_user() -> None:
+def test_other_settings_wait_for_the_last_user_at_the_maximum() -> None:
     starts = FakeStarts()
     sessions = SparkSessions(starts)
     seen: list[bool] = []
+    reasons: list[str] = []
+    waits = threading.Event()
+
+    def on_wait(reason: str) -> None:
+        reasons.append(reason)
+        waits.set()
 
     def use_other() -> None:
-        with sessions.use(OTHER, never):
+        with sessions.use(replace(OTHER, max_sessions=1), never, on_wait):
             seen.append(starts.all[0].is_stopped)
 
     with sessions.use(LOCAL, never):
         waiting = threading.Thread(target=use_other)
         waiting.start()
-        assert starts.has_begun.is_set() and seen == []
+        assert waits.wait(30) and seen == []
     waiting.join(30)
     assert seen == [True]
+    assert "are in use with other settings" in reasons[0]
+
+
+def test_an_unused_session_is_tidied_and_ends_at_its_time() -> None:
+    now = [0.0]
+    starts = FakeStarts()
+    sessions = SparkSessions(starts, lambda: now[0])
+    with sessions.use(LOCAL, never):
+        now[0] = 1_000.0
+        sessions.keep()
+    (spark,) = starts.all
+    now[0] += TIDY_AFTER_S
+    sessions.keep()
+    assert (spark.num_tidied, spark.is_stopped) == (1, False)
+    now[0] += LOCAL.idle_timeout_ms / 1000
+    sessions.keep()
+    assert (spark.num_tidied, spark.is_stopped) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("master", "address"),
+    [
+        ("sc://host", "sc://host/;session_id=7"),
+        ("sc://host:15002/", "sc://host:15002/;session_id=7"),
+        ("sc://host:15002/;token=t;use_ssl=true", "sc://host:15002/;token=t;use_ssl=true;session_id=7"),
+    ],
+)
+def test_a_region_attaches_to_a_session_of_a_server_by_its_id(master: str, address: str) -> None:
+    assert attachment_address(Attachment(SparkSettings(master), Path(), session_id="7")) == address
 
 
 def test_a_waiting_task_can_be_canceled() -> None:
     sessions = SparkSessions(FakeStarts())
-    with sessions.use(LOCAL, never), pytest.raises(StartAbandonedError), sessions.use(OTHER, lambda: True):
+    other = replace(OTHER, max_sessions=1)
+    with sessions.use(LOCAL, never), pytest.raises(StartAbandonedError), sessions.use(other, lambda: True):
         pass
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from flinkpy.common.errors import ConfigurationError
-from flinkpy.spark.settings import settings_of
+from flinkpy.spark.settings import dynamic_allocation_defaults, settings_of
 
 MASTER = "execution.batch.spark.master"
 
@@ -74,3 +74,47 @@ def test_an_unknown_master_is_refused(master: str) -> None:
 def test_a_master_in_a_key_of_spark_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"set the master of Spark by execution\.batch\.spark\.master"):
         settings_of({"execution.batch.spark.conf.spark.master": "local"})
+
+
+class Defaults:
+    """The settings of a spark-defaults.conf."""
+
+    def __init__(self, *keys: str) -> None:
+        self._keys = keys
+
+    def contains(self, key: str) -> bool:
+        return key in self._keys
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host:6443"])
+def test_executors_come_and_go_where_the_master_can(master: str) -> None:
+    defaults = dynamic_allocation_defaults(settings_of({MASTER: master}), Defaults())
+    assert defaults["spark.dynamicAllocation.enabled"] == "true"
+    assert defaults["spark.dynamicAllocation.shuffleTracking.enabled"] == "true"
+    assert defaults["spark.dynamicAllocation.executorIdleTimeout"] == "30s"
+
+
+@pytest.mark.parametrize("master", ["local[2]", "sc://host"])
+def test_masters_without_executors_of_their_own_have_no_dynamic_allocation(master: str) -> None:
+    assert dynamic_allocation_defaults(settings_of({MASTER: master}), Defaults()) == {}
+
+
+@pytest.mark.parametrize("key", ["spark.executor.instances", "spark.dynamicAllocation.enabled"])
+def test_what_the_user_says_about_executors_wins(key: str) -> None:
+    job = settings_of({MASTER: "yarn", f"execution.batch.spark.conf.{key}": "1"})
+    assert dynamic_allocation_defaults(job, Defaults()) == {}, "in the configuration of the job"
+    assert dynamic_allocation_defaults(settings_of({MASTER: "yarn"}), Defaults(key)) == {}, "in spark-defaults.conf"
+
+
+def test_the_users_idle_time_out_of_executors_wins() -> None:
+    key = "spark.dynamicAllocation.executorIdleTimeout"
+    job = settings_of({MASTER: "yarn", f"execution.batch.spark.conf.{key}": "5m"})
+    defaults = dynamic_allocation_defaults(job, Defaults())
+    assert key not in defaults and defaults["spark.dynamicAllocation.enabled"] == "true"
+    assert key not in dynamic_allocation_defaults(settings_of({MASTER: "yarn"}), Defaults(key))
+
+
+def test_jobs_that_only_differ_in_bounds_share_a_session() -> None:
+    one = settings_of({"execution.batch.spark.session.idle-timeout": "7 s"})
+    assert one.idle_timeout_ms == 7_000
+    assert one.session_key == settings_of({"execution.batch.spark.session.max-number": 9}).session_key

@@ -14,7 +14,7 @@ import pytest
 from flinkpy.common import errors
 from flinkpy.common.errors import SparkUnavailableError
 from flinkpy.spark.java_gateway import submission
-from flinkpy.spark.session import _check_reachable
+from flinkpy.spark.session_handles import _check_reachable
 from flinkpy.spark.settings import SparkSettings, settings_of
 from flinkpy.spark.translation.program import JobFacts
 from flinkpy.spark.user_files import UserFiles

@@ -67,10 +67,12 @@ class ShippedFiles:
     Attributes:
         python_path: the directories from which functions import.
         working_directory: the directory of the extracted archives; None if there are none.
+        import_path: `sys.path` for a process that runs functions of this job only; empty if it is that of this process.
     """
 
     python_path: tuple[str, ...] = ()
     working_directory: str | None = None
+    import_path: tuple[str, ...] = ()
 
 
 class TaskEnvironment(Protocol):

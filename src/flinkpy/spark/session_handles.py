@@ -1,0 +1,348 @@
+"""The handles by which a TaskExecutor holds Spark sessions: a driver's JVM, or a session on a Spark Connect server.
+
+A TaskExecutor can hold several. It does not use PySpark's SparkContext, of which a process can have only one: it holds
+the JVM by py4j alone. A region runs in a process of its own (`flinkpy.spark.region_process`), which attaches to the
+session by an Attachment. For each region a driver opens an entrance with its own secret. When the region has ended,
+the entrance is closed, and the JVM forgets every object that the region held, even if its process was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import os
+import re
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from flinkpy.common.errors import SparkError, SparkUnavailableError
+from flinkpy.common.java_runtime import java_obstacle
+from flinkpy.spark.errors import cause_of, with_last_words
+from flinkpy.spark.settings import SparkSettings, dynamic_allocation_defaults
+
+_LOG = logging.getLogger(__name__)
+
+_CONNECT_TIMEOUT_S = 5.0
+_ADDRESS = re.compile(r"(?:spark|sc)://([^/;?]+)")
+_CONNECT_PORT = 15002
+#: Calls to a server that does not answer are repeated for some seconds.
+CONNECT_RETRIES = 6
+CONNECT_BACKOFF_MS = 2_000
+#: The variables that name the directory of Hadoop's configuration.
+_OF_YARN = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+#: The variable by which PySpark switches its modules to Spark Connect.
+CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
+#: Settings that PySpark gives every SparkContext, because its pickled records need them.
+_PYSPARK_DEFAULTS = {"spark.serializer.objectStreamReset": "100", "spark.rdd.compress": "True"}
+#: PySpark connects to a JVM that two variables of the process name, so one thread at a time may connect.
+_ENVIRONMENT = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """How the process of a region attaches to a session.
+
+    Attributes:
+        files: the directory of the files that were sent to the executors.
+        sent: the names of these files.
+        port, secret: the entrance to a driver's JVM.
+        session_id: the session on a Spark Connect server.
+    """
+
+    settings: SparkSettings
+    files: Path
+    sent: frozenset[str] = frozenset()
+    port: int = 0
+    secret: str = ""
+    session_id: str = ""
+
+
+class SessionHandle(Protocol):
+    """A running session. Thread: any."""
+
+    settings: SparkSettings
+
+    @property
+    def is_alive(self) -> bool: ...
+
+    @property
+    def num_executors(self) -> int | None:
+        """The number of executors; None if the session has none of its own or does not know."""
+        ...
+
+    def attachment(self) -> contextlib.AbstractContextManager[Attachment]:
+        """Returns a context in which a region can be attached."""
+        ...
+
+    def add_sent(self, names: set[str]) -> None:
+        """Records files that a region has sent to the executors."""
+        ...
+
+    def interrupt(self, tag: str) -> None:
+        """Cancels the jobs with the tag, after their region has been killed."""
+        ...
+
+    def tidy(self) -> None:
+        """Lets Spark forget the results of regions that have ended."""
+        ...
+
+    @property
+    def last_words(self) -> str:
+        """The last log lines of the driver; empty if they are not known."""
+        ...
+
+    @property
+    def ending(self) -> str:
+        """A description of the end of the driver; empty if it runs or is not a process of this host."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+class DriverHandle:
+    """A driver of our own, whose JVM is a child of this process."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        obstacle = java_obstacle()
+        if obstacle is not None:
+            raise SparkUnavailableError(obstacle)
+        from flinkpy.spark.java_gateway import launch
+
+        self.settings = settings
+        self._sent: set[str] = set()
+        _check_reachable(settings)
+        self._directory = Path(tempfile.mkdtemp(prefix="flinkpy-spark-"))
+        try:
+            conf = {**settings.conf, "spark.master": settings.master}
+            conf.setdefault("spark.local.dir", str(self._directory))
+            conf.setdefault("spark.sql.warehouse.dir", str(self._directory / "warehouse"))
+            with _ENVIRONMENT:
+                self._process, self._gateway = launch(conf, self._directory, settings.start_timeout_ms / 1000)
+            try:
+                self._jsc = self._create_context(conf)
+            except Exception as error:  # noqa: BLE001 - raised as one of ours
+                # Reading the text of the error needs the JVM.
+                reason = with_last_words(cause_of(str(error)), self._process.last_words)
+                self._process.stop()
+                raise SparkError(f"Spark at {settings.redacted_master} cannot be used: {reason}") from None
+        except BaseException:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            raise
+
+    def _create_context(self, conf: dict[str, str]) -> Any:
+        jvm: Any = self._gateway.jvm
+        told = jvm.SparkConf(True)
+        # The user's spark-defaults.conf is part of it already.
+        for key, value in {**_PYSPARK_DEFAULTS, **dynamic_allocation_defaults(self.settings, told)}.items():
+            told.setIfMissing(key, value)
+        for key, value in conf.items():
+            told.set(key, value)
+        context = jvm.JavaSparkContext(told)
+        # The regions share its catalog. Each has a session of its own.
+        jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
+        return context
+
+    @property
+    def is_alive(self) -> bool:
+        if not self._process.is_alive:
+            return False
+        try:
+            return not self._jsc.sc().isStopped()
+        except Exception:  # noqa: BLE001 - any error means that it does not answer
+            return False
+
+    @property
+    def num_executors(self) -> int | None:
+        if self.settings.is_local:
+            return None
+        try:
+            # The driver is one of them.
+            return len(self._jsc.sc().statusTracker().getExecutorInfos()) - 1
+        except Exception as error:  # noqa: BLE001 - the region fails with the cause
+            _LOG.debug("the executors of Spark are not known: %s", error)
+            return None
+
+    @contextlib.contextmanager
+    def attachment(self) -> Iterator[Attachment]:
+        jvm: Any = self._gateway.jvm
+        try:
+            entrance = jvm.org.apache.spark.api.python.Py4JServer(self._jsc.sc().conf())
+            entrance.start()
+            port, secret = entrance.getListeningPort(), entrance.secret()
+        except Exception as error:
+            raise SparkError(
+                f"Spark at {self.settings.redacted_master} is gone: "
+                f"{with_last_words(self.ending or cause_of(str(error)), self.last_words)}"
+            ) from error
+        try:
+            yield Attachment(self.settings, self._directory, frozenset(self._sent), port, secret)
+        finally:
+            with contextlib.suppress(Exception):  # the JVM has ended
+                entrance.shutdown()
+
+    def add_sent(self, names: set[str]) -> None:
+        self._sent |= names
+
+    def interrupt(self, tag: str) -> None:
+        self._jsc.cancelJobsWithTag(tag)
+
+    def tidy(self) -> None:
+        # Spark forgets shuffles and stored frames when the JVM collects the objects that stand for them. Executors that
+        # hold some of them are not given back.
+        jvm: Any = self._gateway.jvm
+        jvm.java.lang.System.gc()
+
+    @property
+    def last_words(self) -> str:
+        return self._process.last_words
+
+    @property
+    def ending(self) -> str:
+        return self._process.ending
+
+    def stop(self) -> None:
+        try:
+            if self._process.is_alive:
+                self._jsc.stop()
+        except Exception as error:  # noqa: BLE001 - the process is ended anyway
+            _LOG.warning("Spark's driver did not stop cleanly: %s", cause_of(str(error)))
+        finally:
+            with contextlib.suppress(Exception):  # the JVM has ended
+                self._gateway.shutdown()
+            self._process.stop()
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class ServerHandle:
+    """A session on a Spark Connect server. Regions attach to it by its id."""
+
+    def __init__(self, settings: SparkSettings) -> None:
+        _check_reachable(settings)
+        self.settings = settings
+        self._sent: set[str] = set()
+        with _ENVIRONMENT:
+            self._session = connect(settings.master, settings.conf)
+            os.environ.pop(CONNECT_MODE, None)
+        _ = self._session.version  # the first call to the server
+        self._directory = Path(tempfile.mkdtemp(prefix="flinkpy-spark-"))
+
+    @property
+    def is_alive(self) -> bool:
+        try:
+            # A restarted server does not know the session, but would still answer a question for its version.
+            self._session.conf.get("spark.sql.session.timeZone")
+            return not self._session.is_stopped
+        except Exception:  # noqa: BLE001 - any error means that it does not answer
+            return False
+
+    @property
+    def num_executors(self) -> None:
+        """None, because the server's executors belong to others too."""
+
+    @contextlib.contextmanager
+    def attachment(self) -> Iterator[Attachment]:
+        yield Attachment(
+            self.settings, self._directory, frozenset(self._sent), session_id=str(self._session.session_id)
+        )
+
+    def add_sent(self, names: set[str]) -> None:
+        self._sent |= names
+
+    def interrupt(self, tag: str) -> None:
+        self._session.interruptTag(tag)
+
+    def tidy(self) -> None:
+        """Does nothing, because the server belongs to others too."""
+
+    @property
+    def last_words(self) -> str:
+        return ""
+
+    @property
+    def ending(self) -> str:
+        return ""
+
+    def stop(self) -> None:
+        try:
+            self._session.stop()
+        except Exception as error:  # noqa: BLE001 - the server ends unused sessions itself
+            _LOG.warning("the session on %s could not be ended: %s", self.settings.redacted_master, error)
+        finally:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def connect(address: str, conf: Any = ()) -> Any:
+    """Returns a session on a Spark Connect server. Sets the environment variable CONNECT_MODE."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    builder = SparkSession.Builder().remote(address)
+    for key, value in dict(conf).items():
+        builder = builder.config(key, value)
+    session: Any = builder.create()
+    # The default policy retries for ten minutes, but the job has a restart strategy.
+    session.client.set_retry_policies([DefaultPolicy(max_retries=CONNECT_RETRIES, max_backoff=CONNECT_BACKOFF_MS)])
+    return session
+
+
+def attachment_address(attachment: Attachment) -> str:
+    """Returns the address by which a second client shares the session on a Spark Connect server."""
+    master = attachment.settings.master
+    authority, slash, parameters = master.removeprefix("sc://").partition("/")
+    return f"sc://{authority}/{parameters.rstrip(';') if slash else ''};session_id={attachment.session_id}"
+
+
+def start(settings: SparkSettings) -> SessionHandle:
+    """Starts a session.
+
+    Raises:
+        SparkUnavailableError: pyspark or Java is missing.
+        SparkError: Spark did not start.
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        raise SparkUnavailableError("the Spark backend needs pyspark: pip install 'flinkpy[spark]'")
+    # py4j logs each of its connections.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    try:
+        running: SessionHandle = ServerHandle(settings) if settings.is_connect else DriverHandle(settings)
+    except (SparkError, SparkUnavailableError):
+        raise
+    except Exception as error:
+        raise SparkError(f"Spark at {settings.redacted_master} cannot be used: {cause_of(str(error))}") from error
+    _LOG.info("Spark at %s is ready", settings.redacted_master)
+    return running
+
+
+def _check_reachable(settings: SparkSettings) -> None:
+    """Checks the connection to the master, which Spark itself would retry for a minute or more.
+
+    Raises:
+        SparkError: no master answers.
+        SparkUnavailableError: the address of YARN is not configured.
+    """
+    if settings.master == "yarn" and not any(os.environ.get(name) for name in _OF_YARN):
+        raise SparkUnavailableError(
+            "Spark at yarn cannot be used: neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set for the TaskExecutor; "
+            "set one of them to the directory of the files that say where YARN is"
+        )
+    found = _ADDRESS.match(settings.master)
+    if found is None:
+        return
+    failures = []
+    for address in found[1].split(","):
+        host, _, port = address.rpartition(":")
+        if not host:
+            host, port = address, str(_CONNECT_PORT)
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S):
+                return
+        except (OSError, ValueError) as error:
+            failures.append(f"{address}: {error}")
+    raise SparkError(f"the master of Spark does not answer: {'; '.join(failures)}")
