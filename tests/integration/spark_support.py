@@ -183,7 +183,7 @@ class StandaloneCluster:
 
     def _start(self, name: str, arguments: list[str]) -> JavaService:
         directory = self._directory / name
-        directory.mkdir()
+        directory.mkdir(parents=True)
         kind = "master.Master" if name == "master" else "worker.Worker"
         where = ["--host", "127.0.0.1"] + (["--work-dir", str(directory)] if name != "master" else [])
         command = [f"org.apache.spark.deploy.{kind}", *where, *arguments]

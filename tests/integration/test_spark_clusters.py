@@ -104,6 +104,41 @@ def lose_a_worker(cluster: RunningCluster, standalone: StandaloneCluster, gate: 
     assert sorted(results) == sorted(sum(range(rest or 10, 1001, 10)) for rest in range(10))
 
 
+@pytest.mark.chaos
+@pytest.mark.parametrize("dynamic", ["true", "false"])
+def test_a_cluster_without_jobs_gives_its_executors_to_the_next_one(
+    start_cluster: StartCluster, tmp_path: Path, dynamic: str
+) -> None:
+    """Both clusters need the only core of a Spark cluster. The session of the first one outlives its job."""
+    require_spark()
+    first, second = (start_cluster(num_task_executors=1, slots=4) for _ in range(2))
+    conf = "execution.batch.spark.conf.spark.dynamicAllocation"
+    gives_back = {
+        "true": {f"{conf}.executorIdleTimeout": "2s"},
+        "false": {f"{conf}.enabled": "false", "execution.batch.spark.session.idle-timeout": "5 s"},
+    }
+    gate = Gate(tmp_path)
+    with standalone_cluster(tmp_path / "spark", num_workers=1) as standalone:
+        properties = {**standalone.properties, **gives_back[dynamic]}
+        held = spark_environment(first, 1, **properties).from_sequence(1, 10).map(gate.pass_at(9))
+        results = held.key_by(lambda value: value % 2).reduce(lambda one, other: one + other).execute_and_collect()
+        wait_until(lambda: gate.arrivals, "a worker at the gate", SPARK_DEADLINE_S)
+
+        env = spark_environment(second, 1, **standalone.properties)
+        env.from_sequence(1, 10).map(lambda value: value * 2).print()
+        client = env.execute_async("starved")
+        job_id = str(client.get_job_id())
+        waits = "for executors of Spark: its master has given the job none yet"
+        wait_until(lambda: waits in second.flinkpy("info", job_id).stdout, "info says that it waits", SPARK_DEADLINE_S)
+        wait_until(lambda: "for executors of Spark: the" in second.log("taskexecutor-1"), "the log", SPARK_DEADLINE_S)
+
+        gate.open()
+        assert sorted(results) == [25, 30]
+        client.get_job_execution_result().result()
+        assert waits not in second.flinkpy("info", job_id).stdout
+        assert "got executors after" in second.log("taskexecutor-1")
+
+
 def test_spark_connect_runs_a_region(spark_cluster: RunningCluster, connect: str, tmp_path: Path) -> None:
     env = spark_environment(spark_cluster, 2, **{"execution.batch.spark.master": connect})
     results = list(program(env, tmp_path).execute_and_collect())

@@ -111,6 +111,27 @@ def test_jobs_share_one_session_at_the_same_time(spark_cluster: RunningCluster, 
     waiting.get_job_execution_result().result()
 
 
+def test_jobs_with_other_settings_run_at_the_same_time_and_their_sessions_end(
+    spark_cluster: RunningCluster, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path)
+    env = spark_environment(spark_cluster, parallelism=1)
+    env.from_collection([1]).map(gate.pass_at(1)).print()
+    waiting = env.execute_async("waiting")
+    wait_until(lambda: gate.arrivals, "a worker at the gate", SPARK_DEADLINE_S)
+    (java,) = java_processes_of(spark_cluster)
+    other = {
+        "execution.batch.spark.conf.spark.sql.shuffle.partitions": "3",
+        "execution.batch.spark.session.idle-timeout": "1 s",
+    }
+    quick = spark_environment(spark_cluster, parallelism=1, **other)
+    assert list(quick.from_collection([2]).map(str).execute_and_collect()) == ["2"]
+    gate.open()
+    waiting.get_job_execution_result().result()
+    wait_until(lambda: java_processes_of(spark_cluster) == [java], "the end of the unused session", SPARK_DEADLINE_S)
+    assert "which no job has used for 1 s" in spark_cluster.log("taskexecutor-1")
+
+
 class Counting(MapFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         self.seen = runtime_context.get_int_counter("seen")
