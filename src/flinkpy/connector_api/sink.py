@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from flinkpy.common.errors import UnsupportedOperationError
 
@@ -209,6 +209,22 @@ class Committer(ABC):
     def close(self) -> None:
         """Releases all resources. Called once, also after a failure."""
         return
+
+
+@runtime_checkable
+class SupportsRemovingUncommitted(Protocol):
+    """A sink that finds what its writers have left behind, without a list of these writers."""
+
+    def remove_uncommitted(self, job_id: str, committables: list[Any]) -> None:
+        """Removes everything that writers of a job have written and that belongs to no committable.
+
+        Called in batch mode, when all writers that count have ended. Others may still run and fail then.
+
+        Args:
+            job_id: the beginning of the job ids that the writers had; only writers of this sink have such ids.
+            committables: the committables that will be committed.
+        """
+        ...
 
 
 class SinkBase(ABC):

@@ -76,6 +76,21 @@ class FileSink(SinkBase):
     def supports_concurrent_attempts(self) -> bool:
         return True  # attempts write files with different names
 
+    def remove_uncommitted(self, job_id: str, committables: list[Any]) -> None:
+        """Implements SupportsRemovingUncommitted."""
+        from flinkpy.connectors.part_file import PartNaming
+        from flinkpy.connectors.part_store import part_store
+
+        config = self._file_config
+        naming = PartNaming(
+            config.get_part_prefix(), config.get_part_suffix(), "", job_id, 0, 0, is_job_id_complete=False
+        )
+        counted = {(file.bucket, file.hidden_name) for file in committables}
+        store = part_store(self._base_path)
+        for bucket, file in list(store.hidden_files(naming)):
+            if (bucket, file.name) not in counted:
+                store.delete(bucket, file.name)
+
     def create_committer(self) -> Committer:
         from flinkpy.connectors.file_committer import FileCommitter
 

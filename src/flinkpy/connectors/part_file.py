@@ -37,17 +37,29 @@ class HiddenFile(NamedTuple):
 
 
 class PartNaming:
-    """The names of one writer's files. Thread: any."""
+    """The names of one writer's files. Thread: any.
+
+    Args:
+        is_job_id_complete: False if `job_id` is the beginning of the ids of several jobs, whose files are to be found.
+    """
 
     def __init__(
-        self, prefix: str, suffix: str, uid: str, job_id: str, subtask_index: int, attempt_number: int
+        self,
+        prefix: str,
+        suffix: str,
+        uid: str,
+        job_id: str,
+        subtask_index: int,
+        attempt_number: int,
+        is_job_id_complete: bool = True,
     ) -> None:
         self._prefix = prefix
         self._suffix = suffix
         self._uid = uid
         self._owner = f"{job_id}-{subtask_index}-{attempt_number}"
+        job = re.escape(job_id) + ("" if is_job_id_complete else "(?:-[0-9]+)*")
         self._pattern = re.compile(
-            rf"\.{re.escape(prefix)}-([0-9a-f]+)-(\d+){re.escape(suffix)}\.inprogress\.{re.escape(job_id)}-(\d+)-(\d+)"
+            rf"\.{re.escape(prefix)}-([0-9a-f]+)-(\d+){re.escape(suffix)}\.inprogress\.{job}-(\d+)-(\d+)"
         )
 
     def final_name(self, number: int) -> str:

@@ -81,6 +81,10 @@ class ProgressWatch(Protocol):
 
     def look(self) -> None: ...
 
+    def may_have_retried(self) -> bool:
+        """Returns False if every task has run exactly once. Thread: any."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -108,6 +112,19 @@ class ClassicProgress:
                 if found is not None:
                     stages[stage] = found
         self._tracker.update(jobs, stages)
+
+    def may_have_retried(self) -> bool:
+        store = self._context._jsc.sc().statusStore()
+        tracker = self._context._jsc.sc().statusTracker()
+        for job in tracker.getJobIdsForTag(self._tag):
+            info = tracker.getJobInfo(job)
+            for stage in () if info.isEmpty() else info.get().stageIds():
+                if tracker.getStageInfo(stage).isEmpty():
+                    continue
+                last = store.lastStageAttempt(stage)
+                if last.attemptId() or last.numFailedTasks() or last.numKilledTasks():
+                    return True
+        return False
 
     def close(self) -> None:
         return
@@ -156,6 +173,10 @@ class ConnectProgress:
 
     def look(self) -> None:
         return
+
+    def may_have_retried(self) -> bool:
+        """Returns True, because a server does not report repeated tasks."""
+        return True
 
     def close(self) -> None:
         self._session.removeProgressHandler(self._on_progress)

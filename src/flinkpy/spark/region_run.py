@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from flinkpy.graph.spark_region import SparkRegion
 from flinkpy.records.batch import Batch
 from flinkpy.spark.errors import as_flink_error, cause_of
+from flinkpy.spark.frame_store import DriverStore, FrameStore, frame_store
 from flinkpy.spark.progress import ProgressTracker, ProgressWatch
 from flinkpy.spark.session import RunningSpark, Sessions
 from flinkpy.spark.settings import SparkSettings
@@ -170,21 +171,25 @@ class RegionRun:
         watch = spark.watch(session, self._tag, self.tracker)
         thread = threading.Thread(target=self._watch, args=(spark, session, watch), name="spark-watch", daemon=True)
         thread.start()
+        store: FrameStore = DriverStore()
         try:
             job = self._user_files.send(spark, session, self._job)
             frames = [one.frame(session) for one in inputs]
-            translated = translate(self._region, session, frames, job)
+            store = frame_store(session, self._settings.is_local, self._staging.directory)
+            translated = translate(self._region, session, frames, job, store)
             self._check()
             for number, output in enumerate(translated.outputs):
-                for batch in self._staging.read_output(number, output, self._take_accumulators):
+                for batch in self._staging.read_output(number, output, store, self._take_accumulators):
                     self._put((number, batch))
                 self._check()
             num_written = 0
             for sink in translated.sinks:
                 num_written += sink.write(self._take_accumulators)
                 self._check()
+            # Consumers of the region only get its results when it has ended.
+            store.check()
             for sink in translated.sinks:
-                sink.remove_leftovers()
+                sink.remove_leftovers(may_have_retried=watch.may_have_retried())
                 self._check()
             for sink in translated.sinks:
                 for node_id, committables in sink.committables():
@@ -197,6 +202,7 @@ class RegionRun:
                 self._last_words, self._ending = spark.last_words, spark.ending
             raise
         finally:
+            self._ask(store.close, "does not remove the records that it kept")
             self._is_over.set()
             self._wake_watch.set()
             thread.join(_CLOSE_S)

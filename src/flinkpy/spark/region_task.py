@@ -175,5 +175,5 @@ register_operator(SparkRegionSpec, SparkRegionOperator)
 def _staging_directory(environment: TaskEnvironment, settings: SparkSettings) -> Path | None:
     """Returns the directory of this attempt; None if the executors can reach no directory."""
     if settings.staging_dir is not None:
-        return safe_join(Path(settings.staging_dir), environment.job_id, environment.execution_attempt_id)
+        return safe_join(Path(settings.staging_dir), f"{environment.job_id}-{environment.execution_attempt_id}")
     return environment.state.directory / "spark-staging" if settings.is_local else None

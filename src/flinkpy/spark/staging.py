@@ -27,6 +27,7 @@ from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import values
 from flinkpy.configuration.spark_options import MAX_INPUT_WITHOUT_STAGING, STAGING_DIR
 from flinkpy.records.batch import Batch
+from flinkpy.spark.frame_store import FrameStore
 from flinkpy.spark.stream_frame import (
     Layout,
     StreamFrame,
@@ -134,14 +135,18 @@ class Staging:
         return StagedInput(name, type_info, path, self._max_input_bytes)
 
     def read_output(
-        self, number: int, output: StreamFrame, take_accumulators: Callable[[Any], None]
+        self, number: int, output: StreamFrame, store: FrameStore, take_accumulators: Callable[[Any], None]
     ) -> Iterator[Batch]:
-        """Runs the Spark job of an output and yields its batches."""
+        """Runs the Spark job of an output and yields its batches.
+
+        Args:
+            store: keeps the records while they pass through the driver, partition by partition.
+        """
         groups: Iterable[pa.RecordBatch]
         if output.is_columnar and has_few_rows(output.frame):
             groups = output.frame.toArrow().to_batches()
         elif self.directory is None:
-            groups = _through_driver(output.frame)
+            groups = _through_driver(output.frame, store)
         else:
             path = self.directory / f"output-{number}"
             output.frame.write.option("compression", "zstd").parquet(f"file://{path}")
@@ -176,18 +181,12 @@ def _from_files(directory: Path, rows_at_once: int) -> Iterator[pa.RecordBatch]:
             path.unlink()
 
 
-def _through_driver(frame: DataFrame) -> Iterator[pa.RecordBatch]:
-    from pyspark import StorageLevel
-
+def _through_driver(frame: DataFrame, store: FrameStore) -> Iterator[pa.RecordBatch]:
     # All executors compute their partitions first; then the partitions are fetched one after the other.
-    packed = frame.mapInArrow(_pack, f"{_IPC_COLUMN} binary").persist(StorageLevel.DISK_ONLY)
-    try:
-        packed.count()
-        for row in packed.toLocalIterator(prefetchPartitions=True):
-            with pa.ipc.open_stream(pa.py_buffer(row[0])) as reader:
-                yield from reader
-    finally:
-        packed.unpersist()
+    packed = store.keep(frame.mapInArrow(_pack, f"{_IPC_COLUMN} binary"), "an output of the region")
+    for row in packed.toLocalIterator(prefetchPartitions=True):
+        with pa.ipc.open_stream(pa.py_buffer(row[0])) as reader:
+            yield from reader
 
 
 def _pack(groups: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -449,6 +449,24 @@ def test_next_attempt_deletes_only_the_files_of_a_killed_one(tmp_path):
     killed.close()
 
 
+def test_files_of_attempts_that_do_not_count_are_found_by_the_beginning_of_their_job_id(tmp_path):
+    """Two of Spark's tasks may have the same numbers, and one of them counts."""
+    sink = row_sink(tmp_path).build()
+    attempts = [Sink(row_sink(tmp_path).build(), job_id=f"job-1-{attempt}") for attempt in ("0-0", "0-0", "0-1", "1-0")]
+    for attempt in attempts:
+        attempt.write("a")
+        attempt.writer.flush(True)
+    counted = attempts[1].writer.prepare_commit()
+    another = Sink(row_sink(tmp_path).build(), job_id="job-11-0-0")
+    another.write("b")
+    sink.remove_uncommitted("job-1", counted)
+    assert hidden(tmp_path) == sorted(
+        [counted[0].hidden_name, *(name for name in hidden(tmp_path) if "job-11-" in name)]
+    )
+    assert len(hidden(tmp_path)) == 2
+    another.close()
+
+
 def test_restored_attempt_deletes_files_newer_than_the_checkpoint(tmp_path):
     policy = RollingPolicy.default_rolling_policy(part_size=1)
     killed = Sink(row_sink(tmp_path).with_rolling_policy(policy).build())

@@ -14,6 +14,7 @@ from flinkpy.common import Types
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.records.batch import Batch
 from flinkpy.spark import staging
+from flinkpy.spark.frame_store import DriverStore
 from flinkpy.spark.staging import Staging
 from flinkpy.spark.stream_frame import Layout, StreamFrame, encode_rows
 
@@ -119,7 +120,7 @@ def test_outputs_are_read_in_the_order_of_sparks_partitions(tmp_path: Path, layo
     parts = [encode_rows(numbers(first, 10), TYPE, layout) for first in (0, 10, 20)]
     frame: Any = FakeFrame([parts[0], parts[1].slice(0, 0), parts[1], parts[2]])
     place = Staging(tmp_path / "staging", 1 << 20)
-    batches = list(place.read_output(0, StreamFrame(frame, TYPE, layout), lambda values: None))
+    batches = list(place.read_output(0, StreamFrame(frame, TYPE, layout), DriverStore(), lambda values: None))
     found = [number for batch in batches for number in batch.values.column(0).to_pylist()]  # type: ignore[union-attr]
     assert found == list(range(30))
     assert all(batch.timestamps is not None for batch in batches)
@@ -132,6 +133,6 @@ def test_few_rows_come_with_the_answer_and_are_not_written_to_files(tmp_path: Pa
     rows = encode_rows(numbers(0, 3), TYPE, Layout.COLUMNS)
     place = Staging(tmp_path / "staging", 1 << 20)
     frame: Any = FakeAnswer(rows)
-    (batch,) = place.read_output(0, StreamFrame(frame, TYPE, Layout.COLUMNS), lambda values: None)
+    (batch,) = place.read_output(0, StreamFrame(frame, TYPE, Layout.COLUMNS), DriverStore(), lambda values: None)
     assert batch.values.column(0).to_pylist() == [0, 1, 2]  # type: ignore[union-attr]
     assert batch.timestamps is not None

@@ -99,3 +99,15 @@ def test_a_limit_holds_for_batches_of_any_cost() -> None:
         size.end(size.rows)
 
     assert size.rows == 1_000
+
+
+def test_a_fixed_size_stays_whatever_batches_cost() -> None:
+    """Spark compares the blocks of two attempts of a subtask."""
+    clock = ManualClock(0)
+    size = AdaptiveBatchSize(clock)
+    size.fix(8_192)
+    for cpu_ms in (0, 0, 1_000, 0):
+        size.begin()
+        clock.use_cpu(cpu_ms)
+        size.end(size.rows)
+        assert size.rows == 8_192

@@ -101,6 +101,23 @@ class KafkaSink(SinkBase):
         timeout_s = api_timeout_s(self._properties)
         return ExactlyOnceKafkaWriter(context, settings, self._schema, self._prefix, timeout_s, states)
 
+    def remove_uncommitted(self, job_id: str, committables: list[Any]) -> None:
+        """Implements SupportsRemovingUncommitted. The prefix belongs to this sink, whatever the job."""
+        if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+            return
+        from flinkpy.connectors.kafka.transaction_client import TransactionClient
+        from flinkpy.connectors.kafka.transactions import FENCING_TIMEOUT_MS, parse_transactional_id
+
+        assert self._prefix is not None
+        counted = {committable.transactional_id for committable in committables}
+        client = TransactionClient(producer_settings(self._properties), api_timeout_s(self._properties))
+        try:
+            for transactional_id in client.list_open(f"{self._prefix}-"):
+                if transactional_id not in counted and parse_transactional_id(self._prefix, transactional_id):
+                    client.fence(transactional_id, FENCING_TIMEOUT_MS)
+        finally:
+            client.close()
+
     def create_committer(self) -> Committer | None:
         if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return None

@@ -5,6 +5,9 @@ frames between units, and from operator to operator within a pass.
 
 A node joins the pass of its producer if this is its only input and the edge is a forward edge between equal numbers of
 subtasks. It does so even if Spark could run it, because its columns would have to leave the worker for that.
+
+If executors can be lost, a sink gets a pass of its own when its chain has other readers. The frame of such a chain is
+kept for all of its readers, and Spark may compute a part of it again later. The sink would then write again.
 """
 
 from __future__ import annotations
@@ -90,11 +93,12 @@ class Plan:
     pass_of: dict[int, PassUnit]
 
 
-def plan(region: SparkRegion, runs_in_spark: Callable[[SparkNode], bool]) -> Plan:
+def plan(region: SparkRegion, runs_in_spark: Callable[[SparkNode], bool], *, separates_sinks: bool = False) -> Plan:
     """Returns the plan of a region.
 
     Args:
         runs_in_spark: returns True if Spark can run a node without Python workers.
+        separates_sinks: True to give a sink a pass of its own if its chain has other readers.
     """
     units: list[Unit] = []
     pass_of: dict[int, PassUnit] = {}
@@ -108,6 +112,8 @@ def plan(region: SparkRegion, runs_in_spark: Callable[[SparkNode], bool]) -> Pla
             pass_of[node.id] = unit = PassUnit([node])
             units.append(unit)
     _add_outputs(region, units, pass_of)
+    if separates_sinks:
+        units = _with_separate_sinks(units, pass_of)
     return Plan(units, pass_of)
 
 
@@ -119,6 +125,22 @@ def _chain_to_join(region: SparkRegion, node: SparkNode, pass_of: dict[int, Pass
     if chain is None or edge.partitioning_kind != FORWARD:
         return None
     return chain if region.node(edge.source).parallelism == node.parallelism else None
+
+
+def _with_separate_sinks(units: list[Unit], pass_of: dict[int, PassUnit]) -> list[Unit]:
+    """Moves the sinks of passes that have outputs to passes of their own, each after its producer."""
+    result: list[Unit] = []
+    for unit in units:
+        result.append(unit)
+        if not isinstance(unit, PassUnit) or not unit.outputs or unit.head in unit.sinks:
+            continue
+        for sink in unit.sinks:
+            unit.nodes.remove(sink)
+            pass_of[sink.id] = alone = PassUnit([sink])
+            (edge,) = sink.inputs
+            unit.outputs.append(PassOutput((edge.source, edge.tag), edge.type_info, edge, sink))
+            result.append(alone)
+    return result
 
 
 def _add_outputs(region: SparkRegion, units: list[Unit], pass_of: dict[int, PassUnit]) -> None:

@@ -3,19 +3,32 @@
 Spark commits nothing. A DeferredSink collects its committables, the region passes them on when all of its sinks are
 written, and native tasks commit them. The driver only gets the results of successful attempts, so the committables of a
 failed or slower attempt are never committed. Every attempt writes under its own job id, so that it does not touch
-the leftovers of an attempt that runs at the same time and may be the one that counts. Leftovers that cannot count any
-more are removed before a writer starts, because they may hold locks. All others are removed after the last write.
+the leftovers of an attempt that runs at the same time and may be the one that counts.
+
+After the last write, the leftovers of all attempts that do not count are removed. A sink that implements
+SupportsRemovingUncommitted finds them itself. This matters when executors are lost: Spark then runs tasks again under
+the same attempt number, while an earlier task with this number may still run or may even count. For other sinks, the
+leftovers of all attempt numbers but the one that counts are removed. Theirs are also removed before a writer starts,
+if their attempt cannot count any more, because they may hold locks.
 """
 
 from __future__ import annotations
 
 import logging
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flinkpy.common.clock import SystemClock
-from flinkpy.connector_api.serializer import write_versioned
-from flinkpy.connector_api.sink import CommitRequest, Committer, SinkBase, SinkWriter, WriterContext
+from flinkpy.connector_api.serializer import read_versioned, write_versioned
+from flinkpy.connector_api.sink import (
+    CommitRequest,
+    Committer,
+    SinkBase,
+    SinkWriter,
+    SupportsRemovingUncommitted,
+    WriterContext,
+)
 from flinkpy.records.batch import Batch
 from flinkpy.spark.blocks import SinkReport, decode_block
 from flinkpy.spark.stream_frame import BLOCK_COLUMN, TakeAccumulators
@@ -31,8 +44,14 @@ if TYPE_CHECKING:
 USUAL_ATTEMPTS = 4
 
 
+def job_id_of_sink(job_id: str, operator_id: str) -> str:
+    """Returns the beginning of the job ids of a sink's writers. Other sinks of the job may write to the same place."""
+    # The names of transactions in databases are limited to 64 characters.
+    return f"{job_id}-{zlib.crc32(operator_id.encode()):08x}"
+
+
 def job_id_of_attempt(job_id: str, region_attempt: int, task_attempt: int) -> str:
-    """Returns the job id under which a writer writes."""
+    """Returns the job id under which a writer writes. `job_id` is that of the sink."""
     return f"{job_id}-{region_attempt}-{task_attempt}"
 
 
@@ -76,7 +95,7 @@ class DeferredSink(SinkBase):
         self._has_committer = False
 
     def create_writer(self, context: WriterContext) -> SinkWriter:
-        if self._has_committer:
+        if self._has_committer and not isinstance(self._sink, SupportsRemovingUncommitted):
             subtasks = [context.subtask_index]
             remove_leftovers(self._sink, context.input_type, self._job_ids_before, subtasks, context.parallelism)
         mine: Any = AttemptContext(context, self._job_id)
@@ -170,8 +189,12 @@ class SinkJob(Protocol):
         """
         ...
 
-    def remove_leftovers(self) -> None:
-        """Removes the leftovers of attempts that did not succeed."""
+    def remove_leftovers(self, may_have_retried: bool) -> None:
+        """Removes the leftovers of attempts that do not count.
+
+        Args:
+            may_have_retried: False if every task has run exactly once.
+        """
         ...
 
     def committables(self) -> Iterator[tuple[int, tuple[bytes, ...]]]:
@@ -212,7 +235,9 @@ class PassSinkJob:
         self._reports.sort(key=lambda report: report.subtask_index)
         return sum(report.num_records for report in self._reports)
 
-    def remove_leftovers(self) -> None:
+    def remove_leftovers(self, may_have_retried: bool) -> None:
+        if not may_have_retried and self._job.attempt_number == 0:
+            return
         for number, node in enumerate(self._sinks):
             sink: SinkBase = node.spec.sink  # type: ignore[attr-defined]
             committer = sink.create_committer()
@@ -231,6 +256,11 @@ class PassSinkJob:
 
         They are invisible, so the job succeeds even if they cannot be removed.
         """
+        sink: SinkBase = node.spec.sink  # type: ignore[attr-defined]
+        job_id = job_id_of_sink(self._job.job_id, node.operator_id)
+        if isinstance(sink, SupportsRemovingUncommitted):
+            self._remove_uncommitted(node.name, sink, job_id, reports)
+            return
         task_attempts = max((report.attempt_number for report in reports), default=0) + 1 + self._may_speculate
         region_attempts = self._job.attempt_number + 1
         if task_attempts == region_attempts == 1:
@@ -240,12 +270,25 @@ class PassSinkJob:
             for region_attempt in range(region_attempts)
             for task_attempt in range(max(task_attempts, USUAL_ATTEMPTS if region_attempts > 1 else 1))
         ]
-        sink: SinkBase = node.spec.sink  # type: ignore[attr-defined]
         try:
             for report in reports:
                 counts = (self._job.attempt_number, report.attempt_number)
-                job_ids = [job_id_of_attempt(self._job.job_id, *attempt) for attempt in attempts if attempt != counts]
+                job_ids = [job_id_of_attempt(job_id, *attempt) for attempt in attempts if attempt != counts]
                 subtasks = [report.subtask_index]
                 remove_leftovers(sink, node.inputs[0].type_info, job_ids, subtasks, node.parallelism)
         except Exception:  # noqa: BLE001 - a connector may raise anything
             _LOG.warning("%s: the leftovers of earlier attempts could not be removed", node.name, exc_info=True)
+
+    def _remove_uncommitted(
+        self, name: str, sink: SupportsRemovingUncommitted, job_id: str, reports: list[SinkReport]
+    ) -> None:
+        serializer = sink.committable_serializer  # type: ignore[attr-defined]
+        counted = [
+            read_versioned(serializer, committable, f"a committable of {name}")
+            for report in reports
+            for committable in report.committables
+        ]
+        try:
+            sink.remove_uncommitted(job_id, counted)
+        except Exception:  # noqa: BLE001 - a connector may raise anything
+            _LOG.warning("%s: the leftovers of earlier attempts could not be removed", name, exc_info=True)

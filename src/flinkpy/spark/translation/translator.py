@@ -5,8 +5,8 @@ can run itself. Between passes records travel in blocks. The worker of the produ
 the edge, and Spark moves each block to the partition of its subtask. A subtask reads its blocks in the order of (edge,
 producer, number), so a repeated task reads the same records in the same order.
 
-A frame that is read more than once is stored (`localCheckpoint`), so that a function that is not deterministic gives
-all consumers the same records.
+A frame that is read more than once is kept (`flinkpy.spark.frame_store`), so that a function that is not deterministic
+gives all consumers the same records.
 
 Partition i of a frame is subtask i. Spark 4.1 has `repartitionById` for that. Older releases can only partition by the
 hash of a column. For them the number of the partition is replaced by an integer whose hash is that number. The hash,
@@ -25,6 +25,7 @@ from flinkpy.graph.partitioning import FORWARD, GLOBAL, REBALANCE, RESCALE, SHUF
 from flinkpy.graph.spark_region import SparkEdge, SparkNode, SparkRegion
 from flinkpy.network.partitioner import RebalancePartitioner
 from flinkpy.spark import columns
+from flinkpy.spark.frame_store import DriverStore, FrameStore
 from flinkpy.spark.stream_frame import (
     BLOCK_COLUMN,
     Layout,
@@ -74,24 +75,40 @@ class Translated:
 
 
 def translate(
-    region: SparkRegion, session: SparkSession, inputs: list[StreamFrame], job: JobFacts | None = None
+    region: SparkRegion,
+    session: SparkSession,
+    inputs: list[StreamFrame],
+    job: JobFacts | None = None,
+    store: FrameStore | None = None,
 ) -> Translated:
-    """Returns the frames of a region's outputs, and its sinks. Runs Spark jobs only for frames that have to be stored.
+    """Returns the frames of a region's outputs, and its sinks. Runs Spark jobs only for frames that have to be kept.
+
+    Args:
+        store: keeps frames that are read more than once. Default: the store for a master on this host.
 
     Raises:
         UnsupportedOperationError: Spark cannot run an operator. Errors of a source's enumerator are raised too.
     """
-    return _Translation(region, session, inputs, job or JobFacts()).run()
+    return _Translation(region, session, inputs, job or JobFacts(), store or DriverStore()).run()
 
 
 class _Translation:
-    def __init__(self, region: SparkRegion, session: SparkSession, inputs: list[StreamFrame], job: JobFacts) -> None:
+    def __init__(
+        self,
+        region: SparkRegion,
+        session: SparkSession,
+        inputs: list[StreamFrame],
+        job: JobFacts,
+        store: FrameStore,
+    ) -> None:
         self._region = region
         self._session = session
         self._inputs = inputs
         self._job = pass_programs.job_of_region(region, job)
         self._may_speculate = session.conf.get("spark.speculation", "false") == "true"
-        self._plan: Plan = plan(region, self._runs_in_spark)
+        self._store = store
+        may_recompute = not isinstance(store, DriverStore)
+        self._plan: Plan = plan(region, self._runs_in_spark, separates_sinks=may_recompute)
         #: The streams for readers other than passes.
         self._streams: dict[StreamKey, StreamFrame] = {
             (-1 - number, None): stream for number, stream in enumerate(inputs)
@@ -131,7 +148,7 @@ class _Translation:
         if any(edge.source in self._plan.pass_of or edge.source in self._is_made_in_python for edge in node.inputs):
             self._is_made_in_python.add(node.id)
             if self._read_streams().count((node.id, None)) > 1:
-                stream = StreamFrame(stream.frame.localCheckpoint(), stream.type_info, stream.layout)
+                stream = StreamFrame(self._store.keep(stream.frame, node.name), stream.type_info, stream.layout)
         self._streams[node.id, None] = stream
 
     def _in_columns(self, edge: SparkEdge) -> StreamFrame:
@@ -164,7 +181,7 @@ class _Translation:
         reports_apart = program.report_output == SINKS and pass_programs.may_have_accumulators(unit)
         has_sink_job = bool(unit.sinks) or reports_apart
         if len(readers) + has_sink_job > 1:
-            made = made.localCheckpoint()
+            made = self._store.keep(made, unit.name)
         self._frames[head.id] = made
         for number, output in enumerate(unit.outputs):
             if output.edge is None and program.has_columns:

@@ -26,7 +26,7 @@ from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
 from flinkpy.spark.blocks import SinkReport
 from flinkpy.spark.translation.program import PassProgram
-from flinkpy.spark.translation.sinks import DeferredSink, job_id_of_attempt, job_ids_before
+from flinkpy.spark.translation.sinks import DeferredSink, job_id_of_attempt, job_id_of_sink, job_ids_before
 from flinkpy.spark.translation.split_assignment import ReaderEvents
 from flinkpy.spark.worker_files import resolved
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
@@ -37,6 +37,8 @@ from flinkpy.streaming.operators.source_operator import SourceOperator
 from flinkpy.streaming.tasks.operator_chain import OperatorChain
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
 
+#: The number of records that a source emits at once. There is no mailbox that waits for the end of a batch.
+_SOURCE_BATCH_ROWS = 8192
 #: The maximum time between two checks of timers and conditions while the chain waits.
 _WAIT_S = 1.0
 
@@ -182,10 +184,7 @@ class WorkerChain:
         #: The operator id and the committables of each sink.
         self._sinks: list[tuple[str, list[bytes]]] = []
         self._num_loaded = 0
-        job = program.job
         self._task_attempt = attempt_number
-        attempts = (job.job_id, job.attempt_number, attempt_number)
-        self._sink_job_ids = job_id_of_attempt(*attempts), job_ids_before(*attempts, program.may_speculate)
         self._mailbox = TaskMailbox()
         self._outputs = outputs
         vertex = _vertex_of(program)
@@ -259,6 +258,9 @@ class WorkerChain:
         source = chain.head
         if not isinstance(source, SourceOperator):
             raise InternalError(f"{self._program.name} has no inputs, and its head is not a source")
+        # If Spark runs the subtask again, blocks must have the same records as before. Otherwise Spark takes the
+        # subtask for one that is not deterministic, and repeats all of its consumers or gives up.
+        source.batch_size.fix(_SOURCE_BATCH_ROWS)
         if chain.max_batch_rows is not None:
             source.batch_size.limit(chain.max_batch_rows)
         while True:
@@ -302,8 +304,11 @@ class WorkerChain:
         if not isinstance(spec, SinkSpec):
             return spec
         committables: list[bytes] = []
-        self._sinks.append((self._program.operators[number].operator_id, committables))
-        return replace(spec, sink=DeferredSink(spec.sink, committables, *self._sink_job_ids))
+        program, operator_id = self._program, self._program.operators[number].operator_id
+        self._sinks.append((operator_id, committables))
+        attempts = job_id_of_sink(program.job.job_id, operator_id), program.job.attempt_number, self._task_attempt
+        ids_before = job_ids_before(*attempts, program.may_speculate)
+        return replace(spec, sink=DeferredSink(spec.sink, committables, job_id_of_attempt(*attempts), ids_before))
 
     def _report(self, number: int) -> SinkReport:
         operator_id, committables = self._sinks[number]

@@ -61,6 +61,7 @@ class AdaptiveBatchSize:
         "_clock",
         "_fixed_cpu_ns",
         "_fixed_wait_ns",
+        "_is_fixed",
         "_max_rows",
         "_probe_after",
         "_seen_cpu_ns",
@@ -76,6 +77,7 @@ class AdaptiveBatchSize:
     def __init__(self, clock: Clock) -> None:
         self.rows = INITIAL_BATCH_ROWS
         self._max_rows = MAX_BATCH_ROWS
+        self._is_fixed = False
         self._clock = clock
         self._started_ns = 0
         self._started_cpu_ns = 0
@@ -99,12 +101,19 @@ class AdaptiveBatchSize:
         self._max_rows = min(self._max_rows, max_rows)
         self.rows = min(self.rows, self._max_rows)
 
+    def fix(self, rows: int) -> None:
+        """Sets a size that does not change any more, for tasks whose batches have to be the same in every attempt."""
+        self._is_fixed = True
+        self.rows = min(rows, self._max_rows)
+
     def begin(self) -> None:
         self._started_ns = self._clock.monotonic_ns()
         self._started_cpu_ns = self._clock.thread_time_ns()
 
     def end(self, rows: int) -> None:
         """Adapts the size after a batch of `rows` records has passed through the chain since `begin`."""
+        if self._is_fixed:
+            return
         cpu_ns = self._clock.thread_time_ns() - self._started_cpu_ns
         wait_ns = self._clock.monotonic_ns() - self._started_ns - cpu_ns
         if self._seen_rows >= 2 * rows or rows >= 2 * self._seen_rows:

@@ -47,7 +47,7 @@ from flinkpy.spark.translation.program import (
     PassWriter,
 )
 from flinkpy.spark.translation.row_output import consumers_of
-from flinkpy.spark.translation.sinks import DeferredSink, job_id_of_attempt, job_ids_before
+from flinkpy.spark.translation.sinks import DeferredSink, job_id_of_attempt, job_id_of_sink, job_ids_before
 from flinkpy.spark.translation.split_assignment import assign_splits
 from flinkpy.spark.translation.worker import _threaded, run_program
 
@@ -302,7 +302,7 @@ def test_committables_of_a_sink_are_reported_and_not_committed() -> None:
     assert (report.sink, report.subtask_index, report.attempt_number, report.num_records) == (0, 1, 2, 2)
     (committable,) = report.committables
     # Two attempts never take what the other has prepared for their own.
-    assert read_versioned(None, committable, "a committable") == ("a" * 32 + "-0-2", [1, 2])
+    assert read_versioned(None, committable, "a committable") == (job_id_of_sink("a" * 32, "0" * 32) + "-0-2", [1, 2])
 
 
 def test_leftovers_of_earlier_attempts_are_removed_before_a_writer_starts() -> None:

@@ -26,9 +26,14 @@ def node(number: int, *inputs: SparkEdge, spec: Any = None, parallelism: int = 2
     return SparkNode(number, f"n{number}", "", f"{number:032x}", spec, parallelism, inputs)
 
 
-def units_of(*nodes: SparkNode, in_spark: tuple[int, ...] = (), outputs: tuple[SparkOutput, ...] = ()) -> list[Any]:
+def units_of(
+    *nodes: SparkNode,
+    in_spark: tuple[int, ...] = (),
+    outputs: tuple[SparkOutput, ...] = (),
+    separates_sinks: bool = False,
+) -> list[Any]:
     region = SparkRegion(nodes, outputs=outputs)
-    return list(plan(region, lambda one: one.id in in_spark).units)
+    return list(plan(region, lambda one: one.id in in_spark, separates_sinks=separates_sinks).units)
 
 
 def shapes(units: list[Any]) -> list[Any]:
@@ -59,6 +64,21 @@ def test_a_stream_with_several_readers_is_emitted_once() -> None:
     outputs = (SparkOutput(1, None, None), SparkOutput(1, "late", None))
     (unit, *_) = units_of(node(1), node(2, edge(1, HASH)), node(3, edge(1, HASH)), in_spark=(2, 3), outputs=outputs)
     assert [output.stream for output in unit.outputs] == [(1, None), (1, "late")]
+
+
+def test_a_sink_whose_chain_has_other_readers_gets_a_pass_of_its_own_if_executors_can_be_lost() -> None:
+    sinks = [node(number, edge(1), spec=specs.SinkSpec(None)) for number in (2, 3)]
+    alone = units_of(node(1), *sinks, separates_sinks=True)
+    assert shapes(alone) == [[1, 2, 3]], "nothing else reads the chain"
+    other = node(4, edge(1, HASH))
+    assert shapes(units_of(node(1), *sinks, other)) == [[1, 2, 3], [4]]
+    units = units_of(node(1), *sinks, other, separates_sinks=True)
+    assert shapes(units) == [[1], [2], [3], [4]]
+    assert [(output.stream, output.consumer.id) for output in units[0].outputs] == [
+        ((1, None), 4),
+        ((1, None), 2),
+        ((1, None), 3),
+    ]
 
 
 def test_accumulators_travel_with_an_output_whose_reader_passes_them_on() -> None:
