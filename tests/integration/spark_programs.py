@@ -139,7 +139,7 @@ def run_in_spark(session: Any, build: Build, parallelism: int = 2, **options: st
     for sink in program.sinks:
         results.num_written += sink.write(results.take_accumulators)
     for sink in program.sinks:
-        sink.remove_leftovers()
+        sink.remove_leftovers(may_have_retried=True)
     for sink in program.sinks:
         for node_id, committables in sink.committables():
             spec: Any = region.node(node_id).spec
