@@ -302,7 +302,8 @@ def test_committables_of_a_sink_are_reported_and_not_committed() -> None:
     assert (report.sink, report.subtask_index, report.attempt_number, report.num_records) == (0, 1, 2, 2)
     (committable,) = report.committables
     # Two attempts never take what the other has prepared for their own.
-    assert read_versioned(None, committable, "a committable") == (job_id_of_sink("a" * 32, f"{1:032x}") + "-0-2", [1, 2])
+    job_id = job_id_of_sink("a" * 32, f"{1:032x}")
+    assert read_versioned(None, committable, "a committable") == (f"{job_id}-0-2", [1, 2])
 
 
 def test_leftovers_of_earlier_attempts_are_removed_before_a_writer_starts() -> None:
