@@ -39,6 +39,13 @@ _OF_JVM = re.compile(
 _FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
 #: Lines that Spark logs at every start.
 _LOGGED_NOISE = re.compile(r"\S+ WARN (Utils: (Your hostname|Set SPARK_LOCAL_IP)|NativeCodeLoader: Unable to load)")
+#: A report of YARN about the application, which Spark logs each second while it starts.
+_YARN_REPORT = re.compile(r" INFO Client: Application report for \S+ \(state: (\w+)\)")
+_INFO = re.compile(r"\S+ INFO ")
+#: The variable by which PySpark switches the modules of a process to Spark Connect.
+CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
+#: PySpark connects to the JVM that two variables of the process name, so one thread at a time may connect.
+_CONNECTING = threading.Lock()
 _LENGTH = struct.Struct("!i")
 
 _LOG4J = """\
@@ -50,6 +57,9 @@ appender.file.name = file
 appender.file.fileName = {path}
 appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+# It tells whether YARN has accepted the application, which may then wait for resources as long as it takes.
+logger.yarn.name = org.apache.spark.deploy.yarn.Client
+logger.yarn.level = info
 """
 
 
@@ -96,12 +106,22 @@ class DriverProcess:
         return f"its driver was killed by signal {-code}" if code < 0 else f"its driver ended with exit code {code}"
 
     @property
+    def waits_for_resources(self) -> bool:
+        """True if the cluster manager has accepted the application, but has not started it yet. Only YARN says so."""
+        reports = [found[1] for line in self._logged if (found := _YARN_REPORT.search(line)) is not None]
+        return bool(reports) and reports[-1] == "ACCEPTED"
+
+    @property
+    def _logged(self) -> list[str]:
+        try:
+            return self._log.read_text(errors="replace").splitlines()
+        except OSError:
+            return []
+
+    @property
     def last_words(self) -> str:
         """The last lines of its log, or of its output if the log is empty."""
-        try:
-            lines = self._log.read_text(errors="replace").splitlines()
-        except OSError:
-            lines = []
+        lines = [line for line in self._logged if not _INFO.match(line)]
         if not self.is_alive:
             self._output.wait_end(_READ_S)
         # Stack traces show a place in Spark, not the problem.
@@ -135,7 +155,11 @@ def launch(conf: Mapping[str, str], directory: Path, timeout_s: float) -> tuple[
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection)},
+        env={
+            **{name: value for name, value in os.environ.items() if name != CONNECT_MODE},
+            "SPARK_CONNECT_MODE": "0",
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection),
+        },
         # Ctrl-C must reach only this process, which then ends the driver.
         start_new_session=True,
     )
@@ -172,12 +196,13 @@ def _connect(driver: DriverProcess, connection: Path, timeout_s: float) -> JavaG
     connection.unlink()
     # PySpark finds a running JVM by these variables. They are removed again, because child processes would use it too.
     told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
-    os.environ.update(told)
-    try:
-        return launch_gateway()
-    finally:
-        for name in told:
-            del os.environ[name]
+    with _CONNECTING:
+        os.environ.update(told)
+        try:
+            return launch_gateway()
+        finally:
+            for name in told:
+                del os.environ[name]
 
 
 class _Output:

@@ -29,6 +29,7 @@ from typing import Any
 from flinkpy.common.errors import SparkError
 from flinkpy.spark.errors import as_flink_error, cause_of
 from flinkpy.spark.executor_wait import ExecutorWait
+from flinkpy.spark.java_gateway import CONNECT_MODE
 from flinkpy.spark.progress import ProgressTracker, SparkProgress
 from flinkpy.spark.region_messages import (
     CANCEL,
@@ -41,7 +42,7 @@ from flinkpy.spark.region_messages import (
     load,
 )
 from flinkpy.spark.region_run import CancelledError, Finished, Item
-from flinkpy.spark.session_handles import CONNECT_MODE, Attachment, SessionHandle
+from flinkpy.spark.session_handles import Attachment, SessionHandle
 from flinkpy.spark.sessions import SparkSessions
 from flinkpy.spark.settings import SparkSettings
 from flinkpy.spark.staging import StagedInput, Staging

@@ -20,12 +20,16 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flinkpy.common.errors import SparkError, SparkUnavailableError
 from flinkpy.common.java_runtime import java_obstacle
 from flinkpy.spark.errors import cause_of, with_last_words
+from flinkpy.spark.java_gateway import CONNECT_MODE
 from flinkpy.spark.settings import SparkSettings, dynamic_allocation_defaults
+
+if TYPE_CHECKING:
+    from flinkpy.spark.java_gateway import DriverProcess
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,12 +41,8 @@ CONNECT_RETRIES = 6
 CONNECT_BACKOFF_MS = 2_000
 #: The variables that name the directory of Hadoop's configuration.
 _OF_YARN = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
-#: The variable by which PySpark switches its modules to Spark Connect.
-CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
 #: Settings that PySpark gives every SparkContext, because its pickled records need them.
 _PYSPARK_DEFAULTS = {"spark.serializer.objectStreamReset": "100", "spark.rdd.compress": "True"}
-#: PySpark connects to a JVM that two variables of the process name, so one thread at a time may connect.
-_ENVIRONMENT = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,40 @@ class Attachment:
     port: int = 0
     secret: str = ""
     session_id: str = ""
+
+
+class Startup:
+    """The start of a session, for the region that waits for it. Thread: any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._driver: DriverProcess | None = None
+        self._is_abandoned = False
+
+    def on_driver(self, driver: DriverProcess) -> None:
+        """The JVM of the driver runs."""
+        with self._lock:
+            self._driver = driver
+        if self._is_abandoned:
+            driver.stop()
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self._is_abandoned
+
+    @property
+    def waits_for_resources(self) -> bool:
+        """True if the cluster manager has accepted the application, so that it is still coming."""
+        driver = self._driver
+        return driver is not None and driver.waits_for_resources
+
+    def abandon(self) -> None:
+        """Ends the driver, because nobody waits for it any more."""
+        with self._lock:
+            self._is_abandoned = True
+            driver = self._driver
+        if driver is not None:
+            driver.stop()
 
 
 class SessionHandle(Protocol):
@@ -109,7 +143,7 @@ class SessionHandle(Protocol):
 class DriverHandle:
     """A driver of our own, whose JVM is a child of this process."""
 
-    def __init__(self, settings: SparkSettings) -> None:
+    def __init__(self, settings: SparkSettings, startup: Startup) -> None:
         obstacle = java_obstacle()
         if obstacle is not None:
             raise SparkUnavailableError(obstacle)
@@ -123,8 +157,8 @@ class DriverHandle:
             conf = {**settings.conf, "spark.master": settings.master}
             conf.setdefault("spark.local.dir", str(self._directory))
             conf.setdefault("spark.sql.warehouse.dir", str(self._directory / "warehouse"))
-            with _ENVIRONMENT:
-                self._process, self._gateway = launch(conf, self._directory, settings.start_timeout_ms / 1000)
+            self._process, self._gateway = launch(conf, self._directory, settings.start_timeout_ms / 1000)
+            startup.on_driver(self._process)
             try:
                 self._jsc = self._create_context(conf)
             except Exception as error:  # noqa: BLE001 - raised as one of ours
@@ -227,9 +261,8 @@ class ServerHandle:
         _check_reachable(settings)
         self.settings = settings
         self._sent: set[str] = set()
-        with _ENVIRONMENT:
-            self._session = connect(settings.master, settings.conf)
-            os.environ.pop(CONNECT_MODE, None)
+        self._session = connect(settings.master, settings.conf)
+        os.environ.pop(CONNECT_MODE, None)
         _ = self._session.version  # the first call to the server
         self._directory = Path(tempfile.mkdtemp(prefix="flinkpy-spark-"))
 
@@ -299,7 +332,7 @@ def attachment_address(attachment: Attachment) -> str:
     return f"sc://{authority}/{parameters.rstrip(';') if slash else ''};session_id={attachment.session_id}"
 
 
-def start(settings: SparkSettings) -> SessionHandle:
+def start(settings: SparkSettings, startup: Startup) -> SessionHandle:
     """Starts a session.
 
     Raises:
@@ -311,7 +344,7 @@ def start(settings: SparkSettings) -> SessionHandle:
     # py4j logs each of its connections.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
-        running: SessionHandle = ServerHandle(settings) if settings.is_connect else DriverHandle(settings)
+        running: SessionHandle = ServerHandle(settings) if settings.is_connect else DriverHandle(settings, startup)
     except (SparkError, SparkUnavailableError):
         raise
     except Exception as error:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 from flinkpy.common.errors import SparkError
 from flinkpy.spark.errors import cause_of
-from flinkpy.spark.session_handles import SessionHandle, start
+from flinkpy.spark.session_handles import SessionHandle, Startup, start
 from flinkpy.spark.session_pool import PooledSession, SessionPool, Start, Use, Wait
 from flinkpy.spark.settings import SparkSettings
 
@@ -36,7 +36,7 @@ class SparkSessions:
 
     def __init__(
         self,
-        start_session: Callable[[SparkSettings], SessionHandle] = start,
+        start_session: Callable[[SparkSettings, Startup], SessionHandle] = start,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._start = start_session
@@ -116,7 +116,7 @@ class SparkSessions:
                 on_wait(told)
             elif isinstance(decision, Start):
                 on_wait("its Spark session starts")
-                return self._start_for(decision, settings, is_cancelled)
+                return self._start_for(decision, settings, is_cancelled, on_wait)
             elif self._is_usable(decision):
                 return decision.session
 
@@ -135,7 +135,11 @@ class SparkSessions:
         return False
 
     def _start_for(
-        self, decision: Start[SessionHandle], settings: SparkSettings, is_cancelled: Callable[[], bool]
+        self,
+        decision: Start[SessionHandle],
+        settings: SparkSettings,
+        is_cancelled: Callable[[], bool],
+        on_wait: Callable[[str], None],
     ) -> PooledSession[SessionHandle]:
         if decision.first is not None:
             assert decision.first.running is not None
@@ -145,7 +149,7 @@ class SparkSessions:
             )
             self._end(decision.first)
         try:
-            started = self._start_in_time(settings, is_cancelled)
+            started = self._start_in_time(settings, is_cancelled, on_wait)
         except BaseException:
             self._forget(decision.new)
             raise
@@ -181,14 +185,16 @@ class SparkSessions:
                 self._changed.wait(_KEEP_S)
             self.keep()
 
-    def _start_in_time(self, settings: SparkSettings, is_cancelled: Callable[[], bool]) -> SessionHandle:
+    def _start_in_time(
+        self, settings: SparkSettings, is_cancelled: Callable[[], bool], on_wait: Callable[[str], None]
+    ) -> SessionHandle:
         result: list[SessionHandle | BaseException] = []
-        is_abandoned = threading.Event()
+        startup = Startup()
 
         def run() -> None:
             try:
-                started = self._start(settings)
-                if is_abandoned.is_set():
+                started = self._start(settings, startup)
+                if startup.is_abandoned:
                     started.stop()
                 result.append(started)
             except BaseException as error:  # noqa: BLE001 - raised by the waiting thread
@@ -201,10 +207,14 @@ class SparkSessions:
             thread.join(_LOOK_S)
             waited_s += _LOOK_S
             if is_cancelled():
-                is_abandoned.set()
+                startup.abandon()
                 raise StartAbandonedError
             if waited_s * 1000 > settings.start_timeout_ms:
-                is_abandoned.set()
+                if startup.waits_for_resources:
+                    on_wait(f"{settings.redacted_master} has accepted the application, but has no resources for it yet")
+                    waited_s = 0.0
+                    continue
+                startup.abandon()
                 raise SparkError(
                     f"Spark at {settings.redacted_master} has not started within {settings.start_timeout_ms // 1000} s "
                     "(execution.batch.spark.start-timeout)"

@@ -43,3 +43,18 @@ def test_last_words_contain_no_stack_traces_and_no_start_messages(tmp_path: Path
         "org.apache.spark.SparkException: Could not parse Master URL: 'local[x]'"
     )
     driver.stop()
+
+
+def test_a_driver_waits_for_resources_while_yarn_has_only_accepted_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    report = "10:00:0{} INFO Client: Application report for application_1_0002 (state: {})\n"
+    _, driver = started(log, "cat")
+    assert not driver.waits_for_resources, "it has no log yet"
+    log.write_text("10:00:00.000 WARN Client: Neither spark.yarn.jars nor spark.yarn.archive is set\n")
+    assert not driver.waits_for_resources
+    log.write_text(log.read_text() + report.format(1, "ACCEPTED") + report.format(2, "ACCEPTED"))
+    assert driver.waits_for_resources
+    assert driver.last_words == "10:00:00.000 WARN Client: Neither spark.yarn.jars nor spark.yarn.archive is set"
+    log.write_text(log.read_text() + report.format(3, "RUNNING"))
+    assert not driver.waits_for_resources
+    driver.stop()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flinkpy.common.errors import SparkError
-from flinkpy.spark.session_handles import Attachment, attachment_address, start
+from flinkpy.spark.session_handles import Attachment, Startup, attachment_address, start
 from flinkpy.spark.session_pool import TIDY_AFTER_S
 from flinkpy.spark.sessions import SparkSessions, StartAbandonedError
 from flinkpy.spark.settings import SparkSettings
@@ -39,7 +39,7 @@ class FakeStarts:
         self.may_go_on.set()
         self.has_begun = threading.Event()
 
-    def __call__(self, settings: SparkSettings) -> Any:
+    def __call__(self, settings: SparkSettings, startup: Startup) -> Any:
         self.has_begun.set()
         self.may_go_on.wait(30)
         self.all.append(FakeSpark(settings))
@@ -169,10 +169,58 @@ def test_a_start_that_takes_too_long_is_an_error() -> None:
     starts.may_go_on.set()
 
 
+class FakeDriver:
+    """A driver that starts only when it has ended the wait for resources."""
+
+    def __init__(self) -> None:
+        self.waits_for_resources = True
+        self.is_stopped = threading.Event()
+
+    def stop(self) -> None:
+        self.is_stopped.set()
+
+
+def test_an_application_that_waits_for_resources_outlives_the_time_out() -> None:
+    driver: Any = FakeDriver()
+    may_go_on = threading.Event()
+
+    def start_later(settings: SparkSettings, startup: Startup) -> Any:
+        startup.on_driver(driver)
+        may_go_on.wait(30)
+        return FakeSpark(settings)
+
+    reasons: list[str] = []
+
+    def on_wait(reason: str) -> None:
+        reasons.append(reason)
+        if "has accepted" in reason:
+            may_go_on.set()
+
+    settings = SparkSettings("yarn", start_timeout_ms=1)
+    with SparkSessions(start_later).use(settings, never, on_wait) as running:
+        assert running.is_alive
+    assert reasons[-1] == "yarn has accepted the application, but has no resources for it yet"
+
+
+def test_the_driver_of_a_start_that_takes_too_long_ends() -> None:
+    driver: Any = FakeDriver()
+    driver.waits_for_resources = False
+
+    def start_never(settings: SparkSettings, startup: Startup) -> Any:
+        startup.on_driver(driver)
+        driver.is_stopped.wait(30)
+        raise SparkError("ended")
+
+    settings = SparkSettings("yarn", start_timeout_ms=1)
+    with pytest.raises(SparkError, match="has not started within"), SparkSessions(start_never).use(settings, never):
+        pass
+    assert driver.is_stopped.is_set()
+
+
 def test_a_start_succeeds_after_a_failed_one() -> None:
     calls = []
 
-    def fail_once(settings: SparkSettings) -> Any:
+    def fail_once(settings: SparkSettings, startup: Startup) -> Any:
         calls.append(settings)
         if len(calls) == 1:
             raise SparkError("no")
@@ -194,4 +242,4 @@ def test_a_master_that_does_not_answer_is_an_error_at_once() -> None:
         port = bound.getsockname()[1]
         for scheme in ("sc", "spark"):
             with pytest.raises(SparkError, match=f"the master of Spark does not answer: 127.0.0.1:{port}"):
-                start(SparkSettings(f"{scheme}://127.0.0.1:{port}"))
+                start(SparkSettings(f"{scheme}://127.0.0.1:{port}"), Startup())
