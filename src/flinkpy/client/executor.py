@@ -9,7 +9,6 @@ Source: org.apache.flink.core.execution.PipelineExecutor and the executors behin
 
 from __future__ import annotations
 
-import importlib
 import logging
 import platform
 import signal
@@ -24,7 +23,9 @@ from flinkpy import __version__
 from flinkpy._proto import job_pb2
 from flinkpy.client.application import current_application
 from flinkpy.client.cluster_client import ClusterClient, configured_addresses, connect, is_elected
-from flinkpy.client.job_client import ClientHeartbeat, RemoteJobClient, execution_result, heartbeat_settings
+from flinkpy.client.job_client import ClientHeartbeat, RemoteJobClient, heartbeat_settings
+from flinkpy.client.job_listeners import JobListeners
+from flinkpy.client.job_results import execution_result
 from flinkpy.client.job_watch import JobWatch, tell_detached
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
@@ -33,7 +34,7 @@ from flinkpy.common.interruptible import wait_for
 from flinkpy.common.python_environment import environment_profile
 from flinkpy.configuration import client_options, core_options, validate
 from flinkpy.configuration.loading import load_configuration
-from flinkpy.configuration.options import AnyConfiguration, read_option
+from flinkpy.configuration.options import read_option
 
 logger = logging.getLogger(__name__)
 
@@ -282,53 +283,3 @@ def check_program_configuration(configuration: Configuration) -> None:
             f"the program sets options although `execution.program-config.enabled` is false: {', '.join(changed)}. "
             "Set them in config.yaml or by -D, or allow them in `execution.program-config.wildcards`"
         )
-
-
-class JobListeners:
-    """The listeners in `execution.job-listeners`, called when the program submits a job and when the job has ended.
-
-    A listener is a class of the user whose constructor takes no arguments. It has one or both of these methods:
-
-        def on_job_submitted(self, job_client, error): ...      # one of the two is None
-        def on_job_executed(self, job_execution_result, error): ...
-
-    They run in the program's process, on the thread that submits the job or waits for it. An error in a listener is
-    logged and has no other effect.
-
-    Source: org.apache.flink.core.execution.JobListener.
-
-    Raises:
-        ConfigurationError: a listener cannot be created.
-    """
-
-    def __init__(self, configuration: AnyConfiguration) -> None:
-        names = read_option(configuration, client_options.JOB_LISTENERS)
-        self._listeners = [_make_listener(name.strip()) for name in names if name.strip()]
-
-    def on_job_submitted(self, job_client: Any, error: BaseException | None) -> None:
-        self._tell("on_job_submitted", job_client, error)
-
-    def on_job_executed(self, result: Any, error: BaseException | None) -> None:
-        self._tell("on_job_executed", result, error)
-
-    def _tell(self, what: str, value: Any, error: BaseException | None) -> None:
-        for listener in self._listeners:
-            method = getattr(listener, what, None)
-            if method is None:
-                continue
-            try:
-                method(value, error)
-            except Exception:
-                logger.exception("Job listener %s failed in %s", type(listener).__name__, what)
-
-
-def _make_listener(name: str) -> Any:
-    module, _, attribute = name.rpartition(".")
-    try:
-        return getattr(importlib.import_module(module), attribute)()
-    except Exception as error:
-        raise ConfigurationError(
-            f"option `execution.job-listeners`: cannot create {name} ({type(error).__name__}: {error}). Name a class "
-            "as `package.module.Class`; it must be importable, and its constructor must take no arguments",
-            details={"option": client_options.JOB_LISTENERS.key},
-        ) from error

@@ -6,32 +6,27 @@ Source: org.apache.flink.client.deployment.ClusterClientJobClientAdapter.
 from __future__ import annotations
 
 import logging
-import pickle
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from flinkpy._proto import job_pb2
 from flinkpy.client.cluster_client import ClusterClient
+from flinkpy.client.job_results import accumulators_of, execution_result
 from flinkpy.common.accumulators import AccumulatorFailure
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.error_text import USER_ERRORS, describe
 from flinkpy.common.errors import (
     ConfigurationError,
     FlinkError,
-    JobCancelledError,
-    JobExecutionError,
     JobNotFoundError,
     VersionMismatchError,
-    chain_of_causes,
 )
 from flinkpy.common.ids import JobID
 from flinkpy.common.states import JobState
 from flinkpy.configuration import client_options
 from flinkpy.configuration.options import read_option
-from flinkpy.rpc.error_codec import error_from_proto
 
 if TYPE_CHECKING:
     from flinkpy.client.job_watch import JobWatch
@@ -214,59 +209,6 @@ def _run_on_thread(call: Callable[[], Any], name: str) -> Future[Any]:
     # A daemon thread, because a program may end before its job does.
     threading.Thread(target=run, name=f"flinkpy-client {name}", daemon=True).start()
     return future
-
-
-def execution_result(result: job_pb2.JobResult) -> Any:
-    """Returns PyFlink's JobExecutionResult of a finished job.
-
-    Raises:
-        JobExecutionError: the job failed. The message begins with the traceback of the user's code.
-        JobCancelledError: the job was canceled.
-    """
-    state = JobState(result.status)
-    if state is JobState.FINISHED:
-        from flinkpy.common.job_execution_result import JobExecutionResult
-
-        return JobExecutionResult(JobID(result.job_id), result.net_runtime_ms, accumulators_of(result.accumulators))
-    if state is JobState.CANCELED:
-        raise JobCancelledError(f"job `{result.name}` ({result.job_id}) was canceled", details={"job": result.job_id})
-    raise job_execution_error(result)
-
-
-def job_execution_error(result: job_pb2.JobResult) -> JobExecutionError:
-    """Returns the error of a failed job. Its message has the user's traceback, the causes and a headline."""
-    cause = error_from_proto(result.error)
-    headline = f"job `{result.name}` ({result.job_id}) ended in {JobState(result.status).name}: {cause}"
-    traceback = user_traceback(cause)
-    causes = list(chain_of_causes(cause))[1:]
-    described = [f"{type(link).__name__}: {link}" for link in causes if str(link) not in headline]
-    parts = [traceback.rstrip(), *reversed(described), headline]
-    message = "\n\n" + "\n\n".join(filter(None, parts)) if traceback or described else headline
-    error = JobExecutionError(message, details={"job": result.job_id, **cause.details}, remote_traceback=traceback)
-    # Not `__cause__`: Python would print it again above the traceback of the user's code.
-    error.cause = cause
-    return error
-
-
-def user_traceback(cause: FlinkError) -> str:
-    """Returns the traceback of the user's code in an error of a job, or an empty text."""
-    tracebacks = (link.remote_traceback for link in chain_of_causes(cause) if isinstance(link, FlinkError))
-    return next(filter(None, tracebacks), "")
-
-
-def accumulators_of(results: Iterable[job_pb2.AccumulatorResult]) -> dict[str, Any]:
-    """Returns the values of accumulators by name, with an AccumulatorFailure for each that has no value.
-
-    The values are pickled objects that the user's own job created.
-    """
-    return {result.name: _loaded(result) for result in results}
-
-
-def _loaded(result: job_pb2.AccumulatorResult) -> Any:
-    try:
-        return pickle.loads(result.value_pickle)
-    except USER_ERRORS as error:  # e.g. this program does not have the class
-        return AccumulatorFailure(result.name, f"cannot be loaded here: {describe(error)}")
 
 
 def heartbeat_settings(configuration: Configuration) -> tuple[int, int]:

@@ -47,11 +47,12 @@ PID_DIR = string_option("env.pid.dir", None, "Directory where `flinkpy cluster` 
 
 EXECUTION_TARGET = enum_option(
     "execution.target",
-    ("local", "remote", "embedded", "local-application"),
+    ("local", "remote", "embedded", "local-application", "spark"),
     None,
     "Where `execute()` submits a job: `remote` uses the cluster at `jobmanager.rpc.address`, `local` an embedded "
     "cluster of this program. `local-application` is for `flinkpy run`: the program runs in a dedicated cluster on "
-    "this host. Default: `remote` if an address is configured, otherwise `local`.",
+    "this host. `spark` runs batch jobs in the Spark session of the program, without a cluster (see docs/spark.md). "
+    "Default: `remote` if an address is configured, otherwise `local`.",
 )
 EXECUTION_ATTACHED = bool_option(
     "execution.attached", False, "Let the client wait for the end of a job that it submits."

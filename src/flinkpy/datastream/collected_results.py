@@ -108,7 +108,7 @@ class CollectedResults(Iterator[Any]):
             after: the error of a request that failed. The error of the job says more, so it is waited for. If it does
                 not arrive in time, or the job was cancelled, `after` is raised.
         """
-        from flinkpy.client.job_client import execution_result
+        from flinkpy.client.job_results import execution_result
 
         try:
             wait_for(self._end, None if after is None else _JOB_END_WAIT_S)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.job_client import JobListener
+from flinkpy.configuration.core_options import EXECUTION_TARGET
+from flinkpy.configuration.options import read_option
 
 if TYPE_CHECKING:
     from flinkpy._proto import job_pb2
@@ -33,11 +35,10 @@ class JobSubmitter:
             needs_client: True if the job is useless without this process. The cluster cancels it when this process is
                 gone.
         """
-        from flinkpy.client.executor import execute
         from flinkpy.common.job_client import JobClient
 
         try:
-            client = execute(job_graph, self._configuration, needs_client=needs_client)
+            client = self._executor().execute(job_graph, self._configuration, needs_client=needs_client)
         except Exception as error:
             self._notify_submitted(None, error)
             raise
@@ -49,11 +50,10 @@ class JobSubmitter:
 
         Raises: JobExecutionError without the frames of flinkpy, which would hide the user's call.
         """
-        from flinkpy.client.executor import ends_with_its_client, result_of
-
-        client = self.submit(job_graph, needs_client=ends_with_its_client(self._configuration))
+        executor = self._executor()
+        client = self.submit(job_graph, needs_client=executor.ends_with_its_client(self._configuration))
         try:
-            result: JobExecutionResult = result_of(client, self._configuration)
+            result: JobExecutionResult = executor.result_of(client, self._configuration)
         except Exception as error:  # noqa: BLE001 - raised again
             self._notify_executed(None, error)
             raise error.with_traceback(None) from None
@@ -61,6 +61,16 @@ class JobSubmitter:
             raise interrupt.with_traceback(None) from None
         self._notify_executed(result, None)
         return result
+
+    def _executor(self) -> Any:
+        """Returns the module that runs the jobs: on a cluster, or in the Spark session of this process."""
+        if read_option(self._configuration, EXECUTION_TARGET) == "spark":
+            from flinkpy.spark.driver import executor as spark_executor
+
+            return spark_executor
+        from flinkpy.client import executor
+
+        return executor
 
     def _notify_submitted(self, job_client: JobClient | None, error: BaseException | None) -> None:
         for listener in tuple(self.listeners):

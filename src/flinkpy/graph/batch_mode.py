@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.configuration import read_option
+from flinkpy.configuration.core_options import EXECUTION_TARGET
 from flinkpy.configuration.execution_options import BATCH_SHUFFLE_MODE, SORT_INPUTS, USE_BATCH_STATE_BACKEND
 from flinkpy.connector_api.sink import SinkBase
 from flinkpy.graph import operator_specs as specs
@@ -47,9 +48,16 @@ def runs_in_batch_mode(graph: StreamGraph, configuration: Configuration) -> bool
     """True if `execution.runtime-mode` is BATCH, or is AUTOMATIC and all sources are bounded.
 
     Raises:
-        UnsupportedOperationError: if the mode is BATCH but a source is unbounded.
+        UnsupportedOperationError: if the mode is BATCH but a source is unbounded, or if `execution.target` is `spark`
+            but the mode is STREAMING.
     """
-    mode = configuration.get_string(_RUNTIME_MODE, "STREAMING").upper()
+    is_spark_only = read_option(configuration, EXECUTION_TARGET) == "spark"
+    mode = configuration.get_string(_RUNTIME_MODE, "BATCH" if is_spark_only else "STREAMING").upper()
+    if is_spark_only and mode == "STREAMING":
+        raise UnsupportedOperationError(
+            f"{_RUNTIME_MODE} is STREAMING, but {EXECUTION_TARGET.key} is spark: without a flinkpy cluster Spark runs "
+            "batch programs only. Remove the mode, or set it to BATCH"
+        )
     if mode not in ("BATCH", "AUTOMATIC"):
         return False
     unbounded = [node.name for node in graph.sources if not node.transformation.is_bounded]

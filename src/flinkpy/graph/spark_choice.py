@@ -10,6 +10,7 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import FlinkError, UnsupportedOperationError
 from flinkpy.common.java_runtime import java_obstacle
 from flinkpy.configuration import read_option, spark_options, values
+from flinkpy.configuration.core_options import EXECUTION_TARGET
 from flinkpy.configuration.execution_options import BATCH_SHUFFLE_MODE
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.stream_graph import BackendChoice, StreamGraph, StreamNode
@@ -39,7 +40,44 @@ def first_choices(graph: StreamGraph, configuration: Configuration) -> dict[int,
             reason.
     """
     of_job = read_option(configuration, spark_options.BACKEND)
-    return {node.id: _first_choice(node, of_job) for node in graph.nodes}
+    choose = _only_choice if has_no_cluster(configuration) else _first_choice
+    return {node.id: choose(node, of_job) for node in graph.nodes}
+
+
+def has_no_cluster(configuration: Configuration) -> bool:
+    """True if the job runs in the Spark session of its program, so there are no native tasks."""
+    return read_option(configuration, EXECUTION_TARGET) == SPARK
+
+
+def _only_choice(node: StreamNode, of_job: str) -> BackendChoice:
+    """Returns the choice for a job without a cluster. Its driver runs the sinks that belong to the program.
+
+    Raises:
+        UnsupportedOperationError: the operator needs a native task. Names it and the reason.
+    """
+    spec = node.transformation.spec
+    obstacle = _obstacle(node)
+    wanted = node.transformation.batch_backend or of_job
+    if isinstance(spec, specs.SinkSpec) and obstacle is not None and _runs_in_driver(spec):
+        return BackendChoice(NATIVE, "it belongs to the program, so Spark's driver runs it")
+    if wanted == NATIVE:
+        chosen = node.transformation.batch_backend
+        asked = "set_batch_backend('native')" if chosen else f"{spark_options.BACKEND.key} is native"
+        obstacle = _Obstacle(f"its backend is native ({asked})")
+    if obstacle is None:
+        return BackendChoice(SPARK, f"{EXECUTION_TARGET.key} is spark")
+    raise UnsupportedOperationError(
+        f"operator '{node.name}' needs a flinkpy cluster, but {EXECUTION_TARGET.key} is spark: {obstacle.reason}",
+        details={"operator": node.name},
+    )
+
+
+def _runs_in_driver(spec: specs.SinkSpec) -> bool:
+    """True for `print` and `execute_and_collect`. The result of `cache` would end with the driver."""
+    from flinkpy.connectors.collect_sink import CollectSink
+    from flinkpy.connectors.print_sink import PrintSink
+
+    return isinstance(spec.sink, CollectSink | PrintSink)
 
 
 def _first_choice(node: StreamNode, of_job: str) -> BackendChoice:

@@ -63,7 +63,8 @@ def choose_backends(graph: StreamGraph, configuration: Configuration) -> None:
         if any(choices[node.id].backend == AUTO for node in region):
             choices = spark_choice.final_choices(choices, region, spark_choice.decide(region, configuration))
     for region in _regions(graph, choices, (SPARK,)):
-        if _has_outputs(region):
+        # A driver without a cluster commits when it has all outputs.
+        if _has_outputs(region) and not spark_choice.has_no_cluster(configuration):
             for node in region:
                 if _commits(node):
                     choices[node.id] = BackendChoice(NATIVE, _COMMITS_APART)

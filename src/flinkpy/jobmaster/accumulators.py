@@ -13,14 +13,16 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.accumulators import Accumulator, AccumulatorFailure
 from flinkpy.common.error_text import USER_ERRORS, bounded_text, describe, safe_repr
-from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+
+if TYPE_CHECKING:
+    from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 
 logger = logging.getLogger(__name__)
 

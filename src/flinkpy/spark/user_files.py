@@ -79,7 +79,7 @@ class _Sender:
         if PACKAGE in self._sent:
             return
         home = Path(flinkpy.__file__).parent
-        path = self._zip(PACKAGE, [(file, str(file.relative_to(home.parent))) for file in _files_of(home)], True)
+        path = self._zip(PACKAGE, [(file, str(file.relative_to(home.parent))) for file in files_of(home)], True)
         self._session.addArtifacts(str(path), pyfile=True)
         self._sent.add(PACKAGE)
 
@@ -88,7 +88,7 @@ class _Sender:
 
     def directory(self, path: str) -> str:
         home = Path(path)
-        archive = self._zip("files", [(file, str(file.relative_to(home))) for file in _files_of(home)])
+        archive = self._zip("files", [(file, str(file.relative_to(home))) for file in files_of(home)])
         if archive.name not in self._sent:
             self._session.addArtifacts(f"{archive}#{archive.stem}", archive=True)
             self._sent.add(archive.name)
@@ -121,21 +121,29 @@ class _Sender:
                 data = path.read_bytes()
                 digest.update(f"{arcname}\0{len(data)}\0".encode())
                 digest.update(data)
-                entry = zipfile.ZipInfo(arcname, _EPOCH)
+                entry = zip_entry(arcname)
                 entry.external_attr = (path.stat().st_mode & 0o777) << 16
                 archive.writestr(entry, data, zipfile.ZIP_DEFLATED if is_package else None)
-                if is_package and (compiled := _compiled(path)) is not None:
-                    archive.writestr(zipfile.ZipInfo(f"{arcname}c", _EPOCH), compiled, zipfile.ZIP_DEFLATED)
+                if is_package and (compiled := compiled_module(path)) is not None:
+                    archive.writestr(zip_entry(f"{arcname}c"), compiled, zipfile.ZIP_DEFLATED)
         return made.rename(self._directory / f"{name}-{digest.hexdigest()[:16]}.zip")
 
 
-def _files_of(directory: Path) -> Iterator[Path]:
+def zip_entry(name: str) -> zipfile.ZipInfo:
+    """Returns an entry of an archive, which is compressed, and the same for equal files."""
+    entry = zipfile.ZipInfo(name, _EPOCH)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o644 << 16
+    return entry
+
+
+def files_of(directory: Path) -> Iterator[Path]:
     for path in sorted(directory.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             yield path
 
 
-def _compiled(path: Path) -> bytes | None:
+def compiled_module(path: Path) -> bytes | None:
     """Returns the compiled form of a module for an archive, valid whatever the time of the source in the archive is.
 
     Returns None if this source has not been compiled.

@@ -10,7 +10,8 @@ import pytest
 
 from flinkpy._proto import job_pb2
 from flinkpy.client.application import ApplicationContext, nth_job_id
-from flinkpy.client.executor import JobListeners, check_program_configuration
+from flinkpy.client.executor import check_program_configuration
+from flinkpy.client.job_listeners import JobListeners
 from flinkpy.common.application_report import JobSubmitted
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ApplicationError, ConfigurationError, JobNotFoundError

@@ -6,7 +6,7 @@ import pytest
 
 from flinkpy._proto import job_pb2
 from flinkpy.client.executor import remote_address
-from flinkpy.client.job_client import execution_result, user_traceback
+from flinkpy.client.job_results import execution_result, user_traceback
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import (
     ConfigurationError,
