@@ -5,6 +5,6 @@ Sessions have `spark.sql.ansi.enabled=false` (integers wrap around), `spark.sql.
 `spark.sql.session.timeZone=UTC`.
 """
 
-from flinkpy.spark.columns.translate import is_expressible, translate, union
+from flinkpy.spark.columns.translate import is_expressible, obstacle_of, translate, union
 
-__all__ = ["is_expressible", "translate", "union"]
+__all__ = ["is_expressible", "obstacle_of", "translate", "union"]

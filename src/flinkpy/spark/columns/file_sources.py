@@ -114,7 +114,7 @@ def read_files(session: SparkSession, spec: SourceSpec) -> DataFrame:
 def _bounded_files(spec: SourceSpec) -> FileSource:
     source = spec.source
     if not isinstance(source, FileSource) or source.boundedness is not Boundedness.BOUNDED:
-        raise NotExpressible(f"{source!r}")
+        raise NotExpressible(f"a {type(source).__name__}")
     return source
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-_LOG = logging.getLogger(__name__)
-
-
 def translate(node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSession) -> StreamFrame | None:
     """Returns the main output of a node as an operation of DataFrames; None if Python workers have to run the node.
 
@@ -46,25 +42,29 @@ def translate(node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSess
     Raises:
         InputNotFoundError: the files of a source do not exist.
     """
-    return _translated(node, inputs, session, session)
+    try:
+        return _translated(node, inputs, session, session)
+    except NotExpressible:
+        return None
 
 
 def _translated(
     node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSession, running: SparkSession | None
 ) -> StreamFrame | None:
-    # Joins of columns wait for the end of their inputs, as Spark does.
-    spec = node.spec.operator if isinstance(node.spec, specs.BatchSpec) else node.spec
+    """Raises: NotExpressible, InputNotFoundError."""
+    spec = _operator_spec(node)
     make = _TRANSLATIONS.get(type(spec))
     if make is None:
         return None
-    try:
-        merged = _by_input_index(node, inputs)
-        frame = make(spec, merged, _Place(node, session, running))
-        output_type = node.spec.output_type or merged[0].type_info
-        return StreamFrame(_conformed(frame, output_type), output_type, Layout.COLUMNS)
-    except NotExpressible as reason:
-        _LOG.info("%s runs in Python workers: Spark has no equal for %s", node.name, reason)
-        return None
+    merged = _by_input_index(node, inputs)
+    frame = make(spec, merged, _Place(node, session, running))
+    output_type = node.spec.output_type or merged[0].type_info
+    return StreamFrame(_conformed(frame, output_type), output_type, Layout.COLUMNS)
+
+
+def _operator_spec(node: SparkNode) -> specs.OperatorSpec:
+    # Joins of columns wait for the end of their inputs, as Spark does.
+    return node.spec.operator if isinstance(node.spec, specs.BatchSpec) else node.spec
 
 
 class _AnyFrame:
@@ -79,8 +79,8 @@ class _AnyFrame:
         return self
 
 
-def is_expressible(node: SparkNode, running: SparkSession | None = None) -> bool:
-    """Returns True if `translate` can translate the node.
+def obstacle_of(node: SparkNode, running: SparkSession | None = None) -> str | None:
+    """Returns why `translate` cannot translate the node; None if it can.
 
     Only its spec and input types matter, and nothing is planned, except for tables: Spark is asked if it can read them.
 
@@ -92,7 +92,22 @@ def is_expressible(node: SparkNode, running: SparkSession | None = None) -> bool
     """
     nothing: Any = _AnyFrame()
     inputs = [StreamFrame(nothing, edge.type_info, natural_layout(edge.type_info)) for edge in node.inputs]
-    return _translated(node, inputs, nothing, running) is not None
+    try:
+        if _translated(node, inputs, nothing, running) is not None:
+            return None
+    except NotExpressible as reason:
+        return f"Spark cannot do it itself: {reason}"
+    return "it calls Python" if _has_function(_operator_spec(node)) else "Spark has no equal operation over columns"
+
+
+def is_expressible(node: SparkNode, running: SparkSession | None = None) -> bool:
+    """Returns True if `translate` can translate the node. Arguments and errors are those of `obstacle_of`."""
+    return obstacle_of(node, running) is None
+
+
+def _has_function(spec: specs.OperatorSpec) -> bool:
+    """True if the operator calls a function of the program."""
+    return getattr(spec, "function", None) is not None or getattr(spec, "aggregation", None) is not None
 
 
 def _by_input_index(node: SparkNode, inputs: Sequence[StreamFrame]) -> list[StreamFrame]:

@@ -35,6 +35,7 @@ from flinkpy.spark.stream_frame import (
     spark_schema,
 )
 from flinkpy.spark.translation import pass_programs
+from flinkpy.spark.translation.places import OperatorPlace, obstacle_of, places_of, read_streams
 from flinkpy.spark.translation.planner import PassUnit, Plan, StreamKey, plan
 from flinkpy.spark.translation.program import (
     EDGE_COLUMN,
@@ -67,11 +68,13 @@ class Translated:
 
     Attributes:
         outputs: the frames of the region's outputs, read with `StreamFrame.decode`.
+        places: where Spark runs each operator, and why.
         sinks: the jobs that write the sinks. All are written, one after the other, before any is committed.
     """
 
     outputs: list[StreamFrame]
     sinks: list[SinkJob]
+    places: tuple[OperatorPlace, ...] = ()
 
 
 def translate(
@@ -126,28 +129,19 @@ class _Translation:
             else:
                 self._add_spark_node(unit.node)
         outputs = [self._streams[output.node, output.tag] for output in self._region.outputs]
-        return Translated(outputs, self._sinks)
+        return Translated(outputs, self._sinks, tuple(places_of(self._region, self._plan, self._session)))
 
     # -- what Spark does itself ----------------------------------------------------------------------------------
 
     def _runs_in_spark(self, node: SparkNode) -> bool:
-        if any(natural_layout(edge.type_info) is Layout.BLOCKS for edge in node.inputs):
-            return False
-        if any(source == node.id and tag is not None for source, tag in self._read_streams()):
-            return False
-        return columns.is_expressible(node, self._session)
-
-    def _read_streams(self) -> list[StreamKey]:
-        """Returns the stream of each edge and output."""
-        edges = [(edge.source, edge.tag) for node in self._region.nodes for edge in node.inputs]
-        return edges + [(output.node, output.tag) for output in self._region.outputs]
+        return obstacle_of(self._region, node, self._session) is None
 
     def _add_spark_node(self, node: SparkNode) -> None:
         stream = columns.translate(node, [self._in_columns(edge) for edge in node.inputs], self._session)
         assert stream is not None, f"{node.name}: is_expressible and translate differ"
         if any(edge.source in self._plan.pass_of or edge.source in self._is_made_in_python for edge in node.inputs):
             self._is_made_in_python.add(node.id)
-            if self._read_streams().count((node.id, None)) > 1:
+            if read_streams(self._region).count((node.id, None)) > 1:
                 stream = StreamFrame(self._store.keep(stream.frame, node.name), stream.type_info, stream.layout)
         self._streams[node.id, None] = stream
 

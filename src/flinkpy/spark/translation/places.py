@@ -1,0 +1,108 @@
+"""Says where Spark runs each operator of a region: itself or in a Python worker, and why. Needs no Spark session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flinkpy.graph.operator_specs import SinkSpec
+from flinkpy.graph.spark_region import SparkNode, SparkRegion
+from flinkpy.spark import columns
+from flinkpy.spark.stream_frame import Layout, natural_layout
+from flinkpy.spark.translation.planner import PassUnit, Plan, plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Spark's optimizer plans the operator and compiles it.
+CATALYST = "catalyst"
+#: flinkpy's own operator, in a Python worker of Spark.
+PYTHON = "python"
+
+#: The variable by which PySpark makes columns without a JVM.
+_CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPlace:
+    """The place where Spark runs an operator.
+
+    Attributes:
+        node_id: the id of the node in the region.
+        engine: CATALYST or PYTHON.
+        unit: the number of the pass, or of the operation of Spark. Operators of one pass are chained.
+    """
+
+    node_id: int
+    name: str
+    engine: str
+    reason: str
+    unit: int
+
+
+def obstacle_of(region: SparkRegion, node: SparkNode, running: SparkSession | None = None) -> str | None:
+    """Returns why Spark cannot run a node itself; None if it can.
+
+    Args:
+        running: the session that will run the node; None if it is not known. It is asked for its file systems.
+
+    Raises:
+        InputNotFoundError: the files of a source do not exist.
+    """
+    if isinstance(node.spec, SinkSpec):
+        return "sinks write from Python"
+    if any(natural_layout(edge.type_info) is Layout.BLOCKS for edge in node.inputs):
+        return "its input has no columns that Spark has, too"
+    if any(source == node.id and tag is not None for source, tag in read_streams(region)):
+        return "it has a side output"
+    return columns.obstacle_of(node, running)
+
+
+def read_streams(region: SparkRegion) -> list[tuple[int, str | None]]:
+    """Returns the stream of each edge and output."""
+    edges = [(edge.source, edge.tag) for node in region.nodes for edge in node.inputs]
+    return edges + [(output.node, output.tag) for output in region.outputs]
+
+
+def places_of(region: SparkRegion, planned: Plan, running: SparkSession | None = None) -> list[OperatorPlace]:
+    """Returns the places of the operators of a planned region, in the order of its nodes."""
+    found: dict[int, OperatorPlace] = {}
+    for number, unit in enumerate(planned.units):
+        if not isinstance(unit, PassUnit):
+            reason = "Spark has the same operation over columns"
+            found[unit.node.id] = OperatorPlace(unit.node.id, unit.node.name, CATALYST, reason, number)
+            continue
+        for node in unit.nodes:
+            why = obstacle_of(region, node, running) or f"it goes on in the Python worker of '{unit.head.name}'"
+            found[node.id] = OperatorPlace(node.id, node.name, PYTHON, why, number)
+    return [found[node.id] for node in region.nodes]
+
+
+def planned_places(region: SparkRegion) -> list[OperatorPlace]:
+    """Plans a region and returns the places of its operators, in a process that may have no Spark.
+
+    Raises:
+        ImportError: pyspark is not installed.
+        InputNotFoundError: the files of a source do not exist.
+    """
+    with _columns_without_jvm():
+        return places_of(region, plan(region, lambda node: obstacle_of(region, node) is None))
+
+
+@contextmanager
+def _columns_without_jvm() -> Iterator[None]:
+    """Makes PySpark build columns in Python, as for Spark Connect. A process with a JVM needs no change."""
+    from pyspark import SparkContext
+
+    before = os.environ.get(_CONNECT_MODE)
+    if SparkContext._active_spark_context is None:
+        os.environ[_CONNECT_MODE] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_CONNECT_MODE, None)
+        if before is not None:
+            os.environ[_CONNECT_MODE] = before
