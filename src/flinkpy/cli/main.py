@@ -19,6 +19,7 @@ from flinkpy.common.errors import ErrorDomain, FlinkError, JobCancelledError, Jo
 _VERBS: dict[str, tuple[str, str, str]] = {
     "run": ("jobs", "run", "Run a Python program and submit its jobs to the cluster."),
     "run-application": ("applications", "run_application", "Run a Python program in a cluster of its own."),
+    "explain": ("explain", "explain", "Show how the jobs of a program would run, without running them."),
     "spark-submit": ("spark_submit", "spark_submit", "Run a batch program in Spark, without a flinkpy cluster."),
     "list": ("jobs", "list_jobs", "List jobs."),
     "info": ("jobs", "info", "Show one job: its vertices, metrics and failures."),

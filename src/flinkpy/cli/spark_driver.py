@@ -14,16 +14,20 @@ from flinkpy.cli.program import program_environment, run_program
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.error_text import escaped
 from flinkpy.common.errors import FlinkError
+from flinkpy.configuration import read_option
+from flinkpy.configuration.core_options import LOG_LEVEL
 from flinkpy.spark.driver.submission import read_program
 
 
 def main() -> NoReturn:
     """Runs the program that the file in the first argument describes, and exits with its status."""
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
-    logging.getLogger("flinkpy.spark").setLevel(logging.INFO)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     program = read_program(Path(sys.argv[1]))
     configuration = Configuration.from_dict(dict(program.configuration))
+    # Spark writes the standard error of the program to its standard output, so the log must be short by default.
+    is_set = configuration.contains_key(LOG_LEVEL.key)
+    level = read_option(configuration, LOG_LEVEL) if is_set else "INFO" if program.is_verbose else "WARNING"
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=level)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         with program_environment(configuration, program.path, program.arguments):
             status = run_program(program.path, program.is_verbose)

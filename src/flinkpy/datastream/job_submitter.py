@@ -8,6 +8,7 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.job_client import JobListener
 from flinkpy.configuration.core_options import EXECUTION_TARGET
 from flinkpy.configuration.options import read_option
+from flinkpy.datastream.explained_programs import ExplainingExecutor, is_explaining
 
 if TYPE_CHECKING:
     from flinkpy._proto import job_pb2
@@ -63,7 +64,9 @@ class JobSubmitter:
         return result
 
     def _executor(self) -> Any:
-        """Returns the module that runs the jobs: on a cluster, or in the Spark session of this process."""
+        """Returns what runs the jobs: a cluster, or the Spark session of this process, or nothing."""
+        if is_explaining():
+            return ExplainingExecutor()
         if read_option(self._configuration, EXECUTION_TARGET) == "spark":
             from flinkpy.spark.driver import executor as spark_executor
 

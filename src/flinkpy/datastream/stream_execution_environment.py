@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Iterable
@@ -699,18 +700,12 @@ class StreamExecutionEnvironment:
 
     def get_execution_plan(self) -> str:
         """Returns the plan of the program built so far, as JSON. The program can still be executed afterwards."""
-        from flinkpy.graph.batch_mode import runs_in_batch_mode, to_batch_mode
-        from flinkpy.graph.column_optimizer import optimize_columns
-        from flinkpy.graph.spark_regions import choose_backends
-        from flinkpy.graph.stream_graph import execution_plan
+        from flinkpy.datastream.explained_programs import plan_of
+        from flinkpy.graph.job_plan import flink_plan
 
-        graph = self._stream_graph(None)
-        is_batch = runs_in_batch_mode(graph, self._configuration)
-        if is_batch:
-            choose_backends(graph, to_batch_mode(graph, self._configuration))
-        optimize_columns(graph, self._configuration, is_batch)
+        graph, configuration, is_batch = self._final_graph(self._stream_graph(None))
         forget_sinks(self)  # a program that only shows its plan needs no warning that it was not executed
-        return execution_plan(graph)
+        return json.dumps(flink_plan(plan_of(graph, configuration, is_batch=is_batch)), indent=2)
 
     def get_transformations(self) -> list[OperatorTransformation]:
         """Returns the operators built since the last execution in the order of their creation, without sources."""
@@ -750,26 +745,19 @@ class StreamExecutionEnvironment:
         The environment forgets these operators: the next execution does not contain them.
         """
         from flinkpy.configuration.key_notices import warn_of_keys
-        from flinkpy.graph.batch_mode import runs_in_batch_mode, split_sinks, to_batch_mode
-        from flinkpy.graph.column_optimizer import optimize_columns
+        from flinkpy.datastream.explained_programs import note_job
         from flinkpy.graph.job_graph_generator import generate_job_graph
-        from flinkpy.graph.spark_regions import cut_spark_regions
 
         graph = self._stream_graph(job_name)
         check_state_backend(self._configuration)
         warn_of_keys(self._configuration)
         check_unaligned_checkpoints(graph, self.get_checkpoint_config())
         check_types_are_declared(graph, self._config)
-        configuration = self._configuration
-        is_batch = runs_in_batch_mode(graph, configuration)
-        if is_batch:
-            configuration = to_batch_mode(graph, configuration)
-            cut_spark_regions(graph, configuration)
-            split_sinks(graph)
-        else:
+        graph, configuration, is_batch = self._final_graph(graph)
+        if not is_batch:
             check_sinks_of_streaming_mode(graph)
             warn_of_sinks_that_never_commit(graph, configuration)
-        optimize_columns(graph, configuration, is_batch)
+        note_job(graph, configuration, is_batch=is_batch)
         job_graph = generate_job_graph(
             graph,
             configuration,
@@ -779,6 +767,25 @@ class StreamExecutionEnvironment:
         self._operators.clear()
         forget_sinks(self)
         return job_graph
+
+    def _final_graph(self, graph: StreamGraph) -> tuple[StreamGraph, Configuration, bool]:
+        """Chooses the backends and optimizes the graph.
+
+        Returns:
+            the graph, the configuration of its job, and True if the job runs in batch mode.
+        """
+        from flinkpy.graph.batch_mode import runs_in_batch_mode, split_sinks, to_batch_mode
+        from flinkpy.graph.column_optimizer import optimize_columns
+        from flinkpy.graph.spark_regions import cut_spark_regions
+
+        configuration = self._configuration
+        is_batch = runs_in_batch_mode(graph, configuration)
+        if is_batch:
+            configuration = to_batch_mode(graph, configuration)
+            cut_spark_regions(graph, configuration)
+            split_sinks(graph)
+        optimize_columns(graph, configuration, is_batch)
+        return graph, configuration, is_batch
 
     def collect(self, stream: DataStream, job_name: str | None) -> Any:
         """Executes the program with a sink that sends the records of `stream` to this process.

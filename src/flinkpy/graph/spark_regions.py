@@ -257,6 +257,7 @@ class _Cut:
             slot_sharing_group=DEFAULT_SLOT_SHARING_GROUP,
             buffer_timeout_ms=graph.options.buffer_timeout_ms,
             backend_choice=choice,
+            replaced=nodes,
         )
 
 

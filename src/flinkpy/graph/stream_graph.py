@@ -5,7 +5,6 @@ Source: org.apache.flink.streaming.api.graph.{StreamGraph,StreamGraphGenerator}.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,6 +80,8 @@ class StreamNode:
     notes: list[str] = field(default_factory=list)
     #: The backend that runs it; None in streaming mode.
     backend_choice: BackendChoice | None = None
+    #: The nodes of the region that this node hosts.
+    replaced: list[StreamNode] = field(default_factory=list)
 
     @property
     def spec(self) -> OperatorSpec:
@@ -245,36 +246,8 @@ def type_of_records(edge: StreamEdge) -> Any:
     return None
 
 
-def execution_plan(graph: StreamGraph) -> str:
-    """Returns the plan as JSON, in the format of Flink's plan visualiser.
-
-    It is `{"nodes": [...]}`. Each node has an id, type, pact, contents, parallelism, and its predecessors with the ship
-    strategy.
-
-    Source: org.apache.flink.streaming.api.graph.JSONGenerator.
-    """
-    return json.dumps({"nodes": [_node(node) for node in graph.nodes]}, indent=2)
-
-
-def _node(node: StreamNode) -> dict[str, Any]:
-    plan: dict[str, Any] = {
-        "id": node.id,
-        "type": node.name,
-        "pact": _pact(node),
-        "contents": "; ".join([node.transformation.description or node.name, *node.notes]),
-        "parallelism": node.parallelism,
-    }
-    if node.backend_choice is not None:
-        plan["backend"] = node.backend_choice.backend
-        plan["backend_reason"] = node.backend_choice.reason
-    if node.in_edges:
-        plan["predecessors"] = [
-            {"id": edge.source.id, "ship_strategy": edge.partitioning.kind, "side": "second"} for edge in node.in_edges
-        ]
-    return plan
-
-
-def _pact(node: StreamNode) -> str:
+def pact_of(node: StreamNode) -> str:
+    """Returns the kind of a node, as Flink's plans call it."""
     if node.transformation.is_source:
         return "Data Source"
     return "Data Sink" if node.transformation.is_sink else "Operator"

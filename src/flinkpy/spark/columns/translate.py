@@ -90,6 +90,8 @@ def obstacle_of(node: SparkNode, running: SparkSession | None = None) -> str | N
     Raises:
         InputNotFoundError: the files of a source do not exist.
     """
+    if _calls_function(_operator_spec(node)):
+        return "it calls a function of the program"
     nothing: Any = _AnyFrame()
     inputs = [StreamFrame(nothing, edge.type_info, natural_layout(edge.type_info)) for edge in node.inputs]
     try:
@@ -97,7 +99,7 @@ def obstacle_of(node: SparkNode, running: SparkSession | None = None) -> str | N
             return None
     except NotExpressible as reason:
         return f"Spark cannot do it itself: {reason}"
-    return "it calls Python" if _has_function(_operator_spec(node)) else "Spark has no equal operation over columns"
+    return "Spark has no such operation over columns"
 
 
 def is_expressible(node: SparkNode, running: SparkSession | None = None) -> bool:
@@ -105,9 +107,8 @@ def is_expressible(node: SparkNode, running: SparkSession | None = None) -> bool
     return obstacle_of(node, running) is None
 
 
-def _has_function(spec: specs.OperatorSpec) -> bool:
-    """True if the operator calls a function of the program."""
-    return getattr(spec, "function", None) is not None or getattr(spec, "aggregation", None) is not None
+def _calls_function(spec: specs.OperatorSpec) -> bool:
+    return getattr(spec, "function", None) is not None
 
 
 def _by_input_index(node: SparkNode, inputs: Sequence[StreamFrame]) -> list[StreamFrame]:

@@ -29,6 +29,8 @@ _DIRECTORY = "flinkpy-jobs"
 _ATTEMPT = "attempt-"
 _COMMITTABLES = "committables"
 _RESULT = "result"
+#: The failpoints of a file that is written as a whole.
+_STEP_NAMES = "metadata"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,7 @@ class FileCommitLog:
         self._files.delete_directory(self._directory)
 
     def _write(self, name: str, content: bytes) -> None:
-        output = self._files.create(f"{self._directory}/{name}", "commit_log")
+        output = self._files.create(f"{self._directory}/{name}", _STEP_NAMES)
         try:
             output.write(content)
             output.commit()

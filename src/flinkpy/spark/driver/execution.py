@@ -20,6 +20,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from flinkpy.common.states import JobState
 from flinkpy.configuration import read_option
 from flinkpy.configuration.checkpointing_options import COMMITTER_RETRIES
 from flinkpy.connector_api.serializer import read_versioned
+from flinkpy.graph.operator_specs import SinkSpec
+from flinkpy.graph.spark_region import SparkRegion
 from flinkpy.jobmaster.accumulators import merge_accumulators
 from flinkpy.rpc.error_codec import error_to_proto
 from flinkpy.spark.driver.attached_spark import AttachedSessions, AttachedSpark
@@ -132,30 +135,44 @@ class Execution:
     def _run_and_commit(self, result: job_pb2.JobResult, started_s: float) -> None:
         record = self._commit_log.find()
         if record is not None:
-            done = "is done" if record.is_committed else "has written its sinks"
-            _LOG.warning("job %s (%s) %s since an earlier attempt", self._graph.name, self._graph.job_id, done)
-        if record is None or self._sinks:
-            # The results for the program are not stored, so they are computed again.
-            for region in self._job.regions:
-                self._run_region(region)
-            for sink in self._sinks.values():
-                sink.finish(self._check_cancelled)
-        if record is None:
-            result.accumulators.extend(self.accumulators())
-            result.net_runtime_ms = int(1000 * (time.monotonic() - started_s))
-            record = CommitRecord(self._graph.name, self._committables, result.SerializeToString())
-            self._commit_log.store(record)
+            self._finish(record, result)
+            return
+        for region in self._job.regions:
+            self._run_region(region, region.region)
+        self._finish_sinks()
+        result.accumulators.extend(self.accumulators())
+        result.net_runtime_ms = int(1000 * (time.monotonic() - started_s))
+        record = CommitRecord(self._graph.name, self._committables, result.SerializeToString())
+        self._commit_log.store(record)
+        self._commit(record)
+
+    def _finish(self, record: CommitRecord, result: job_pb2.JobResult) -> None:
+        """Finishes a job whose sinks an earlier attempt has written.
+
+        The results for the program are not stored, so they are computed again, without the sinks. A sink that is
+        opened again would remove what waits for its commit.
+        """
+        done = "committed its output" if record.is_committed else "written its sinks"
+        _LOG.warning("an earlier attempt of job %s (%s) has %s", self._graph.name, self._graph.job_id, done)
         result.MergeFromString(record.result)
         if not record.is_committed:
             self._commit(record)
-            self._commit_log.store(CommitRecord(record.name, {}, record.result, is_committed=True))
+        for vertex in self._job.regions:
+            region = without_sinks(vertex.region)
+            if region.outputs:
+                self._run_region(vertex, region)
+        self._finish_sinks()
 
-    def _run_region(self, vertex: RegionVertex) -> None:
+    def _finish_sinks(self) -> None:
+        for sink in self._sinks.values():
+            sink.finish(self._check_cancelled)
+
+    def _run_region(self, vertex: RegionVertex, region: SparkRegion) -> None:
         settings = self._spark.settings
         graph = self._graph
         staging_directory = self._staging_directory(vertex)
         run = RegionRun(
-            region=vertex.region,
+            region=region,
             settings=settings,
             sessions=self._sessions,  # type: ignore[arg-type]
             job=JobFacts(
@@ -222,6 +239,7 @@ class Execution:
                 failures.append(error)
         if failures:
             raise failures[0]
+        self._commit_log.store(CommitRecord(record.name, {}, record.result, is_committed=True))
 
     def _commit_one(self, vertex: CommitterVertex, serialized: list[bytes]) -> None:
         if not serialized:
@@ -239,3 +257,9 @@ class Execution:
             raise
         finally:
             committer.close()
+
+
+def without_sinks(region: SparkRegion) -> SparkRegion:
+    """Returns the region without its sinks. Its other outputs keep their numbers."""
+    nodes = tuple(node for node in region.nodes if not isinstance(node.spec, SinkSpec))
+    return replace(region, nodes=nodes, committables=())

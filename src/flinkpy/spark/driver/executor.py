@@ -73,18 +73,17 @@ def _start(job_graph: job_pb2.JobGraph, configuration: Configuration) -> Executi
 
 def _commit_log(job_graph: job_pb2.JobGraph, job: DriverJob, spark: AttachedSpark, is_configured: bool) -> CommitLog:
     """Returns the log of a job. Only a job that another attempt of the driver can find again needs files."""
-    if not is_configured and not spark.may_start_again:
-        return NoCommitLog()
+    if not job.committers or not (is_configured or spark.may_start_again):
+        return NoCommitLog(spark.attempt_number)
     directory = spark.settings.staging_dir
     if directory is not None:
         return FileCommitLog(directory, job_graph.job_id, job_graph.name)
-    if job.committers:
-        _LOG.warning(
-            "job %s commits its sinks, but %s is not set: if the driver fails and runs again, it repeats what it has "
-            "committed",
-            job_graph.name,
-            STAGING_DIR.key,
-        )
+    _LOG.warning(
+        "job %s commits its sinks, but %s is not set: if the driver fails and runs again, it repeats what it has "
+        "committed",
+        job_graph.name,
+        STAGING_DIR.key,
+    )
     return NoCommitLog(spark.attempt_number)
 
 

@@ -54,11 +54,12 @@ def obstacle_of(region: SparkRegion, node: SparkNode, running: SparkSession | No
     """
     if isinstance(node.spec, SinkSpec):
         return "sinks write from Python"
+    obstacle = columns.obstacle_of(node, running)
+    if obstacle is not None:
+        return obstacle
     if any(natural_layout(edge.type_info) is Layout.BLOCKS for edge in node.inputs):
-        return "its input has no columns that Spark has, too"
-    if any(source == node.id and tag is not None for source, tag in read_streams(region)):
-        return "it has a side output"
-    return columns.obstacle_of(node, running)
+        return "Spark has no columns for the records of its input"
+    return "it has a side output" if any(one == node.id and tag for one, tag in read_streams(region)) else None
 
 
 def read_streams(region: SparkRegion) -> list[tuple[int, str | None]]:

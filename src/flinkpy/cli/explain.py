@@ -1,0 +1,77 @@
+"""`flinkpy explain`: shows how the jobs of a program would run, without running them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flinkpy.cli.options import configuration_options, load_valid_configuration
+from flinkpy.cli.program import (
+    ProgramCommand,
+    ProgramType,
+    program_environment,
+    program_options,
+    program_overrides,
+    run_program,
+)
+from flinkpy.common.error_text import escaped
+
+if TYPE_CHECKING:
+    from flinkpy.datastream.explained_programs import ExplainedJob
+
+
+@click.command(cls=ProgramCommand)
+@configuration_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array with an object for each job.")
+@click.option("-t", "--target", metavar="TARGET", help="The target of `flinkpy run`, or `spark` for `spark-submit`.")
+@program_options
+@click.argument("program", type=ProgramType())
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def explain(
+    as_json: bool,
+    target: str | None,
+    program: str,
+    arguments: tuple[str, ...],
+    config_dir: str | None,
+    properties: tuple[str, ...],
+    verbose: bool,
+    **settings: Any,
+) -> int:
+    """Show how the jobs of PROGRAM would run: where each operator runs and why, its parallelism and its inputs.
+
+    The program is executed, but its jobs are not, so it gets no results. What it prints goes to standard error.
+    """
+    overrides = {**program_overrides(settings), "execution.target": target}
+    configuration = load_valid_configuration(config_dir, properties, overrides)
+    from flinkpy.datastream.explained_programs import explaining
+
+    with explaining() as jobs:
+        try:
+            with contextlib.redirect_stdout(sys.stderr), program_environment(configuration, program, arguments):
+                status = run_program(program, verbose)
+        finally:
+            _show(jobs, as_json)
+    if status:
+        shown = f"after {len(jobs)} of its jobs" if jobs else "before its first job"
+        click.echo(f"flinkpy: the program failed {shown}. `explain` runs no jobs, so it had no results.", err=True)
+    elif not jobs:
+        click.echo("flinkpy: the program runs no job: it did not call execute().", err=True)
+    return status
+
+
+def _show(jobs: list[ExplainedJob], as_json: bool) -> None:
+    from flinkpy.graph.job_plan import plan_lines
+
+    if as_json:
+        click.echo(json.dumps([asdict(job.plan) for job in jobs], indent=2))
+        return
+    for number, job in enumerate(jobs):
+        if number:
+            click.echo()
+        for line in plan_lines(job.plan):
+            click.echo(escaped(line))
