@@ -21,7 +21,7 @@ SPARK_WORKER = "a Python worker of Spark that runs the job's functions"
 
 #: module -> how often it unpickles, in which process, what
 UNPICKLING = {
-    "client/job_client.py": (1, PROGRAM, "the accumulators of its own job"),
+    "client/job_results.py": (1, PROGRAM, "the accumulators of its own job"),
     "connector_api/source_coordinator.py": (2, JOB_MASTER, "checkpoints of the job, and what it had read of a batch"),
     "connectors/cluster_dataset.py": (2, TASK, "records that tasks of the program have cached"),
     "connectors/collect_coordinator.py": (1, JOB_MASTER, "requests of the program for results"),
@@ -37,6 +37,7 @@ UNPICKLING = {
     "spark/blocks.py": (2, TASK, "what the job's functions in Spark returned"),
     "spark/region_main.py": (1, "the process of a region in Spark", "the job's functions"),
     "spark/region_messages.py": (1, TASK, "what the process of its region sent; that process: what its task sent"),
+    "spark/driver/driver_job.py": (2, PROGRAM, "the operators of its own jobs"),
     "spark/translation/worker.py": (2, SPARK_WORKER, "the job's functions and their input"),
     "spark/translation/worker_chain.py": (1, SPARK_WORKER, "the job's functions"),
     "state/pickling.py": (2, TASK, "state of the job"),

@@ -17,6 +17,7 @@ import shutil
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
@@ -220,7 +221,7 @@ class Execution:
     def _staging_directory(self, vertex: RegionVertex) -> Path | None:
         settings = self._spark.settings
         if settings.staging_dir is not None:
-            return Path(settings.staging_dir) / self._graph.job_id / f"{vertex.vertex.id}-{time.time_ns()}"
+            return Path(settings.staging_dir) / self._graph.job_id / f"{vertex.vertex.id}-{uuid.uuid4().hex}"
         return Path(tempfile.mkdtemp(prefix="flinkpy-staging-")) / "files" if settings.is_local else None
 
     def _check_cancelled(self) -> None:
