@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from flinkpy.graph.operator_specs import SinkSpec
 from flinkpy.graph.spark_region import SparkNode, SparkRegion
 from flinkpy.spark import columns
+from flinkpy.spark.settings import settings_of
 from flinkpy.spark.stream_frame import Layout, natural_layout
 from flinkpy.spark.translation.planner import PassUnit, Plan, plan
 
@@ -89,8 +90,10 @@ def planned_places(region: SparkRegion) -> list[OperatorPlace]:
         ImportError: pyspark is not installed.
         InputNotFoundError: the files of a source do not exist.
     """
+    is_local = settings_of(region.options).is_local
     with _columns_without_jvm():
-        return places_of(region, plan(region, lambda node: obstacle_of(region, node) is None))
+        planned = plan(region, lambda node: obstacle_of(region, node) is None, separates_sinks=not is_local)
+        return places_of(region, planned)
 
 
 @contextmanager
