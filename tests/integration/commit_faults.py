@@ -1,53 +1,73 @@
-"""Sinks whose committers kill processes or fail, before, between and after their commits.
+"""Sinks whose committers fail or stop, before, between and after their commits, so that a test can kill processes then.
 
 A test arms a fault by a file: its name says where it happens, and its content what happens. The committer that gets
-there removes the file first, so each fault happens once.
+there renames or removes the file first, so each fault happens once.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from flinkpy.connector_api.sink import CommitRequest, Committer, SinkBase, SinkWriter, WriterContext
 
-#: The places of a fault. BETWEEN is after the first committable of several.
+#: The places of a fault. BETWEEN is after the first of several committables.
 BEFORE, BETWEEN, AFTER = PLACES = ("before", "between", "after")
-#: The process that commits, in the list of processes to kill.
-SELF = "self"
-#: How long a committer waits after it has killed other processes: until its task is canceled, at most this long.
-_LINGER_S = 3.0
+#: What the committer does: it raises an error, kills its own process, or waits until the test has killed others.
+RAISE, DIE, WAIT = "raise", "die", "wait"
+#: The suffix of the file of a committer that waits.
+_WAITING = ".waiting"
+#: The longest time that a committer waits. Then it goes on, like a process that has not heard that it is replaced.
+_LONGEST_WAIT_S = 60.0
 
 
 class Faults:
-    """Arms faults of the committers of sinks, by the sink's name."""
+    """The faults of the committers of several sinks."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         directory.mkdir()
 
-    def raise_error(self, sink: str, place: str) -> None:
-        """Makes the committer fail there."""
-        self._arm(sink, place, "raise")
+    def arm(self, sink: str, place: str, action: str) -> None:
+        """Makes the committer of the sink do this when it gets there."""
+        assert place in PLACES and action in (RAISE, DIE, WAIT)
+        (self.directory / f"{sink}-{place}").write_text(action)
 
-    def kill(self, sink: str, place: str, *victims: int | str) -> None:
-        """Makes the committer kill these processes there, the last one SELF perhaps."""
-        self._arm(sink, place, " ".join(map(str, victims)))
+    def arm_all(self, sinks: Iterable[str], action: str) -> None:
+        """Arms the fault at every place of every sink."""
+        for sink in sinks:
+            for place in PLACES:
+                self.arm(sink, place, action)
 
     @property
-    def armed(self) -> list[str]:
+    def left(self) -> list[str]:
         """The faults that have not happened."""
         return sorted(path.name for path in self.directory.iterdir())
 
-    def _arm(self, sink: str, place: str, action: str) -> None:
-        assert place in PLACES
-        target = self.directory / f"{sink}-{place}"
-        temporary = self.directory.with_suffix(".tmp")
-        temporary.write_text(action)
-        temporary.replace(target)
+    @contextmanager
+    def killing(self, kill: Callable[[], None]) -> Iterator[None]:
+        """Calls `kill()` whenever a committer waits, and lets the committer go on, if it still lives."""
+        has_ended = threading.Event()
+
+        def watch() -> None:
+            while not has_ended.wait(0.02):
+                for path in self.directory.glob(f"*{_WAITING}"):
+                    kill()
+                    path.unlink()
+
+        thread = threading.Thread(target=watch, name="killer")
+        thread.start()
+        try:
+            yield
+        finally:
+            has_ended.set()
+            thread.join()
 
 
 class FaultySink(SinkBase):
@@ -88,14 +108,18 @@ class _FaultyCommitter(Committer):
         try:
             with open(path) as file:
                 action = file.read()
-            os.unlink(path)
         except FileNotFoundError:
             return
-        if action == "raise":
+        if action == WAIT:
+            os.rename(path, path + _WAITING)
+            deadline = time.monotonic() + _LONGEST_WAIT_S
+            while os.path.exists(path + _WAITING) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            return
+        os.unlink(path)
+        if action == RAISE:
             raise OSError(f"a fault {place} the commit")
-        for victim in action.split():
-            os.kill(os.getpid() if victim == SELF else int(victim), signal.SIGKILL)
-        time.sleep(_LINGER_S)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def close(self) -> None:
         self._committer.close()

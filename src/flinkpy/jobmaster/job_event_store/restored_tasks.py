@@ -22,6 +22,7 @@ from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexI
 from flinkpy.common.states import ExecutionState
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
+from flinkpy.jobmaster.executiongraph.intermediate_result import IntermediateResult
 from flinkpy.jobmaster.failover.failover_strategy import RestartPipelinedRegionFailoverStrategy
 from flinkpy.jobmaster.failover.settled_vertices import settled_vertices
 from flinkpy.jobmaster.job_event_store.job_events import Decision, RecordedJob
@@ -35,6 +36,8 @@ class RestoredTasks:
 
     #: Finished executions that are not used.
     dropped: tuple[ExecutionAttemptID, ...]
+    #: Results that have become final: all their producers had finished, but the former JobMaster did not record it.
+    final: tuple[IntermediateResult, ...]
     #: The states of coordinators by vertex and operator id.
     coordinator_states: Mapping[JobVertexID, Mapping[str, bytes]]
 
@@ -72,11 +75,12 @@ def restore_finished_tasks(
             stored = recorded.final.get(result.id)
             if stored is not None:
                 partitions.restore_final(result, stored)
+    final = []
     for vertex_id, execution in recorded.finished.items():
         vertex = vertices.get(vertex_id)
         if vertex is not None:
             vertex.restore(execution)
-            partitions.produced(vertex, held)
+            final += partitions.produced(vertex, held)
     settled = settled_vertices(graph)
     unusable = [
         vertex
@@ -110,7 +114,7 @@ def restore_finished_tasks(
     dropped += _run_again(finished, partitions, now_ms)
     kept = {vertex.id.job_vertex_id for vertex in vertices.values() if _has_finished(vertex)}
     states = {vertex_id: states for vertex_id, states in recorded.snapshots.items() if vertex_id in kept}
-    return RestoredTasks(tuple(dropped), states)
+    return RestoredTasks(tuple(dropped), tuple(final), states)
 
 
 def _unfinished(vertices: Iterable[ExecutionVertex]) -> set[ExecutionVertexID]:

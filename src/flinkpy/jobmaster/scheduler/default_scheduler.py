@@ -313,6 +313,8 @@ class DefaultScheduler:
             keeps_finished=self._options.records_events,
         )
         self._recovered_coordinators = recovered.coordinator_states
+        for result in recovered.final:
+            self._record(job_events.final(result.id, result.final_ids))
         if recovered.dropped:
             self._record(job_events.reset(recovered.dropped))
 
