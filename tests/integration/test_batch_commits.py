@@ -25,6 +25,7 @@ from test_kafka_sink import exactly_once
 from zookeeper_server import ZooKeeperServer
 
 from flinkpy.common import Encoder, Row, Types
+from flinkpy.common.failpoints import SPECIFICATION_VARIABLE, TOKENS_VARIABLE
 from flinkpy.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
 from flinkpy.datastream.connectors.file_system import FileSink
 from flinkpy.datastream.formats.parquet import ParquetBulkWriters
@@ -158,32 +159,67 @@ VICTIMS: dict[str, Callable[[RunningCluster], list[int]]] = {
 }
 
 
-def outputs_of(kind: str, directory: Path, request: pytest.FixtureRequest) -> Outputs:
-    if kind == "Kafka":
-        return KafkaTopics(request.getfixturevalue("kafka"), directory.name)
-    return KINDS[kind](directory)
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize("names", SINKS, ids=["2 sinks", "3 sinks"])
-@pytest.mark.parametrize("kind", [*KINDS, "Kafka"])
-@pytest.mark.parametrize("victims", ["committer", *VICTIMS])
-def test_kills_at_every_step_of_every_commit(
-    start_cluster: StartCluster,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-    kind: str,
+def kill_at_every_step(
+    cluster: RunningCluster,
+    env: StreamExecutionEnvironment,
+    outputs: Outputs,
+    faults: Faults,
     names: list[str],
     victims: str,
 ) -> None:
-    cluster = start_cluster(2, restart_services=True)
-    faults = Faults(tmp_path / "faults")
+    """Runs a job whose committers' processes, or all `victims`, are killed at every step of every commit."""
     faults.arm_all(names, DIE if victims == "committer" else WAIT)
 
     def kill() -> None:
         kill_all(VICTIMS[victims](cluster))
 
-    run_job(batch_environment(cluster), outputs_of(kind, tmp_path, request), faults, names, kill)
+    run_job(env, outputs, faults, names, kill)
+
+
+in_all_ways = pytest.mark.parametrize("victims", ["committer", *VICTIMS])
+with_sinks = pytest.mark.parametrize("names", SINKS, ids=["2 sinks", "3 sinks"])
+
+
+@pytest.mark.chaos
+@with_sinks
+@pytest.mark.parametrize("kind", KINDS)
+@in_all_ways
+def test_kills_at_every_step_of_every_commit(
+    start_cluster: StartCluster, tmp_path: Path, kind: str, names: list[str], victims: str
+) -> None:
+    cluster = start_cluster(2, restart_services=True)
+    faults = Faults(tmp_path / "faults")
+    kill_at_every_step(cluster, batch_environment(cluster), KINDS[kind](tmp_path), faults, names, victims)
+
+
+@pytest.mark.chaos
+@with_sinks
+@in_all_ways
+def test_kills_at_every_step_of_every_transaction(
+    kafka: KafkaBroker, start_cluster: StartCluster, tmp_path: Path, names: list[str], victims: str
+) -> None:
+    cluster = start_cluster(2, restart_services=True)
+    faults = Faults(tmp_path / "faults")
+    outputs = KafkaTopics(kafka, f"native-{victims.replace(' ', '-')}-{len(names)}")
+    kill_at_every_step(cluster, batch_environment(cluster), outputs, faults, names, victims)
+
+
+@pytest.mark.chaos
+def test_a_job_master_that_dies_while_it_stores_committables(
+    start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is committed, so the job starts over."""
+    tokens = tmp_path / "tokens"
+    tokens.mkdir()
+    point = "kept_result.before_rename"
+    for number in range(3):
+        (tokens / f"{point}.{number}").touch()
+    monkeypatch.setenv(SPECIFICATION_VARIABLE, f"{point}=crash")
+    monkeypatch.setenv(TOKENS_VARIABLE, str(tokens))
+    cluster = start_cluster(2, restart_services=True)
+    faults = Faults(tmp_path / "faults")
+    run_job(batch_environment(cluster), RowFiles(tmp_path), faults, ["first", "second"], lambda: None)
+    assert list(tokens.iterdir()) == []
 
 
 @pytest.mark.chaos

@@ -1,85 +1,99 @@
-"""Commits of sinks in Spark: a failed commit is repeated, and nothing is written or committed twice."""
+"""Commits of sinks in Spark: a failed or interrupted commit is repeated, and nothing is written or committed twice.
+
+test_batch_commits.py has the same tests for the native engine.
+"""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-from clusters import RunningCluster
-from spark_support import require_spark, spark_environment
-
-from flinkpy.common import Encoder, Types
-from flinkpy.connector_api.sink import CommitRequest, Committer, SinkBase, SinkWriter, WriterContext
-from flinkpy.datastream.connectors.file_system import FileSink
+from clusters import RunningCluster, StartCluster
+from commit_faults import AFTER, BEFORE, BETWEEN, DIE, RAISE, WAIT, Faults
+from kafka_broker.broker import KafkaBroker
+from spark_support import java_processes_of, require_spark, spark_environment
+from test_batch_commits import (
+    KINDS,
+    RESTARTS,
+    KafkaTopics,
+    RowFiles,
+    in_all_ways,
+    kill_all,
+    kill_at_every_step,
+    run_job,
+    task_executors,
+    with_sinks,
+)
 
 pytestmark = pytest.mark.timeout(600)
-
-NUM_RECORDS = 1000
-RESTARTS = {
-    "restart-strategy.type": "fixed-delay",
-    "restart-strategy.fixed-delay.attempts": "10",
-    "restart-strategy.fixed-delay.delay": "100 ms",
-    # By default a failed commit would be retried at once.
-    "sink.committer.retries": "0",
-}
-
-
-class FaultyCommits(SinkBase):
-    """A FileSink whose committer fails before or after the commit, once for each file in `faults`."""
-
-    def __init__(self, directory: Path, faults: Path) -> None:
-        self._sink = FileSink.for_row_format(str(directory), Encoder.simple_string_encoder()).build()
-        self._faults = str(faults / directory.name)
-
-    def create_writer(self, context: WriterContext) -> SinkWriter:
-        return self._sink.create_writer(context)
-
-    def create_committer(self) -> Committer:
-        committer = self._sink.create_committer()
-        assert committer is not None
-        return FaultyCommitter(committer, self._faults)
-
-    @property
-    def committable_serializer(self) -> Any:
-        return self._sink.committable_serializer
-
-
-class FaultyCommitter(Committer):
-    def __init__(self, committer: Committer, faults: str) -> None:
-        self._committer = committer
-        self._faults = faults
-
-    def commit(self, requests: list[CommitRequest]) -> None:
-        self._fail("before")
-        self._committer.commit(requests)
-        self._fail("after")
-
-    def _fail(self, when: str) -> None:
-        path = f"{self._faults}-{when}"
-        if os.path.exists(path):
-            os.unlink(path)
-            raise OSError(f"a fault {when} the commit")
-
-    def close(self) -> None:
-        self._committer.close()
 
 
 def test_only_failed_commits_are_repeated(engine_cluster: RunningCluster, tmp_path: Path) -> None:
     """One region has two sinks. The commit of each fails once before and once after it takes effect."""
     require_spark()
-    faults = tmp_path / "faults"
-    faults.mkdir()
-    for point in ("first-before", "first-after", "second-before", "second-after"):
-        (faults / point).touch()
+    faults = Faults(tmp_path / "faults")
+    for sink in ("first", "second"):
+        faults.arm(sink, BEFORE, RAISE)
+        faults.arm(sink, AFTER, RAISE)
     env = spark_environment(engine_cluster, 2, **RESTARTS)
-    numbers = env.from_sequence(1, NUM_RECORDS).map(str, Types.STRING())
-    for name in ("first", "second"):
-        numbers.sink_to(FaultyCommits(tmp_path / name, faults))
-    env.execute("two sinks")
-    assert list(faults.iterdir()) == [], "every fault has happened"
-    for name in ("first", "second"):
-        files = [path for path in (tmp_path / name).rglob("*") if path.is_file() and not path.name.startswith(".")]
-        lines = [int(line) for path in files for line in path.read_text().split()]
-        assert sorted(lines) == list(range(1, NUM_RECORDS + 1)), f"{len(lines)} records in the {name} sink"
+    run_job(env, RowFiles(tmp_path), faults, ["first", "second"], lambda: None)
+
+
+def test_a_region_does_not_run_again_when_everything_dies_during_its_commits(
+    start_cluster: StartCluster, tmp_path: Path
+) -> None:
+    """The first commit ends with the death of the TaskExecutor, and with it of Spark. In the second one the JobMaster
+    dies, too. Spark is not started again.
+    """
+    require_spark()
+    cluster = start_cluster(1, slots=3, restart_services=True)
+    faults = Faults(tmp_path / "faults")
+    faults.arm("first", AFTER, DIE)
+    faults.arm("second", BETWEEN, WAIT)
+
+    def kill() -> None:
+        kill_all(cluster.job_master_pids() + task_executors(cluster))
+
+    run_job(spark_environment(cluster, 2, **RESTARTS), RowFiles(tmp_path), faults, ["first", "second"], kill)
+    assert java_processes_of(cluster) == []
+
+
+@pytest.mark.chaos
+@with_sinks
+@pytest.mark.parametrize("kind", KINDS)
+@in_all_ways
+def test_kills_at_every_step_of_every_commit(
+    start_cluster: StartCluster, tmp_path: Path, kind: str, names: list[str], victims: str
+) -> None:
+    require_spark()
+    cluster = start_cluster(2, slots=2, restart_services=True)
+    faults = Faults(tmp_path / "faults")
+    env = spark_environment(cluster, 2, **RESTARTS)
+    kill_at_every_step(cluster, env, KINDS[kind](tmp_path), faults, names, victims)
+
+
+@pytest.mark.chaos
+@with_sinks
+@in_all_ways
+def test_kills_at_every_step_of_every_transaction(
+    kafka: KafkaBroker, start_cluster: StartCluster, tmp_path: Path, names: list[str], victims: str
+) -> None:
+    require_spark()
+    cluster = start_cluster(2, slots=2, restart_services=True)
+    faults = Faults(tmp_path / "faults")
+    outputs = KafkaTopics(kafka, f"spark-{victims.replace(' ', '-')}-{len(names)}")
+    env = spark_environment(cluster, 2, **RESTARTS)
+    kill_at_every_step(cluster, env, outputs, faults, names, victims)
+
+
+@pytest.mark.chaos
+def test_a_driver_that_dies_during_the_commits_is_not_needed(start_cluster: StartCluster, tmp_path: Path) -> None:
+    require_spark()
+    cluster = start_cluster(1, slots=3)
+    faults = Faults(tmp_path / "faults")
+    faults.arm_all(["first", "second"], WAIT)
+
+    def kill() -> None:
+        kill_all([java.pid for java in java_processes_of(cluster)])
+
+    run_job(spark_environment(cluster, 2, **RESTARTS), RowFiles(tmp_path), faults, ["first", "second"], kill)
