@@ -6,14 +6,16 @@ import asyncio
 import functools
 import hashlib
 import itertools
+import zlib
 
 import cloudpickle
 import pytest
-from jobmaster_fakes import job_graph, source_and_sink, vertex
+from jobmaster_fakes import batch_vertex, job_graph, source_and_sink, vertex
 from testing_gateways import Process
 
-from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2, jobmaster_pb2, taskexecutor_pb2
+from flinkpy._proto import common_pb2, dispatcher_pb2, job_event_pb2, job_pb2, jobmaster_pb2, taskexecutor_pb2
 from flinkpy.common.errors import (
+    ExternalError,
     FunctionError,
     InputNotFoundError,
     InternalError,
@@ -24,6 +26,7 @@ from flinkpy.common.errors import (
     StaleFencingTokenError,
     UserError,
 )
+from flinkpy.jobmaster.job_event_store.job_event_store import read_log, take_over
 from flinkpy.jobmaster.servicer import JobMasterServicer
 from flinkpy.rpc.error_codec import error_to_proto
 
@@ -603,3 +606,83 @@ async def test_a_rejected_task_fails_with_the_reason(process):
     await job.add_task_manager("tm1", 1)
     assert "no such slot here" in job.result.error.message
     await job.job_master.close()
+
+
+def committing_graph():
+    writer = batch_vertex("writer", 1, results=["committables"], partitioner="GLOBAL")
+    committer = batch_vertex("committer", 1, inputs=["committables"])
+    committer.is_committer = True
+    return job_graph(writer, committer)
+
+
+async def stored(job, content):
+    """Stores the committables of the writer in two pieces. Returns the id of the result partition."""
+    (task,) = job.peers.requests("submit_tasks")[0].tasks
+    partition_id = task.produced_partitions[0].result_partition_id
+    for offset, data in ((0, content[:5]), (5, content[5:])):
+        request = jobmaster_pb2.StoreResultRequest(
+            job_id="job",
+            result_partition_id=partition_id,
+            offset=offset,
+            data=data,
+            is_last=offset > 0,
+            crc32=zlib.crc32(content),
+        )
+        await job.call("store_result", request)
+    return partition_id
+
+
+@in_loop
+async def test_committables_are_fetched_when_it_is_on_disk_that_they_are_final(process, tmp_path):
+    job = process(committing_graph(), {"job-event.store.write-buffer.flush-interval": "1 h"})
+    await job.start()
+    await job.add_task_manager("tm1", 2)
+    await job.run_everything()
+    partition_id = await stored(job, b"committables")
+    await job.update(job.deployed[0], "FINISHED")
+    (log,) = tmp_path.rglob("job-events.log")
+    assert not [event for event in events_in(log) if event.WhichOneof("event") == "final"]
+    request = jobmaster_pb2.FetchResultRequest(job_id="job", result_partition_id=partition_id)
+    piece = await job.call("fetch_result", request)
+    assert (piece.data, piece.is_last, piece.crc32) == (b"committables", True, zlib.crc32(b"committables"))
+    (final,) = [event.final for event in events_in(log) if event.WhichOneof("event") == "final"]
+    assert list(final.result_partition_ids) == [partition_id]
+    await job.job_master.close()
+
+
+@in_loop
+async def test_committables_are_not_served_when_another_job_master_has_the_log(process, tmp_path):
+    job = process(committing_graph())
+    await job.start()
+    await job.add_task_manager("tm1", 2)
+    await job.run_everything()
+    partition_id = await stored(job, b"committables")
+    (log,) = tmp_path.rglob("job-events.log")
+    take_over(log)
+    await job.update(job.deployed[0], "FINISHED")
+    request = jobmaster_pb2.FetchResultRequest(job_id="job", result_partition_id=partition_id)
+    for _ in range(2):
+        with pytest.raises(ExternalError, match="another JobMaster has taken over"):
+            await job.call("fetch_result", request)
+    await job.job_master.close()
+
+
+@in_loop
+async def test_nothing_is_left_of_committables_after_the_job(process, tmp_path):
+    job = process(committing_graph())
+    await job.start()
+    await job.add_task_manager("tm1", 2)
+    await job.run_everything()
+    await stored(job, b"committables")
+    await job.update(job.deployed[0], "FINISHED")
+    await job.run_everything()
+    assert list(tmp_path.rglob("*.result"))
+    await job.update(job.deployed[1], "FINISHED")
+    await asyncio.wait_for(job.job_master.terminated.wait(), 5)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    await job.job_master.close()
+
+
+def events_in(log):
+    payloads, _ = read_log(log)
+    return [job_event_pb2.JobEvent.FromString(payload) for payload in payloads]

@@ -375,3 +375,29 @@ def test_a_missing_directory_fails_the_deployment(tmp_path: Path) -> None:
         with pytest.raises(PartitionWriteError, match="gone"):
             process.partition()
         assert process.pool.required == 0
+
+
+@pytest.mark.parametrize("piece_bytes", [7, 1 << 20])
+def test_a_copy_has_the_same_records(tmp_path: Path, compression: str | None, piece_bytes: int) -> None:
+    with shuffle(tmp_path, compression=compression) as process:
+        partition, copy = process.partition(2, "first"), process.partition(1, "copy")
+        for number in range(20):
+            partition.emit(number % 2, rows(*[f"{number}-{row}" * 20 for row in range(50)]))
+        partition.finish()
+        copy.restore(partition.content(piece_bytes))
+        assert copy.num_subpartitions == 2
+        for subpartition in range(2):
+            assert read(copy, subpartition) == read(partition, subpartition) != []
+
+
+def test_a_copy_that_is_cut_off_or_damaged_is_refused(tmp_path: Path) -> None:
+    with shuffle(tmp_path) as process:
+        partition = process.partition()
+        partition.emit(0, rows(*range(100)))
+        partition.finish()
+        content = b"".join(partition.content(1 << 20))
+        damaged = content[:20] + bytes([content[20] ^ 1]) + content[21:]
+        for number, wrong in enumerate([b"", content[:4], content[:30], content[:-1], damaged]):
+            copy = process.partition(1, f"copy-{number}")
+            with pytest.raises(PartitionCorruptedError, match=f"copy-{number}"):
+                copy.restore([wrong] if wrong else [])
