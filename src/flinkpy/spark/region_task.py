@@ -17,6 +17,7 @@ from flinkpy.common.safe_paths import safe_join
 from flinkpy.graph.spark_region import SparkRegionSpec, output_tag
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, Watermark
+from flinkpy.spark.hadoop_directory import HadoopDirectory, is_remote, local_path
 from flinkpy.spark.progress import register_gauges
 from flinkpy.spark.region_process import TEMPLATE, RegionJob, RegionProcess, register_waits
 from flinkpy.spark.region_run import AccumulatorReport, Finished
@@ -49,9 +50,7 @@ class SparkRegionOperator(StreamOperator):
         environment = context.environment
         self._region = spec.region
         self._settings = settings_of(environment.configuration)
-        self._staging = Staging(
-            _staging_directory(environment, self._settings), self._settings.max_input_without_staging
-        )
+        self._staging = _staging(environment, self._settings)
         self._inputs = [
             self._staging.input(number, one.name, one.type_info) for number, one in enumerate(spec.region.inputs)
         ]
@@ -172,8 +171,17 @@ class SparkRegionTask(InputStreamTask):
 register_operator(SparkRegionSpec, SparkRegionOperator)
 
 
-def _staging_directory(environment: TaskEnvironment, settings: SparkSettings) -> Path | None:
-    """Returns the directory of this attempt; None if the executors can reach no directory."""
-    if settings.staging_dir is not None:
-        return safe_join(Path(settings.staging_dir), f"{environment.job_id}-{environment.execution_attempt_id}")
-    return environment.state.directory / "spark-staging" if settings.is_local else None
+def _staging(environment: TaskEnvironment, settings: SparkSettings) -> Staging:
+    """Returns the staging of this attempt."""
+    directory, remote = None, None
+    # One name for each attempt, so that no directory of the job stays behind.
+    attempt = f"{environment.job_id}-{environment.execution_attempt_id}"
+    local = environment.state.directory / "spark-staging"
+    if settings.staging_dir is None:
+        # The executors of another host reach no directory.
+        directory = local if settings.is_local else None
+    elif is_remote(settings.staging_dir):
+        directory, remote = local, HadoopDirectory(f"{settings.staging_dir.rstrip('/')}/{attempt}")
+    else:
+        directory = safe_join(Path(local_path(settings.staging_dir)), attempt)
+    return Staging(directory, settings.max_input_without_staging, remote)

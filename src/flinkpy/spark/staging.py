@@ -10,6 +10,9 @@ An output that has few rows according to Spark's plan, such as a global aggregat
 with the answer of the job. Writing, committing and reading files would cost more than the job itself.
 
 Files are read only when they are complete. Each attempt has its own directory, which is removed with it.
+
+If the staging directory is not a local one (`hdfs://...`), an attempt has a directory on this host too. Spark's driver
+copies the files from one to the other.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from flinkpy.configuration import values
 from flinkpy.configuration.spark_options import MAX_INPUT_WITHOUT_STAGING, STAGING_DIR
 from flinkpy.records.batch import Batch
 from flinkpy.spark.frame_store import FrameStore
+from flinkpy.spark.hadoop_directory import HadoopDirectory
 from flinkpy.spark.stream_frame import (
     Layout,
     StreamFrame,
@@ -54,12 +58,15 @@ _FEW_ROWS = 4096
 class StagedInput:
     """The records of one input of a region. Thread: one at a time."""
 
-    def __init__(self, name: str, type_info: Any, path: Path | None, max_bytes: int) -> None:
+    def __init__(
+        self, name: str, type_info: Any, path: Path | None, max_bytes: int, remote: HadoopDirectory | None = None
+    ) -> None:
         """Creates an empty input.
 
         Args:
             path: the file for a large input; None if there is no directory for files.
             max_bytes: the maximum size of the input if there is no file.
+            remote: the directory that the executors read the file from, if they cannot read `path`.
         """
         self.num_rows = 0
         self._name = name
@@ -68,6 +75,7 @@ class StagedInput:
         self._schema = frame_schema(type_info, self._layout)
         self._path = path
         self._max_bytes = max_bytes
+        self._remote = remote
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._writer: pq.ParquetWriter | None = None
@@ -101,9 +109,18 @@ class StagedInput:
         if not self._is_in_file:
             frame = session.createDataFrame(pa.Table.from_batches(self._pending, self._schema), self._spark_schema())
         else:
-            frame = session.read.schema(self._spark_schema()).parquet(f"file://{self._path}")
+            frame = session.read.schema(self._spark_schema()).parquet(self._uri(session))
         self._pending = []
         return StreamFrame(frame, self._type_info, self._layout)
+
+    def _uri(self, session: SparkSession) -> str:
+        assert self._path is not None
+        if self._remote is None:
+            return f"file://{self._path}"
+        self._remote.open(session)
+        uri = self._remote.upload(self._path)
+        self._path.unlink()
+        return uri
 
     def _spark_schema(self) -> Any:
         return spark_schema(self._schema)
@@ -121,18 +138,20 @@ class Staging:
     """Inputs and outputs of one attempt.
 
     Attributes:
-        directory: the directory of the attempt; None if it cannot exchange files with the executors.
+        directory: the directory of the attempt on this host; None if it cannot exchange files with the executors.
+        remote: the directory of the attempt that the executors reach, if they cannot reach `directory`.
     """
 
-    def __init__(self, directory: Path | None, max_input_bytes: int) -> None:
+    def __init__(self, directory: Path | None, max_input_bytes: int, remote: HadoopDirectory | None = None) -> None:
         self.directory = directory
+        self.remote = remote
         self._max_input_bytes = max_input_bytes
         if directory is not None:
             directory.mkdir(parents=True, mode=0o700)
 
     def input(self, number: int, name: str, type_info: Any) -> StagedInput:
         path = None if self.directory is None else self.directory / f"input-{number}.parquet"
-        return StagedInput(name, type_info, path, self._max_input_bytes)
+        return StagedInput(name, type_info, path, self._max_input_bytes, self.remote)
 
     def read_output(
         self, number: int, output: StreamFrame, store: FrameStore, take_accumulators: Callable[[Any], None]
@@ -148,13 +167,26 @@ class Staging:
         elif self.directory is None:
             groups = _through_driver(output.frame, store)
         else:
-            path = self.directory / f"output-{number}"
-            output.frame.write.option("compression", "zstd").parquet(f"file://{path}")
-            groups = _from_files(path, _ROWS_AT_ONCE[output.layout])
+            paths = self._written(f"output-{number}", output.frame)
+            groups = _from_files(paths, _ROWS_AT_ONCE[output.layout])
         for rows in groups:
             yield from output.decode(rows, take_accumulators)
 
+    def _written(self, name: str, frame: DataFrame) -> Iterator[Path]:
+        """Lets Spark write a data set. Yields its files on this host in the order of Spark's partitions."""
+        assert self.directory is not None
+        writer = frame.write.option("compression", "zstd")
+        if self.remote is not None:
+            self.remote.open(frame.sparkSession)
+            writer.parquet(self.remote.uri_of(name))
+            yield from self.remote.download_parts(name, self.directory)
+        else:
+            path = self.directory / name
+            writer.parquet(f"file://{path}")
+            yield from (path / part for part in sorted(os.listdir(path)) if part.startswith("part-"))
+
     def close(self) -> None:
+        """Removes the directory on this host. The session removes the one that the driver reaches."""
         if self.directory is not None:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -168,17 +200,15 @@ def has_few_rows(frame: DataFrame) -> bool:
     return bool(most.isDefined()) and most.get() <= _FEW_ROWS
 
 
-def _from_files(directory: Path, rows_at_once: int) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of the files in the order of Spark's partitions, and removes the files."""
-    for name in sorted(os.listdir(directory)):
-        if name.startswith("part-"):
-            path = directory / name
-            with pq.ParquetFile(path) as file:
-                for rows in file.iter_batches(batch_size=rows_at_once):
-                    # Empty partitions may have lost the types of their columns.
-                    if rows.num_rows:
-                        yield rows
-            path.unlink()
+def _from_files(paths: Iterable[Path], rows_at_once: int) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of the files, and removes each file after it was read."""
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            for rows in file.iter_batches(batch_size=rows_at_once):
+                # Empty partitions may have lost the types of their columns.
+                if rows.num_rows:
+                    yield rows
+        path.unlink()
 
 
 def _through_driver(frame: DataFrame, store: FrameStore) -> Iterator[pa.RecordBatch]:

@@ -22,10 +22,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from maven_jars import require_jars
 from ports import own_port
 from requirements import has_java, require
-
-from kafka_broker.fetch import fetch_jars
 
 #: A start takes about three seconds on an idle machine.
 READY_S = 60.0
@@ -301,9 +300,7 @@ def write_certificate(keystore: Path, authority: Path) -> None:
 def broker_jars() -> Path:
     """Returns the directory of the broker's jars. Skips the test without Java or the jars."""
     require("Java", has_java(17), "Apache Kafka runs on Java 17")
-    jars, reason = fetch_jars()
-    require("Maven Central", reason is None, reason or "")
-    return jars
+    return require_jars("kafka_broker")
 
 
 @pytest.fixture(scope="session")

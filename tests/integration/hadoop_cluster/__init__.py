@@ -1,0 +1,1 @@
+"""A Hadoop cluster for tests: HDFS and YARN, whose daemons are processes of this host."""
