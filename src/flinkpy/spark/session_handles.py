@@ -155,8 +155,10 @@ class DriverHandle:
         self._directory = Path(tempfile.mkdtemp(prefix="flinkpy-spark-"))
         try:
             conf = {**settings.conf, "spark.master": settings.master}
-            conf.setdefault("spark.local.dir", str(self._directory))
-            conf.setdefault("spark.sql.warehouse.dir", str(self._directory / "warehouse"))
+            if settings.is_local:
+                # Executors on other hosts have directories of their own, and their cluster has a warehouse.
+                conf.setdefault("spark.local.dir", str(self._directory))
+                conf.setdefault("spark.sql.warehouse.dir", str(self._directory / "warehouse"))
             self._process, self._gateway = launch(conf, self._directory, settings.start_timeout_ms / 1000)
             startup.on_driver(self._process)
             try:

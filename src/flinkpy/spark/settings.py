@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import sys
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from flinkpy.common.errors import ConfigurationError
-from flinkpy.configuration import read_option, spark_options
+from flinkpy.configuration import read_option, spark_options, taskmanager_options
 from flinkpy.configuration.options import AnyConfiguration, entries_of
 
 _LOCAL = re.compile(r"local(\[.*\])?$")
@@ -131,6 +132,10 @@ def settings_of(configuration: AnyConfiguration) -> SparkSettings:
     conf = dict(_SQL_DEFAULTS)
     if not master.startswith("sc://"):
         conf.update(_classic_defaults(master, configuration))
+        if not _LOCAL.match(master):
+            conf.update(_driver_address(configuration))
+        if _is_authenticated(master, own):
+            conf["spark.authenticate"] = "true"
     rows = read_option(configuration, spark_options.ARROW_BATCH_ROWS)
     conf["spark.sql.execution.arrow.maxRecordsPerBatch"] = str(rows)
     conf.update(own)
@@ -181,6 +186,43 @@ def _classic_defaults(master: str, configuration: AnyConfiguration) -> dict[str,
         conf["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
         conf["spark.authenticate"] = "true"
     return conf
+
+
+def _driver_address(configuration: AnyConfiguration) -> dict[str, str]:
+    """Returns the options by which executors on other hosts find the driver: under the address of its TaskExecutor.
+
+    Empty if the TaskExecutor has no address for other hosts. Spark then chooses one by the name of the host.
+    """
+    host = read_option(configuration, taskmanager_options.HOST)
+    if not host or _is_loopback(host):
+        return {}
+    found = {"spark.driver.host": _in_brackets(host)}
+    bind_host = read_option(configuration, taskmanager_options.BIND_HOST)
+    if bind_host and not _is_loopback(bind_host):
+        found["spark.driver.bindAddress"] = _in_brackets(bind_host)
+    return found
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _in_brackets(host: str) -> str:
+    """Returns a host as Spark wants it: an IPv6 address stands in brackets."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def _is_authenticated(master: str, own: Mapping[str, str]) -> bool:
+    """True if the processes of an application can show each other a secret that Spark makes for it.
+
+    The secret of a standalone cluster is the one that its master has. A shuffle service on the nodes of YARN has a
+    setting of its own, which must be the same as that of the application.
+    """
+    has_service = own.get("spark.shuffle.service.enabled", "false").lower() == "true"
+    return (master == "yarn" or master.startswith(_KUBERNETES)) and not has_service
 
 
 def _cores(master: str) -> int:

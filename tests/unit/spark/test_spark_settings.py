@@ -118,3 +118,28 @@ def test_jobs_that_only_differ_in_bounds_share_a_session() -> None:
     one = settings_of({"execution.batch.spark.session.idle-timeout": "7 s"})
     assert one.idle_timeout_ms == 7_000
     assert one.session_key == settings_of({"execution.batch.spark.session.max-number": 9}).session_key
+
+
+@pytest.mark.parametrize("master", ["yarn", "k8s://https://host:6443"])
+def test_processes_of_an_application_authenticate_each_other_where_spark_makes_the_secret(master: str) -> None:
+    assert settings_of({MASTER: master}).conf["spark.authenticate"] == "true"
+    conf = "execution.batch.spark.conf."
+    assert settings_of({MASTER: master, f"{conf}spark.authenticate": "false"}).conf["spark.authenticate"] == "false"
+    service = settings_of({MASTER: master, f"{conf}spark.shuffle.service.enabled": "true"})
+    assert "spark.authenticate" not in service.conf, "it must be as in the service on the nodes"
+
+
+def test_a_standalone_cluster_authenticates_only_with_the_secret_of_its_master() -> None:
+    assert "spark.authenticate" not in settings_of({MASTER: "spark://host:7077"}).conf
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host:6443"])
+def test_executors_find_the_driver_under_the_address_of_its_task_executor(master: str) -> None:
+    told = settings_of({MASTER: master, "taskmanager.host": "10.1.2.3", "taskmanager.bind-host": "0.0.0.0"})
+    assert told.conf["spark.driver.host"] == "10.1.2.3"
+    assert told.conf["spark.driver.bindAddress"] == "0.0.0.0"
+    assert settings_of({MASTER: master, "taskmanager.host": "fd00::1"}).conf["spark.driver.host"] == "[fd00::1]"
+    own = {"execution.batch.spark.conf.spark.driver.host": "gateway"}
+    assert settings_of({MASTER: master, "taskmanager.host": "10.1.2.3", **own}).conf["spark.driver.host"] == "gateway"
+    for loopback in ("127.0.0.1", "localhost", "::1"):
+        assert "spark.driver.host" not in settings_of({MASTER: master, "taskmanager.host": loopback}).conf
