@@ -204,10 +204,10 @@ def standalone_cluster(directory: Path, num_workers: int = 2) -> Iterator[Standa
 
 @contextmanager
 def connect_server(directory: Path, port: int | None = None) -> Iterator[str]:
-    """Runs a Spark Connect server with its own Spark of two cores, and yields its address."""
+    """Runs a Spark Connect server with its own Spark of two cores, and yields its address. A task has two attempts."""
     port = port or own_port()
     settings = {
-        "spark.master": "local[2]",
+        "spark.master": "local[2,2]",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.host": "127.0.0.1",

@@ -158,6 +158,27 @@ def test_spark_connect_shows_the_users_error_first(spark_cluster: RunningCluster
     assert "operator Divide: ZeroDivisionError" in str(caught.value).splitlines()[-1]
 
 
+@pytest.mark.chaos
+def test_rows_and_failed_tasks_of_a_connect_server_are_known(
+    spark_cluster: RunningCluster, connect: str, tmp_path: Path
+) -> None:
+    """The first attempt of a task fails, and Spark repeats it."""
+    failed = str(tmp_path / "failed")
+
+    def fail_once(value: int) -> int:
+        if value == 7 and not os.path.exists(failed):
+            Path(failed).touch()
+            raise ValueError("the first attempt")
+        return value
+
+    env = spark_environment(spark_cluster, 2, **{"execution.batch.spark.master": connect})
+    kept = env.from_sequence(1, 100).map(fail_once).name("FailOnce")
+    assert sorted(kept.key_by(lambda value: value % 2).execute_and_collect()) == list(range(1, 101))
+    lines = spark_cluster.log("taskexecutor-1").splitlines()
+    (ending,) = [line for line in lines if "FailOnce" in line and "; Spark" in line]
+    assert ", 1 failed, 100 rows; Spark" in ending
+
+
 def test_a_cancelled_job_ends_its_operations_on_a_connect_server(
     spark_cluster: RunningCluster, connect: str, tmp_path: Path
 ) -> None:

@@ -24,6 +24,9 @@ from flinkpy.records.batch import Batch
 _HEAD = struct.Struct("<cQQQ")
 _COLUMNS, _ROWS, _ACCUMULATORS, _SINK_REPORT = b"C", b"R", b"A", b"S"
 
+#: The name under which a task reports, among its accumulators, how many of its attempts failed before it.
+FAILED_ATTEMPTS = "flinkpy.spark.failed-attempts"
+
 #: The pickled accumulators of one subtask, by name.
 Accumulators = Mapping[str, bytes]
 

@@ -11,6 +11,8 @@ import binascii
 import json
 import re
 import zlib
+from dataclasses import dataclass
+from typing import Any
 
 from flinkpy.common.error_text import bounded_text, describe, format_user_traceback
 from flinkpy.common.errors import FlinkError, FunctionError, RemoteError, SparkError, SparkUnavailableError, error_class
@@ -62,8 +64,21 @@ class WorkerFailure(Exception):
     """Raised by a worker. Its text begins with the message of the error."""
 
 
-def worker_failure(error: BaseException, task_name: str) -> WorkerFailure:
-    """Returns the exception that carries `error` to the driver. An error other than a FlinkError is a FunctionError."""
+@dataclass(frozen=True, slots=True)
+class TaskAttempt:
+    """An attempt of a task of Spark. The first attempt has the number 0."""
+
+    stage: int
+    partition: int
+    number: int
+
+
+def worker_failure(error: BaseException, task_name: str, attempt: TaskAttempt | None = None) -> WorkerFailure:
+    """Returns the exception that carries `error` to the driver. An error other than a FlinkError is a FunctionError.
+
+    Args:
+        attempt: the attempt that failed. Spark Connect does not tell it otherwise.
+    """
     if not isinstance(error, FlinkError):
         error = FunctionError(
             f"{task_name}: {describe(error)}",
@@ -75,6 +90,7 @@ def worker_failure(error: BaseException, task_name: str) -> WorkerFailure:
         "message": bounded_text(error.message, _MAX_CHARACTERS),
         "details": {key: bounded_text(value, _MAX_CHARACTERS) for key, value in error.details.items()},
         "traceback": error.remote_traceback[-_MAX_CHARACTERS:],
+        "attempt": None if attempt is None else [attempt.stage, attempt.partition, attempt.number],
     }
     packed = base64.b64encode(zlib.compress(json.dumps(described).encode())).decode()
     return WorkerFailure(
@@ -84,18 +100,33 @@ def worker_failure(error: BaseException, task_name: str) -> WorkerFailure:
 
 def failure_in(text: str) -> FlinkError | None:
     """Returns the error in the text of a Spark exception; None if a worker of ours did not raise it."""
-    found = _PATTERN.search(text)
-    if found is None:
-        return None
-    try:
-        described = json.loads(zlib.decompress(base64.b64decode(found[1])))
-    except (ValueError, zlib.error, binascii.Error):
+    described = _described_in(text)
+    if described is None:
         return None
     kind = error_class(described["type"])
     details = described["details"]
     if kind is None:
         kind, details = RemoteError, {**details, "type": described["type"]}
     return kind(described["message"], details=details, remote_traceback=described["traceback"])
+
+
+def failed_attempt_in(text: str) -> TaskAttempt | None:
+    """Returns the attempt that raised the error in the text of a Spark exception; None if it is not known."""
+    described = _described_in(text)
+    if described is None or described.get("attempt") is None:
+        return None
+    return TaskAttempt(*described["attempt"])
+
+
+def _described_in(text: str) -> dict[str, Any] | None:
+    found = _PATTERN.search(text)
+    if found is None:
+        return None
+    try:
+        described: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(found[1])))
+    except (ValueError, zlib.error, binascii.Error):
+        return None
+    return described
 
 
 def as_flink_error(
@@ -164,7 +195,11 @@ def with_last_words(cause: str, last_words: str) -> str:
 
 def _with_cause(failure: FlinkError, text: str, progress: str) -> FlinkError:
     found = _STAGE_FAILURE.search(text)
-    told = "; ".join(part for part in (found[1] if found is not None else "", progress) if part)
+    failed = found[1] if found is not None else ""
+    if not failed and (attempt := failed_attempt_in(text)) is not None:
+        times = f"{attempt.number + 1} time{'s' if attempt.number else ''}"
+        failed = f"Task {attempt.partition} in stage {attempt.stage} failed {times}"
+    told = "; ".join(part for part in (failed, progress) if part)
     if told and isinstance(failure, FunctionError):
         failure.remote_traceback = f"{failure.remote_traceback.rstrip()}\n\nSpark: {told}\n"
         failure.details.setdefault("spark", told)

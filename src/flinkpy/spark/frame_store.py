@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flinkpy.common.errors import SparkError
@@ -77,10 +76,10 @@ class FileStore:
     """Keeps frames in files that all executors reach.
 
     Args:
-        directory: a directory that is removed with the attempt; None for the directory of `spark.checkpoint.dir`.
+        directory: the URI of a directory that is removed with the attempt; None for the one of `spark.checkpoint.dir`.
     """
 
-    def __init__(self, session: SparkSession, directory: Path | None) -> None:
+    def __init__(self, session: SparkSession, directory: str | None) -> None:
         self._session = session
         self._directory = directory
         #: The files in the directory of `spark.checkpoint.dir`, as paths of Hadoop.
@@ -93,7 +92,7 @@ class FileStore:
                 self._files.append(_rdd_of(kept).getCheckpointFile().get())
             return kept
         with _DIRECTORY_LOCK:
-            self._session.sparkContext.setCheckpointDir(f"file://{self._directory / 'kept'}")
+            self._session.sparkContext.setCheckpointDir(f"{self._directory}/kept")
             kept = frame.checkpoint(eager=False)
         # The files already have their directory, so other regions may set theirs while this one is written.
         _rdd_of(kept).doCheckpoint()
@@ -163,12 +162,12 @@ class ReplicaStore:
             one.frame.unpersist()
 
 
-def frame_store(session: SparkSession, is_local: bool, directory: Path | None) -> FrameStore:
+def frame_store(session: SparkSession, is_local: bool, directory: str | None) -> FrameStore:
     """Returns the store for a region.
 
     Args:
         is_local: True if the driver is the only executor.
-        directory: a directory of the attempt that all executors reach; None if there is none.
+        directory: the URI of a directory of the attempt that all executors reach; None if there is none.
     """
     if is_local:
         return DriverStore()

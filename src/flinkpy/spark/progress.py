@@ -48,32 +48,49 @@ class StageProgress:
 
 
 class ProgressTracker:
-    """Sums up the progress of stages. Thread: one thread calls `update`; any thread reads `now`."""
+    """Sums up the progress of stages. Thread: any.
+
+    A Spark Connect server reports neither failed tasks nor rows. `add` takes what is known of them otherwise.
+    """
 
     def __init__(self, task_name: str) -> None:
         self.now = SparkProgress()
         self._task_name = task_name
         self._stages: dict[int, StageProgress] = {}
         self._jobs: set[int] = set()
+        self._failed = self._rows = 0
+        self._lock = threading.Lock()
+
+    def add(self, tasks_failed: int = 0, output_rows: int = 0) -> None:
+        """Adds to the numbers of failed tasks and of rows, beside those of `update`."""
+        with self._lock:
+            self._failed += tasks_failed
+            self._rows += output_rows
+            self._sum_up()
 
     def update(self, jobs: set[int], stages: dict[int, StageProgress]) -> None:
-        self._jobs |= jobs
-        self._stages.update(stages)
+        with self._lock:
+            before = self.now.stages_done
+            self._jobs |= jobs
+            self._stages.update(stages)
+            self._sum_up()
+            is_further = self.now.stages_done != before
+        if is_further:
+            _LOG.info("%s: %s", self._task_name, self.now)
+
+    def _sum_up(self) -> None:
         known = self._stages.values()
-        before = self.now
         self.now = SparkProgress(
             jobs=tuple(sorted(self._jobs)),
             stages=tuple(sorted(self._stages)),
             stages_done=sum(stage.is_done for stage in known),
             tasks=sum(stage.tasks for stage in known),
             tasks_done=sum(stage.done for stage in known),
-            tasks_failed=sum(stage.failed for stage in known),
+            tasks_failed=sum(stage.failed for stage in known) + self._failed,
             input_bytes=sum(stage.input_bytes for stage in known),
-            output_rows=sum(stage.output_rows for stage in known),
+            output_rows=sum(stage.output_rows for stage in known) + self._rows,
             shuffle_bytes=sum(stage.shuffle_bytes for stage in known),
         )
-        if self.now.stages_done != before.stages_done:
-            _LOG.info("%s: %s", self._task_name, self.now)
 
 
 class ProgressWatch(Protocol):

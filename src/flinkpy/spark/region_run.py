@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from flinkpy.graph.spark_region import SparkRegion
 from flinkpy.records.batch import Batch
-from flinkpy.spark.errors import as_flink_error, cause_of
+from flinkpy.spark.blocks import FAILED_ATTEMPTS
+from flinkpy.spark.errors import as_flink_error, cause_of, failed_attempt_in
 from flinkpy.spark.frame_store import DriverStore, FrameStore, frame_store
 from flinkpy.spark.progress import ProgressTracker, ProgressWatch
 from flinkpy.spark.session import RunningSpark, Sessions
@@ -154,6 +155,8 @@ class RegionRun:
             self._is_over.set()
             self._wake_watch.set()
         if error is not None and not self._is_cancelled.is_set():
+            if self._settings.is_connect and (attempt := failed_attempt_in(str(error))) is not None:
+                self.tracker.add(tasks_failed=attempt.number + 1)
             now = self.tracker.now
             progress = f"{now}; {now.lineage}" if now.stages else ""
             master = self._settings.redacted_master
@@ -175,16 +178,19 @@ class RegionRun:
         try:
             job = self._user_files.send(spark, session, self._job)
             frames = [one.frame(session) for one in inputs]
-            store = frame_store(session, self._settings.is_local, self._staging.directory)
+            store = frame_store(session, self._settings.is_local, self._staging.shared)
             translated = translate(self._region, session, frames, job, store)
             self._check()
             for number, output in enumerate(translated.outputs):
                 for batch in self._staging.read_output(number, output, store, self._take_accumulators):
+                    self._count_rows(batch.num_rows)
                     self._put((number, batch))
                 self._check()
             num_written = 0
             for sink in translated.sinks:
-                num_written += sink.write(self._take_accumulators)
+                num_rows = sink.write(self._take_accumulators)
+                self._count_rows(num_rows)
+                num_written += num_rows
                 self._check()
             # Consumers of the region only get its results when it has ended.
             store.check()
@@ -209,7 +215,17 @@ class RegionRun:
             watch.close()
 
     def _take_accumulators(self, values: Any) -> None:
-        self._put(AccumulatorReport(values))
+        accumulators = dict(values)
+        failed = accumulators.pop(FAILED_ATTEMPTS, None)
+        if failed is not None and self._settings.is_connect:
+            self.tracker.add(tasks_failed=int(failed))
+        if accumulators:
+            self._put(AccumulatorReport(accumulators))
+
+    def _count_rows(self, num_rows: int) -> None:
+        """Counts rows that a Spark Connect server does not report. Other drivers report what their tasks write."""
+        if self._settings.is_connect:
+            self.tracker.add(output_rows=num_rows)
 
     def _put(self, item: Item) -> None:
         while True:
@@ -250,4 +266,5 @@ class RegionRun:
     def _log_lineage(self) -> None:
         now = self.tracker.now
         if now.stages:
-            _LOG.info("%s: %s; %s", self._task_name, now, now.lineage)
+            rows = f", {now.output_rows} rows" if now.output_rows else ""
+            _LOG.info("%s: %s%s; %s", self._task_name, now, rows, now.lineage)

@@ -149,6 +149,13 @@ class Staging:
         if directory is not None:
             directory.mkdir(parents=True, mode=0o700)
 
+    @property
+    def shared(self) -> str | None:
+        """The URI of the attempt's directory that the executors reach; None if there is none."""
+        if self.remote is not None:
+            return self.remote.uri
+        return None if self.directory is None else f"file://{self.directory}"
+
     def input(self, number: int, name: str, type_info: Any) -> StagedInput:
         path = None if self.directory is None else self.directory / f"input-{number}.parquet"
         return StagedInput(name, type_info, path, self._max_input_bytes, self.remote)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flinkpy.common.errors import FunctionError, SparkError, SparkUnavailableError
-from flinkpy.spark.errors import as_flink_error, cause_of, worker_failure
+from flinkpy.spark.errors import TaskAttempt, as_flink_error, cause_of, failed_attempt_in, worker_failure
 
 
 def told(text: str) -> Exception:
@@ -68,3 +68,13 @@ def test_the_end_of_the_driver_is_the_cause_of_later_errors() -> None:
 
 def test_a_long_cause_is_cut() -> None:
     assert len(cause_of("x" * 10_000)) < 1_000
+
+
+def test_the_failed_attempt_is_told_where_the_server_does_not_tell_it() -> None:
+    """An exception of Spark Connect has only the text of the worker."""
+    failure = str(worker_failure(ValueError("x"), "Map (1/2)", TaskAttempt(stage=5, partition=1, number=3)))
+    error = told(f"PythonException: An exception was thrown from the Python worker: {failure} SQLSTATE: 38000")
+    assert isinstance(error, FunctionError)
+    assert error.remote_traceback.endswith("\n\nSpark: Task 1 in stage 5 failed 4 times; 0 of 2 tasks\n")
+    assert failed_attempt_in(failure) == TaskAttempt(5, 1, 3)
+    assert failed_attempt_in(str(worker_failure(ValueError("x"), "Map (1/2)"))) is None

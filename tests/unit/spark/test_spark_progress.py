@@ -43,3 +43,12 @@ def test_a_finished_stage_is_logged_once(caplog: pytest.LogCaptureFixture) -> No
         tracker.update({1}, {1: StageProgress(1, 1, 0, True)})
         tracker.update({1}, {1: StageProgress(1, 1, 0, True)})
     assert [record.message for record in caplog.records] == ["Spark: Map (1/1): 1 of 1 stages, 1 of 1 tasks"]
+
+
+def test_what_a_connect_server_does_not_report_is_added() -> None:
+    tracker = ProgressTracker("task")
+    tracker.update(set(), {1: StageProgress(4, 4, 0, True)})
+    tracker.add(tasks_failed=2)
+    tracker.add(output_rows=30)
+    tracker.update(set(), {2: StageProgress(1, 1, 0, True)})
+    assert (tracker.now.tasks_failed, tracker.now.output_rows, tracker.now.tasks) == (2, 30, 5)

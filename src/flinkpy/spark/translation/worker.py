@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from flinkpy.records.batch import Batch
-from flinkpy.spark.blocks import SinkReport, decode_block, encode_accumulators, encode_sink_report
-from flinkpy.spark.errors import worker_failure
+from flinkpy.spark.blocks import FAILED_ATTEMPTS, SinkReport, decode_block, encode_accumulators, encode_sink_report
+from flinkpy.spark.errors import TaskAttempt, worker_failure
 from flinkpy.spark.stream_frame import BLOCK_COLUMN, Layout, decode_rows, encode_rows
 from flinkpy.spark.translation.program import EDGE_COLUMN, MARKER_EDGE, SINKS, SUBTASK_COLUMN, PassProgram
 from flinkpy.spark.translation.row_output import BlockRows, ColumnsOutput, ExchangeOutput
@@ -44,7 +44,8 @@ def _run_pass(files: WorkerFiles, payload: bytes, rows: Iterator[pa.RecordBatch]
     assert task is not None
     files.use()
     program: PassProgram = pickle.loads(payload)
-    return _threaded(lambda emit: _run_task(program, rows, task, emit), program.name)
+    attempt = TaskAttempt(task.stageId(), task.partitionId(), task.attemptNumber())
+    return _threaded(lambda emit: _run_task(program, rows, task, emit), program.name, attempt)
 
 
 def _run_task(program: PassProgram, rows: Iterator[pa.RecordBatch], task: Any, emit: Callable[..., None]) -> None:
@@ -98,6 +99,8 @@ def run_program(
             blocks.add(SINKS, 0, encode_sink_report(report))
         if accumulators:
             forward(accumulators)
+    if attempt_number:
+        forward({FAILED_ATTEMPTS: str(attempt_number).encode()})
     for output in outputs:
         output.flush()
     blocks.flush()
@@ -143,8 +146,10 @@ class _Abandoned(BaseException):
     """Raised in the thread of the chain when Spark needs no more rows."""
 
 
-def _threaded(produce: Callable[[Callable[[pa.RecordBatch], None]], None], name: str) -> Iterator[pa.RecordBatch]:
-    """Yields the rows that `produce` emits in its own thread. Raises its error as a WorkerFailure."""
+def _threaded(
+    produce: Callable[[Callable[[pa.RecordBatch], None]], None], name: str, attempt: TaskAttempt | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yields the rows that `produce` emits in its own thread. Raises its error as a WorkerFailure of the attempt."""
     ready: queue.Queue[pa.RecordBatch | BaseException | None] = queue.Queue(_QUEUED_GROUPS)
     is_abandoned = threading.Event()
 
@@ -175,7 +180,7 @@ def _threaded(produce: Callable[[Callable[[pa.RecordBatch], None]], None], name:
     try:
         while (item := ready.get()) is not None:
             if isinstance(item, BaseException):
-                raise worker_failure(item, name) from None
+                raise worker_failure(item, name, attempt) from None
             yield item
         thread.join()
     finally:

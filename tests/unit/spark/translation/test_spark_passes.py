@@ -28,7 +28,7 @@ from flinkpy.network.partitioner import (
     RescalePartitioner,
 )
 from flinkpy.records.batch import Batch
-from flinkpy.spark.blocks import SinkReport, decode_block, encode_accumulators, encode_block
+from flinkpy.spark.blocks import FAILED_ATTEMPTS, SinkReport, decode_block, encode_accumulators, encode_block
 from flinkpy.spark.errors import failure_in, worker_failure
 from flinkpy.spark.stream_frame import BLOCK_COLUMN, Layout, column_schema, decode_rows, encode_rows, natural_layout
 from flinkpy.spark.translation.program import (
@@ -297,7 +297,8 @@ def test_committables_of_a_sink_are_reported_and_not_committed() -> None:
 
     program = a_pass(operator(1, specs.SinkSpec(Sink())))
     rows = run(program, exchanged((0, Batch([1, 2]))), subtask=1, attempt=2)
-    ((_, report),) = rows.blocks(SINKS)
+    (_, report), (_, failures) = rows.blocks(SINKS)
+    assert failures == {FAILED_ATTEMPTS: b"2"}
     assert isinstance(report, SinkReport)
     assert (report.sink, report.subtask_index, report.attempt_number, report.num_records) == (0, 1, 2, 2)
     (committable,) = report.committables
