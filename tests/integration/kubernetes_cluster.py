@@ -244,6 +244,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def _watch(self, kind: str, labels: Selector) -> None:
+        if self.headers.get("Upgrade", "").lower() == "websocket":
+            # The client then watches by a plain request.
+            self._answer({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503}, 503)
+            return
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Transfer-Encoding", "chunked")

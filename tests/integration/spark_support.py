@@ -203,7 +203,7 @@ def standalone_cluster(directory: Path, num_workers: int = 2) -> Iterator[Standa
 
 
 @contextmanager
-def connect_server(directory: Path, port: int | None = None) -> Iterator[str]:
+def connect_server(directory: Path, port: int | None = None, python: str = sys.executable) -> Iterator[str]:
     """Runs a Spark Connect server with its own Spark of two cores, and yields its address. A task has two attempts."""
     port = port or own_port()
     settings = {
@@ -222,7 +222,7 @@ def connect_server(directory: Path, port: int | None = None) -> Iterator[str]:
         directory,
         "connect",
         [*options, "org.apache.spark.sql.connect.service.SparkConnectServer"],
-        {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python},
     )
     try:
         _wait_for_port(port, service)

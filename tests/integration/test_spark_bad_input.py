@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import textwrap
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from clusters import RunningCluster, StartCluster
 from ports import own_port
-from spark_support import require_spark, spark_cluster, spark_environment
+from spark_support import connect_server, require_spark, spark_cluster, spark_environment
 
 from flinkpy.common.errors import JobExecutionError, UnsupportedOperationError
 from flinkpy.datastream.functions import SourceFunction
@@ -46,25 +47,36 @@ def test_the_error_names_executors_without_a_python_interpreter(spark_cluster: R
 
 
 @pytest.mark.chaos
-def test_executors_of_another_python_version_are_refused(spark_cluster: RunningCluster, tmp_path: Path) -> None:
-    """The executors run this interpreter, which reports another version to Spark's worker."""
-    (tmp_path / "sitecustomize.py").write_text(
-        textwrap.dedent(
-            """
-            import sys
-            class Version(tuple):
-                major, minor, micro, releaselevel, serial = 3, 7, 0, "final", 0
-            if sys.argv[0] == "-m" or "pyspark" in " ".join(sys.orig_argv):
-                sys.version_info = Version((3, 7, 0, "final", 0))
-            """
-        )
-    )
-    python = tmp_path / "python3.7"
-    python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    error = error_of(spark_cluster, **{"execution.batch.spark.conf.spark.pyspark.python": str(python)})
-    assert "run another version of Python than this program" in error
-    assert "Set execution.batch.spark.conf.spark.pyspark.python to a Python of the program's version" in error
+@pytest.mark.parametrize("version", ["3.8", "3.10", "3.12", "3.13"])
+def test_executors_of_another_python_version_are_refused(spark_cluster: RunningCluster, version: str) -> None:
+    """Python 3.8 cannot even import Spark's modules."""
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
+    python = shutil.which(f"python{version}") or (str(installed[-1]) if installed else None)
+    if python is None or version == here:
+        pytest.skip(f"needs a Python {version} that is not the one of this test")
+    error = error_of(spark_cluster, **{"execution.batch.spark.conf.spark.pyspark.python": python})
+    assert f"run Python {version}, but this program runs Python {here}: set execution.batch.spark.conf." in error
+
+
+@pytest.mark.chaos
+def test_the_error_names_a_module_that_the_python_of_executors_does_not_have(spark_cluster: RunningCluster) -> None:
+    """The executors run the interpreter that the environment of this test was made of."""
+    python = os.path.join(sys.base_prefix, "bin", "python3")
+    if sys.prefix == sys.base_prefix or not os.path.exists(python):
+        pytest.skip("needs a virtual environment, and an interpreter without packages")
+    error = error_of(spark_cluster, **{"execution.batch.spark.conf.spark.pyspark.python": python})
+    assert "have a Python without the module '" in error
+    assert "install flinkpy's dependencies (pip install flinkpy)" in error
+
+
+@pytest.mark.chaos
+def test_the_error_names_the_setting_of_a_connect_server_with_another_python(
+    spark_cluster: RunningCluster, tmp_path: Path
+) -> None:
+    with connect_server(tmp_path, python="/nowhere/python9") as address:
+        error = error_of(spark_cluster, **{"execution.batch.spark.master": address})
+    assert "have no Python '/nowhere/python9': set PYSPARK_PYTHON in the environment of the Spark Connect" in error
 
 
 class Endless(SourceFunction):

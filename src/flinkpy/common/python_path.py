@@ -106,7 +106,10 @@ class PythonPath:
             del sys.path_importer_cache[cached]
 
     def _loaded_modules(self, entries: set[str]) -> list[tuple[str, ModuleType]]:
-        """Returns the modules that were imported from these entries."""
+        """Returns the modules that were imported from these entries.
+
+        The main module of this process is none of them, even if its file lies there: libraries rely on it.
+        """
         if not entries:
             return []
         # Few of the many modules of a process belong to a job.
@@ -114,7 +117,8 @@ class PythonPath:
         return [
             (name, module)
             for name, module in list(sys.modules.items())
-            if isinstance(file := getattr(module, "__file__", None), str)
+            if name != "__main__"
+            and isinstance(file := getattr(module, "__file__", None), str)
             and (real := self._real_file(file)).startswith(prefixes)
             and self._entry_of(real) in entries
         ]

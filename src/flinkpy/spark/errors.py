@@ -10,6 +10,7 @@ import base64
 import binascii
 import json
 import re
+import sys
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,12 @@ from flinkpy.common.errors import FlinkError, FunctionError, RemoteError, SparkE
 #: The maximum length of Spark's own message in an error.
 _MAX_CAUSE_CHARACTERS = 600
 _STAGE_FAILURE = re.compile(r"(Task \d+ in stage [\d.]+ failed \d+ times?)[^\n]*")
-_VERSIONS = re.compile(r"PYTHON_VERSION_MISMATCH[^\n]*|Python in worker has different version[^\n]*", re.IGNORECASE)
+_VERSIONS = re.compile(
+    r"Python in worker has different version:? ([\d.]+\d) than that in driver:? ([\d.]+\d)", re.IGNORECASE
+)
+#: What a Python prints that ends before it runs tasks, and the version in the paths of its modules.
+_NO_START = re.compile(r"Error from python worker:\s*\n(.*?)\n\s*PYTHONPATH was:", re.DOTALL)
+_VERSION_OF_LIBRARY = re.compile(r"/python(\d+\.\d+)/")
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 _FRAME = re.compile(r"[\w.$/<>]+\([\w.: ]*\)$")
@@ -152,28 +158,54 @@ def as_flink_error(
         return _with_cause(failure, text, progress)
     if ending:
         return SparkError(f"{task_name}: Spark at {master} is gone: {with_last_words(ending, last_words)}")
-    found = _VERSIONS.search(text)
-    if found is not None:
-        return SparkUnavailableError(
-            f"{task_name}: the executors of Spark at {master} run another version of Python than this program: "
-            f"{_shorten(found.group())} Set execution.batch.spark.conf.spark.pyspark.python to a Python of the "
-            "program's version"
-        )
-    found = _NO_PYTHON.search(text)
-    if found is not None:
-        return SparkUnavailableError(
-            f"{task_name}: the executors of Spark at {master} have no Python {found[1]!r}: set "
-            "execution.batch.spark.conf.spark.pyspark.python to the path of Python there"
-        )
-    found = _NO_MODULE.search(text)
-    if found is not None:
-        return SparkUnavailableError(
-            f"{task_name}: the Python of Spark's executors at {master} has no module {found[1]!r}: install flinkpy's "
-            "dependencies (pip install flinkpy) and the packages of the job there"
-        )
+    obstacle = _python_obstacle(text, master)
+    if obstacle is not None:
+        return SparkUnavailableError(f"{task_name}: the executors of Spark at {master} {obstacle}")
     if any(sign in text for sign in _GONE):
         return SparkError(f"{task_name}: Spark at {master} is gone: {with_last_words(cause_of(text), last_words)}")
     return SparkError(f"{task_name}: Spark failed: {cause_of(text)}", remote_traceback=text[:20_000])
+
+
+def _python_obstacle(text: str, master: str) -> str | None:
+    """Returns what is wrong with the Python of the executors, and what to do; None if nothing is known to be wrong."""
+    if master.startswith("sc://"):
+        setting = "PYSPARK_PYTHON in the environment of the Spark Connect server"
+    else:
+        setting = "execution.batch.spark.conf.spark.pyspark.python"
+    needed = f"{sys.version_info.major}.{sys.version_info.minor}"
+    found = _VERSIONS.search(text)
+    if found is not None:
+        return _other_version(found[1], needed, setting)
+    found = _NO_PYTHON.search(text)
+    if found is not None:
+        return f"have no Python {found[1]!r}: set {setting} to the path of a Python {needed} there"
+    start = _NO_START.search(text)
+    lines = _traceback_lines(start[1]) if start is not None else []
+    version = _VERSION_OF_LIBRARY.search(start[1]) if start is not None else None
+    if version is not None and version[1] != needed:
+        # Spark's own modules cannot be imported by an old Python, which therefore does not compare the versions.
+        return (
+            f"run Python {version[1]}, but this program runs Python {needed}: set {setting} to a Python {needed} there"
+        )
+    found = _NO_MODULE.search(text)
+    if found is not None:
+        return (
+            f"have a Python without the module {found[1]!r}: install flinkpy's dependencies (pip install flinkpy) and "
+            f"the packages of the job there, or set {setting} to a Python that has them"
+        )
+    if lines:
+        return f"could not start Python: {_shorten(lines[-1])}"
+    return None
+
+
+def _other_version(found: str, needed: str, setting: str) -> str:
+    return f"run Python {found}, but this program runs Python {needed}: set {setting} to a Python {needed} there"
+
+
+def _traceback_lines(text: str) -> list[str]:
+    """Returns the lines of a traceback, of which the last one is the error."""
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line]
 
 
 def cause_of(text: str) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 from flinkpy.common.errors import FunctionError, SparkError, SparkUnavailableError
 from flinkpy.spark.errors import TaskAttempt, as_flink_error, cause_of, failed_attempt_in, worker_failure
+
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def told(text: str) -> Exception:
@@ -31,23 +35,50 @@ def test_an_error_of_spark_is_reported_without_stack_traces() -> None:
     assert error.message == "Spark: Map (1/1): Spark failed: RuntimeError: [DIVIDE_BY_ZERO] Division by zero."
 
 
-def test_executors_with_another_python_are_reported_with_the_option_to_set() -> None:
+def test_executors_with_another_python_are_reported_with_both_versions_and_the_option_to_set() -> None:
     error = told(
         "PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.10 than that in "
-        "driver: 3.11, PySpark cannot run with different minor versions.\n at x"
+        f"driver: {HERE}, PySpark cannot run with different minor versions.\n at x"
     )
     assert isinstance(error, SparkUnavailableError)
-    assert "3.10 than that in driver: 3.11" in error.message
-    assert error.message.endswith(
-        "Set execution.batch.spark.conf.spark.pyspark.python to a Python of the program's version"
+    assert error.message == (
+        f"Spark: Map (1/1): the executors of Spark at local[2] run Python 3.10, but this program runs Python {HERE}: "
+        f"set execution.batch.spark.conf.spark.pyspark.python to a Python {HERE} there"
     )
+
+
+def test_a_python_that_is_too_old_for_sparks_modules_is_reported_by_its_version() -> None:
+    error = told(
+        "Py4JJavaError: Lost task 0.0\nError from python worker:\n  Traceback (most recent call last):\n"
+        '    File "/usr/lib/python3.8/runpy.py", line 185, in _run_module_as_main\n'
+        "  TypeError: 'type' object is not subscriptable\nPYTHONPATH was:\n  /opt/spark/python/lib/pyspark.zip\n"
+    )
+    assert isinstance(error, SparkUnavailableError)
+    assert f"run Python 3.8, but this program runs Python {HERE}: set " in error.message
+
+
+def test_a_python_that_does_not_start_is_reported_with_its_last_line() -> None:
+    error = told(
+        "Py4JJavaError: Lost task 0.0\nError from python worker:\n  Fatal Python error: no encodings\n"
+        "PYTHONPATH was:\n  /opt/spark/python/lib/pyspark.zip\n"
+    )
+    assert isinstance(error, SparkUnavailableError)
+    assert error.message.endswith("could not start Python: Fatal Python error: no encodings")
 
 
 def test_executors_without_python_or_a_module_are_reported() -> None:
     error = told('java.io.IOException: Cannot run program "python9": error=2, No such file or directory')
-    assert isinstance(error, SparkUnavailableError) and "have no Python 'python9'" in error.message
+    assert isinstance(error, SparkUnavailableError) and "have no Python 'python9': set execution" in error.message
     error = told("PythonException: ModuleNotFoundError: No module named 'pyarrow'")
-    assert isinstance(error, SparkUnavailableError) and "has no module 'pyarrow'" in error.message
+    assert isinstance(error, SparkUnavailableError) and "have a Python without the module 'pyarrow'" in error.message
+
+
+def test_the_python_of_a_connect_server_is_set_at_the_server() -> None:
+    text = f"[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in driver: {HERE}, x"
+    error = as_flink_error(RuntimeError(text), "Spark: Map (1/1)", "sc://host")
+    assert error.message.endswith(
+        f"set PYSPARK_PYTHON in the environment of the Spark Connect server to a Python {HERE} there"
+    )
 
 
 def test_the_loss_of_a_driver_or_server_can_be_retried() -> None:

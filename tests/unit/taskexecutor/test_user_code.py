@@ -9,6 +9,7 @@ import tarfile
 import zipfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from taskexecutor_fakes import AtOnce
@@ -152,6 +153,17 @@ def test_modules_of_an_entry_inside_another_stay(tmp_path: Path, python_path: Py
     finally:
         sys.path.remove(str(inner))
         sys.modules.pop("kept_module", None)
+
+
+def test_the_main_module_of_the_process_stays(
+    tmp_path: Path, python_path: PythonPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script of this process may lie in a directory that a job names. Libraries look for the main module."""
+    main = ModuleType("__main__")
+    main.__file__ = str(tmp_path / "flinkpy")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    python_path.release(python_path.acquire([str(tmp_path)]))
+    assert sys.modules["__main__"] is main
 
 
 def test_archives_are_unpacked_in_the_working_directory_and_files_are_cached(
