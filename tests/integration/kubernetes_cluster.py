@@ -45,6 +45,7 @@ class Request:
     """A request that the server has answered."""
 
     verb: str
+    path: str
     kind: str
     name: str | None
     body: Any
@@ -230,7 +231,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._body = json.loads(text) if text else None
         kind, name = (found[2], found[3]) if found is not None else (parts.path, None)
         recorded = json.loads(text) if text else None
-        self.cluster.requests.append(Request(self.command, kind, name, recorded, dict(self.headers)))
+        self.cluster.requests.append(Request(self.command, parts.path, kind, name, recorded, dict(self.headers)))
         return kind, name, parse_qs(parts.query)
 
     def _answer(self, resource: Resource | None, status: int = 200) -> None:

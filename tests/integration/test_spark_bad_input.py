@@ -52,7 +52,8 @@ def test_executors_of_another_python_version_are_refused(spark_cluster: RunningC
     """Python 3.8 cannot even import Spark's modules."""
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
-    python = shutil.which(f"python{version}") or (str(installed[-1]) if installed else None)
+    # A python3.8 on the path may be a script of pyenv that finds no interpreter.
+    python = str(installed[-1]) if installed else shutil.which(f"python{version}")
     if python is None or version == here:
         pytest.skip(f"needs a Python {version} that is not the one of this test")
     error = error_of(spark_cluster, **{"execution.batch.spark.conf.spark.pyspark.python": python})

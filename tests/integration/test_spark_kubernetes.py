@@ -62,13 +62,13 @@ def test_a_region_runs_in_executor_pods(
     env = spark_environment(cluster, 2, **properties(master))
     check(list(program(env, tmp_path).execute_and_collect()), cluster.task_executors[0].popen.pid)
     assert {request.headers["Authorization"] for request in api.requests} == {"Bearer token-of-the-driver"}
+    assert {request.path.split("/")[4] for request in api.requests} == {"pipelines"}
     pods = api.created("pods")
     assert len(pods) == 2
     for pod in pods:
         (container,) = pod["spec"]["containers"]
         environment = {entry["name"]: entry.get("value", "") for entry in container["env"]}
         assert container["image"] == "registry.example.org/pipelines:7"
-        assert pod["metadata"]["namespace"] == "pipelines"
         assert pod["metadata"]["labels"]["team"] == "data"
         assert pod["spec"]["restartPolicy"] == "Never"
         assert container["resources"]["requests"]["cpu"] == "1"

@@ -156,6 +156,7 @@ def launch(conf: Mapping[str, str], directory: Path, timeout_s: float) -> tuple[
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={
+            **_address_of_web_pages(conf),
             **{name: value for name, value in os.environ.items() if name != CONNECT_MODE},
             "SPARK_CONNECT_MODE": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection),
@@ -170,6 +171,15 @@ def launch(conf: Mapping[str, str], directory: Path, timeout_s: float) -> tuple[
         process.kill()
         driver.stop()
         raise
+
+
+def _address_of_web_pages(conf: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variable that binds the web pages of a driver on loopback to loopback too.
+
+    The pages need no login, and Spark serves them on all addresses of the host whatever address the driver has.
+    """
+    address = conf.get("spark.driver.bindAddress", "")
+    return {"SPARK_LOCAL_IP": address} if address == "127.0.0.1" else {}
 
 
 def submission(spark_submit: str, conf: Mapping[str, str]) -> list[str]:

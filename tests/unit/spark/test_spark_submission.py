@@ -141,3 +141,22 @@ def test_the_error_of_a_driver_that_does_not_start_has_its_output(
 
     with pytest.raises(RuntimeError, match=r"its driver has ended: told --conf spark\.yarn\.queue=nightly"):
         launch({"spark.yarn.queue": "nightly", "spark.executor.cores": "2"}, tmp_path, 60)
+
+
+def test_the_web_pages_of_a_driver_on_loopback_are_served_there_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark binds its pages, which need no login, to the address of a variable, or else to all addresses."""
+    pytest.importorskip("pyspark")
+    (tmp_path / "bin").mkdir()
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.write_text('#!/bin/sh\necho "pages at <$SPARK_LOCAL_IP>"\nexit 1\n')
+    submit.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    from flinkpy.spark.java_gateway import launch
+
+    with pytest.raises(RuntimeError, match=r"pages at <127\.0\.0\.1>"):
+        launch(settings("local[2]").conf, tmp_path, 60)
+    with pytest.raises(RuntimeError, match="pages at <>"):
+        launch(settings("yarn").conf, tmp_path, 60)
