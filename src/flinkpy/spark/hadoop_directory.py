@@ -6,7 +6,6 @@ login, copies them. So no client of the file system is needed in Python.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Iterator
@@ -18,8 +17,6 @@ from flinkpy.configuration.spark_options import STAGING_DIR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_LOG = logging.getLogger(__name__)
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _FILE = "file://"
@@ -33,7 +30,7 @@ def is_remote(directory: str) -> bool:
 
 
 class HadoopDirectory:
-    """One directory, which exists from the first use until `remove`. Thread: one at a time."""
+    """One directory. It exists from the first use until the session removes it. Thread: one at a time."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/")
@@ -78,16 +75,6 @@ class HadoopDirectory:
             # The last argument: no file with a checksum beside the copy.
             self._file_system.copyToLocalFile(True, source, self._path(f"{_FILE}{target}"), True)
             yield target
-
-    def remove(self) -> None:
-        """Removes the directory with its files. If the driver is gone, they stay, and a warning names them."""
-        if self._session is None:
-            return
-        try:
-            self._file_system.delete(self._path(self.uri), True)
-        except Exception as error:  # noqa: BLE001 - the files are not needed; the driver may be gone
-            _LOG.warning("%s could not be removed: %s", self.uri, str(error).partition("\n")[0])
-        self._session = None
 
     @property
     def _jvm(self) -> Any:

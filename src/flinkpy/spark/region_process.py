@@ -296,6 +296,8 @@ class RegionProcess:
             watch.join(_CLOSE_S)
             if end is None:
                 self._interrupt(session)
+            if job.staging.remote is not None:
+                session.remove_directory(job.staging.remote.uri)
         if end is not None:
             return end
         how = f"was killed by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"

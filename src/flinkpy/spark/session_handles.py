@@ -41,6 +41,8 @@ CONNECT_RETRIES = 6
 CONNECT_BACKOFF_MS = 2_000
 #: The variables that name the directory of Hadoop's configuration.
 _OF_YARN = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+#: The settings that name the image of executors on Kubernetes.
+_IMAGES = ("spark.kubernetes.container.image", "spark.kubernetes.executor.container.image")
 #: Settings that PySpark gives every SparkContext, because its pickled records need them.
 _PYSPARK_DEFAULTS = {"spark.serializer.objectStreamReset": "100", "spark.rdd.compress": "True"}
 
@@ -127,6 +129,10 @@ class SessionHandle(Protocol):
         """Lets Spark forget the results of regions that have ended."""
         ...
 
+    def remove_directory(self, uri: str) -> None:
+        """Removes a directory of a file system that the driver reaches. Logs a warning if it cannot."""
+        ...
+
     @property
     def last_words(self) -> str:
         """The last log lines of the driver; empty if they are not known."""
@@ -163,6 +169,9 @@ class DriverHandle:
             startup.on_driver(self._process)
             try:
                 self._jsc = self._create_context(conf)
+            except SparkUnavailableError:
+                self._process.stop()
+                raise
             except Exception as error:  # noqa: BLE001 - raised as one of ours
                 # Reading the text of the error needs the JVM.
                 reason = with_last_words(cause_of(str(error)), self._process.last_words)
@@ -180,6 +189,12 @@ class DriverHandle:
             told.setIfMissing(key, value)
         for key, value in conf.items():
             told.set(key, value)
+        if self.settings.is_kubernetes and not any(told.contains(key) for key in _IMAGES):
+            # Without an image, Spark would wait for executors for ever.
+            raise SparkUnavailableError(
+                f"Spark at {self.settings.redacted_master} cannot be used: set execution.batch.spark.conf.{_IMAGES[0]} "
+                "to the image of the executors"
+            )
         context = jvm.JavaSparkContext(told)
         # The regions share its catalog. Each has a session of its own.
         jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
@@ -234,6 +249,14 @@ class DriverHandle:
         # hold some of them are not given back.
         jvm: Any = self._gateway.jvm
         jvm.java.lang.System.gc()
+
+    def remove_directory(self, uri: str) -> None:
+        jvm: Any = self._gateway.jvm
+        try:
+            path = jvm.org.apache.hadoop.fs.Path(uri)
+            path.getFileSystem(self._jsc.hadoopConfiguration()).delete(path, True)
+        except Exception as error:  # noqa: BLE001 - the files are not needed; the driver may be gone
+            _LOG.warning("%s could not be removed: %s", uri, cause_of(str(error)))
 
     @property
     def last_words(self) -> str:
@@ -295,6 +318,9 @@ class ServerHandle:
 
     def tidy(self) -> None:
         """Does nothing, because the server belongs to others too."""
+
+    def remove_directory(self, uri: str) -> None:
+        """Does nothing, because a server has no such directories (see HadoopDirectory)."""
 
     @property
     def last_words(self) -> str:

@@ -87,6 +87,10 @@ class SparkSettings:
         return self.master.startswith("sc://")
 
     @property
+    def is_kubernetes(self) -> bool:
+        return self.master.startswith(_KUBERNETES)
+
+    @property
     def is_local(self) -> bool:
         """True if driver, executors and Python workers are processes of this host and share its files."""
         return _LOCAL.match(self.master) is not None
