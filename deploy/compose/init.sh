@@ -35,6 +35,7 @@ if [ ! -e "$spark/spark-defaults.conf" ]; then
 spark.authenticate           true
 spark.authenticate.secret    $(python3 -c 'import secrets; print(secrets.token_hex(32))')
 spark.network.crypto.enabled true
+spark.master.rest.enabled    false
 END
     mv "$spark/unfinished" "$spark/spark-defaults.conf"
 fi

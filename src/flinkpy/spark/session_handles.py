@@ -26,7 +26,8 @@ from flinkpy.common.errors import SparkError, SparkUnavailableError
 from flinkpy.common.java_runtime import java_obstacle
 from flinkpy.spark.errors import cause_of, with_last_words
 from flinkpy.spark.java_gateway import CONNECT_MODE
-from flinkpy.spark.settings import SparkSettings, dynamic_allocation_defaults
+from flinkpy.spark.settings import SparkSettings, driver_defaults
+from flinkpy.spark.yarn_addresses import resource_manager_addresses
 
 if TYPE_CHECKING:
     from flinkpy.spark.java_gateway import DriverProcess
@@ -185,7 +186,7 @@ class DriverHandle:
         jvm: Any = self._gateway.jvm
         told = jvm.SparkConf(True)
         # The user's spark-defaults.conf is part of it already.
-        for key, value in {**_PYSPARK_DEFAULTS, **dynamic_allocation_defaults(self.settings, told)}.items():
+        for key, value in {**_PYSPARK_DEFAULTS, **driver_defaults(self.settings, told)}.items():
             told.setIfMissing(key, value)
         for key, value in conf.items():
             told.set(key, value)
@@ -388,22 +389,41 @@ def _check_reachable(settings: SparkSettings) -> None:
         SparkError: no master answers.
         SparkUnavailableError: the address of YARN is not configured.
     """
-    if settings.master == "yarn" and not any(os.environ.get(name) for name in _OF_YARN):
+    if settings.master == "yarn":
+        _check_yarn()
+        return
+    found = _ADDRESS.match(settings.master)
+    if found is None:
+        return
+    failures = _failures(found[1].split(","), _CONNECT_PORT)
+    if failures:
+        raise SparkError(f"the master of Spark does not answer: {'; '.join(failures)}")
+
+
+def _check_yarn() -> None:
+    directory = next(filter(None, (os.environ.get(name) for name in _OF_YARN)), None)
+    if directory is None:
         raise SparkUnavailableError(
             "Spark at yarn cannot be used: neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set for the TaskExecutor; "
             "set one of them to the directory of the files that say where YARN is"
         )
-    found = _ADDRESS.match(settings.master)
-    if found is None:
-        return
+    failures = _failures(resource_manager_addresses(Path(directory)))
+    if failures:
+        raise SparkError(
+            f"the ResourceManager of YARN does not answer: {'; '.join(failures)} ({directory}/yarn-site.xml)"
+        )
+
+
+def _failures(addresses: list[str], default_port: int | None = None) -> list[str]:
+    """Returns why each of the addresses does not answer; nothing if one does, or if there are none."""
     failures = []
-    for address in found[1].split(","):
+    for address in addresses:
         host, _, port = address.rpartition(":")
         if not host:
-            host, port = address, str(_CONNECT_PORT)
+            host, port = address, str(default_port)
         try:
             with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S):
-                return
+                return []
         except (OSError, ValueError) as error:
             failures.append(f"{address}: {error}")
-    raise SparkError(f"the master of Spark does not answer: {'; '.join(failures)}")
+    return failures

@@ -71,6 +71,7 @@ class SparkSettings:
             the driver unless the master is local.
         idle_timeout_ms: the session ends when no region has used it for this long.
         max_sessions: the maximum number of sessions of a TaskExecutor.
+        driver_address: the settings by which executors on other hosts find the driver, unless the user has set them.
     """
 
     master: str
@@ -81,6 +82,7 @@ class SparkSettings:
     max_sessions: int = 4
     progress_interval_ms: int = 1_000
     max_input_without_staging: int = 256 << 20
+    driver_address: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_connect(self) -> bool:
@@ -136,10 +138,6 @@ def settings_of(configuration: AnyConfiguration) -> SparkSettings:
     conf = dict(_SQL_DEFAULTS)
     if not master.startswith("sc://"):
         conf.update(_classic_defaults(master, configuration))
-        if not _LOCAL.match(master):
-            conf.update(_driver_address(configuration))
-        if _is_authenticated(master, own):
-            conf["spark.authenticate"] = "true"
     rows = read_option(configuration, spark_options.ARROW_BATCH_ROWS)
     conf["spark.sql.execution.arrow.maxRecordsPerBatch"] = str(rows)
     conf.update(own)
@@ -155,6 +153,7 @@ def settings_of(configuration: AnyConfiguration) -> SparkSettings:
         max_sessions=max(1, read_option(configuration, spark_options.MAX_SESSIONS)),
         progress_interval_ms=max(50, read_option(configuration, spark_options.PROGRESS_INTERVAL)),
         max_input_without_staging=read_option(configuration, spark_options.MAX_INPUT_WITHOUT_STAGING),
+        driver_address=_driver_address(configuration),
     )
 
 
@@ -162,6 +161,18 @@ class PresentConf(Protocol):
     """The settings that a driver has before its job's: those of the user's spark-defaults.conf."""
 
     def contains(self, key: str) -> bool: ...
+
+    def get(self, key: str, default: str) -> str: ...
+
+
+def driver_defaults(settings: SparkSettings, present: PresentConf) -> dict[str, str]:
+    """Returns the settings of a driver that the user has not decided about."""
+    if settings.is_local or settings.is_connect:
+        return {}
+    found = {**dynamic_allocation_defaults(settings, present), **settings.driver_address}
+    if _makes_secret(settings, present):
+        found["spark.authenticate"] = "true"
+    return {key: value for key, value in found.items() if key not in settings.conf and not present.contains(key)}
 
 
 def dynamic_allocation_defaults(settings: SparkSettings, present: PresentConf) -> dict[str, str]:
@@ -219,14 +230,15 @@ def _in_brackets(host: str) -> str:
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
-def _is_authenticated(master: str, own: Mapping[str, str]) -> bool:
-    """True if the processes of an application can show each other a secret that Spark makes for it.
+def _makes_secret(settings: SparkSettings, present: PresentConf) -> bool:
+    """True if Spark makes a secret for each application, which its processes can show each other.
 
     The secret of a standalone cluster is the one that its master has. A shuffle service on the nodes of YARN has a
     setting of its own, which must be the same as that of the application.
     """
-    has_service = own.get("spark.shuffle.service.enabled", "false").lower() == "true"
-    return (master == "yarn" or master.startswith(_KUBERNETES)) and not has_service
+    key = "spark.shuffle.service.enabled"
+    has_service = settings.conf.get(key, present.get(key, "false")).lower() == "true"
+    return (settings.master == "yarn" or settings.is_kubernetes) and not has_service
 
 
 def _cores(master: str) -> int:

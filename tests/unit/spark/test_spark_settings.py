@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from flinkpy.common.errors import ConfigurationError
-from flinkpy.spark.settings import dynamic_allocation_defaults, settings_of
+from flinkpy.spark.settings import driver_defaults, dynamic_allocation_defaults, settings_of
 
 MASTER = "execution.batch.spark.master"
 
@@ -85,6 +85,9 @@ class Defaults:
     def contains(self, key: str) -> bool:
         return key in self._keys
 
+    def get(self, key: str, default: str) -> str:
+        return "true" if key in self._keys else default
+
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host:6443"])
 def test_executors_come_and_go_where_the_master_can(master: str) -> None:
@@ -122,24 +125,27 @@ def test_jobs_that_only_differ_in_bounds_share_a_session() -> None:
 
 @pytest.mark.parametrize("master", ["yarn", "k8s://https://host:6443"])
 def test_processes_of_an_application_authenticate_each_other_where_spark_makes_the_secret(master: str) -> None:
-    assert settings_of({MASTER: master}).conf["spark.authenticate"] == "true"
-    conf = "execution.batch.spark.conf."
-    assert settings_of({MASTER: master, f"{conf}spark.authenticate": "false"}).conf["spark.authenticate"] == "false"
-    service = settings_of({MASTER: master, f"{conf}spark.shuffle.service.enabled": "true"})
-    assert "spark.authenticate" not in service.conf, "it must be as in the service on the nodes"
+    key = "spark.authenticate"
+    assert driver_defaults(settings_of({MASTER: master}), Defaults())[key] == "true"
+    assert key not in driver_defaults(settings_of({MASTER: master}), Defaults(key)), "the user has decided"
+    service = {"execution.batch.spark.conf.spark.shuffle.service.enabled": "true"}
+    assert key not in driver_defaults(settings_of({MASTER: master, **service}), Defaults()), "as the service has it"
+    assert key not in driver_defaults(settings_of({MASTER: master}), Defaults("spark.shuffle.service.enabled"))
 
 
 def test_a_standalone_cluster_authenticates_only_with_the_secret_of_its_master() -> None:
-    assert "spark.authenticate" not in settings_of({MASTER: "spark://host:7077"}).conf
+    assert "spark.authenticate" not in driver_defaults(settings_of({MASTER: "spark://host:7077"}), Defaults())
 
 
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host:6443"])
 def test_executors_find_the_driver_under_the_address_of_its_task_executor(master: str) -> None:
+    key = "spark.driver.host"
     told = settings_of({MASTER: master, "taskmanager.host": "10.1.2.3", "taskmanager.bind-host": "0.0.0.0"})
-    assert told.conf["spark.driver.host"] == "10.1.2.3"
-    assert told.conf["spark.driver.bindAddress"] == "0.0.0.0"
-    assert settings_of({MASTER: master, "taskmanager.host": "fd00::1"}).conf["spark.driver.host"] == "[fd00::1]"
+    assert driver_defaults(told, Defaults())[key] == "10.1.2.3"
+    assert driver_defaults(told, Defaults())["spark.driver.bindAddress"] == "0.0.0.0"
+    assert key not in driver_defaults(told, Defaults(key)), "in spark-defaults.conf"
+    assert driver_defaults(settings_of({MASTER: master, "taskmanager.host": "fd00::1"}), Defaults())[key] == "[fd00::1]"
     own = {"execution.batch.spark.conf.spark.driver.host": "gateway"}
-    assert settings_of({MASTER: master, "taskmanager.host": "10.1.2.3", **own}).conf["spark.driver.host"] == "gateway"
+    assert key not in driver_defaults(settings_of({MASTER: master, "taskmanager.host": "10.1.2.3", **own}), Defaults())
     for loopback in ("127.0.0.1", "localhost", "::1"):
-        assert "spark.driver.host" not in settings_of({MASTER: master, "taskmanager.host": loopback}).conf
+        assert key not in driver_defaults(settings_of({MASTER: master, "taskmanager.host": loopback}), Defaults())

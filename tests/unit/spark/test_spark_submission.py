@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import own_port
 
 from flinkpy.common import errors
-from flinkpy.common.errors import SparkUnavailableError
+from flinkpy.common.errors import SparkError, SparkUnavailableError
 from flinkpy.spark.java_gateway import submission
 from flinkpy.spark.session_handles import _check_reachable
 from flinkpy.spark.settings import SparkSettings, settings_of
@@ -160,3 +161,14 @@ def test_the_web_pages_of_a_driver_on_loopback_are_served_there_only(
         launch(settings("local[2]").conf, tmp_path, 60)
     with pytest.raises(RuntimeError, match="pages at <>"):
         launch(settings("yarn").conf, tmp_path, 60)
+
+
+def test_a_yarn_that_does_not_answer_is_an_error_that_names_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    address = f"127.0.0.1:{own_port()}"
+    entry = f"<property><name>yarn.resourcemanager.address</name><value>{address}</value></property>"
+    (tmp_path / "yarn-site.xml").write_text(f"<configuration>{entry}</configuration>")
+    with pytest.raises(SparkError, match=f"YARN does not answer: {address}: .*yarn-site.xml"):
+        _check_reachable(settings("yarn"))
