@@ -177,6 +177,7 @@ class RegionRun:
         store: FrameStore = DriverStore()
         try:
             job = self._user_files.send(spark, session, self._job)
+            self._staging.open(session)
             frames = [one.frame(session) for one in inputs]
             store = frame_store(session, self._settings.is_local, self._staging.shared)
             translated = translate(self._region, session, frames, job, store)

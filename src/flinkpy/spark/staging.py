@@ -156,6 +156,11 @@ class Staging:
             return self.remote.uri
         return None if self.directory is None else f"file://{self.directory}"
 
+    def open(self, session: SparkSession) -> None:
+        """Creates the directory that the driver reaches. Raises: ConfigurationError if the driver reaches none."""
+        if self.remote is not None:
+            self.remote.open(session)
+
     def input(self, number: int, name: str, type_info: Any) -> StagedInput:
         path = None if self.directory is None else self.directory / f"input-{number}.parquet"
         return StagedInput(name, type_info, path, self._max_input_bytes, self.remote)
@@ -184,7 +189,6 @@ class Staging:
         assert self.directory is not None
         writer = frame.write.option("compression", "zstd")
         if self.remote is not None:
-            self.remote.open(frame.sparkSession)
             writer.parquet(self.remote.uri_of(name))
             yield from self.remote.download_parts(name, self.directory)
         else:
