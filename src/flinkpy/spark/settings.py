@@ -19,6 +19,7 @@ _MASTER = re.compile(r"(local(\[(\d+|\*)(, *\d+)?\])?|yarn|spark://.+|k8s://.+|s
 
 _KUBERNETES = "k8s://"
 _PYTHON = "spark.pyspark.python"
+_DEPLOY_MODE = "spark.submit.deployMode"
 
 #: The defaults of a driver of our own. Options of the job override all defaults.
 _DRIVER_DEFAULTS = {
@@ -112,7 +113,8 @@ def settings_of(configuration: AnyConfiguration) -> SparkSettings:
     """Returns the settings of a configuration.
 
     Raises:
-        ConfigurationError: Spark does not know the master, or it is set by a key of Spark.
+        ConfigurationError: Spark does not know the master, it is set by a key of Spark, or its cluster is to run the
+            driver.
     """
     entries = entries_of(configuration)
     own = {
@@ -124,6 +126,12 @@ def settings_of(configuration: AnyConfiguration) -> SparkSettings:
         raise ConfigurationError(
             f"spark.master and spark.remote cannot be set below {spark_options.CONF_PREFIX!r}: set the master of "
             f"Spark by {spark_options.MASTER.key}"
+        )
+    if own.get(_DEPLOY_MODE, "client") != "client":
+        raise ConfigurationError(
+            f"{spark_options.CONF_PREFIX}{_DEPLOY_MODE}: {own[_DEPLOY_MODE]!r} is not possible: Spark's driver runs "
+            "beside the TaskExecutor, which exchanges records with it. Remove the setting",
+            details={"option": f"{spark_options.CONF_PREFIX}{_DEPLOY_MODE}", "value": own[_DEPLOY_MODE]},
         )
     master = (read_option(configuration, spark_options.MASTER) or f"local[{len(os.sched_getaffinity(0))}]").strip()
     if _MASTER.match(master) is None:

@@ -76,6 +76,13 @@ def test_a_master_in_a_key_of_spark_is_refused() -> None:
         settings_of({"execution.batch.spark.conf.spark.master": "local"})
 
 
+def test_a_driver_inside_the_cluster_is_refused() -> None:
+    key = "execution.batch.spark.conf.spark.submit.deployMode"
+    with pytest.raises(ConfigurationError, match="'cluster' is not possible: Spark's driver runs"):
+        settings_of({MASTER: "spark://host:7077", key: "cluster"})
+    assert settings_of({MASTER: "spark://host:7077", key: "client"}).master == "spark://host:7077"
+
+
 class Defaults:
     """The settings of a spark-defaults.conf."""
 
