@@ -2,6 +2,9 @@
 
 Spark passes on only the text of an exception. So a worker raises a WorkerFailure, whose text ends with a marker line
 that has the error as compressed JSON in base64. `failure_in` finds the line in the text of Spark's exception.
+
+Other exceptions of Spark are wrapped several times: by py4j, by the future of a query stage, by the failure of a stage.
+`cause_of` finds the exception that tells the reason, and `_MEANINGS` says what it means and which option helps.
 """
 
 from __future__ import annotations
@@ -29,6 +32,55 @@ _NO_START = re.compile(r"Error from python worker:\s*\n(.*?)\n\s*PYTHONPATH was:
 _VERSION_OF_LIBRARY = re.compile(r"/python(\d+\.\d+)/")
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
+#: What py4j and PySpark put before the text of an exception.
+_CALL = re.compile(r"(?:\w+: )?An error occurred while calling [^\s:]+:?\.?\s*:?\s*")
+#: An exception that only wraps the next one.
+_WRAPPER = re.compile(
+    r"(?:[\w.$]+(?:Exception|Error): )?(?:Exception thrown in awaitResult:?|Job aborted\.?|Boxed (?:Exception|Error)|"
+    r"\[TASK_WRITE_FAILED\].*)?\s*$"
+)
+_EXCEPTION_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+(?:[\w$]*\$)?(\w+)(?=: |$)")
+#: The reason of the last attempt of a task or stage.
+_LAST_FAILURE = re.compile(
+    r"[Mm]ost recent failure(?: reason)?: (?:Lost task [\d.]+ in stage [\d.]+ \([^\n]*?\): )?(.+)", re.DOTALL
+)
+_ON_EXECUTOR = re.compile(r"\(TID \d+\) \(([^\s()]+) executor ([^\s()]+)\)")
+_CAUSED_BY = "Caused by: "
+_CONF = "execution.batch.spark.conf."
+_KILLED = (
+    r"exceeding (?:physical |virtual )?memory limits|exited (?:with )?code:? 137|exit code:? 137|OOMKilled|"
+    r"exitCode=137"
+)
+#: The meanings of Spark's texts by a sign in the text. The first sign that is found counts.
+_MEANINGS = {
+    r"No space left on device|not enough space": (
+        f"no space left on a disk of the executors; free some, or set {_CONF}spark.local.dir to a larger disk"
+    ),
+    r"OutOfMemoryError|Unable to acquire \d+ bytes of memory": (
+        f"an executor ran out of memory; set {_CONF}spark.executor.memory to more, or use more partitions"
+    ),
+    _KILLED: (
+        "executor lost: it was killed, usually because it used too much memory; set "
+        f"{_CONF}spark.executor.memoryOverhead to more"
+    ),
+    r"Python worker exited unexpectedly": (
+        "a Python worker was killed or has crashed, usually because it used too much memory; set "
+        f"{_CONF}spark.executor.memoryOverhead to more, or {_CONF}spark.python.worker.faulthandler.enabled to true "
+        "to see where it crashes"
+    ),
+    r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|Checkpoint block \S+ not found": (
+        "executor lost with records that Spark cannot compute again; set "
+        f"{_CONF}spark.checkpoint.dir to a directory that all executors reach"
+    ),
+    r"cannot rollback the|indeterminate output|INDETERMINATE": (
+        "executor lost, and a function gave other records when Spark ran it again, so Spark cannot repeat only the "
+        "lost tasks; make the functions deterministic, or set a restart strategy"
+    ),
+    r"ExecutorLostFailure|FetchFailed|has failed the maximum allowable number of times": "executor lost",
+    r"AccessControlException|AccessDeniedException|Permission denied": "permission denied",
+}
+
+
 _FRAME = re.compile(r"[\w.$/<>]+\([\w.: ]*\)$")
 _END_OF_CAUSE = (
     "at ",
@@ -41,10 +93,8 @@ _END_OF_CAUSE = (
 _GONE = (
     "Py4JNetworkError",
     "Answer from Java side is empty",
-    "Connection refused",
     "ConnectionRefusedError",
     "ConnectionResetError",
-    "Connection reset by peer",
     "BrokenPipeError",
     "SparkContext was shut down",
     "SparkContext has been shutdown",
@@ -58,6 +108,9 @@ _GONE = (
     "INVALID_HANDLE.SESSION",
     "Received incorrect server side session identifier",
 )
+#: These also appear in the reason of a failed stage, if executors do not reach each other. Then the driver is there.
+_GONE_UNLESS_STAGE_FAILED = ("Connection refused", "Connection reset by peer")
+_STAGE_FAILED = "due to stage failure"
 
 
 _MARKER = "flinkpy-error:"
@@ -161,9 +214,24 @@ def as_flink_error(
     obstacle = _python_obstacle(text, master)
     if obstacle is not None:
         return SparkUnavailableError(f"{task_name}: the executors of Spark at {master} {obstacle}")
-    if any(sign in text for sign in _GONE):
+    signs = _GONE if _STAGE_FAILED in text else _GONE + _GONE_UNLESS_STAGE_FAILED
+    if any(sign in text for sign in signs):
         return SparkError(f"{task_name}: Spark at {master} is gone: {with_last_words(cause_of(text), last_words)}")
-    return SparkError(f"{task_name}: Spark failed: {cause_of(text)}", remote_traceback=text[:20_000])
+    return SparkError(f"{task_name}: {meaning_of(text)}", remote_traceback=text[:20_000])
+
+
+def meaning_of(text: str) -> str:
+    """Returns what an exception of Spark means, with the option that helps, and Spark's own words."""
+    cause = cause_of(text)
+    places = [f"on {host}, executor {executor}" for host, executor in _ON_EXECUTOR.findall(text)[-1:]]
+    if (found := _STAGE_FAILURE.search(text)) is not None:
+        places.insert(0, found[1])
+    told = f"{cause} ({'; '.join(places)})" if places else cause
+    for searched in (cause, text):
+        for sign, meaning in _MEANINGS.items():
+            if re.search(sign, searched):
+                return f"{meaning}: {told}"
+    return f"Spark failed: {told}"
 
 
 def _python_obstacle(text: str, master: str) -> str | None:
@@ -209,7 +277,18 @@ def _traceback_lines(text: str) -> list[str]:
 
 
 def cause_of(text: str) -> str:
-    """Returns the beginning of a Spark error, without stack traces."""
+    """Returns the message of the exception that tells the reason of a Spark error, without stack traces."""
+    messages = [_message(part) for part in text.split(_CAUSED_BY)]
+    for message in messages:
+        found = _LAST_FAILURE.search(message)
+        if found is not None:
+            return _shorten(_EXCEPTION_CLASS.sub(r"\1", found[1]))
+    told = next((message for message in messages if not _WRAPPER.match(message)), None)
+    return _shorten(_EXCEPTION_CLASS.sub(r"\1", told or messages[0] or text.strip()))
+
+
+def _message(text: str) -> str:
+    """Returns the beginning of an exception's text as one line, up to its stack trace."""
     kept = []
     for line in text.splitlines():
         stripped = line.strip()
@@ -217,7 +296,7 @@ def cause_of(text: str) -> str:
             break
         if stripped:
             kept.append(stripped)
-    return _shorten(" ".join(kept) or text)
+    return _CALL.sub("", " ".join(kept), count=1)
 
 
 def with_last_words(cause: str, last_words: str) -> str:

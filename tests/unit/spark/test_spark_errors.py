@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from flinkpy.common.errors import FunctionError, SparkError, SparkUnavailableError
 from flinkpy.spark.errors import TaskAttempt, as_flink_error, cause_of, failed_attempt_in, worker_failure
 
@@ -33,6 +35,75 @@ def test_an_error_of_spark_is_reported_without_stack_traces() -> None:
     error = told("[DIVIDE_BY_ZERO] Division by zero.\n\tat org.apache.spark.Row(Row.scala:1)\n\tat java.lang.Thread")
     assert isinstance(error, SparkError)
     assert error.message == "Spark: Map (1/1): Spark failed: RuntimeError: [DIVIDE_BY_ZERO] Division by zero."
+
+
+class Py4JJavaError(Exception):
+    """As the error of py4j."""
+
+
+def told_by_py4j(text: str) -> SparkError:
+    text = f"An error occurred while calling o4756.getResult.\n: org.apache.spark.SparkException: {text}"
+    error = as_flink_error(Py4JJavaError(text), "Map (1/1)", "spark://host:7077")
+    assert isinstance(error, SparkError)
+    assert error.remote_traceback.endswith(text[-20:]), "Spark's own text is kept"
+    return error
+
+
+def test_the_message_tells_the_cause_inside_sparks_wrappers() -> None:
+    error = told_by_py4j(
+        "Exception thrown in awaitResult: \n\tat org.apache.spark.util.SparkThreadUtils$.awaitResult(S.scala:53)\n"
+        "Caused by: java.util.concurrent.ExecutionException: Boxed Exception\n\tat java.base/java.lang.Thread.run\n"
+        "Caused by: org.apache.spark.SparkRuntimeException: [BAD_THING] It is bad.\n\tat org.apache.Some(S.java:1)"
+    )
+    assert error.message == "Map (1/1): Spark failed: SparkRuntimeException: [BAD_THING] It is bad."
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        (
+            "ExecutorLostFailure (executor 1 exited) Reason: Remote RPC client disassociated.\nDriver stacktrace:",
+            "executor lost: ExecutorLostFailure (executor 1 exited) Reason: Remote RPC client disassociated.",
+        ),
+        (
+            "ExecutorLostFailure (executor 1 exited) Reason: exited with code 137",
+            "spark.executor.memoryOverhead to more:",
+        ),
+        ("java.lang.OutOfMemoryError: Java heap space\n\tat x", "ran out of memory; set execution.batch.spark.conf."),
+        ("java.io.IOException: No space left on device\n\tat x", "no space left on a disk of the executors; free some"),
+        (
+            "FetchFailed(null, shuffleId=4): java.io.IOException: Failed to connect to h: Connection refused\n\tat x",
+            "Map (1/1): executor lost: FetchFailed",
+        ),
+        (
+            "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). \nCaused by: x.EOFException",
+            "a Python worker was killed or has crashed, usually because it used too much memory; set ",
+        ),
+        (
+            "org.apache.hadoop.security.AccessControlException: Permission denied: user=ann, inode=/data\n\tat x",
+            "permission denied: AccessControlException: Permission denied: user=ann, inode=/data (Task 2",
+        ),
+    ],
+)
+def test_the_message_says_why_an_executor_failed_and_which_option_helps(reason: str, expected: str) -> None:
+    message = told_by_py4j(
+        "Job aborted due to stage failure: Task 2 in stage 5.0 failed 4 times, most recent failure: Lost task 2.3 in "
+        f"stage 5.0 (TID 15) (10.0.0.2 executor 1): {reason}"
+    ).message
+    assert expected in message
+    assert message.endswith(" (Task 2 in stage 5.0 failed 4 times; on 10.0.0.2, executor 1)")
+    assert "Py4J" not in message and "Job aborted" not in message
+
+
+def test_executors_that_are_lost_again_and_again_are_the_cause_of_a_failed_stage() -> None:
+    error = told_by_py4j(
+        "Job aborted due to stage failure: ShuffleMapStage 8 (collect at x.py:1) has failed the maximum allowable "
+        "number of times: 4. Most recent failure reason: org.apache.spark.shuffle.MetadataFetchFailedException: "
+        "Missing an output location for shuffle 4 partition 0\n\tat org.apache.spark.MapOutputTracker$.validateStatus(M.scala:1)"
+    )
+    assert error.message == (
+        "Map (1/1): executor lost: MetadataFetchFailedException: Missing an output location for shuffle 4 partition 0"
+    )
 
 
 def test_executors_with_another_python_are_reported_with_both_versions_and_the_option_to_set() -> None:
