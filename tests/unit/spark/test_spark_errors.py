@@ -99,7 +99,7 @@ def test_executors_that_are_lost_again_and_again_are_the_cause_of_a_failed_stage
     error = told_by_py4j(
         "Job aborted due to stage failure: ShuffleMapStage 8 (collect at x.py:1) has failed the maximum allowable "
         "number of times: 4. Most recent failure reason: org.apache.spark.shuffle.MetadataFetchFailedException: "
-        "Missing an output location for shuffle 4 partition 0\n\tat org.apache.spark.MapOutputTracker$.validateStatus(M.scala:1)"
+        "Missing an output location for shuffle 4 partition 0\n\tat org.apache.spark.MapOutputTracker$.validateStatus"
     )
     assert error.message == (
         "Map (1/1): executor lost: MetadataFetchFailedException: Missing an output location for shuffle 4 partition 0"
