@@ -74,13 +74,14 @@ def shipping_priority(tables: Tables) -> DataStream:
         .join_columns(customers.key_by("c_custkey"), how="semi", broadcast=True)
     )
     lines = tables("lineitem").filter_batches(col("l_shipdate") > day)
+    # As in the SQL, the price is computed for the lines that the join keeps. No engine moves it behind the join itself.
     price = col("l_extendedprice") * (1 - col("l_discount"))
     return (
-        lines.select("l_orderkey", price.alias("price"))
+        lines.select("l_orderkey", "l_extendedprice", "l_discount")
         .key_by("l_orderkey")
         .join_columns(orders.key_by("o_orderkey"))
         .key_by(("l_orderkey", "o_orderdate", "o_shippriority"))
-        .aggregate(revenue=sum_("price"), emit="FINAL")
+        .aggregate(revenue=sum_(price), emit="FINAL")
         .select("l_orderkey", "revenue", "o_orderdate", "o_shippriority")
         .sort_columns(col("revenue").desc, "o_orderdate", limit=10)
     )
