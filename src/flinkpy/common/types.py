@@ -122,7 +122,13 @@ class Row:
         return row
 
     def __getitem__(self, item: Any) -> Any:
-        if isinstance(item, (int, slice)):
+        # Functions read fields by name for every record, so this is one call where it can be.
+        if item.__class__ is str and self._fields is not None:
+            try:
+                return self._values[self._fields.index(item)]
+            except ValueError:
+                pass  # _position raises the error that tells the names
+        elif isinstance(item, (int, slice)):
             return self._values[item]
         return self._values[self._position(item)]
 
