@@ -45,6 +45,7 @@ class SparkNode:
         spec: the spec for batch mode.
         inputs: the edges, ordered by `input_index`. A union has several with the same index, a source has none.
         max_parallelism: the number of key groups; always positive.
+        has_default_parallelism: True if the program sets the parallelism of the job only, not of this operator.
     """
 
     id: int
@@ -55,6 +56,7 @@ class SparkNode:
     parallelism: int
     inputs: tuple[SparkEdge, ...] = ()
     max_parallelism: int = 128
+    has_default_parallelism: bool = False
 
 
 @dataclass(frozen=True, slots=True)

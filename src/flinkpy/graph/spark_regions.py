@@ -196,6 +196,7 @@ class _Cut:
             parallelism=node.parallelism,
             inputs=tuple(self._spark_edge(edge) for edge in sorted(node.in_edges, key=lambda e: e.input_index)),
             max_parallelism=max(node.max_parallelism, 0) or default_max_parallelism(node.parallelism),
+            has_default_parallelism=node.transformation.has_default_parallelism,
         )
 
     def _spark_edge(self, edge: StreamEdge) -> SparkEdge:

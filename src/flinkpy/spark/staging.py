@@ -3,11 +3,13 @@
 | | the region's inputs | its outputs |
 |---|---|---|
 | few records | in memory, sent with the plan | as below |
-| a staging directory, or a master on this host | Parquet files, one per input | Parquet files, written by Spark |
+| a staging directory, or a master on this host | Parquet files, one per input | files of Spark or its workers |
 | otherwise | in memory, up to `max-input-without-staging` | through the driver, some blocks at a time |
 
-An output that has few rows according to Spark's plan, such as a global aggregate or the first rows of an order, comes
-with the answer of the job. Writing, committing and reading files would cost more than the job itself.
+An output that has few rows comes with the answer of the job, because writing, committing and reading files would cost
+more than the job itself. Spark's plan tells it before the job (a global aggregate, the first rows of an order), or the
+size of the last exchange tells it before the last stage (an aggregate per key). Blocks are few if their Python worker
+finds so (`flinkpy.spark.result_rows`).
 
 Files are read only when they are complete. Each attempt has its own directory, which is removed with it.
 
@@ -32,6 +34,7 @@ from flinkpy.configuration.spark_options import MAX_INPUT_WITHOUT_STAGING, STAGI
 from flinkpy.records.batch import Batch
 from flinkpy.spark.frame_store import FrameStore
 from flinkpy.spark.hadoop_directory import HadoopDirectory
+from flinkpy.spark.result_rows import collected_rows, with_finished_stages
 from flinkpy.spark.stream_frame import (
     Layout,
     StreamFrame,
@@ -174,13 +177,19 @@ class Staging:
             store: keeps the records while they pass through the driver, partition by partition.
         """
         groups: Iterable[pa.RecordBatch]
-        if output.is_columnar and has_few_rows(output.frame):
-            groups = output.frame.toArrow().to_batches()
+        frame, is_small = output.frame, False
+        if output.is_columnar:
+            is_small = has_few_rows(frame)
+            if not is_small:
+                frame, is_small = with_finished_stages(frame)
+        if is_small:
+            groups = frame.toArrow().to_batches()
         elif self.directory is None:
-            groups = _through_driver(output.frame, store)
+            groups = _through_driver(frame, store)
+        elif output.is_columnar or self.remote is not None:
+            groups = _from_files(self._written(f"output-{number}", frame), _ROWS_AT_ONCE[output.layout])
         else:
-            paths = self._written(f"output-{number}", output.frame)
-            groups = _from_files(paths, _ROWS_AT_ONCE[output.layout])
+            groups = collected_rows(output, self.directory / f"output-{number}")
         for rows in groups:
             yield from output.decode(rows, take_accumulators)
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Takes the accumulators of one subtask.
 TakeAccumulators = Callable[[Accumulators], None]
+#: A function for `DataFrame.mapInArrow`.
+RowsFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 TIMESTAMP_COLUMN = "__ts"
 BLOCK_COLUMN = "__block"
@@ -44,16 +46,33 @@ class Layout(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class PythonStep:
+    """The last step of a frame, if it is a function for `mapInArrow`.
+
+    Attributes:
+        frame: the frame that the function reads.
+        columns: the columns of its result that the resulting frame has; None for all.
+    """
+
+    frame: DataFrame
+    function: RowsFunction
+    columns: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StreamFrame:
     """The records of a stream in Spark.
 
     Attributes:
         type_info: the type of the records; None for Python objects.
+        made_by: the last step of the frame, if a reader may run it again in its own Python worker. So it is None for a
+            frame with several readers.
     """
 
     frame: DataFrame
     type_info: TypeInformation | None
     layout: Layout
+    made_by: PythonStep | None = None
 
     @property
     def is_columnar(self) -> bool:

@@ -20,9 +20,13 @@ from flinkpy.graph.spark_region import SparkEdge, SparkNode
 
 pytest.importorskip("pyspark")
 
+from pyspark.sql import functions as F
+
 from flinkpy.records.batch import Batch
 from flinkpy.records.lanes import type_info_of_schema
+from flinkpy.spark import result_rows
 from flinkpy.spark.columns import is_expressible, translate
+from flinkpy.spark.result_rows import with_finished_stages
 from flinkpy.spark.staging import has_few_rows
 from flinkpy.spark.stream_frame import StreamFrame, frame_of
 
@@ -256,3 +260,48 @@ def test_the_plan_says_which_results_have_few_rows(session: Any) -> None:
     assert has_few_rows(numbers.orderBy("id").limit(10).select("id"))
     assert not has_few_rows(numbers)
     assert not has_few_rows(numbers.groupBy("id").count())
+
+
+# -- the number of rows ------------------------------------------------------------------------------------------------
+
+
+def test_an_exchange_tells_that_few_rows_follow_and_its_stages_run_once(session: Any) -> None:
+    ran = session.sparkContext.accumulator(0)
+    frame = counted_keys(session, ran)
+    same, is_small = with_finished_stages(frame)
+    assert is_small
+    assert same is frame
+    assert sorted(map(tuple, same.collect())) == [(0, 10), (1, 10), (2, 10)]
+    assert ran.value == 30
+
+
+def test_the_rows_behind_a_large_exchange_are_read_without_running_its_stages_again(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_rows, "_FEW_BYTES", 0)
+    ran = session.sparkContext.accumulator(0)
+    frame = counted_keys(session, ran)
+    behind, is_small = with_finished_stages(frame)
+    assert not is_small
+    assert behind.schema == frame.schema
+    assert sorted(map(tuple, behind.collect())) == [(0, 10), (1, 10), (2, 10)]
+    assert ran.value == 30
+
+
+def test_nothing_runs_early_if_a_join_or_a_function_may_make_more_rows(session: Any) -> None:
+    numbers = session.range(30)
+    pairs = numbers.join(session.range(30).withColumnRenamed("id", "other"), F.col("id") % 2 == F.col("other") % 2)
+    for frame in (numbers, pairs, numbers.groupBy("id").count().select(F.explode(F.array("id", "count")))):
+        same, is_small = with_finished_stages(frame)
+        assert same is frame
+        assert not is_small
+
+
+def counted_keys(session: Any, ran: Any) -> Any:
+    def look(batches: Any) -> Any:
+        for batch in batches:
+            ran.add(batch.num_rows)
+            yield batch
+
+    numbers = session.range(0, 30, 1, 2).mapInArrow(look, "id bigint")
+    return numbers.groupBy((F.col("id") % 3).alias("key")).agg(F.count("*").alias("n"))

@@ -41,7 +41,7 @@ class FakeSession:
 
 
 class FakeFrame:
-    """Writes its rows as Spark's tasks do: one file each, and one without rows."""
+    """Writes its rows as Spark's tasks do: one file each, and one without rows. It has no plan, as with Connect."""
 
     def __init__(self, parts: list[pa.RecordBatch]) -> None:
         self._parts = parts
@@ -56,6 +56,12 @@ class FakeFrame:
         for number, rows in enumerate(self._parts):
             pq.write_table(pa.Table.from_batches([rows]), directory / f"part-{number:05}.parquet")
         (directory / "_SUCCESS").touch()
+
+    def mapInArrow(self, function: Any, schema: str) -> FakeFrame:
+        return FakeFrame([packed for part in self._parts for packed in function(iter([part]))])
+
+    def toArrow(self) -> pa.Table:
+        return pa.Table.from_batches(self._parts)
 
 
 class FakeAnswer:

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from flinkpy.configuration import execution_options, read_option
+from flinkpy.graph.operator_specs import SourceSpec
 from flinkpy.graph.partitioning import FORWARD, GLOBAL, REBALANCE, RESCALE, SHUFFLE
 from flinkpy.graph.spark_region import SparkEdge, SparkNode, SparkRegion
 from flinkpy.network.partitioner import RebalancePartitioner
@@ -29,12 +31,14 @@ from flinkpy.spark.frame_store import DriverStore, FrameStore
 from flinkpy.spark.stream_frame import (
     BLOCK_COLUMN,
     Layout,
+    PythonStep,
     StreamFrame,
     frame_schema,
     natural_layout,
     spark_schema,
 )
 from flinkpy.spark.translation import pass_programs
+from flinkpy.spark.translation.parallelism import SparkCapacity, may_change, num_subtasks, with_num_subtasks
 from flinkpy.spark.translation.places import OperatorPlace, obstacle_of, places_of, read_streams
 from flinkpy.spark.translation.planner import PassUnit, Plan, StreamKey, plan
 from flinkpy.spark.translation.program import (
@@ -110,8 +114,9 @@ class _Translation:
         self._job = pass_programs.job_of_region(region, job)
         self._may_speculate = session.conf.get("spark.speculation", "false") == "true"
         self._store = store
-        may_recompute = not isinstance(store, DriverStore)
-        self._plan: Plan = plan(region, self._runs_in_spark, separates_sinks=may_recompute)
+        self._may_recompute = not isinstance(store, DriverStore)
+        self._plan: Plan = plan(region, self._runs_in_spark, separates_sinks=self._may_recompute)
+        self._choose_parallelism()
         #: The streams for readers other than passes.
         self._streams: dict[StreamKey, StreamFrame] = {
             (-1 - number, None): stream for number, stream in enumerate(inputs)
@@ -130,6 +135,19 @@ class _Translation:
                 self._add_spark_node(unit.node)
         outputs = [self._streams[output.node, output.tag] for output in self._region.outputs]
         return Translated(outputs, self._sinks, tuple(places_of(self._region, self._plan, self._session)))
+
+    def _choose_parallelism(self) -> None:
+        """Gives the passes as many subtasks as Spark's cores and the data need."""
+        if not read_option(self._job.configuration, execution_options.AUTO_PARALLELISM_ENABLED):
+            return
+        in_passes = list(self._plan.pass_of)
+        capacity = capacity_of(self._session)
+        if capacity is None or not may_change(self._region, in_passes):
+            return
+        sources = [node.spec.source for node in self._region.nodes if isinstance(node.spec, SourceSpec)]
+        input_bytes = sum(source.estimated_size_bytes() or 0 for source in sources)
+        self._region = with_num_subtasks(self._region, in_passes, num_subtasks(capacity, input_bytes))
+        self._plan = plan(self._region, lambda node: node.id not in in_passes, separates_sinks=self._may_recompute)
 
     # -- what Spark does itself ----------------------------------------------------------------------------------
 
@@ -171,20 +189,26 @@ class _Translation:
             report_output=pass_programs.report_output_of(unit, readers_of_reports),
             may_speculate=self._may_speculate,
         )
-        made = frame.mapInArrow(pass_function(program), spark_schema(pass_programs.schema_of(program)))
+        function = pass_function(program)
+        made = frame.mapInArrow(function, spark_schema(pass_programs.schema_of(program)))
         reports_apart = program.report_output == SINKS and pass_programs.may_have_accumulators(unit)
         has_sink_job = bool(unit.sinks) or reports_apart
-        if len(readers) + has_sink_job > 1:
+        is_read_once = len(readers) + has_sink_job <= 1
+        if not is_read_once:
             made = self._store.keep(made, unit.name)
         self._frames[head.id] = made
         for number, output in enumerate(unit.outputs):
             if output.edge is None and program.has_columns:
-                self._streams[output.stream] = StreamFrame(made, output.type_info, Layout.COLUMNS)
+                step = PythonStep(frame, function) if is_read_once else None
+                self._streams[output.stream] = StreamFrame(made, output.type_info, Layout.COLUMNS, step)
             elif output.edge is None:
                 mine = (
                     made if len(unit.outputs) == 1 and not has_sink_job else made.where(F.col(OUTPUT_COLUMN) == number)
                 )
-                self._streams[output.stream] = StreamFrame(mine.select(BLOCK_COLUMN), output.type_info, Layout.BLOCKS)
+                step = PythonStep(frame, function, (BLOCK_COLUMN,)) if is_read_once and mine is made else None
+                self._streams[output.stream] = StreamFrame(
+                    mine.select(BLOCK_COLUMN), output.type_info, Layout.BLOCKS, step
+                )
         if has_sink_job:
             rows = made.where(F.col(OUTPUT_COLUMN) == SINKS) if readers else made
             name = ", ".join(sink.name for sink in unit.sinks) or unit.name
@@ -288,6 +312,15 @@ class _Translation:
         shape = PassInput(None, stream.type_info, stream.layout)
         program = pass_programs.router_program(name, writer, shape, self._job)
         return stream.frame.mapInArrow(pass_function(program), spark_schema(PASS_SCHEMA))
+
+
+def capacity_of(session: SparkSession) -> SparkCapacity | None:
+    """Returns the capacity of Spark; None with Spark Connect, which does not tell its cores."""
+    if getattr(session, "_jsparkSession", None) is None:
+        return None
+    partitions = session.conf.get("spark.sql.shuffle.partitions")
+    assert partitions is not None
+    return SparkCapacity(session.sparkContext.defaultParallelism, int(partitions))
 
 
 def _block_rows(frame: DataFrame, edge: Column) -> DataFrame:
