@@ -127,8 +127,8 @@ class Row:
             try:
                 return self._values[self._fields.index(item)]
             except ValueError:
-                pass  # _position raises the error that tells the names
-        elif isinstance(item, (int, slice)):
+                raise self._unknown(item) from None
+        if isinstance(item, (int, slice)):
             return self._values[item]
         return self._values[self._position(item)]
 
@@ -137,8 +137,11 @@ class Row:
 
     def _position(self, name: Any) -> int:
         if self._fields is None or name not in self._fields:
-            raise UnknownFieldError(f"the row has no field {name!r}, only {self._fields or len(self._values)}")
+            raise self._unknown(name)
         return self._fields.index(name)
+
+    def _unknown(self, name: Any) -> UnknownFieldError:
+        return UnknownFieldError(f"the row has no field {name!r}, only {self._fields or len(self._values)}")
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_"):
