@@ -5,6 +5,7 @@ YARN sends flinkpy, functions and their files to the containers, through HDFS.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hadoop_cluster.daemons import HadoopCluster, hadoop_cluster
 from job_support import Gate, wait_until
 from spark_support import SPARK_DEADLINE_S, java_processes_of, spark_environment
 from test_spark_clusters import check, program
+from test_spark_submit import EXPECTED, submit, written
 
 from flinkpy.common import Encoder, Types
 from flinkpy.common.errors import JobExecutionError
@@ -114,6 +116,22 @@ def test_the_error_names_a_missing_python_of_containers(cluster: RunningCluster,
         list(env.from_collection([1, 2]).map(str).name("Text").execute_and_collect())
     last = str(caught.value).splitlines()[-1]
     assert "have no Python '/nowhere/python9': set execution.batch.spark.conf.spark.pyspark.python" in last
+
+
+@pytest.mark.parametrize("mode", ["client", "cluster"])
+def test_spark_submit_runs_a_program_on_yarn(hadoop: HadoopCluster, tmp_path: Path, mode: str) -> None:
+    """In cluster mode the driver is the ApplicationMaster, which gets flinkpy, the program and its modules."""
+    conf = {
+        **{key.removeprefix(_CONF): value for key, value in hadoop.properties.items() if key.startswith(_CONF)},
+        "spark.pyspark.driver.python": sys.executable,
+    }
+    options = ["--master", "yarn", "--deploy-mode", mode, "--driver-memory", "512m"]
+    for key, value in conf.items():
+        options += ["--conf", f"{key}={value}"]
+    ended = submit(tmp_path, *options, HADOOP_CONF_DIR=str(hadoop.configuration))
+    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-3000:] + hadoop.container_logs()[-5000:]
+    assert written(tmp_path) == {"one": EXPECTED, "other": EXPECTED}
+    assert hadoop.applications()[-1]["finalStatus"] == "SUCCEEDED"
 
 
 def sums_of_tens() -> list[int]:

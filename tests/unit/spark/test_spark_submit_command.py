@@ -74,6 +74,17 @@ def test_masters_that_run_no_driver_of_a_program_are_refused(values: dict[str, s
         is_cluster_mode(SparkOptions(values))
 
 
+def test_no_secret_of_flinkpys_configuration_is_on_the_command_line() -> None:
+    conf = "execution.batch.spark.conf."
+    keys = (
+        "spark.kubernetes.authenticate.oauthToken",
+        "spark.kubernetes.authenticate.submission.oauthToken",
+        "spark.yarn.historyServer.password",
+    )
+    told = made(SparkOptions(), Program("/jobs/p.py", (), {f"{conf}{key}": "do-not-tell" for key in keys}))
+    assert "do-not-tell" not in told
+
+
 def test_the_mode_may_be_an_option_or_a_key() -> None:
     assert is_cluster_mode(SparkOptions({"--master": "yarn", "--deploy-mode": "cluster"}))
     assert is_cluster_mode(SparkOptions({"--master": "yarn"}, {"spark.submit.deployMode": "cluster"}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -50,6 +51,9 @@ _PYTHON_VARIABLES = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")
 _PYTHON_KEYS = ("spark.pyspark.driver.python", "spark.pyspark.python")
 #: The options of the JVM, which it needs when it starts. The session of the program sets all others.
 _OF_JVM = ("spark.driver.", "spark.jars", "spark.submit.", "spark.yarn.", "spark.kerberos.", "spark.kubernetes.")
+
+#: Keys whose values are secrets, as Spark recognises them. The session of the program sets these too.
+_SECRET = re.compile(r"secret|password|token|access\.?key", re.IGNORECASE)
 
 #: The script must run with any Python, to tell that it is too old.
 _MAIN = """\
@@ -206,7 +210,7 @@ def command(
     own = {
         key.removeprefix(CONF_PREFIX): value
         for key, value in program.configuration.items()
-        if key.startswith(CONF_PREFIX) and key.removeprefix(CONF_PREFIX).startswith(_OF_JVM)
+        if key.startswith(CONF_PREFIX) and _goes_to_jvm(key.removeprefix(CONF_PREFIX))
     }
     made = [spark_submit]
     for option, value in values.items():
@@ -214,6 +218,11 @@ def command(
     for key, value in {**own, **options.conf}.items():
         made += ["--conf", f"{key}={value}"]
     return [*made, *options.flags, str(main), described.name if is_in_cluster else str(described)]
+
+
+def _goes_to_jvm(key: str) -> bool:
+    """True if a key of the configuration stands on the command line, which all users of the host can read."""
+    return key.startswith(_OF_JVM) and _SECRET.search(key) is None
 
 
 def environment_of(options: SparkOptions, program: Program, environment: Mapping[str, str]) -> dict[str, str]:
