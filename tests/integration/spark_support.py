@@ -186,7 +186,9 @@ class StandaloneCluster:
         directory.mkdir(parents=True)
         kind = "master.Master" if name == "master" else "worker.Worker"
         where = ["--host", "127.0.0.1"] + (["--work-dir", str(directory)] if name != "master" else [])
-        command = [f"org.apache.spark.deploy.{kind}", *where, *arguments]
+        # Otherwise each master would take submissions on the same port.
+        options = ["-Dspark.master.rest.enabled=false"]
+        command = [*options, f"org.apache.spark.deploy.{kind}", *where, *arguments]
         service = JavaService(directory, name, command, self._environment)
         self.services.append(service)
         return service
