@@ -79,6 +79,7 @@ def test_a_standalone_cluster_runs_a_program(tmp_path: Path) -> None:
         options = ["--master", standalone.master, "--executor-memory", "512m"]
         options += ["--conf", f"spark.executor.extraJavaOptions={JAVA_OPTIONS}"]
         ended = submit(tmp_path, *options)
+        assert list((tmp_path / "worker-0").glob("app-*/*/stderr")), "executors of the cluster have run it"
     check(tmp_path, ended)
     assert "seen 1000" in ended.stdout.splitlines()
 

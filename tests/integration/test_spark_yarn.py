@@ -128,10 +128,15 @@ def test_spark_submit_runs_a_program_on_yarn(hadoop: HadoopCluster, tmp_path: Pa
     options = ["--master", "yarn", "--deploy-mode", mode, "--driver-memory", "512m"]
     for key, value in conf.items():
         options += ["--conf", f"{key}={value}"]
+    num_before = len(hadoop.applications())
     ended = submit(tmp_path, *options, HADOOP_CONF_DIR=str(hadoop.configuration))
     assert ended.returncode == 0, (ended.stdout + ended.stderr)[-3000:] + hadoop.container_logs()[-5000:]
     assert written(tmp_path) == {"one": EXPECTED, "other": EXPECTED}
-    assert hadoop.applications()[-1]["finalStatus"] == "SUCCEEDED"
+    (application,) = hadoop.applications()[num_before:]
+    number = application["id"]
+    wait_until(lambda: hadoop.final_status(number) != "UNDEFINED", "the end of the application", SPARK_DEADLINE_S)
+    assert hadoop.final_status(number) == "SUCCEEDED"
+    assert hadoop.num_attempts(number) == 1
 
 
 def sums_of_tens() -> list[int]:

@@ -89,6 +89,14 @@ class HadoopCluster:
         found = (self._ask("apps")["apps"] or {}).get("app", [])
         return sorted(found, key=lambda application: str(application["id"]))
 
+    def final_status(self, application: str) -> str:
+        """Returns how an application has ended; `UNDEFINED` if it has not."""
+        return str(self._ask(f"apps/{application}")["app"]["finalStatus"])
+
+    def num_attempts(self, application: str) -> int:
+        """Returns how many ApplicationMasters an application has had."""
+        return len(self._ask(f"apps/{application}/appattempts")["appAttempts"]["appAttempt"])
+
     def processes(self, java_class: str) -> list[psutil.Process]:
         """Returns the Java processes in containers that run a class, such as an executor or an ApplicationMaster."""
         children = psutil.Process(self._daemons["nodemanager"].pid).children(recursive=True)

@@ -144,7 +144,7 @@ def with_master(configuration: AnyConfiguration, master: str) -> dict[str, str]:
 def _attach(configuration: AnyConfiguration) -> AttachedSpark:
     """Attaches to the active session of this process, or makes one."""
     try:
-        from pyspark import SparkConf
+        from pyspark import SparkConf, SparkContext
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise SparkUnavailableError(
@@ -153,6 +153,8 @@ def _attach(configuration: AnyConfiguration) -> AttachedSpark:
         ) from error
     session: Any = SparkSession.getActiveSession()
     if session is None:
+        # Without a JVM, a SparkConf is empty: it would not name the master, and the program would run in this process.
+        SparkContext._ensure_initialized()
         conf = SparkConf()  # has the options of `spark-submit` and of spark-defaults.conf
         told = conf.get("spark.master", None)
         settings = settings_of(configuration if told is None else with_master(configuration, told))
