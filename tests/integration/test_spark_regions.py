@@ -132,6 +132,35 @@ def test_jobs_with_other_settings_run_at_the_same_time_and_their_sessions_end(
     assert "which no job has used for 1 s" in spark_cluster.log("taskexecutor-1")
 
 
+def test_two_jobs_have_different_modules_of_one_name_at_the_same_time(
+    spark_cluster: RunningCluster, tmp_path: Path
+) -> None:
+    """Both jobs ship a module. The TaskExecutor has one slot for each, so their tasks share its process."""
+    gate = Gate(tmp_path)
+
+    def word_after(passes: Any) -> Any:
+        def word(value: int) -> str:
+            from clashing_module import WORD  # type: ignore[import-not-found]
+
+            return str(WORD) + str(passes(value))
+
+        return word
+
+    def program(word: str, passes: Any) -> Any:
+        path = tmp_path / word / "clashing_module.py"
+        path.parent.mkdir()
+        path.write_text(f"WORD = {word!r}\n")
+        env = spark_environment(spark_cluster, parallelism=1)
+        env.add_python_file(str(path))
+        return env.from_collection([1]).map(word_after(passes)).execute_and_collect()
+
+    held = program("first", gate.pass_at(1))
+    wait_until(lambda: gate.arrivals, "a worker at the gate", SPARK_DEADLINE_S)
+    assert list(program("second", str)) == ["second1"]
+    gate.open()
+    assert list(held) == ["first1"]
+
+
 class Counting(MapFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         self.seen = runtime_context.get_int_counter("seen")
@@ -174,7 +203,7 @@ def test_the_log_names_the_jobs_and_stages_of_spark(spark_cluster: RunningCluste
     assert "\nIn Spark: Source: Collection Source, Lineage (execution.batch.backend is spark)\n" in told
     log = spark_cluster.log("taskexecutor-1")
     (line,) = [line for line in log.splitlines() if "Lineage" in line and "; Spark jobs " in line]
-    assert "stages, " in line and " tasks; Spark jobs " in line
+    assert "stages, " in line and " tasks" in line and "; Spark jobs " in line
 
 
 def test_functions_can_import_modules_and_read_files_of_their_job(

@@ -12,12 +12,41 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable
 from types import ModuleType
 
 from flinkpy.common.errors import UnsupportedOperationError
+
+
+class RefusedModules:
+    """The modules of a job that this process cannot import, because another job uses others of the same name.
+
+    Tasks that need none of them run nevertheless.
+
+    Args:
+        names: the names of the modules and packages at the top level.
+        reason: the error for a task that needs one.
+    """
+
+    def __init__(self, names: Iterable[str], reason: str) -> None:
+        self.names = frozenset(names)
+        self.reason = reason
+        # A pickle of protocol 5 has the name of a module as a short string: an opcode, its length, its text.
+        words = b"|".join(
+            b"\\x8c(?:%s%s|.%s[.])" % (re.escape(bytes([len(name)])), re.escape(name), re.escape(name))
+            for name in sorted(name.encode() for name in self.names)
+        )
+        self._pattern = re.compile(words or b"(?!)", re.DOTALL)
+
+    def are_named_in(self, pickled: bytes) -> bool:
+        """Returns True if loading these pickles may import one of the modules, at once or when a function runs."""
+        return self._pattern.search(pickled) is not None
+
+    def error(self) -> UnsupportedOperationError:
+        return UnsupportedOperationError(self.reason)
 
 
 class PythonPath:
@@ -54,10 +83,10 @@ class PythonPath:
         importlib.invalidate_caches()
         return wanted
 
-    def path_of(self, entries: tuple[str, ...]) -> tuple[str, ...]:
-        """Returns `sys.path` without the entries of other jobs."""
-        others = self._added.difference(entries)
-        return tuple(entry for entry in sys.path if entry not in others)
+    def path_of(self, entries: Iterable[str]) -> tuple[str, ...]:
+        """Returns the `sys.path` of a process that runs only the job with these entries."""
+        wanted = tuple(dict.fromkeys(os.path.realpath(entry) for entry in entries if os.path.exists(entry)))
+        return (*wanted, *(entry for entry in sys.path if entry not in self._added and entry not in wanted))
 
     def release(self, entries: Iterable[str]) -> None:
         """Releases the entries that `acquire` returned."""
@@ -83,7 +112,7 @@ class PythonPath:
     def _check_shipped(self, sent: set[str]) -> None:
         for present in self._shipped - sent:
             for entry in sent:
-                for name in _modules_in(entry) & _modules_in(present):
+                for name in modules_in(entry) & modules_in(present):
                     if _content(_file_of(entry, name)) != _content(_file_of(present, name)):
                         raise UnsupportedOperationError(
                             f"cannot load module {name!r} of {entry}: another job in this TaskExecutor has shipped "
@@ -135,7 +164,7 @@ class PythonPath:
         return max(holding, key=len, default="")
 
 
-def _modules_in(entry: str) -> set[str]:
+def modules_in(entry: str) -> set[str]:
     """Returns the names of the modules and packages in a directory."""
     if not os.path.isdir(entry):
         return set()

@@ -26,14 +26,17 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.python_path import RefusedModules
 from flinkpy.spark.progress import SparkProgress
 from flinkpy.spark.region_messages import (
     CANCEL,
+    DescriptionOrder,
     DriverQuestion,
     DriverState,
     LogLine,
@@ -41,6 +44,7 @@ from flinkpy.spark.region_messages import (
     SentFiles,
     dump,
     load,
+    names_modules,
 )
 from flinkpy.spark.region_run import Finished, RegionRun
 from flinkpy.spark.session import ClassicSpark, ConnectSpark, RunningSpark, python_of_workers
@@ -124,8 +128,15 @@ class _RegionProcess:
         self._is_cancelled = threading.Event()
 
     def run(self) -> None:
-        order: RegionOrder = load(self._connection.recv_bytes())
-        _set_up(order)
+        order: RegionOrder | DescriptionOrder = load(self._connection.recv_bytes())
+        sys.path[:] = order.import_path
+        importlib.invalidate_caches()
+        if isinstance(order, DescriptionOrder):
+            region = pickle.loads(order.spec_pickle).region
+            self._connection.send_bytes(pickle.dumps(replace(region, nodes=()), protocol=5))
+            return
+        os.chdir(order.working_directory)
+        initialize_file_systems(Configuration.from_dict(dict(order.job.configuration)))
         logging.getLogger().handlers[:] = [_Forward(self._send)]
         logging.getLogger().setLevel(order.log_level)
         inputs = [load(self._connection.recv_bytes()) for _ in range(order.num_inputs)]
@@ -146,9 +157,11 @@ class _RegionProcess:
         run.start(inputs)
         if self._is_cancelled.is_set():
             run.cancel()
-        self._report(run, is_available, sessions.sent)
+        self._report(run, is_available, sessions.sent, order.refused_modules)
 
-    def _report(self, run: RegionRun, is_available: threading.Event, sent: set[str]) -> None:
+    def _report(
+        self, run: RegionRun, is_available: threading.Event, sent: set[str], refused: RefusedModules | None
+    ) -> None:
         """Sends the results and the progress of the run until it ends. A canceled run has no last result."""
         told: SparkProgress | None = None
         while True:
@@ -167,6 +180,10 @@ class _RegionProcess:
                 self._send(run.tracker.now)
                 self._send(SentFiles(frozenset(sent)))
                 self._send(item)
+                return
+            elif refused is not None and names_modules(item, refused):
+                run.close()
+                self._send(Finished(refused.error(), 0))
                 return
             else:
                 self._send(item)
@@ -197,14 +214,6 @@ class _RegionProcess:
             return self._answers.get(timeout=_ANSWER_S)
         except (OSError, queue.Empty):
             return DriverState("", "")
-
-
-def _set_up(order: RegionOrder) -> None:
-    """Gives this process the import path and the current directory of the job."""
-    sys.path[:] = order.import_path
-    importlib.invalidate_caches()
-    os.chdir(order.working_directory)
-    initialize_file_systems(Configuration.from_dict(dict(order.job.configuration)))
 
 
 class _Forward(logging.Handler):

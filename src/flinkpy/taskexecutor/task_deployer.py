@@ -56,7 +56,7 @@ from flinkpy.taskexecutor.contracts import Invokable, TaskCallbacks
 from flinkpy.taskexecutor.local_state_store import LocalStateDirectories, LocalStateStore, remove_in_background
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.task_state_manager import SubtaskStateManager
-from flinkpy.taskexecutor.user_code import ProcessEnvironment, UserCode
+from flinkpy.taskexecutor.user_code import ProcessEnvironment, UserCode, load_without
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -134,8 +134,11 @@ class RuntimeEnvironment:
     callbacks: TaskCallbacks | None = None
 
     def load_pickle(self, data: bytes) -> Any:
+        refused = self.shipped_files.refused_modules
         try:
-            return pickle.loads(data)
+            return pickle.loads(data) if refused is None else load_without(refused, data)
+        except UnsupportedOperationError:
+            raise
         except USER_ERRORS as error:
             raise FunctionError(
                 f"{self.task_name}: cannot load the code of the job: {describe(error)}",
@@ -167,10 +170,12 @@ class DeployedStreamTask:
         state: SubtaskStateManager,
         stored: Mapping[str, SortMergeResultPartition],
         fetched: Mapping[str, SortMergeResultPartition],
+        has_remote_inputs: bool,
     ) -> None:
         """Creates the task.
 
         Args:
+            has_remote_inputs: True unless all producers of the task run in this process.
             stored: the produced partitions that the JobMaster keeps, by id.
             fetched: the partitions to fill with results that the JobMaster keeps, by the id of the result partition.
         """
@@ -195,6 +200,7 @@ class DeployedStreamTask:
         self._deployment = deployment
         self._environment = environment
         self._user_code = user_code
+        self._has_remote_inputs = has_remote_inputs
         self._state = state
 
     def subpartition_bytes(self) -> dict[str, list[int]]:
@@ -203,6 +209,9 @@ class DeployedStreamTask:
     def create_invokable(self, callbacks: TaskCallbacks) -> Invokable:
         self._user_code.check_modules()
         environment = self._environment
+        # The files of the job have arrived since this object was created.
+        environment.shipped_files = self._user_code.shipped_files
+        self._user_code.refused_modules(environment.vertex, has_remote_inputs=self._has_remote_inputs)
         environment.callbacks = self._state.callbacks = callbacks
         use_file_systems_in_this_thread(environment.configuration)
         for partition_id, partition in self._stored.items():
@@ -350,10 +359,22 @@ class NetworkTaskDeployer:
             accumulators=AccumulatorRegistry(self._clock),
             cached_files=user_code.cached_files,
             on_restored=state.log_restore,
-            shipped_files=user_code.shipped_files,
+            shipped_files=ShippedFiles(),  # set when the files of the job have arrived
             final_results=frozenset(one.result_index for one in deployment.produced_partitions if one.is_final),
         )
-        return DeployedStreamTask(environment, deployment, user_code, state, stored, fetched)
+        return DeployedStreamTask(
+            environment, deployment, user_code, state, stored, fetched, self._has_remote_inputs(deployment)
+        )
+
+    def _has_remote_inputs(self, deployment: taskexecutor_pb2.TaskDeployment) -> bool:
+        """Returns True if a producer of the task is not known to run in this process."""
+        mine = None if self._options is None else self._options.resource_id
+        return any(
+            partition.resource_id != mine
+            for gate in deployment.input_gates
+            if not gate.is_kept_by_job_master
+            for partition in gate.partitions
+        )
 
     def partition_is_released(self, result_partition_id: str) -> bool:
         return self._network.partition_manager.find(result_partition_id) is None

@@ -15,16 +15,19 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import io
 import logging
 import os
+import pickle
 import shutil
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from flinkpy._proto import job_pb2, taskexecutor_pb2
-from flinkpy.common.errors import SlotAllocationError
+from flinkpy.common.errors import SlotAllocationError, UnsupportedOperationError
 from flinkpy.common.python_environment import (
     CACHED_FILE,
     ENVIRONMENT_KINDS,
@@ -36,9 +39,10 @@ from flinkpy.common.python_environment import (
     environment_profile,
     install,
 )
-from flinkpy.common.python_path import PythonPath
+from flinkpy.common.python_path import PythonPath, RefusedModules, modules_in
 from flinkpy.common.safe_paths import safe_join, safe_join_below
 from flinkpy.common.user_files import FetchBlob, fetch_file, import_entry, unpack
+from flinkpy.graph.spark_region import SPARK_TASK
 from flinkpy.streaming.tasks.environment import ShippedFiles
 from flinkpy.taskexecutor.local_state_store import LocalStateStore
 
@@ -143,6 +147,22 @@ class ProcessEnvironment:
         importlib.invalidate_caches()
 
 
+class _RefusingUnpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, refused: RefusedModules) -> None:
+        super().__init__(file)
+        self._refused = refused
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.partition(".")[0] in self._refused.names:
+            raise self._refused.error()
+        return super().find_class(module, name)
+
+
+def load_without(refused: RefusedModules, data: bytes) -> Any:
+    """Unpickles. Raises: UnsupportedOperationError if an object is defined in one of the refused modules."""
+    return _RefusingUnpickler(io.BytesIO(data), refused).load()
+
+
 class UserCode:
     """The files, the import path and the local state copies of one job. Implements `JobUserCode`.
 
@@ -166,6 +186,9 @@ class UserCode:
         self._environment = environment
         self._fetch_blob = fetch_blob
         self._acquired: tuple[str, ...] = ()
+        #: The directories that the job imports from, and those of them that it has shipped.
+        self._entries: list[str] = []
+        self._shipped_entries: list[str] = []
         self._is_closed = False
         #: The paths of the job's cached files, by name.
         self.cached_files: dict[str, str] = {}
@@ -179,7 +202,6 @@ class UserCode:
         Raises:
             ExternalError: a blob cannot be fetched.
             UserError: an archive is broken.
-            UnsupportedOperationError: as `PythonPath.acquire` does.
             FlinkError: as `ProcessEnvironment.prepare` does.
         """
         await self._environment.prepare(self._job.artifacts, self._fetch_blob)
@@ -197,8 +219,38 @@ class UserCode:
             self._remove_files()
             return
         self.shipped_files = self._environment.shipped_files(entries)
-        self._acquired = self._python_path.acquire([*entries, *self._job.python_path], shipped=entries)
-        self.shipped_files = replace(self.shipped_files, import_path=self._python_path.path_of(self._acquired))
+        self._shipped_entries, self._entries = entries, [*entries, *self._job.python_path]
+        self.shipped_files = replace(self.shipped_files, import_path=self._python_path.path_of(self._entries))
+        self._import_modules()
+
+    def _import_modules(self) -> None:
+        """Puts the modules of the job on the import path, unless another job uses others of the same name."""
+        refused = None
+        try:
+            self._acquired = self._python_path.acquire(self._entries, shipped=self._shipped_entries)
+        except UnsupportedOperationError as error:
+            refused = RefusedModules(set().union(*map(modules_in, self._entries)), error.message)
+        self.shipped_files = replace(self.shipped_files, refused_modules=refused)
+
+    def refused_modules(self, vertex: job_pb2.JobVertex, *, has_remote_inputs: bool) -> RefusedModules | None:
+        """Returns the modules that a task of this vertex cannot import; None if it can import all.
+
+        Called after `prepare`, from any thread. A region in Spark needs none, because it has a process of its own. A
+        native task needs none if its functions name none, and neither do the records of its producers. Those on other
+        TaskExecutors may.
+
+        Raises:
+            UnsupportedOperationError: the task may need one of them.
+        """
+        refused = self.shipped_files.refused_modules
+        if refused is None:
+            return None
+        pickles = [] if vertex.task_kind == SPARK_TASK else [operator.factory_pickle for operator in vertex.chain]
+        for result in vertex.results:
+            pickles += [result.partitioner_pickle, result.type_pickle]
+        if has_remote_inputs or any(map(refused.are_named_in, pickles)):
+            raise refused.error()
+        return refused
 
     def check_modules(self) -> None:
         """Checks that no other job's module hides one of this job. Raises: UnsupportedOperationError. Thread: any."""

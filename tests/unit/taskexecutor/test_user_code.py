@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import importlib
 import io
+import pickle
 import sys
 import tarfile
 import zipfile
@@ -11,14 +12,16 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import ModuleType
 
+import cloudpickle
 import pytest
 from taskexecutor_fakes import AtOnce
 
 from flinkpy._proto import job_pb2, taskexecutor_pb2
 from flinkpy.common.errors import ExternalError, FlinkError, RpcUnavailableError, UnsupportedOperationError, UserError
-from flinkpy.common.python_path import PythonPath
+from flinkpy.common.python_path import PythonPath, RefusedModules
+from flinkpy.graph.spark_region import SPARK_TASK
 from flinkpy.taskexecutor.local_state_store import LocalStateStore
-from flinkpy.taskexecutor.user_code import ProcessEnvironment, UserCode
+from flinkpy.taskexecutor.user_code import ProcessEnvironment, UserCode, load_without
 
 
 class Blobs:
@@ -137,6 +140,73 @@ def test_different_modules_of_one_name_shipped_by_two_running_jobs_are_an_error(
     python_path.release(python_path.acquire([same], shipped=[same]))
     python_path.release(acquired)
     python_path.release(python_path.acquire([second], shipped=[second]))
+
+
+def vertex(function: object, task_kind: str = "") -> job_pb2.JobVertex:
+    operator = job_pb2.OperatorDescriptor(factory_pickle=cloudpickle.dumps(function, protocol=5))
+    return job_pb2.JobVertex(chain=[operator], task_kind=task_kind)
+
+
+def clashing(value: object) -> object:
+    from te_udf import VALUE  # type: ignore[import-not-found]
+
+    return VALUE
+
+
+clashing.__module__ = "__main__"  # so that it is pickled by value
+
+
+def test_a_job_whose_modules_clash_runs_tasks_that_do_not_need_them(tmp_path: Path, python_path: PythonPath) -> None:
+    blobs = Blobs()
+    first = user_code(tmp_path / "1", python_path, blobs, blobs.add("te_udf.py", b"VALUE = 1"))
+    second = user_code(tmp_path / "2", python_path, blobs, blobs.add("te_udf.py", b"VALUE = 2"))
+    asyncio.run(first.prepare())
+    asyncio.run(second.prepare())
+    assert first.refused_modules(vertex(clashing), has_remote_inputs=True) is None
+    refused = second.refused_modules(vertex("te_other"), has_remote_inputs=False)
+    assert refused is not None and refused.names == {"te_udf"}
+    assert second.refused_modules(vertex(clashing, SPARK_TASK), has_remote_inputs=False) is not None
+    assert second.shipped_files.import_path[0] == str(tmp_path / "2" / "job" / "files" / key_of(second))
+    assert second.shipped_files.import_path[0] not in sys.path
+    assert first.shipped_files.import_path[0] not in second.shipped_files.import_path
+    with pytest.raises(UnsupportedOperationError, match="'te_udf'"):
+        second.refused_modules(vertex(clashing), has_remote_inputs=False)
+    with pytest.raises(UnsupportedOperationError, match="'te_udf'"):
+        second.refused_modules(vertex("te_other"), has_remote_inputs=True)
+    first.close()
+    second.close()
+
+
+def key_of(code: UserCode) -> str:
+    (artifact,) = code._job.artifacts
+    return artifact.blob_key[:16]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_named"),
+    [
+        (Path, False),
+        (["a text about te_refused", "te_refused and more"], False),
+        ("te_refused", True),
+        ("te_refused.part", True),
+        ("te_refusedness", False),
+    ],
+)
+def test_pickles_that_name_a_refused_module_are_found(value: object, is_named: bool) -> None:
+    refused = RefusedModules(["te_refused", "te_other"], "no")
+    assert refused.are_named_in(pickle.dumps(value, protocol=5)) is is_named
+
+
+def test_objects_of_refused_modules_are_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "te_refused.py").write_text("class Value: pass")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    data = pickle.dumps(importlib.import_module("te_refused").Value(), protocol=5)
+    del sys.modules["te_refused"]
+    refused = pickle.loads(pickle.dumps(RefusedModules(["te_refused"], "cannot load te_refused")))
+    with pytest.raises(UnsupportedOperationError, match="cannot load te_refused"):
+        load_without(refused, data)
+    assert "te_refused" not in sys.modules
+    assert load_without(refused, pickle.dumps((1, Path("a")))) == (1, Path("a"))
 
 
 def test_modules_of_an_entry_inside_another_stay(tmp_path: Path, python_path: PythonPath) -> None:
