@@ -53,7 +53,12 @@ class WriterContext(Protocol):
     def attempt_number(self) -> int: ...
 
     @property
-    def job_id(self) -> str: ...
+    def job_id(self) -> str:
+        """Names what the writers of this sink leave behind. It begins with the id of the job.
+
+        In batch mode more follows after a hyphen, because several sinks of a job may write to one place.
+        """
+        ...
 
     @property
     def input_type(self) -> Any:
