@@ -26,7 +26,7 @@ from zookeeper_server import ZooKeeperServer
 
 from flinkpy.common import Encoder, Row, Types
 from flinkpy.common.failpoints import SPECIFICATION_VARIABLE, TOKENS_VARIABLE
-from flinkpy.datastream import DataStream, RuntimeExecutionMode, StreamExecutionEnvironment
+from flinkpy.datastream import DataStream, MapFunction, RuntimeExecutionMode, StreamExecutionEnvironment
 from flinkpy.datastream.connectors.file_system import FileSink
 from flinkpy.datastream.formats.parquet import ParquetBulkWriters
 
@@ -146,6 +146,45 @@ def test_killed_task_executors_and_job_masters_commit_nothing_twice(
     output = tmp_path / "output"
     run_job(batch_environment(cluster), RowFiles(output), faults, ["first", "second"], kill)
     assert [path for path in output.rglob(".*") if path.is_file()] == [], "no writer has run again"
+
+
+class FailsOnceAtTheEnd(MapFunction):
+    """Fails at the last record, when `go` exists, unless it has failed before. Then it notes that it is there again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def map(self, value: int) -> int:
+        if value == NUM_RECORDS:
+            wait_until((self._directory / "go").exists, "the writer must fail")
+            if not (self._directory / "failed").exists():
+                (self._directory / "failed").touch()
+                raise OSError("a fault of the writer")
+            (self._directory / "again").touch()
+        return value
+
+
+@pytest.mark.chaos
+def test_a_writer_that_runs_again_keeps_what_another_sink_will_commit_in_its_directory(
+    start_cluster: StartCluster, tmp_path: Path
+) -> None:
+    cluster = start_cluster(2)
+    faults = Faults(tmp_path / "faults")
+    faults.arm("first", BEFORE, WAIT)
+    env = batch_environment(cluster)
+    env.set_parallelism(1)
+    numbers = env.from_sequence(1, NUM_RECORDS).map(lambda number: number, Types.LONG())
+    for name, branch in (("first", numbers), ("second", numbers.rebalance().map(FailsOnceAtTheEnd(tmp_path)))):
+        sink = FileSink.for_row_format(str(tmp_path / "output"), Encoder.simple_string_encoder()).build()
+        branch.map(str, Types.STRING()).sink_to(FaultySink(sink, faults, name))
+
+    def fail_the_other_writer() -> None:
+        (tmp_path / "go").touch()
+        wait_until((tmp_path / "again").exists, "the other writer runs again")
+
+    with faults.killing(fail_the_other_writer):
+        env.execute("two sinks in one directory")
+    assert sorted(RowFiles(tmp_path).read("output")) == sorted([*range(1, NUM_RECORDS + 1)] * 2)
 
 
 # The matrix

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from clusters import RunningCluster, StartCluster
 from job_support import Gate, wait_for_state, wait_until
+from spark_executors import ExecutorKill, check_python_program, python_program
 from spark_support import (
     SPARK_DEADLINE_S,
     StandaloneCluster,
@@ -72,13 +73,22 @@ def check(results: list[Any], host_pid: int) -> None:
     assert host_pid not in {result[2] for result in results}
 
 
-def test_a_standalone_cluster_runs_a_region(start_cluster: StartCluster, tmp_path: Path) -> None:
+def test_a_standalone_cluster_runs_a_region_and_survives_the_loss_of_an_executor(
+    start_cluster: StartCluster, tmp_path: Path
+) -> None:
+    """The executor dies in a later stage, with records that three Spark jobs of the region read."""
     require_spark()
     cluster = start_cluster(num_task_executors=1, slots=4)
-    with standalone_cluster(tmp_path, num_workers=1) as standalone:
+    with standalone_cluster(tmp_path) as standalone:
         env = spark_environment(cluster, 2, **standalone.properties)
         (tmp_path / "files").mkdir()
         check(list(program(env, tmp_path / "files").execute_and_collect()), cluster.task_executors[0].popen.pid)
+        env = spark_environment(cluster, 2, **standalone.properties)
+        kill = ExecutorKill(tmp_path)
+        python_program(env, tmp_path / "out", kill, in_first=lambda each: each[0] == 50)
+        env.execute()
+        assert kill.has_fired
+        check_python_program(tmp_path / "out")
 
 
 @pytest.mark.chaos

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from streaming_fakes import OperatorHarness
+from streaming_fakes import CollectingOutput, OperatorHarness
 
 from flinkpy.common.errors import CommitError
 from flinkpy.connector_api.sink import CommitRequest, Committer, SinkBase, SinkWriter, WriterContext
 from flinkpy.graph.operator_specs import SinkCommitterSpec, SinkWriterSpec
 from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Watermark
+from flinkpy.streaming.operators.batch_sink_operators import job_id_of_sink
+from flinkpy.streaming.operators.factory import create_operator
 
 
 class ListingSink(SinkBase):
@@ -111,3 +114,45 @@ def test_a_failed_commit_fails_the_task_and_the_next_attempt_commits_everything_
     second.operator.finish()
     assert sink.committed == [(1, 2), (3, 4)]
     assert sink.num_closed == 3  # one of the writer's, which looks whether there is one
+
+
+class ContextsSink(ListingSink):
+    """Keeps the contexts of its writers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.contexts: list[WriterContext] = []
+
+    def create_writer(self, context: WriterContext) -> SinkWriter:
+        self.contexts.append(context)
+        return super().create_writer(context)
+
+
+def test_a_writer_whose_committables_are_final_is_not_created_and_drops_its_records() -> None:
+    sink = ContextsSink()
+    spec = SinkWriterSpec(sink, input_types=(None,))
+    harness = OperatorHarness(spec)
+    harness.environment.vertex.chain[0].outputs.add(result=1)
+    for final in (frozenset({0}), frozenset({1})):
+        sink.contexts.clear()
+        harness.environment.final_results = final
+        output = CollectingOutput()
+        operator = create_operator(spec, harness.context, output, {})
+        operator.open()
+        operator.process_batch(Batch([1, 2, 3]))
+        operator.process_watermark(Watermark(10))
+        operator.finish()
+        operator.close()
+        assert (len(sink.contexts), len(output.rows)) == ((1, 2) if final == {0} else (0, 0))
+
+
+def test_writers_of_two_sinks_have_different_job_ids() -> None:
+    """Both may write to one directory, and each removes only what its own predecessors have left there."""
+    one, other = job_id_of_sink("a" * 32, "b" * 32), job_id_of_sink("a" * 32, "c" * 32)
+    assert one != other
+    sink = ContextsSink()
+    harness = OperatorHarness(SinkWriterSpec(sink, input_types=(None,)))
+    (context,) = sink.contexts
+    assert context.job_id == job_id_of_sink(harness.environment.job_id, harness.context.operator_id)
+    name = f"flinkpy-{one}-0"
+    assert len(name) <= 64, "PostgreSQL allows 64 characters in each part of the name of a transaction"

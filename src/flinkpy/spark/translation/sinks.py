@@ -15,7 +15,6 @@ if their attempt cannot count any more, because they may hold locks.
 from __future__ import annotations
 
 import logging
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,6 +32,7 @@ from flinkpy.records.batch import Batch
 from flinkpy.spark.blocks import SinkReport, decode_block
 from flinkpy.spark.stream_frame import BLOCK_COLUMN, TakeAccumulators
 from flinkpy.spark.translation.program import JobFacts
+from flinkpy.streaming.operators.batch_sink_operators import job_id_of_sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,14 +44,8 @@ if TYPE_CHECKING:
 USUAL_ATTEMPTS = 4
 
 
-def job_id_of_sink(job_id: str, operator_id: str) -> str:
-    """Returns the beginning of the job ids of a sink's writers. Other sinks of the job may write to the same place."""
-    # The names of transactions in databases are limited to 64 characters.
-    return f"{job_id}-{zlib.crc32(operator_id.encode()):08x}"
-
-
 def job_id_of_attempt(job_id: str, region_attempt: int, task_attempt: int) -> str:
-    """Returns the job id under which a writer writes. `job_id` is that of the sink."""
+    """Returns the job id under which a writer writes. `job_id` is that of the sink (`job_id_of_sink`)."""
     return f"{job_id}-{region_attempt}-{task_attempt}"
 
 

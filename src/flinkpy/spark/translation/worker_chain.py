@@ -26,12 +26,13 @@ from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
 from flinkpy.spark.blocks import SinkReport
 from flinkpy.spark.translation.program import PassProgram
-from flinkpy.spark.translation.sinks import DeferredSink, job_id_of_attempt, job_id_of_sink, job_ids_before
+from flinkpy.spark.translation.sinks import DeferredSink, job_id_of_attempt, job_ids_before
 from flinkpy.spark.translation.split_assignment import ReaderEvents
 from flinkpy.spark.worker_files import resolved
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.mailbox.task_mailbox import Mail, TaskMailbox
 from flinkpy.streaming.operators.accumulator_registry import AccumulatorRegistry
+from flinkpy.streaming.operators.batch_sink_operators import job_id_of_sink
 from flinkpy.streaming.operators.metric_group import TaskMetricGroup
 from flinkpy.streaming.operators.source_operator import SourceOperator
 from flinkpy.streaming.tasks.operator_chain import OperatorChain

@@ -7,6 +7,7 @@ Source: org.apache.flink.streaming.runtime.operators.sink.{SinkWriterOperator, C
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,6 +27,16 @@ from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamO
 _COMMITTABLES_PER_BATCH = 1_000
 
 
+def job_id_of_sink(job_id: str, operator_id: str) -> str:
+    """Returns the job id under which a sink's writers write. Other sinks of the job may write to the same place.
+
+    A writer that runs again removes what its predecessors have left. It must not remove what writers of another sink
+    have left to be committed.
+    """
+    # The names of transactions in databases are limited to 64 characters.
+    return f"{job_id}-{zlib.crc32(operator_id.encode()):08x}"
+
+
 class BatchSinkWriterOperator(SinkOperator):
     """Writes records, and emits the serialized committables when it ends. Thread: task thread.
 
@@ -43,6 +54,7 @@ class BatchSinkWriterOperator(SinkOperator):
     ) -> None:
         super().__init__(sink, input_type, context, output, side_outputs)
         environment = context.environment
+        self._writer_context.job_id = job_id_of_sink(environment.job_id, context.operator_id)
         own = next(one for one in environment.vertex.chain if one.operator_id == context.operator_id)
         results = {edge.result for edge in own.outputs if edge.WhichOneof("target") == "result"}
         self._is_final = bool(results) and results <= environment.final_results

@@ -52,6 +52,7 @@ class _WriterContext:
         self._context = context
         self._environment = context.environment
         self.input_type = input_type
+        self.job_id = context.environment.job_id
         self.notify_writable = context.mailbox.wake
         configuration = context.environment.configuration
         self.is_checkpointing_enabled = bool(read_option(configuration, INTERVAL))
@@ -71,10 +72,6 @@ class _WriterContext:
     @property
     def attempt_number(self) -> int:
         return self._environment.attempt_number
-
-    @property
-    def job_id(self) -> str:
-        return self._environment.job_id
 
     @property
     def restored_checkpoint_id(self) -> int | None:

@@ -47,9 +47,10 @@ from flinkpy.spark.translation.program import (
     PassWriter,
 )
 from flinkpy.spark.translation.row_output import consumers_of
-from flinkpy.spark.translation.sinks import DeferredSink, job_id_of_attempt, job_id_of_sink, job_ids_before
+from flinkpy.spark.translation.sinks import DeferredSink, job_id_of_attempt, job_ids_before
 from flinkpy.spark.translation.split_assignment import assign_splits
 from flinkpy.spark.translation.worker import _threaded, run_program
+from flinkpy.streaming.operators.batch_sink_operators import job_id_of_sink
 
 PAIR = Types.TUPLE([Types.INT(), Types.LONG()])
 ODD = OutputTag("odd")

@@ -1,0 +1,184 @@
+"""Executors are killed or decommissioned at every stage. The result is exact, and only the lost tasks run again."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import RunningCluster
+from job_support import Gate, wait_until
+from spark_executors import (
+    NUM_RECORDS,
+    ExecutorKill,
+    check_python_program,
+    executors_of,
+    file_sink,
+    lines_of,
+    python_program,
+)
+from spark_support import (
+    SPARK_DEADLINE_S,
+    StandaloneCluster,
+    require_spark,
+    spark_cluster,
+    spark_environment,
+    standalone_cluster,
+)
+
+from flinkpy.common import Types
+from flinkpy.common.errors import JobExecutionError
+from flinkpy.datastream import StreamExecutionEnvironment
+from flinkpy.datastream.aggregates import sum_
+
+__all__ = ["spark_cluster"]
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]
+
+#: A job that loses one of two executors ends within this many times of the time of an undisturbed one.
+BAR = 2.0
+
+
+@pytest.fixture(scope="module")
+def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    require_spark()
+    with standalone_cluster(tmp_path_factory.mktemp("standalone")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module", params=["replicas", "staging", "checkpoint-dir"])
+def properties(
+    request: pytest.FixtureRequest, standalone: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """The options of a job, for each way to keep frames."""
+    directory = str(tmp_path_factory.mktemp(request.param))
+    more = {
+        "replicas": {},
+        "staging": {"execution.batch.spark.staging-dir": directory},
+        "checkpoint-dir": {"execution.batch.spark.conf.spark.checkpoint.dir": directory},
+    }[request.param]
+    return {**standalone.properties, **more}
+
+
+def timed(env: StreamExecutionEnvironment) -> float:
+    started = time.monotonic()
+    env.execute()
+    return time.monotonic() - started
+
+
+@pytest.fixture(scope="module")
+def undisturbed_s(
+    spark_cluster: RunningCluster, properties: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> float:
+    """The time of the program without a kill, in a warm session."""
+    seconds = []
+    for number in range(3):
+        directory = tmp_path_factory.mktemp(f"undisturbed-{number}")
+        env = spark_environment(spark_cluster, 4, **properties)
+        python_program(env, directory / "out", ExecutorKill(directory))
+        seconds.append(timed(env))
+        check_python_program(directory / "out")
+    return min(seconds[1:])
+
+
+STAGES: dict[str, dict[str, Any]] = {
+    "the first map": {"in_map": lambda value: value > 100},
+    "the end of a map": {"in_map": lambda value: value == NUM_RECORDS},
+    "the first reduction": {"in_first": lambda each: each[0] == 50},
+    "the last reduction": {"in_second": lambda each: each[0] == 3},
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_killed_executor_costs_only_its_tasks(
+    spark_cluster: RunningCluster,
+    properties: dict[str, str],
+    tmp_path: Path,
+    undisturbed_s: float,
+    stage: str,
+    record_property: Callable[[str, object], None],
+) -> None:
+    kill = ExecutorKill(tmp_path)
+    env = spark_environment(spark_cluster, 4, **properties)
+    python_program(env, tmp_path / "out", kill, **STAGES[stage])
+    seconds = timed(env)
+    assert kill.has_fired
+    check_python_program(tmp_path / "out")
+    ratio = seconds / undisturbed_s
+    record_property("ratio", f"{ratio:.2f}")
+    assert ratio <= BAR, f"{seconds:.1f} s with a killed executor, {undisturbed_s:.1f} s without"
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGPWR])
+def test_an_executor_that_leaves_between_two_stages_of_columns_does_not_change_the_result(
+    spark_cluster: RunningCluster, standalone: StandaloneCluster, tmp_path: Path, how: signal.Signals
+) -> None:
+    """SIGPWR decommissions an executor: it moves its blocks to others and leaves."""
+    gate = Gate(tmp_path)
+    more = {"execution.batch.spark.conf.spark.decommission.enabled": "true"}
+    more["execution.batch.spark.conf.spark.storage.decommission.enabled"] = "true"
+    env = spark_environment(spark_cluster, 4, **standalone.properties, **more)
+    named = Types.ROW_NAMED(["key", "number"], [Types.LONG(), Types.LONG()])
+    rows = env.from_sequence(1, NUM_RECORDS).map(lambda value: (value % 10, value), named)
+    summed = rows.key_by("key").aggregate(total=sum_("number"))
+    typed = Types.ROW_NAMED(["key", "total"], [Types.LONG(), Types.LONG()])
+    held = summed.map(lambda row: (row[0], row[1]), typed).map(gate.pass_at((3, _sum_of(3))), typed)
+    held.map(lambda row: f"{row[0]} {row[1]}", Types.STRING()).sink_to(file_sink(tmp_path / "out"))
+    client = env.execute_async("columns")
+    wait_until(lambda: gate.arrivals, "a worker at the gate", SPARK_DEADLINE_S)
+    (leaving, *_) = executors_of(standalone)
+    leaving.send_signal(how)
+    gate.open()
+    client.get_job_execution_result().result(SPARK_DEADLINE_S)
+    assert lines_of(tmp_path / "out") == sorted(f"{key} {_sum_of(key)}" for key in range(10))
+
+
+def _sum_of(key: int) -> int:
+    return sum(range(key or 10, NUM_RECORDS + 1, 10))
+
+
+def test_an_executor_that_is_killed_while_results_pass_through_the_driver_does_not_change_them(
+    spark_cluster: RunningCluster, standalone: StandaloneCluster, tmp_path: Path
+) -> None:
+    env = spark_environment(spark_cluster, 4, **standalone.properties)
+    large = env.from_sequence(1, NUM_RECORDS).map(lambda value: (value, "x" * 1000))
+    found = []
+    with large.execute_and_collect() as results:
+        for number, _ in results:
+            if not found:
+                executors_of(standalone)[0].kill()
+            found.append(number)
+    assert sorted(found) == list(range(1, NUM_RECORDS + 1))
+
+
+def test_records_that_come_out_different_after_a_loss_fail_the_job_with_the_option_to_set(
+    spark_cluster: RunningCluster, standalone: StandaloneCluster, tmp_path: Path
+) -> None:
+    """Both executors die, so that no copy of the kept records is left."""
+    gate = Gate(tmp_path)
+    env = spark_environment(spark_cluster, 2, **standalone.properties)
+    numbers = env.from_sequence(1, 100).map(lambda value: (value, random.random()))
+    first = numbers.key_by(lambda each: each[0] % 2).reduce(lambda one, other: (one[0], one[1] + other[1]))
+    second = numbers.key_by(lambda each: each[0] % 3).reduce(lambda one, other: (one[0], one[1] + other[1]))
+    for name, stream in (("first", first), ("second", second)):
+        held = stream.map(_hold(gate)) if name == "first" else stream
+        held.map(str, Types.STRING()).sink_to(file_sink(tmp_path / name))
+    client = env.execute_async("random")
+    wait_until(lambda: gate.arrivals, "a worker at the gate", SPARK_DEADLINE_S)
+    for executor in executors_of(standalone):
+        executor.kill()
+    gate.open()
+    with pytest.raises(JobExecutionError) as caught:
+        client.get_job_execution_result().result(SPARK_DEADLINE_S)
+    last = str(caught.value).splitlines()[-1]
+    assert "executor" in last and "execution.batch.spark.staging-dir" in last
+    assert lines_of(tmp_path / "first") == lines_of(tmp_path / "second") == []
+
+
+def _hold(gate: Gate) -> Any:
+    wait = gate.pass_at(True)
+    return lambda each: (wait(True), each)[1]
