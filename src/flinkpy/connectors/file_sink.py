@@ -17,12 +17,13 @@ from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, WriterCo
 from flinkpy.connectors.file_compaction import FileCompactor, FileCompactStrategy
 from flinkpy.connectors.file_sink_config import (
     BucketAssigner,
+    ColumnBucketAssigner,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
 )
 from flinkpy.connectors.sink_function import SinkFunction
-from flinkpy.formats.bulk_writer import BatchWriterFactory
+from flinkpy.formats.bulk_writer import BatchWriterFactory, ColumnBulkWriterFactory
 from flinkpy.formats.input_files import input_path, is_remote
 
 
@@ -54,6 +55,14 @@ class FileSink(SinkBase):
         self._bucket_assigner = bucket_assigner
         self._rolling_policy = rolling_policy
         self._file_config = file_config
+        if isinstance(bucket_assigner, ColumnBucketAssigner):
+            factory = self.writer_factory
+            if not isinstance(factory, ColumnBulkWriterFactory):
+                raise UnsupportedOperationError(
+                    "column_bucket_assigner needs a bulk format with columns, such as ParquetBulkWriters.for_row_type: "
+                    "the files are written without the columns of the directories"
+                )
+            self._make_content = factory.without(bucket_assigner.columns).create
         # An unfinished upload cannot be read back, so at a URI every file is finished at a checkpoint.
         self._is_resumable = is_resumable and not is_remote(self._base_path)
         self._compaction = compaction
@@ -61,6 +70,33 @@ class FileSink(SinkBase):
             raise UnsupportedOperationError(
                 f"{base_path}: enable_compact works on a local disk or a network mount, but not at a URI; remove it"
             )
+
+    @property
+    def base_path(self) -> str:
+        """The directory of the files, as an absolute local path or a URI."""
+        return self._base_path
+
+    @property
+    def bucket_assigner(self) -> BucketAssigner:
+        return self._bucket_assigner
+
+    @property
+    def rolling_policy(self) -> RollingPolicy:
+        return self._rolling_policy
+
+    @property
+    def file_config(self) -> OutputFileConfig:
+        return self._file_config
+
+    @property
+    def merges_files(self) -> bool:
+        return self._compaction is not None
+
+    @property
+    def writer_factory(self) -> BatchWriterFactory | None:
+        """The factory of a bulk format; None for a row format."""
+        factory = getattr(self._make_content, "__self__", None)
+        return factory if isinstance(factory, BatchWriterFactory) else None
 
     def get_transformer(self) -> None:
         """Returns None: nothing is done before the sink."""

@@ -194,6 +194,28 @@ class BucketAssigner:
         """
         return _DateTimeBucketAssigner(format_str, timezone_id)
 
+    @staticmethod
+    def column_bucket_assigner(*columns: str) -> BucketAssigner:
+        """Writes to a directory per value of some columns, named like partitions of Hive: `year=2024/month=07`.
+
+        Beyond PyFlink. The files do not have these columns: readers take them from the names of the directories, as
+        `FileSource.for_parquet(..., partition_columns=...)` does. The sink needs a bulk format with columns.
+
+        Args:
+            columns: in the order of the directories. Their types are STRING, BOOLEAN, SQL_DATE or integers. Null and
+                the empty string are written to `__HIVE_DEFAULT_PARTITION__`.
+        """
+        return ColumnBucketAssigner(columns)
+
+
+class ColumnBucketAssigner(BucketAssigner):
+    """Chooses the bucket of a record by the values of columns."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        if not columns or len(set(columns)) < len(columns) or not all(isinstance(one, str) for one in columns):
+            raise ValueError(f"the columns of partitions must be one or more different names, not {columns!r}")
+        self.columns = columns
+
 
 class _BasePathBucketAssigner(BucketAssigner):
     looks_at_records = False

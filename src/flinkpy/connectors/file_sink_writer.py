@@ -18,15 +18,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from flinkpy.common.clock import Clock, SystemClock
-from flinkpy.common.errors import ExternalError, StateRestoreError
+from flinkpy.common.errors import ExternalError, StateRestoreError, UnsupportedOperationError
 from flinkpy.common.failpoints import failpoint
+from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.connector_api.sink import StatefulSinkWriter, WriterContext
 from flinkpy.connectors.file_committer import PendingFile, SupersededFile
 from flinkpy.connectors.file_compaction import FileCompaction
-from flinkpy.connectors.file_sink_config import BucketAssignerContext
+from flinkpy.connectors.file_sink_config import BucketAssignerContext, ColumnBucketAssigner
 from flinkpy.connectors.part_file import PartNaming
 from flinkpy.connectors.part_store import OpenPart, part_store
 from flinkpy.formats.bulk_writer import BulkWriter
+from flinkpy.formats.partitioned_format import partition_type_of, split_by_partition
+from flinkpy.formats.row_types import project_row_type
 from flinkpy.formats.text_form import formatter_of
 
 if TYPE_CHECKING:
@@ -125,6 +128,8 @@ class FileSinkWriter(StatefulSinkWriter):
             context.attempt_number,
         )
         self._next_number = 0
+        #: The type of the records without the columns of their directories, after the first record.
+        self._content_type: RowTypeInfo | None = None
         self._open: dict[str, _OpenPart] = {}
         #: Complete, durable files that no checkpoint contains as committables yet.
         self._closed: list[PendingFile] = []
@@ -153,7 +158,10 @@ class FileSinkWriter(StatefulSinkWriter):
     def write(self, batch: Batch) -> None:
         now_ms = self._clock.now_ms()
         self._roll(now_ms)
-        if not self._bucket_assigner.looks_at_records:
+        if isinstance(self._bucket_assigner, ColumnBucketAssigner):
+            for bucket, part in self._by_partition(batch, self._bucket_assigner.columns):
+                self._write_to(bucket, part, now_ms)
+        elif not self._bucket_assigner.looks_at_records:
             self._write_to(self._bucket_assigner.bucket_id(now_ms), batch, now_ms)
         else:
             for bucket, part in self._by_bucket(batch, now_ms):
@@ -181,6 +189,34 @@ class FileSinkWriter(StatefulSinkWriter):
         if len(positions) == 1:
             return [(next(iter(positions)), batch)]
         return [(bucket, batch.take(np.array(found, np.int64))) for bucket, found in positions.items()]
+
+    def _by_partition(self, batch: Batch, names: tuple[str, ...]) -> list[tuple[str, Batch]]:
+        """Returns the directories of the records' partitions with the records, without the partition columns."""
+        from flinkpy.records.lanes import to_columns
+
+        if not batch.num_rows:
+            return []
+        columns = to_columns(batch, self._partitioned_type(names))
+        values: Any = columns.values
+        content = columns.with_values(values.drop_columns(list(names)))
+        parts = split_by_partition(values, names)
+        if len(parts) == 1:
+            return [(parts[0][0], content)]
+        return [(directory, content.take(positions)) for directory, positions in parts]
+
+    def _partitioned_type(self, names: tuple[str, ...]) -> Any:
+        """Returns the type of the records. Raises: UnsupportedOperationError, ValueError."""
+        if self._content_type is None:
+            input_type = self._context.input_type
+            if not isinstance(input_type, RowTypeInfo):
+                raise UnsupportedOperationError(
+                    f"column_bucket_assigner needs records with named columns, but the stream has {input_type!r}: "
+                    "pass output_type=Types.ROW_NAMED(...) to the last function"
+                )
+            partition_type_of(project_row_type(input_type, names))
+            rest = [name for name in input_type.get_field_names() if name not in names]
+            self._content_type = project_row_type(input_type, rest)
+        return self._context.input_type
 
     def write_watermark(self, timestamp: int) -> None:
         self._watermark_ms = timestamp
@@ -263,7 +299,7 @@ class FileSinkWriter(StatefulSinkWriter):
     ) -> _OpenPart:
         part = self._new_part(bucket, continue_from)
         try:
-            content = self._make_content(part.file, self._context.input_type)
+            content = self._make_content(part.file, self._content_type or self._context.input_type)
         except BaseException:
             part.abort()
             raise

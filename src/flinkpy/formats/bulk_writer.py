@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from flinkpy.common.errors import TypeMismatchError, UnsupportedOperationError
 from flinkpy.common.serialization import BulkWriterFactory
 from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.formats.csv_format import CsvOptions, HeaderMode
+from flinkpy.formats.row_types import project_row_type
 
 if TYPE_CHECKING:
     from flinkpy.records.batch import Batch
@@ -65,6 +68,15 @@ class ColumnBulkWriterFactory(BatchWriterFactory):
 
     def get_row_type(self) -> RowTypeInfo | None:
         return self._row_type
+
+    def without(self, columns: Sequence[str]) -> ColumnBulkWriterFactory:
+        """Returns a factory for files without these columns."""
+        if self._row_type is None:
+            return self
+        changed = copy.copy(self)
+        names = [name for name in self._row_type.get_field_names() if name not in columns]
+        changed._row_type = project_row_type(self._row_type, names)
+        return changed
 
     def columns_of(self, batch: Batch, input_type: Any) -> Any:
         """Returns the batch as `RecordBatch[schema=arrow_schema(row_type)]`.

@@ -22,6 +22,8 @@ from flinkpy.formats.pruning import Bounds, may_be_true
 from flinkpy.formats.row_types import project_row_type, row_type_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from flinkpy.formats.slicing import PlacedBadRecord
     from flinkpy.records.batch import Batch
 
@@ -44,9 +46,36 @@ def unescaped(text: str) -> str:
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
 
-def directory_name(column: str, value: str | None) -> str:
-    """Returns the name of the directory of a partition. The value is the text of the column's value."""
-    return f"{escaped(column)}={escaped(value) if value else DEFAULT_PARTITION}"
+def directory_name(column: str, value: Any) -> str:
+    """Returns the name of the directory of a partition. The value is one of a type that `partition_type_of` allows."""
+    text = str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+    return f"{escaped(column)}={escaped(text) or DEFAULT_PARTITION}"
+
+
+def split_by_partition(columns: pa.RecordBatch, names: Sequence[str]) -> list[tuple[str, Any]]:
+    """Returns the directories of the records' partitions, and the positions of the records in each, in their order.
+
+    Args:
+        names: the partition columns.
+    """
+    import numpy as np
+    import pyarrow.compute as pc
+
+    numbers = np.zeros(columns.num_rows, np.int64)
+    for name in names:
+        encoded = pc.dictionary_encode(columns.column(columns.schema.get_field_index(name)), null_encoding="encode")
+        numbers = numbers * max(1, len(encoded.dictionary)) + encoded.indices.to_numpy(zero_copy_only=False)
+        # The numbers stay smaller than the number of records, so that they do not overflow.
+        _, numbers = np.unique(numbers, return_inverse=True)
+    order = np.argsort(numbers, kind="stable")
+    found: dict[str, list[Any]] = {}
+    for positions in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
+        values = [columns.column(columns.schema.get_field_index(name))[int(positions[0])].as_py() for name in names]
+        # Null and the empty string have one directory.
+        found.setdefault("/".join(map(directory_name, names, values)), []).append(positions)
+    return [
+        (directory, each[0] if len(each) == 1 else np.sort(np.concatenate(each))) for directory, each in found.items()
+    ]
 
 
 def _integer_of(bits: int) -> Callable[[str], int]:

@@ -25,6 +25,7 @@ from flinkpy.spark.hadoop_directory import HadoopDirectory, is_remote, local_pat
 from flinkpy.spark.progress import register_gauges
 from flinkpy.spark.region_process import TEMPLATE, RegionJob, RegionProcess, described_region, register_waits
 from flinkpy.spark.region_run import AccumulatorReport, Finished
+from flinkpy.spark.s3_settings import with_s3
 from flinkpy.spark.sessions import SESSIONS
 from flinkpy.spark.settings import SparkSettings, settings_of
 from flinkpy.spark.staging import Staging
@@ -64,7 +65,7 @@ class SparkRegionOperator(StreamOperator):
         self.num_written = 0
         environment = context.environment
         self._region = spec.region
-        self._settings = settings_of(environment.configuration)
+        self._settings = with_s3(settings_of(environment.configuration), spec.region, environment.configuration)
         self._staging = _staging(environment, self._settings)
         self._inputs = [
             self._staging.input(number, one.name, one.type_info) for number, one in enumerate(spec.region.inputs)

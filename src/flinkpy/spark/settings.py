@@ -43,6 +43,8 @@ _SQL_DEFAULTS = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
+    # Files have timestamps in microseconds, like those of flinkpy.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 #: The defaults of dynamic allocation, where the master has it. An executor that holds shuffles or stored frames of a

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import errno
 import os
 import pickle
@@ -9,7 +10,7 @@ import cloudpickle
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from connector_fakes import TestingWriterContext
+from connector_fakes import TestingWriterContext, read_splits
 
 from flinkpy.common import failpoints
 from flinkpy.common.clock import ManualClock
@@ -25,11 +26,13 @@ from flinkpy.common.typeinfo import Types
 from flinkpy.common.types import Row, RowKind
 from flinkpy.connectors.file_sink import FileSink
 from flinkpy.connectors.file_sink_config import BucketAssigner, OutputFileConfig, RollingPolicy
+from flinkpy.connectors.file_source import FileSource
 from flinkpy.datastream.connectors.file_system import StreamingFileSink
 from flinkpy.datastream.formats.csv import CsvBulkWriters, CsvSchema
 from flinkpy.datastream.formats.parquet import ParquetBulkWriters
 from flinkpy.formats import bulk_writer
 from flinkpy.records.batch import Batch
+from flinkpy.records.lanes import to_columns
 from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
 
 ID_NAME = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
@@ -669,3 +672,63 @@ def test_the_streaming_file_sink_writes_the_same(tmp_path):
     assert isinstance(sink, FileSink)
     assert sink.get_transformer() is None
     StreamingFileSink.for_bulk_format(str(tmp_path), ParquetBulkWriters.for_row_type(ID_NAME)).disable_compact().build()
+
+
+# -- partitions --------------------------------------------------------------------------------------------------------
+
+SALES = Types.ROW_NAMED(["town", "n", "day", "big"], [Types.STRING(), Types.INT(), Types.SQL_DATE(), Types.BOOLEAN()])
+
+
+def partitioned_sink(path, *columns, row_type=None):
+    builder = FileSink.for_bulk_format(str(path), ParquetBulkWriters.for_row_type(row_type))
+    return builder.with_bucket_assigner(BucketAssigner.column_bucket_assigner(*columns)).build()
+
+
+@pytest.mark.parametrize("row_type", [None, SALES])
+@pytest.mark.parametrize("is_columnar", [True, False])
+def test_records_are_written_to_the_directories_of_their_values(tmp_path, row_type, is_columnar):
+    day = datetime.date(2024, 2, 29)
+    rows = [
+        ("a/b", 1, day, True),
+        (None, 2, day, False),
+        ("", 3, day, False),
+        ("a/b", 4, day, True),
+        ("c", 5, None, None),
+    ]
+    batch = Batch([Row(*row) for row in rows])
+    sink = Sink(partitioned_sink(tmp_path, "day", "town", "big", row_type=row_type), input_type=SALES)
+    sink.writer.write(to_columns(batch, SALES) if is_columnar else batch)
+    sink.finish()
+    sink.close()
+    found = {}
+    for path in tmp_path.rglob("part-*"):
+        found[str(path.parent.relative_to(tmp_path))] = pq.ParquetFile(path).read().to_pylist()
+    assert found == {
+        "day=2024-02-29/town=a%2Fb/big=true": [{"n": 1}, {"n": 4}],
+        "day=2024-02-29/town=__HIVE_DEFAULT_PARTITION__/big=false": [{"n": 2}, {"n": 3}],
+        "day=__HIVE_DEFAULT_PARTITION__/town=c/big=__HIVE_DEFAULT_PARTITION__": [{"n": 5}],
+    }
+
+
+def test_partitions_are_read_back(tmp_path):
+    sink = Sink(partitioned_sink(tmp_path, "town"), input_type=SALES)
+    sink.write(*[Row(f"t{number % 50}", number, None, None) for number in range(500)])
+    sink.finish()
+    source = FileSource.for_parquet(str(tmp_path), partition_columns=["town"], columns=["town", "n"])
+    batches = read_splits(source, source.list_splits(1), 1000)
+    rows = [tuple(row.values()) for batch in batches for row in batch.values.to_pylist()]
+    assert sorted(rows) == sorted((f"t{number % 50}", number) for number in range(500))
+
+
+def test_partitions_need_named_columns_of_a_fit_type(tmp_path):
+    with pytest.raises(UnsupportedOperationError, match="needs a bulk format with columns"):
+        row_sink(tmp_path).with_bucket_assigner(BucketAssigner.column_bucket_assigner("town")).build()
+    with pytest.raises(ValueError, match="one or more different names"):
+        BucketAssigner.column_bucket_assigner()
+    with pytest.raises(ValueError, match="there is no column 'city'"):
+        Sink(partitioned_sink(tmp_path, "city"), input_type=SALES).write(Row("a", 1, None, None))
+    prices = Types.ROW_NAMED(["price", "n"], [Types.DOUBLE(), Types.INT()])
+    with pytest.raises(UnsupportedOperationError, match="partition column 'price' cannot be"):
+        Sink(partitioned_sink(tmp_path, "price"), input_type=prices).write(Row(1.0, 1))
+    with pytest.raises(UnsupportedOperationError, match="needs records with named columns"):
+        Sink(partitioned_sink(tmp_path, "n"), input_type=Types.LONG()).write(1)

@@ -58,7 +58,7 @@ def test_a_program_in_spark_alone_is_explained_in_full(tmp_path: Path) -> None:
         "  4  As text                  Python worker  parallelism 2  <- 3 FORWARD",
         "       because it calls a function of the program",
         "  5  Sink: Writer             Python worker  parallelism 2  <- 4 chained",
-        "       because sinks write from Python",
+        "       because Spark cannot do it itself: files of other formats than Parquet",
         "",
         "Task 2: in Spark's driver",
         "  6  Sink: Print to Std. Out  driver         <- 4 REBALANCE blocking",

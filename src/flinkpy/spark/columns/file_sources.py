@@ -78,9 +78,10 @@ def check_files(session: SparkSession | None, spec: SourceSpec) -> None:
     column_types(source.produced_type)
     for path in source.paths:
         hadoop_uri(session, path)
-    tables = _checked_tables(source)
-    if session is not None:
-        _CHECKED[source] = tables
+    if session is None:
+        _checked_tables(source)
+    elif source not in _CHECKED:
+        _CHECKED[source] = _checked_tables(source)
 
 
 def read_files(session: SparkSession, spec: SourceSpec) -> DataFrame:

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flinkpy.graph.operator_specs import SinkSpec
+from flinkpy.graph.partitioning import GLOBAL
 from flinkpy.graph.spark_region import SparkNode, SparkRegion
 from flinkpy.spark import columns
+from flinkpy.spark.columns.names import NotExpressible
 from flinkpy.spark.settings import settings_of
 from flinkpy.spark.stream_frame import Layout, natural_layout
-from flinkpy.spark.translation.planner import PassUnit, Plan, plan
+from flinkpy.spark.translation.parquet_sinks import check_parquet_sink
+from flinkpy.spark.translation.planner import ANYWHERE, PassUnit, Plan, plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,13 +57,27 @@ def obstacle_of(region: SparkRegion, node: SparkNode, running: SparkSession | No
         InputNotFoundError: the files of a source do not exist.
     """
     if isinstance(node.spec, SinkSpec):
-        return "sinks write from Python"
+        return _obstacle_of_sink(region, node, running)
     obstacle = columns.obstacle_of(node, running)
     if obstacle is not None:
         return obstacle
     if any(natural_layout(edge.type_info) is Layout.BLOCKS for edge in node.inputs):
         return "Spark has no columns for the records of its input"
     return "it has a side output" if any(one == node.id and tag for one, tag in read_streams(region)) else None
+
+
+def _obstacle_of_sink(region: SparkRegion, node: SparkNode, running: SparkSession | None) -> str | None:
+    try:
+        check_parquet_sink(node)
+    except NotExpressible as reason:
+        return f"Spark cannot do it itself: {reason}"
+    edges = node.inputs
+    if len(edges) != 1 or edges[0].tag is not None or edges[0].partitioning_kind not in (GLOBAL, *ANYWHERE):
+        return "its records come from several streams, or go to certain subtasks"
+    source = edges[0].source
+    if source >= 0 and obstacle_of(region, region.node(source), running) is not None:
+        return "its records come from a Python worker"
+    return None
 
 
 def read_streams(region: SparkRegion) -> list[tuple[int, str | None]]:

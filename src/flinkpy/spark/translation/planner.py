@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flinkpy.graph.operator_specs import PartitionSpec, SinkSpec
-from flinkpy.graph.partitioning import FORWARD
+from flinkpy.graph.partitioning import FORWARD, REBALANCE, RESCALE, SHUFFLE
 from flinkpy.graph.spark_region import SparkEdge, SparkNode, SparkRegion
 
+#: Partitionings that allow a record to go to any subtask.
+ANYWHERE = frozenset({FORWARD, REBALANCE, RESCALE, SHUFFLE})
 #: A stream that others read: (node, side output).
 StreamKey = tuple[int, str | None]
 

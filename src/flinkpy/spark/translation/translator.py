@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from flinkpy.configuration import execution_options, read_option
-from flinkpy.graph.operator_specs import SourceSpec
-from flinkpy.graph.partitioning import FORWARD, GLOBAL, REBALANCE, RESCALE, SHUFFLE
+from flinkpy.graph.operator_specs import SinkSpec, SourceSpec
+from flinkpy.graph.partitioning import FORWARD, GLOBAL
 from flinkpy.graph.spark_region import SparkEdge, SparkNode, SparkRegion
 from flinkpy.network.partitioner import RebalancePartitioner
 from flinkpy.spark import columns
@@ -39,8 +39,9 @@ from flinkpy.spark.stream_frame import (
 )
 from flinkpy.spark.translation import pass_programs
 from flinkpy.spark.translation.parallelism import SparkCapacity, may_change, num_subtasks, with_num_subtasks
+from flinkpy.spark.translation.parquet_sinks import ParquetSinkJob
 from flinkpy.spark.translation.places import OperatorPlace, obstacle_of, places_of, read_streams
-from flinkpy.spark.translation.planner import PassUnit, Plan, StreamKey, plan
+from flinkpy.spark.translation.planner import ANYWHERE, PassUnit, Plan, StreamKey, plan
 from flinkpy.spark.translation.program import (
     EDGE_COLUMN,
     MARKER_EDGE,
@@ -60,10 +61,6 @@ from flinkpy.spark.translation.worker import columns_function, pass_function
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-
-#: Partitionings that allow a record to go to any subtask.
-_ANYWHERE = frozenset({FORWARD, REBALANCE, RESCALE, SHUFFLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +152,14 @@ class _Translation:
         return obstacle_of(self._region, node, self._session) is None
 
     def _add_spark_node(self, node: SparkNode) -> None:
+        if isinstance(node.spec, SinkSpec):
+            edge = node.inputs[0]
+            records = self._in_columns(edge)
+            placed = _placed_by_spark(edge, node.parallelism, records.frame, wants_exact_parallelism=False)
+            assert placed is not None, f"{node.name}: {edge.partitioning_kind}"
+            records = StreamFrame(placed, records.type_info, records.layout)
+            self._sinks.append(ParquetSinkJob(node, records, self._job))
+            return
         stream = columns.translate(node, [self._in_columns(edge) for edge in node.inputs], self._session)
         assert stream is not None, f"{node.name}: is_expressible and translate differ"
         if any(edge.source in self._plan.pass_of or edge.source in self._is_made_in_python for edge in node.inputs):
@@ -246,7 +251,7 @@ class _Translation:
         if len(head.inputs) == 1 and head.inputs[0].source not in self._plan.pass_of:
             edge = head.inputs[0]
             stream = self._streams[edge.source, edge.tag]
-            direct = self._placed_by_spark(unit, edge, stream.frame)
+            direct = _placed_by_spark(edge, head.parallelism, stream.frame, unit.wants_exact_parallelism)
             if direct is not None:
                 return direct, PassInput(None, edge.type_info, stream.layout)
         # Broadcast inputs are read first, because operators wait for them.
@@ -271,15 +276,6 @@ class _Translation:
             nothing.cast("bigint").alias(SEQUENCE_COLUMN),
             nothing.cast("binary").alias(BLOCK_COLUMN),
         )
-
-    def _placed_by_spark(self, unit: PassUnit, edge: SparkEdge, frame: DataFrame) -> DataFrame | None:
-        """Returns the frame partitioned by Spark; None if a key or a function decides where a record goes."""
-        kind, parallelism = edge.partitioning_kind, unit.head.parallelism
-        if kind == GLOBAL or (parallelism == 1 and kind in _ANYWHERE):
-            return frame.coalesce(1)
-        if kind == FORWARD and not unit.wants_exact_parallelism:
-            return frame
-        return frame.repartition(parallelism) if kind in _ANYWHERE else None
 
     def _part(self, unit: PassUnit, number: int, edges: list[SparkEdge]) -> DataFrame | None:
         """Returns the blocks of all edges from the pass of edge `number`; None if an earlier part has them."""
@@ -321,6 +317,18 @@ def capacity_of(session: SparkSession) -> SparkCapacity | None:
     partitions = session.conf.get("spark.sql.shuffle.partitions")
     assert partitions is not None
     return SparkCapacity(session.sparkContext.defaultParallelism, int(partitions))
+
+
+def _placed_by_spark(
+    edge: SparkEdge, parallelism: int, frame: DataFrame, wants_exact_parallelism: bool
+) -> DataFrame | None:
+    """Returns the frame partitioned by Spark; None if a key or a function decides where a record goes."""
+    kind = edge.partitioning_kind
+    if kind == GLOBAL or (parallelism == 1 and kind in ANYWHERE):
+        return frame.coalesce(1)
+    if kind == FORWARD and not wants_exact_parallelism:
+        return frame
+    return frame.repartition(parallelism) if kind in ANYWHERE else None
 
 
 def _block_rows(frame: DataFrame, edge: Column) -> DataFrame:
