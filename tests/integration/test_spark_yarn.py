@@ -125,6 +125,10 @@ def test_spark_submit_runs_a_program_on_yarn(hadoop: HadoopCluster, tmp_path: Pa
         **{key.removeprefix(_CONF): value for key, value in hadoop.properties.items() if key.startswith(_CONF)},
         "spark.pyspark.driver.python": sys.executable,
     }
+    if mode == "cluster":
+        # YARN says where the driver is. Without these it would not be at the address of `submit`.
+        del conf["spark.driver.bindAddress"]
+        conf |= {f"{prefix}.SPARK_LOCAL_IP": "127.0.0.1" for prefix in ("spark.yarn.appMasterEnv", "spark.executorEnv")}
     options = ["--master", "yarn", "--deploy-mode", mode, "--driver-memory", "512m"]
     for key, value in conf.items():
         options += ["--conf", f"{key}={value}"]
