@@ -21,7 +21,13 @@ from verifying.sequence_source import SequencePerKeySource
 from flinkpy.common import Row, Types, WatermarkStrategy
 from flinkpy.common.errors import JobExecutionError
 from flinkpy.common.failpoints import SPECIFICATION_VARIABLE, TOKENS_VARIABLE
-from flinkpy.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
+from flinkpy.datastream.connectors.jdbc import (
+    JdbcConnectionOptions,
+    JdbcExecutionOptions,
+    JdbcNumericBetweenParametersProvider,
+    JdbcSink,
+    JdbcSource,
+)
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.operators.committables import Committables
 
@@ -150,3 +156,16 @@ def test_a_prepared_transaction_that_is_rolled_back_by_hand_is_reported(
     [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert record.exc_info is not None
     assert "branch '0/1/0', was rolled back outside of flinkpy. Its rows are lost." in str(record.exc_info[1])
+
+
+def test_queries_are_read_side_by_side(shared_cluster: RunningCluster, url: str) -> None:
+    """More rows than one fetch returns, in three queries whose text has a percent sign."""
+    ask(url, "CREATE TABLE numbers AS SELECT id, 'n' || id AS name FROM generate_series(1, 5000) id")
+    row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
+    builder = JdbcSource.builder().set_connection_options(options(url)).set_type_information(row_type)
+    builder.set_sql("SELECT id, name FROM numbers WHERE id BETWEEN ? AND ? AND name LIKE 'n%' ORDER BY id")
+    builder.set_jdbc_parameter_values_provider(JdbcNumericBetweenParametersProvider(1, 5000).of_batch_num(3))
+    env = environment(shared_cluster, 2)
+    stream = env.from_source(builder.build(), WatermarkStrategy.no_watermarks(), "numbers")
+    with stream.execute_and_collect() as results:
+        assert sorted((row.id, row.name) for row in results) == [(number, f"n{number}") for number in range(1, 5001)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from flinkpy.common import Row, Types, WatermarkStrategy
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.failpoints import SPECIFICATION_VARIABLE, TOKENS_VARIABLE
 from flinkpy.datastream import StreamExecutionEnvironment
+from flinkpy.datastream.aggregates import sum_
+from flinkpy.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcNumericBetweenParametersProvider, JdbcSource
 from flinkpy.expressions.nodes import col
 
 pytestmark = pytest.mark.timeout(300)
@@ -64,6 +68,24 @@ def test_batch_program_from_table_to_table(
     assert totals.num_versions() == 2
     summary = totals.iceberg().current_snapshot().summary.additional_properties
     assert len(summary["flinkpy.job-id"]) == 32
+
+
+@pytest.mark.parametrize("engine", ["native-batch", "spark"])
+def test_batch_program_from_a_database(engine_cluster: RunningCluster, tmp_path: Path, engine: str) -> None:
+    with closing(sqlite3.connect(tmp_path / "orders.db")) as connection, connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, name TEXT)")
+        connection.executemany(
+            "INSERT INTO orders VALUES (?, ?)", [(number, f"n{number % 3}") for number in range(COUNT)]
+        )
+    options = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url(f"jdbc:sqlite:{tmp_path}/orders.db").build()
+    builder = JdbcSource.builder().set_connection_options(options).set_type_information(TOTAL_TYPE)
+    builder.set_sql("SELECT name, id FROM orders WHERE id BETWEEN ? AND ?")
+    builder.set_jdbc_parameter_values_provider(JdbcNumericBetweenParametersProvider(0, COUNT - 1).of_batch_size(70))
+    env = environment(engine_cluster, 2, **engine_properties(engine))
+    orders = env.from_source(builder.build(), WatermarkStrategy.no_watermarks(), "orders")
+    with orders.key_by("name").aggregate(sum_("id")).execute_and_collect() as results:
+        found = {tuple(row) for row in results}
+    assert found == {(f"n{rest}", sum(range(rest, COUNT, 3))) for rest in range(3)}
 
 
 def test_overwriting_needs_batch_mode(tmp_path: Path) -> None:

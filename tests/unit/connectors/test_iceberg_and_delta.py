@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import pickle
+import shutil
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -204,6 +206,30 @@ def test_iceberg_tables_are_read_by_their_metadata_file(tmp_path):
     table.append(records(range(3)))
     location = table.iceberg().metadata_location
     assert len(rows_of_source(TableSource.for_path("iceberg", location).build())) == 3
+
+
+def test_records_that_spark_marked_as_deleted_are_not_read(tmp_path):
+    """The table was made by Spark 4.1 with Delta 4.4: 20 records in three days, then two were deleted."""
+    directory = Path(__file__).parents[2] / "recorded" / "delta_with_deletion_vectors"
+    source = TableSource.for_path("delta", str(directory)).project("id").build()
+    left = sorted({*range(20)} - {3, 5})
+    assert sorted(row["id"] for row in rows_of_source(source)) == left
+    splits = source.snapshot.list_splits(None)
+    assert sorted(check_every_batch_boundary(source, splits, 1)) == left
+    # Filters skip files, and leave the positions of deleted records as they are.
+    filtered = source.filtered_by(col("id") > 4)
+    assert {row["id"] for row in rows_of_source(filtered)} >= {number for number in left if number > 4}
+    before = TableSource.for_path("delta", str(directory)).version_as_of(1).build()
+    assert len(rows_of_source(before)) == 20
+    shutil.copytree(directory, tmp_path / "copy")
+    written_to = TableSink.for_path("delta", str(tmp_path / "copy")).overwrite_partitions().build()
+    day = pa.table({"id": [100], "day": [datetime.date(2024, 1, 3)]})
+    with pytest.raises(UnsupportedOperationError, match="deletion vectors"):
+        commit(written_to, written(written_to, day.set_column(1, "day", day.column("day").cast(pa.date32()))))
+    appended = TableSink.for_path("delta", str(tmp_path / "copy")).build()
+    commit(appended, written(appended, day))
+    copied = TableSource.for_path("delta", str(tmp_path / "copy")).build()
+    assert sorted(row["id"] for row in rows_of_source(copied)) == [*left, 100]
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

@@ -160,6 +160,22 @@ class BatchStatement:
         values = tuple(record) if isinstance(record, (Row, tuple, list)) else (record,)
         return {f"p{number}": value for number, value in enumerate(values, 1)} if self._is_named else values
 
+    @property
+    def sql(self) -> str:
+        """The statement with `?` for each parameter."""
+        return self._sql
+
+    def query(self, cursor: Any, values: tuple[Any, ...]) -> None:
+        """Executes the statement with the given parameters. The cursor then has its rows. Raises: JdbcError."""
+        try:
+            if values:
+                cursor.execute(self._statement, self.parameters(values))
+            else:
+                # Without parameters, drivers take a % in the statement as it is.
+                cursor.execute(self._sql)
+        except Exception as error:
+            raise self.error(error) from error
+
     def execute(self, connection: Any, rows: list[Any]) -> None:
         """Executes the statement for all rows in the open transaction, or begins one. Raises: errors of the driver."""
         cursor = connection.cursor()

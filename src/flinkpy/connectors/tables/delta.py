@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import operator
 import uuid
@@ -83,7 +84,7 @@ class DeltaLakeTable:
     """
 
     name: str
-    properties: Mapping[str, str]
+    properties: Mapping[str, str] = dataclasses.field(repr=False)  # may have secrets
 
     format = "delta"
 

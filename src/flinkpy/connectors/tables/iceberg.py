@@ -6,6 +6,7 @@ step, or hold a whole data file in memory. So the extra `iceberg` names the rele
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -94,7 +95,7 @@ class IcebergTable:
 
     name: str
     catalog: str | None
-    properties: Mapping[str, str]
+    properties: Mapping[str, str] = dataclasses.field(repr=False)  # may have secrets
 
     format = "iceberg"
 
@@ -197,7 +198,7 @@ class IcebergSnapshot(TableSnapshot):
 
     table: IcebergTable
     metadata_location: str
-    io_properties: dict[str, str]
+    io_properties: dict[str, str] = dataclasses.field(repr=False)  # may have secrets
     snapshot_id: int | None
     is_newest: bool
     size_bytes: int | None

@@ -1,4 +1,7 @@
-"""The sink of SQL databases. PyFlink's `pyflink.datastream.connectors.jdbc`, with Python's DB-API 2.0 drivers."""
+"""SQL databases. PyFlink's `pyflink.datastream.connectors.jdbc`, with Python's DB-API 2.0 drivers.
+
+JdbcSource is beyond PyFlink. It has the names of Flink's Java class.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,17 @@ from typing import Any
 from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.connectors.jdbc.options import JdbcConnectionOptions, JdbcExecutionOptions
 from flinkpy.connectors.jdbc.sink import JdbcStatementSink
+from flinkpy.connectors.jdbc.source import JdbcNumericBetweenParametersProvider, JdbcSource, JdbcSourceBuilder
 from flinkpy.connectors.sink_function import SinkFunction
 
-__all__ = ["JdbcConnectionOptions", "JdbcExecutionOptions", "JdbcSink"]
+__all__ = [
+    "JdbcConnectionOptions",
+    "JdbcExecutionOptions",
+    "JdbcNumericBetweenParametersProvider",
+    "JdbcSink",
+    "JdbcSource",
+    "JdbcSourceBuilder",
+]
 
 
 class JdbcSink(SinkFunction):

@@ -36,10 +36,13 @@ _NO_DATA_SOURCE = "DATA_SOURCE_NOT_FOUND"
 
 
 def read_table(session: SparkSession, spec: SourceSpec) -> DataFrame:
-    """Returns the frame of a TableSource.
+    """Returns the frame of a TableSource. Its errors are those of `check_table`."""
+    frame = _frame_of(session, spec)
+    _LOG.info("Spark reads table %s itself", spec.source.snapshot.name)
+    return frame
 
-    Raises: NotExpressible if Spark cannot read the table, or reads it with other types.
-    """
+
+def _frame_of(session: SparkSession, spec: SourceSpec) -> DataFrame:
     source = spec.source
     assert isinstance(source, TableSource)
     time = event_time(spec.watermark_strategy, source.row_type)
@@ -50,8 +53,8 @@ def read_table(session: SparkSession, spec: SourceSpec) -> DataFrame:
 def check_table(session: SparkSession | None, spec: SourceSpec) -> None:
     """Raises: NotExpressible if Spark cannot read the table, or reads it with other types."""
     if session is None:
-        raise NotExpressible("a table without a session that could read it")
-    read_table(session, spec)
+        raise NotExpressible("only a running session shows if it can read the table")
+    _frame_of(session, spec)
 
 
 def _table_frame(session: SparkSession, source: TableSource) -> DataFrame:
@@ -73,10 +76,10 @@ def _read_iceberg(session: SparkSession, snapshot: IcebergSnapshot) -> DataFrame
     reader = session.read.format("iceberg")
     catalog = snapshot.table.catalog
     if catalog is not None and session.conf.get(f"spark.sql.catalog.{catalog}", None) is not None:
-        return reader.option("snapshot-id", snapshot.snapshot_id).load(snapshot.name)
+        return reader.option("versionAsOf", snapshot.snapshot_id).load(snapshot.name)
     # With an id, Spark would read the columns that the table had then. The newest version has those of today.
     if not snapshot.is_newest:
-        reader = reader.option("snapshot-id", snapshot.snapshot_id)
+        reader = reader.option("versionAsOf", snapshot.snapshot_id)
     return reader.load(snapshot.metadata_location)
 
 
@@ -90,8 +93,7 @@ def _checked(read: Callable[[], DataFrame], columns: dict[str, t.DataType], tabl
                 f"tables of {table_format} without its jar (spark.jars.packages: {_PACKAGES[table_format]})"
             ) from error
         # The jar may be for another Spark, or Spark may have no access to the catalog or the files.
-        _LOG.warning("Spark cannot read the table itself, so Python workers do: %s", cause_of(str(error)))
-        raise NotExpressible("this table") from error
+        raise NotExpressible(f"this table of {table_format}: {cause_of(str(error))}") from error
     for name, kind in columns.items():
         if found.get(name) != kind:
             raise NotExpressible(f"column {name!r} of {kind.simpleString()}, which Spark reads as {found.get(name)}")
