@@ -24,16 +24,23 @@ from flinkpy.common.error_text import escaped
 if TYPE_CHECKING:
     from flinkpy.datastream.explained_programs import ExplainedJob
 
+#: The modes of Spark's `DataFrame.explain`.
+_MODES = ("formatted", "simple", "extended", "cost", "codegen")
+
 
 @click.command(cls=ProgramCommand)
 @configuration_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array with an object for each job.")
+@click.option("--spark-plan", is_flag=True, help="Add Spark's own plan. Starts Spark on this host for a moment.")
+@click.option("--spark-plan-mode", type=click.Choice(_MODES), help="The form of Spark's plan. Default: formatted.")
 @click.option("-t", "--target", metavar="TARGET", help="The target of `flinkpy run`, or `spark` for `spark-submit`.")
 @program_options
 @click.argument("program", type=ProgramType())
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def explain(
     as_json: bool,
+    spark_plan: bool,
+    spark_plan_mode: str | None,
     target: str | None,
     program: str,
     arguments: tuple[str, ...],
@@ -55,7 +62,8 @@ def explain(
             with contextlib.redirect_stdout(sys.stderr), program_environment(configuration, program, arguments):
                 status = run_program(program, verbose)
         finally:
-            _show(jobs, as_json)
+            plans = [_spark_plans(job, spark_plan_mode) if spark_plan or spark_plan_mode else [] for job in jobs]
+            _show(jobs, plans, as_json)
     if status:
         shown = f"after {len(jobs)} of its jobs" if jobs else "before its first job"
         click.echo(f"flinkpy: the program failed {shown}. `explain` runs no jobs, so it had no results.", err=True)
@@ -64,14 +72,28 @@ def explain(
     return status
 
 
-def _show(jobs: list[ExplainedJob], as_json: bool) -> None:
+def _spark_plans(job: ExplainedJob, mode: str | None) -> list[dict[str, Any]]:
+    """Returns Spark's plans of a job. Starts Spark if the job has operators in it."""
+    if not job.regions:
+        return []
+    from flinkpy.spark.explained_regions import explained_regions
+
+    return [asdict(plan) for plan in explained_regions(job.regions, job.configuration, mode or _MODES[0])]
+
+
+def _show(jobs: list[ExplainedJob], plans: list[list[dict[str, Any]]], as_json: bool) -> None:
     from flinkpy.graph.job_plan import plan_lines
 
     if as_json:
-        click.echo(json.dumps([asdict(job.plan) for job in jobs], indent=2))
+        described = [
+            {**asdict(job.plan), "spark_plans": spark_plans} for job, spark_plans in zip(jobs, plans, strict=True)
+        ]
+        click.echo(json.dumps(described, indent=2))
         return
-    for number, job in enumerate(jobs):
+    for number, (job, spark_plans) in enumerate(zip(jobs, plans, strict=True)):
         if number:
             click.echo()
         for line in plan_lines(job.plan):
             click.echo(escaped(line))
+        for plan in spark_plans:
+            click.echo(f"\nSpark's plan of {escaped(plan['name'])}:\n{escaped(plan['text'].rstrip())}")

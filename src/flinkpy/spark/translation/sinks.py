@@ -176,6 +176,11 @@ class SinkJob(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def frame(self) -> DataFrame:
+        """The frame whose computation writes the sinks."""
+        ...
+
     def write(self, take_accumulators: TakeAccumulators) -> int:
         """Runs the job. Returns the number of records written.
 
@@ -213,14 +218,14 @@ class PassSinkJob:
         may_speculate: bool,
     ) -> None:
         self.name = name
-        self._frame = frame
+        self.frame = frame
         self._sinks = sinks
         self._job = job
         self._may_speculate = may_speculate
         self._reports: list[SinkReport] = []
 
     def write(self, take_accumulators: TakeAccumulators) -> int:
-        for block in self._frame.select(BLOCK_COLUMN).toArrow().column(BLOCK_COLUMN):
+        for block in self.frame.select(BLOCK_COLUMN).toArrow().column(BLOCK_COLUMN):
             content = decode_block(block.as_buffer())
             if isinstance(content, SinkReport):
                 self._reports.append(content)
