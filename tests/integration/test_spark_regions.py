@@ -191,6 +191,11 @@ def test_metrics_show_the_progress_of_spark(spark_cluster: RunningCluster, tmp_p
 
     running = wait_until(lambda: (now := metrics()).get("sparkTasks", 0) > 0 and now, "a task of Spark's")
     assert running["sparkTasksDone"] < running["sparkTasks"]
+    told = spark_cluster.flinkpy("info", job_id).stdout
+    assert (
+        "\n  Source: Collection Source: Python worker, because Spark cannot do it itself: a CollectionSource\n" in told
+    )
+    assert "\n  Map: Python worker, because it calls a function of the program\n" in told
     gate.open()
     client.get_job_execution_result().result()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -45,6 +46,9 @@ _SPARK_WAITS = {
     "sparkWaitingForExecutorsMs": "executors of Spark: its master has given the job none yet",
     "sparkWaitingForSessionMs": "a Spark session: it starts, or all that the TaskExecutor may have are in use",
 }
+
+#: Metrics of a region in Spark with texts.
+_SPARK_WEB_URL, _SPARK_OPERATORS = "sparkWebUrl", "sparkOperators"
 
 _WHOLE_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -238,8 +242,8 @@ def info(address: str | None, job: str, config_dir: str | None, properties: tupl
         details, accumulators = client.request_job(job_id), client.request_accumulators(job_id)
         shortage = describe_shortage(details, client.request_cluster_overview() if lacks_slots(details) else None)
         runs_in_spark = details.end_time_ms <= 0 and any(vertex.spark_description for vertex in details.vertices)
-        waits = describe_spark_waits(details, client.request_metrics(job_id)) if runs_in_spark else []
-    _print_details(details, shortage, waits)
+        groups = client.request_metrics(job_id) if runs_in_spark else []
+    _print_details(details, shortage, describe_spark_waits(details, groups), describe_spark_regions(groups))
     if accumulators:
         print_table(["Accumulator", "Type", "Value"], [[one.name, one.type, one.value] for one in accumulators])
 
@@ -257,7 +261,28 @@ def describe_spark_waits(details: job_pb2.JobDetails, groups: Iterable[metrics_p
     return found
 
 
-def _print_details(details: job_pb2.JobDetails, shortage: str | None, spark_waits: Iterable[str] = ()) -> None:
+def describe_spark_regions(groups: Iterable[metrics_pb2.MetricGroupDump]) -> dict[str, list[str]]:
+    """Returns what the running regions in Spark say of themselves: lines by the id of their vertex.
+
+    They name Spark's web page, and the place of each operator with the reason.
+    """
+    found: dict[str, list[str]] = {}
+    for group in groups:
+        texts = {metric.name: metric.text for metric in group.metrics if metric.text}
+        page = texts.get(_SPARK_WEB_URL)
+        lines = [] if page is None else [f"  Spark's web page: {page}"]
+        lines += [f"  {line}" for line in texts.get(_SPARK_OPERATORS, "").splitlines()]
+        if lines:
+            found[group.vertex_id] = lines
+    return found
+
+
+def _print_details(
+    details: job_pb2.JobDetails,
+    shortage: str | None,
+    spark_waits: Iterable[str] = (),
+    spark_regions: Mapping[str, Iterable[str]] = MappingProxyType({}),
+) -> None:
     from flinkpy.cli.tables import format_bytes, format_count, format_timestamp, print_table
 
     click.echo(f"{escaped_line(details.name)} ({details.job_id})")
@@ -291,6 +316,8 @@ def _print_details(details: job_pb2.JobDetails, shortage: str | None, spark_wait
             click.echo(f"Parallelism of {vertex.name}: {parallelism}: {vertex.parallelism_reason}")
         if vertex.spark_description:
             click.echo(f"In {vertex.spark_description}")
+            for line in spark_regions.get(vertex.id, ()):
+                click.echo(escaped_line(line))
     for failure in list(details.exception_history)[:MAX_SHOWN_FAILURES]:
         where = f" in {failure.task_name} on {failure.resource_id}" if failure.task_name else ""
         click.echo(f"\nFailure at {format_timestamp(failure.timestamp_ms)}{where}:")

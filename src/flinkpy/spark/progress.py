@@ -5,16 +5,25 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
 _LOG = logging.getLogger(__name__)
 
+#: Metrics that `flinkpy info` shows.
+WEB_URL = "sparkWebUrl"
+OPERATORS = "sparkOperators"
+
 
 @dataclass(frozen=True, slots=True)
 class SparkProgress:
-    """The progress of all Spark jobs of one attempt."""
+    """The progress of all Spark jobs of one attempt.
+
+    Attributes:
+        web_url: the address of Spark's web page; empty if there is none.
+        operators: the place of each operator and the reason, as text. Empty until the region is translated.
+    """
 
     jobs: tuple[int, ...] = ()
     stages: tuple[int, ...] = ()
@@ -25,6 +34,8 @@ class SparkProgress:
     input_bytes: int = 0
     output_rows: int = 0
     shuffle_bytes: int = 0
+    web_url: str = ""
+    operators: str = ""
 
     def __str__(self) -> str:
         text = f"{self.stages_done} of {len(self.stages)} stages, {self.tasks_done} of {self.tasks} tasks"
@@ -68,6 +79,11 @@ class ProgressTracker:
             self._rows += output_rows
             self._sum_up()
 
+    def describe(self, web_url: str, operators: str) -> None:
+        """Sets what is known once the region is translated."""
+        with self._lock:
+            self.now = replace(self.now, web_url=web_url, operators=operators)
+
     def update(self, jobs: set[int], stages: dict[int, StageProgress]) -> None:
         with self._lock:
             before = self.now.stages_done
@@ -80,7 +96,8 @@ class ProgressTracker:
 
     def _sum_up(self) -> None:
         known = self._stages.values()
-        self.now = SparkProgress(
+        self.now = replace(
+            self.now,
             jobs=tuple(sorted(self._jobs)),
             stages=tuple(sorted(self._stages)),
             stages_done=sum(stage.is_done for stage in known),
@@ -214,6 +231,8 @@ def register_gauges(group: Any, tracker: ProgressTracker) -> None:
     }
     for name, read in gauges.items():
         group.gauge(name, partial(_read, read, tracker))
+    group.gauge(WEB_URL, lambda: tracker.now.web_url)
+    group.gauge(OPERATORS, lambda: tracker.now.operators)
 
 
 def _read(read: Callable[[SparkProgress], int], tracker: ProgressTracker) -> int:

@@ -167,6 +167,7 @@ class RegionRun:
             _LOG.debug("%s: the task was canceled before the end of its Spark jobs", self._task_name)
 
     def _run_in(self, spark: RunningSpark, inputs: list[StagedInput]) -> int:
+        from flinkpy.spark.translation.places import describe_places
         from flinkpy.spark.translation.translator import translate
 
         session = spark.new_session()
@@ -181,6 +182,7 @@ class RegionRun:
             frames = [one.frame(session) for one in inputs]
             store = frame_store(session, self._settings.is_local, self._staging.shared)
             translated = translate(self._region, session, frames, job, store)
+            self._describe(spark.web_url, describe_places(translated.places))
             self._check()
             for number, output in enumerate(translated.outputs):
                 for batch in self._staging.read_output(number, output, store, self._take_accumulators):
@@ -214,6 +216,13 @@ class RegionRun:
             self._wake_watch.set()
             thread.join(_CLOSE_S)
             watch.close()
+
+    def _describe(self, web_url: str, operators: str) -> None:
+        self.tracker.describe(web_url, operators)
+        if web_url:
+            _LOG.info("%s: Spark's web page: %s", self._task_name, web_url)
+        for line in operators.splitlines():
+            _LOG.info("%s: %s", self._task_name, line)
 
     def _take_accumulators(self, values: Any) -> None:
         accumulators = dict(values)

@@ -10,25 +10,22 @@ import logging
 import os
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.errors import InternalError
-from flinkpy.common.safe_paths import safe_join
 from flinkpy.graph.spark_region import SparkRegionSpec, output_tag
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, Watermark
-from flinkpy.spark.hadoop_directory import HadoopDirectory, is_remote, local_path
 from flinkpy.spark.progress import register_gauges
 from flinkpy.spark.region_process import TEMPLATE, RegionJob, RegionProcess, described_region, register_waits
 from flinkpy.spark.region_run import AccumulatorReport, Finished
 from flinkpy.spark.s3_settings import with_s3
 from flinkpy.spark.sessions import SESSIONS
 from flinkpy.spark.settings import SparkSettings, settings_of
-from flinkpy.spark.staging import Staging
+from flinkpy.spark.staging import Staging, staging_of_attempt
 from flinkpy.spark.translation.program import JobFacts
 from flinkpy.spark.user_files import UserFiles
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
@@ -217,15 +214,6 @@ def _described(environment: Any) -> job_pb2.JobVertex:
 
 def _staging(environment: TaskEnvironment, settings: SparkSettings) -> Staging:
     """Returns the staging of this attempt."""
-    directory, remote = None, None
     # One name for each attempt, so that no directory of the job stays behind.
     attempt = f"{environment.job_id}-{environment.execution_attempt_id}"
-    local = environment.state.directory / "spark-staging"
-    if settings.staging_dir is None:
-        # The executors of another host reach no directory.
-        directory = local if settings.is_local else None
-    elif is_remote(settings.staging_dir):
-        directory, remote = local, HadoopDirectory(f"{settings.staging_dir.rstrip('/')}/{attempt}")
-    else:
-        directory = safe_join(Path(local_path(settings.staging_dir)), attempt)
-    return Staging(directory, settings.max_input_without_staging, remote)
+    return staging_of_attempt(settings, environment.state.directory / "spark-staging", attempt)

@@ -18,6 +18,9 @@ from flinkpy.spark.settings import SparkSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: Spark's option with the address of YARN's proxy for the web page of a driver.
+_YARN_PROXY = "spark.org.apache.hadoop.yarn.server.webproxy.amfilter.AmIpFilter.param.PROXY_URI_BASES"
+
 
 class RunningSpark(Protocol):
     """A driver, or a session on Spark Connect. Thread: any."""
@@ -39,6 +42,11 @@ class RunningSpark(Protocol):
         ...
 
     def watch(self, session: SparkSession, tag: str, tracker: ProgressTracker) -> ProgressWatch: ...
+
+    @property
+    def web_url(self) -> str:
+        """The address of Spark's web page for this application; empty if there is none or it is not known."""
+        ...
 
     @property
     def last_words(self) -> str:
@@ -82,6 +90,11 @@ class ClassicSpark:
     def watch(self, session: SparkSession, tag: str, tracker: ProgressTracker) -> ProgressWatch:
         return ClassicProgress(self.context, tag, tracker)
 
+    @property
+    def web_url(self) -> str:
+        # YARN shows the page of a driver below its own address.
+        return self.context.getConf().get(_YARN_PROXY) or self.context.uiWebUrl or ""
+
 
 class ConnectSpark:
     """A session on a Spark Connect server. Jobs share it, because the files of each job have names of their own."""
@@ -104,6 +117,10 @@ class ConnectSpark:
 
     def watch(self, session: SparkSession, tag: str, tracker: ProgressTracker) -> ProgressWatch:
         return ConnectProgress(session, tracker)
+
+    @property
+    def web_url(self) -> str:
+        return ""
 
 
 @contextlib.contextmanager

@@ -29,12 +29,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flinkpy.common.errors import ConfigurationError
+from flinkpy.common.safe_paths import safe_join
 from flinkpy.configuration import values
 from flinkpy.configuration.spark_options import MAX_INPUT_WITHOUT_STAGING, STAGING_DIR
 from flinkpy.records.batch import Batch
 from flinkpy.spark.frame_store import FrameStore
-from flinkpy.spark.hadoop_directory import HadoopDirectory
+from flinkpy.spark.hadoop_directory import HadoopDirectory, is_remote, local_path
 from flinkpy.spark.result_rows import collected_rows, with_finished_stages
+from flinkpy.spark.settings import SparkSettings
 from flinkpy.spark.stream_frame import (
     Layout,
     StreamFrame,
@@ -209,6 +211,24 @@ class Staging:
         """Removes the directory on this host. The session removes the one that the driver reaches."""
         if self.directory is not None:
             shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def staging_of_attempt(settings: SparkSettings, local: Path, attempt: str) -> Staging:
+    """Returns the staging of an attempt.
+
+    Args:
+        local: a directory of this process, which does not exist yet.
+        attempt: the name of the attempt, for its directory below the configured one.
+    """
+    directory, remote = None, None
+    if settings.staging_dir is None:
+        # The executors of another host reach no directory.
+        directory = local if settings.is_local else None
+    elif is_remote(settings.staging_dir):
+        directory, remote = local, HadoopDirectory(f"{settings.staging_dir.rstrip('/')}/{attempt}")
+    else:
+        directory = safe_join(Path(local_path(settings.staging_dir)), attempt)
+    return Staging(directory, settings.max_input_without_staging, remote)
 
 
 def has_few_rows(frame: DataFrame) -> bool:

@@ -16,7 +16,7 @@ from flinkpy.connectors.print_sink import PrintSink
 from flinkpy.datastream import StreamExecutionEnvironment
 from flinkpy.datastream.connectors.file_system import FileSink
 from flinkpy.records.batch import Batch
-from flinkpy.spark.driver.commit_log import CommitRecord, FileCommitLog
+from flinkpy.spark.driver.commit_log import CommitRecord, FileCommitLog, MountedFiles, log_directory
 from flinkpy.spark.driver.driver_job import SinkVertex, driver_job
 from flinkpy.spark.driver.execution import without_sinks
 from flinkpy.spark.driver.executor import job_id_of
@@ -146,23 +146,27 @@ def test_batches_are_printed_by_the_subtasks_in_turn(capsys: pytest.CaptureFixtu
 # -- the log of commits ------------------------------------------------------------------------------------------------
 
 
+def log(directory: Path, job_name: str) -> FileCommitLog:
+    return FileCommitLog(MountedFiles(log_directory(str(directory), "7" * 32)), "7" * 32, job_name)
+
+
 def test_the_next_attempt_finds_what_has_to_be_committed(tmp_path: Path) -> None:
     record = CommitRecord("sums", {"a": [b"\x00one", b"two"], "b": []}, b"result")
-    first = FileCommitLog(str(tmp_path), "7" * 32, "sums")
+    first = log(tmp_path, "sums")
     assert (first.begin(), first.find()) == (0, None)
     first.store(record)
-    second = FileCommitLog(str(tmp_path), "7" * 32, "sums")
+    second = log(tmp_path, "sums")
     assert (second.begin(), second.find()) == (1, record)
     second.store(CommitRecord("sums", {}, b"result", is_committed=True))
-    third = FileCommitLog(str(tmp_path), "7" * 32, "sums")
+    third = log(tmp_path, "sums")
     assert (third.begin(), third.find()) == (2, CommitRecord("sums", {}, b"result", is_committed=True))
     third.forget()
-    assert FileCommitLog(str(tmp_path), "7" * 32, "sums").begin() == 0
+    assert log(tmp_path, "sums").begin() == 0
 
 
 def test_another_job_at_the_same_position_is_an_error(tmp_path: Path) -> None:
-    log = FileCommitLog(str(tmp_path), "7" * 32, "sums")
-    log.begin()
-    log.store(CommitRecord("sums"))
+    first = log(tmp_path, "sums")
+    first.begin()
+    first.store(CommitRecord("sums"))
     with pytest.raises(UserError, match="runs job 'averages', but an earlier attempt ran 'sums'"):
-        FileCommitLog(str(tmp_path), "7" * 32, "averages").find()
+        log(tmp_path, "averages").find()

@@ -13,8 +13,6 @@ again. After the second phase the next attempt only commits.
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 import threading
 import time
 import uuid
@@ -22,7 +20,6 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from flinkpy._proto import job_pb2
@@ -43,7 +40,7 @@ from flinkpy.spark.driver.driver_job import CommitterVertex, DriverJob, RegionVe
 from flinkpy.spark.driver.local_sinks import CollectingSink, LocalSink, local_sink
 from flinkpy.spark.driver.user_artifacts import UnpackedArtifacts
 from flinkpy.spark.region_run import AccumulatorReport, CancelledError, Finished, RegionRun
-from flinkpy.spark.staging import Staging
+from flinkpy.spark.staging import staging_of_attempt
 from flinkpy.spark.translation.program import JobFacts
 from flinkpy.spark.user_files import UserFiles
 from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
@@ -171,7 +168,8 @@ class Execution:
     def _run_region(self, vertex: RegionVertex, region: SparkRegion) -> None:
         settings = self._spark.settings
         graph = self._graph
-        staging_directory = self._staging_directory(vertex)
+        attempt = f"{graph.job_id}-{vertex.vertex.id}-{uuid.uuid4().hex}"
+        staging = staging_of_attempt(settings, self._spark.files / attempt, attempt)
         run = RegionRun(
             region=region,
             settings=settings,
@@ -186,7 +184,7 @@ class Execution:
             user_files=UserFiles(self._artifacts.shipped_files, settings),
             task_name=vertex.name,
             tag=f"flinkpy-{graph.job_id}-{vertex.vertex.id}-{self._attempt_number}",
-            staging=Staging(staging_directory, settings.max_input_without_staging),
+            staging=staging,
             on_available=self._wake.set,
         )
         try:
@@ -207,8 +205,6 @@ class Execution:
                     self._take(vertex, *item)
         finally:
             run.close()
-            if staging_directory is not None:
-                shutil.rmtree(staging_directory.parent, ignore_errors=True)
 
     def _take(self, vertex: RegionVertex, number: int, batch: Any) -> None:
         """Passes a batch of a region's output to its readers."""
@@ -217,12 +213,6 @@ class Execution:
                 self._committables[operator_id].extend(batch.values)
             else:
                 self._sinks[operator_id].write(batch, self._check_cancelled)
-
-    def _staging_directory(self, vertex: RegionVertex) -> Path | None:
-        settings = self._spark.settings
-        if settings.staging_dir is not None:
-            return Path(settings.staging_dir) / self._graph.job_id / f"{vertex.vertex.id}-{uuid.uuid4().hex}"
-        return Path(tempfile.mkdtemp(prefix="flinkpy-staging-")) / "files" if settings.is_local else None
 
     def _check_cancelled(self) -> None:
         if self._is_cancelled.is_set():

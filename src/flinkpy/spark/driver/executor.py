@@ -24,10 +24,19 @@ from flinkpy.common.interruptible import wait_for
 from flinkpy.configuration import pipeline_options, read_option, validate
 from flinkpy.configuration.spark_options import STAGING_DIR
 from flinkpy.spark.driver.attached_spark import SESSIONS, AttachedSpark
-from flinkpy.spark.driver.commit_log import CommitLog, FileCommitLog, NoCommitLog
+from flinkpy.spark.driver.commit_log import (
+    CommitLog,
+    FileCommitLog,
+    HadoopFiles,
+    LogFiles,
+    MountedFiles,
+    NoCommitLog,
+    log_directory,
+)
 from flinkpy.spark.driver.driver_job import DriverJob, driver_job
 from flinkpy.spark.driver.execution import Execution
 from flinkpy.spark.driver.user_artifacts import unpack_artifacts
+from flinkpy.spark.hadoop_directory import is_remote, local_path
 
 if TYPE_CHECKING:
     from flinkpy.common.completable_future import CompletableFuture
@@ -77,7 +86,11 @@ def _commit_log(job_graph: job_pb2.JobGraph, job: DriverJob, spark: AttachedSpar
         return NoCommitLog(spark.attempt_number)
     directory = spark.settings.staging_dir
     if directory is not None:
-        return FileCommitLog(directory, job_graph.job_id, job_graph.name)
+        place = log_directory(directory, job_graph.job_id)
+        files: LogFiles = MountedFiles(local_path(place))
+        if is_remote(directory):
+            files = HadoopFiles(spark.new_session(), place, spark.files)
+        return FileCommitLog(files, job_graph.job_id, job_graph.name)
     _LOG.warning(
         "job %s commits its sinks, but %s is not set: if the driver fails and runs again, it repeats what it has "
         "committed",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -98,6 +98,14 @@ def places_of(region: SparkRegion, planned: Plan, running: SparkSession | None =
             why = obstacle_of(region, node, running) or f"it goes on in the Python worker of '{unit.head.name}'"
             found[node.id] = OperatorPlace(node.id, node.name, PYTHON, why, number)
     return [found[node.id] for node in region.nodes]
+
+
+def describe_places(places: Iterable[OperatorPlace]) -> str:
+    """Returns a line for each operator: its place, and the reason if it is a Python worker."""
+    return "\n".join(
+        f"{one.name}: Catalyst" if one.engine == CATALYST else f"{one.name}: Python worker, because {one.reason}"
+        for one in places
+    )
 
 
 def planned_places(region: SparkRegion) -> list[OperatorPlace]:
