@@ -24,6 +24,8 @@ from flinkpy.spark.settings import SparkSettings, settings_of
 
 _LOG = logging.getLogger(__name__)
 
+#: `spark-submit` sets it for the program that it starts.
+_GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
 _DAEMON = "spark.python.daemon.module"
 _PYTHON = "spark.pyspark.python"
 _PYTHON_VARIABLE = "PYSPARK_PYTHON"
@@ -153,8 +155,9 @@ def _attach(configuration: AnyConfiguration) -> AttachedSpark:
         ) from error
     session: Any = SparkSession.getActiveSession()
     if session is None:
-        # Without a JVM, a SparkConf is empty: it would not name the master, and the program would run in this process.
-        SparkContext._ensure_initialized()
+        if _GATEWAY_VARIABLE in os.environ:
+            # Without its JVM a SparkConf is empty: it would not name the master, and the program would run locally.
+            SparkContext._ensure_initialized()
         conf = SparkConf()  # has the options of `spark-submit` and of spark-defaults.conf
         told = conf.get("spark.master", None)
         settings = settings_of(configuration if told is None else with_master(configuration, told))
