@@ -104,6 +104,7 @@ class ParquetSinkJob:
         self._sink: FileSink = node.spec.sink  # type: ignore[attr-defined]
         self._job_id = job_id_of_sink(job.job_id, node.operator_id)
         self._files: list[PendingFile] = []
+        self.frame = stream.frame
 
     def write(self, take_accumulators: TakeAccumulators) -> int:
         """Runs the job. Returns the number of records written."""
