@@ -156,7 +156,8 @@ class StandaloneCluster:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._web_port}/json/", timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])
-        except OSError:
+        except (OSError, ValueError):
+            # A master that starts first refuses connections, and then answers with a page that is not JSON.
             return 0
 
     @property

@@ -133,7 +133,7 @@ def test_an_executor_that_leaves_between_two_stages_of_columns_does_not_change_t
     (leaving, *_) = executors_of(standalone)
     leaving.send_signal(how)
     gate.open()
-    client.get_job_execution_result().result(SPARK_DEADLINE_S)
+    client.get_job_execution_result().result()
     assert lines_of(tmp_path / "out") == sorted(f"{key} {_sum_of(key)}" for key in range(10))
 
 
@@ -173,7 +173,7 @@ def test_records_that_come_out_different_after_a_loss_fail_the_job_with_the_opti
         executor.kill()
     gate.open()
     with pytest.raises(JobExecutionError) as caught:
-        client.get_job_execution_result().result(SPARK_DEADLINE_S)
+        client.get_job_execution_result().result()
     last = str(caught.value).splitlines()[-1]
     assert "executor" in last and "execution.batch.spark.staging-dir" in last
     assert lines_of(tmp_path / "first") == lines_of(tmp_path / "second") == []
