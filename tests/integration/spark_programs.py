@@ -22,6 +22,7 @@ from flinkpy.graph.batch_mode import to_batch_mode
 from flinkpy.graph.spark_region import SparkRegion, SparkRegionSpec
 from flinkpy.graph.spark_regions import cut_spark_regions
 from flinkpy.records.lanes import rows_of
+from flinkpy.spark.blocks import FAILED_ATTEMPTS
 from flinkpy.spark.translation.translator import JobFacts, Translated, translate
 from flinkpy.state import pickling
 from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
@@ -116,9 +117,14 @@ class Results:
         self.timestamps: list[int | None] = []
         self.accumulators: dict[str, Accumulator] = {}
         self.num_written = 0
+        #: The attempts of Spark's tasks that failed and were repeated.
+        self.num_failed_attempts = 0
 
     def take_accumulators(self, accumulators: Any) -> None:
         for name, data in accumulators.items():
+            if name == FAILED_ATTEMPTS:
+                self.num_failed_attempts += int(data)
+                continue
             one = pickling.loads(data)
             if name in self.accumulators:
                 self.accumulators[name].merge(one)

@@ -71,6 +71,7 @@ def test_lines_of_a_task_that_spark_retries_are_written_once(session: Any, tmp_p
     counter = results.accumulators["seen"]
     assert isinstance(counter, IntCounter)
     assert counter.get_local_value() == 2000
+    assert results.num_failed_attempts > 0
     assert hidden_files(tmp_path / "out") == []
 
 
