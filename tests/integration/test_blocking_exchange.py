@@ -260,6 +260,7 @@ def test_releasing_a_partition_fails_its_readers(environments: Environments, is_
 
 
 _PRODUCER = """
+import os
 import sys
 from pathlib import Path
 from flinkpy.network.environment import NetworkEnvironment
@@ -268,8 +269,9 @@ from flinkpy.records.batch import Batch
 environment = NetworkEnvironment(directories=[Path(sys.argv[1])])
 address = environment.start()
 partition = environment.create_result_partition(partition_id="p", num_subpartitions=1, partition_type="BLOCKING")
+# Far more than what a consumer and the sockets take before the producer is killed, and compression saves little.
 for number in range(20_000):
-    partition.emit(0, Batch([(number, str(number) * 100)]))
+    partition.emit(0, Batch([(number, os.urandom(1_000))]))
 partition.finish()
 print(address, flush=True)
 sys.stdin.read()

@@ -21,7 +21,12 @@ NEVER = -1000
 
 
 class FakeConsumer:
-    """Answers commits when it is polled: with the given error codes in turn, then with success."""
+    """Answers commits when it is polled: with the given error codes in turn, then with success.
+
+    It answers them in the order in which they were sent, or the newest one first.
+    """
+
+    answers_newest_first = False
 
     def __init__(self, settings: dict[str, Any], codes: list[int]) -> None:
         self._on_commit = settings["on_commit"]
@@ -31,23 +36,27 @@ class FakeConsumer:
         self.committed: dict[KafkaTopicPartition, int] = {}
         self.num_commits = 0
         self.is_closed = False
+        #: Is released with each commit.
+        self.sent = threading.Semaphore(0)
         self.polled = threading.Event()
 
     def commit(self, offsets: list[Any], asynchronous: bool) -> None:
         assert asynchronous
         self.num_commits += 1
         self._unanswered.append(offsets)
+        self.sent.release()
 
     def poll(self, timeout_s: float) -> None:
         self.polled.set()
-        for offsets in self._unanswered:
+        answered = self._unanswered[::-1] if self.answers_newest_first else list(self._unanswered)
+        for offsets in answered:
             if self._codes[:1] == [NEVER]:
                 return
             code = self._codes.pop(0) if self._codes else 0
             if not code:
                 self.committed |= {KafkaTopicPartition(at.topic, at.partition): at.offset for at in offsets}
             self._on_commit(confluent_kafka.KafkaError(code) if code else None, offsets)
-        self._unanswered = []
+        del self._unanswered[: len(answered)]
 
     def consume(self, num_messages: int, timeout_s: float) -> list[Any]:
         return []
@@ -100,6 +109,15 @@ def test_refused_commit_is_repeated_at_the_end() -> None:
     assert fetching.consumer.polled.wait(10)
     consumer = fetching.commit_and_close(60.0)
     assert consumer.committed == {A: 5}
+
+
+def test_older_commit_that_is_carried_out_last_does_not_win() -> None:
+    fetching = Fetching()
+    fetching.fetcher.commit({A: 0, B: 0})
+    fetching.consumer.answers_newest_first = True
+    assert fetching.consumer.sent.acquire(timeout=60)
+    consumer = fetching.commit_and_close(60.0, {A: 5, B: 7})
+    assert consumer.committed == {A: 5, B: 7}
 
 
 def test_permanently_refused_commit_is_not_retried() -> None:

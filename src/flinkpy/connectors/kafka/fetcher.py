@@ -147,6 +147,8 @@ class KafkaFetcher:
         self._known_topics: set[str] = set()
         #: Offsets that were sent to the coordinator of the group and are not confirmed.
         self._unconfirmed: dict[KafkaTopicPartition, int] = {}
+        #: The offsets that were sent last, confirmed or not.
+        self._last_sent: dict[KafkaTopicPartition, int] = {}
         self._num_commits_in_flight = 0
         self._is_last_commit_refused = False
         self._error: BaseException | None = None
@@ -260,7 +262,8 @@ class KafkaFetcher:
             self._assigned.clear()
         deadline = time.monotonic() + timeout_s
         poll_s = COMMIT_POLL_S
-        while self._unconfirmed and not self._is_last_commit_refused:
+        # An older commit in flight may yet replace the offsets of a newer one.
+        while (self._unconfirmed or self._num_commits_in_flight) and not self._is_last_commit_refused:
             if time.monotonic() >= deadline:
                 _LOG.warning("Kafka: offsets were not committed within %g s: %s", timeout_s, self._unconfirmed)
                 return
@@ -379,6 +382,7 @@ class KafkaFetcher:
         module = load_confluent_kafka()
         at = [module.TopicPartition(key.topic, key.partition, offset) for key, offset in offsets.items()]
         self._unconfirmed.update(offsets)
+        self._last_sent.update(offsets)
         self._num_commits_in_flight += 1
         self._is_last_commit_refused = False
         try:
@@ -397,8 +401,12 @@ class KafkaFetcher:
             return
         committed = {KafkaTopicPartition(at.topic, at.partition): at.offset for at in partitions}
         for partition, offset in committed.items():
-            if self._unconfirmed.get(partition) == offset:
-                del self._unconfirmed[partition]
+            last_sent = self._last_sent.get(partition, offset)
+            if offset == last_sent:
+                self._unconfirmed.pop(partition, None)
+            else:
+                # librdkafka repeats commits while the coordinator loads, so an older one may be carried out last.
+                self._unconfirmed[partition] = last_sent
         self._metrics.on_commit(committed)
 
     def _fail(self, error: FlinkError) -> None:
