@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import closing
 from typing import Any
 
 from connector_fakes import TestingReaderContext
@@ -19,22 +20,21 @@ def rows_of_batch(batch: Any) -> list[Any]:
 
 def read_until(source: SourceBase, splits: list[Any], max_batch_rows: int, num_batches: int | None = None):
     """Reads `num_batches` batches, or all. Returns their rows, the remaining splits and the number of batches."""
-    reader = source.create_reader(TestingReaderContext(max_batch_rows=max_batch_rows))
-    if splits:
-        reader.add_splits(splits)
-    reader.notify_no_more_splits()
-    reader.start()
-    rows = []
-    given = 0
-    while num_batches is None or given < num_batches:
-        polled = reader.poll_batch()
-        if polled is ReaderStatus.END_OF_INPUT:
-            break
-        assert 0 < polled.num_rows <= max_batch_rows
-        rows.extend(rows_of_batch(polled))
-        given += 1
-    left = pickle.loads(pickle.dumps(reader.snapshot_state(1)))
-    reader.close()
+    with closing(source.create_reader(TestingReaderContext(max_batch_rows=max_batch_rows))) as reader:
+        if splits:
+            reader.add_splits(splits)
+        reader.notify_no_more_splits()
+        reader.start()
+        rows = []
+        given = 0
+        while num_batches is None or given < num_batches:
+            polled = reader.poll_batch()
+            if polled is ReaderStatus.END_OF_INPUT:
+                break
+            assert 0 < polled.num_rows <= max_batch_rows
+            rows.extend(rows_of_batch(polled))
+            given += 1
+        left = pickle.loads(pickle.dumps(reader.snapshot_state(1)))
     return rows, left, given
 
 
