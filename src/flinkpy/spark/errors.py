@@ -27,12 +27,12 @@ _STAGE_FAILURE = re.compile(r"(Task \d+ in stage [\d.]+ failed \d+ times?)[^\n]*
 _VERSIONS = re.compile(
     r"Python in worker has different version:? ([\d.]+\d) than that in driver:? ([\d.]+\d)", re.IGNORECASE
 )
-#: What a Python prints that ends before it runs tasks, and the version in the paths of its modules.
+#: Patterns for the output of a Python that ends before it runs tasks, and for the version in the paths of its modules.
 _NO_START = re.compile(r"Error from python worker:\s*\n(.*?)\n\s*PYTHONPATH was:", re.DOTALL)
 _VERSION_OF_LIBRARY = re.compile(r"/python(\d+\.\d+)/")
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
-#: What py4j and PySpark put before the text of an exception.
+#: The text that py4j and PySpark put before that of an exception.
 _CALL = re.compile(r"(?:\w+: )?An error occurred while calling [^\s:]+:?\.?\s*:?\s*")
 #: An exception that only wraps the next one.
 _WRAPPER = re.compile(

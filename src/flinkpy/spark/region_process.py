@@ -165,7 +165,7 @@ class RegionJob:
 
 
 class RegionStatus:
-    """What a region waits for, for metrics. Thread: the run thread writes, any thread reads."""
+    """The waits of a region, for metrics. Thread: the run thread writes, any thread reads."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self.num_executors: int | None = None

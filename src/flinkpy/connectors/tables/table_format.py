@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class WriteMode(Enum):
-    """What a commit does with the records that the table has."""
+    """The effect of a commit on the records that the table has."""
 
     APPEND = "append"
     #: Replaces all records.

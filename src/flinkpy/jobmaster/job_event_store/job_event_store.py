@@ -165,7 +165,7 @@ class JobEventStore:
         self._failure: BaseException | None = None
         #: The numbers of events that were added, and that are on disk.
         self._num_added = self._num_stored = 0
-        #: Those who wait until so many events are on disk.
+        #: The futures that wait until a number of events is on disk.
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     def open(self, *, may_start_over: bool = True) -> list[job_event_pb2.JobEvent]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-#: What to set so that Spark reads tables of a format itself.
+#: The settings with which Spark reads tables of a format itself.
 _PACKAGES = {
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-...",
     "delta": "io.delta:delta-spark_..., spark.sql.extensions and spark.sql.catalog.spark_catalog",

@@ -40,7 +40,7 @@ _STEP_NAMES = "metadata"
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """What a job commits.
+    """The committables of a job.
 
     Attributes:
         committables: the serialized committables by the operator id of their committer.
