@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import queue
 import signal
 import socket
 import subprocess
@@ -43,7 +42,7 @@ from flinkpy.spark.region_messages import (
     dump,
     load,
 )
-from flinkpy.spark.region_run import CancelledError, Finished, Item
+from flinkpy.spark.region_run import CancelledError, Finished, Item, ItemQueue
 from flinkpy.spark.session_handles import Attachment, SessionHandle
 from flinkpy.spark.sessions import SparkSessions
 from flinkpy.spark.settings import SparkSettings
@@ -53,9 +52,6 @@ from flinkpy.spark.user_files import UserFiles
 
 _LOG = logging.getLogger(__name__)
 
-#: The maximum number of batches that wait for the task.
-_QUEUED_BATCHES = 16
-_PUT_S = 0.3
 #: How long a canceled region may take to cancel its Spark jobs before its process is killed.
 _KILL_S = 10.0
 #: How long the task waits for the end of its region. Longer than _KILL_S.
@@ -213,9 +209,8 @@ class RegionProcess:
         self._job = job
         self._sessions = sessions
         self._template = template
-        self._on_available = on_available
-        self._items: queue.Queue[Item] = queue.Queue(_QUEUED_BATCHES)
         self._is_cancelled = threading.Event()
+        self._items = ItemQueue(self._is_cancelled, on_available)
         self._is_over = threading.Event()
         self._lock = threading.Lock()
         self._connection: Connection | None = None
@@ -227,10 +222,7 @@ class RegionProcess:
         self._thread.start()
 
     def poll(self) -> Item | None:
-        try:
-            return self._items.get_nowait()
-        except queue.Empty:
-            return None
+        return self._items.poll()
 
     def cancel(self) -> None:
         """Stops the jobs of this region in Spark. Does not wait."""
@@ -265,10 +257,9 @@ class RegionProcess:
                 error = as_flink_error(raised, job.task_name, job.settings.redacted_master)
             end = Finished(error, 0)
         finally:
-            self._is_over.set()
             self.status.end()
         with contextlib.suppress(CancelledError):  # nobody waits for the end of a canceled region
-            self._put(end)
+            self._items.put(end)
 
     def _on_wait(self, reason: str) -> None:
         self.status.wait_for_session()
@@ -280,7 +271,6 @@ class RegionProcess:
         end: Finished | None = None
         # A read blocks, so another thread counts the executors, and kills a process that does not end.
         watch = threading.Thread(target=self._watch, args=(session, pid), name="spark-watch", daemon=True)
-        is_ended = self._is_over
         try:
             order = RegionOrder(
                 attachment=attachment,
@@ -310,7 +300,7 @@ class RegionProcess:
         finally:
             with self._lock:
                 self._connection = None
-            is_ended.set()
+            self._is_over.set()
             connection.close()
             if end is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -345,22 +335,11 @@ class RegionProcess:
                 return message
             else:
                 with contextlib.suppress(CancelledError):
-                    self._put(message)
+                    self._items.put(message)
 
     def _send(self, connection: Connection, data: bytes) -> None:
         with contextlib.suppress(OSError):  # the process has died; the next read says so
             connection.send_bytes(data)
-
-    def _put(self, item: Item) -> None:
-        while True:
-            if self._is_cancelled.is_set():
-                raise CancelledError
-            try:
-                self._items.put(item, timeout=_PUT_S)
-            except queue.Full:
-                continue
-            self._on_available()
-            return
 
     def _interrupt(self, session: SessionHandle) -> None:
         """Cancels the Spark jobs of a process that could not do it itself."""

@@ -73,6 +73,42 @@ class AccumulatorReport:
 Item = tuple[int, Batch] | AccumulatorReport | Finished
 
 
+class ItemQueue:
+    """The items of a run on their way to the task. Thread: any; one puts, and one polls.
+
+    Args:
+        is_cancelled: set when nobody takes items any more.
+        on_available: called from the thread that puts when `poll` has something to return.
+    """
+
+    def __init__(self, is_cancelled: threading.Event, on_available: Callable[[], None]) -> None:
+        self._is_cancelled = is_cancelled
+        self._on_available = on_available
+        self._items: queue.Queue[Item] = queue.Queue(_QUEUED_BATCHES)
+
+    @property
+    def is_empty(self) -> bool:
+        return self._items.empty()
+
+    def poll(self) -> Item | None:
+        try:
+            return self._items.get_nowait()
+        except queue.Empty:
+            return None
+
+    def put(self, item: Item) -> None:
+        """Waits for room. Raises: CancelledError."""
+        while True:
+            if self._is_cancelled.is_set():
+                raise CancelledError
+            try:
+                self._items.put(item, timeout=_INTERRUPT_S)
+            except queue.Full:
+                continue
+            self._on_available()
+            return
+
+
 class RegionRun:
     """One attempt of a region. Thread: `poll` and `close` run on the task thread, `cancel` on any.
 
@@ -101,9 +137,8 @@ class RegionRun:
         self._task_name = task_name
         self._tag = tag
         self._staging = staging
-        self._on_available = on_available
-        self._items: queue.Queue[Item] = queue.Queue(_QUEUED_BATCHES)
         self._is_cancelled = threading.Event()
+        self._items = ItemQueue(self._is_cancelled, on_available)
         self._is_over = threading.Event()
         self._wake_watch = threading.Event()
         self._thread: threading.Thread | None = None
@@ -116,15 +151,12 @@ class RegionRun:
         self._thread.start()
 
     def poll(self) -> Item | None:
-        try:
-            return self._items.get_nowait()
-        except queue.Empty:
-            return None
+        return self._items.poll()
 
     @property
     def has_ended(self) -> bool:
         """True if there will be no more items, because the run has ended or was canceled."""
-        return self._thread is not None and not self._thread.is_alive() and self._items.empty()
+        return self._thread is not None and not self._thread.is_alive() and self._items.is_empty
 
     def cancel(self) -> None:
         """Stops the jobs of this run in Spark. Does not wait."""
@@ -162,7 +194,7 @@ class RegionRun:
             master = self._settings.redacted_master
             error = as_flink_error(error, self._task_name, master, progress, self._last_words, self._ending)
         try:
-            self._put(Finished(error, num_written))
+            self._items.put(Finished(error, num_written))
         except CancelledError:
             _LOG.debug("%s: the task was canceled before the end of its Spark jobs", self._task_name)
 
@@ -187,7 +219,7 @@ class RegionRun:
             for number, output in enumerate(translated.outputs):
                 for batch in self._staging.read_output(number, output, store, self._take_accumulators):
                     self._count_rows(batch.num_rows)
-                    self._put((number, batch))
+                    self._items.put((number, batch))
                 self._check()
             num_written = 0
             for sink in translated.sinks:
@@ -204,7 +236,7 @@ class RegionRun:
                 for node_id, committables in sink.committables():
                     number = self._region.output_of_committables(node_id)
                     for batch in committable_batches(committables):
-                        self._put((number, batch))
+                        self._items.put((number, batch))
             return num_written
         except BaseException:
             if not self._is_cancelled.is_set():
@@ -230,22 +262,12 @@ class RegionRun:
         if failed is not None and self._settings.is_connect:
             self.tracker.add(tasks_failed=int(failed))
         if accumulators:
-            self._put(AccumulatorReport(accumulators))
+            self._items.put(AccumulatorReport(accumulators))
 
     def _count_rows(self, num_rows: int) -> None:
         """Counts rows that a Spark Connect server does not report. Other drivers report what their tasks write."""
         if self._settings.is_connect:
             self.tracker.add(output_rows=num_rows)
-
-    def _put(self, item: Item) -> None:
-        while True:
-            self._check()
-            try:
-                self._items.put(item, timeout=_INTERRUPT_S)
-            except queue.Full:
-                continue
-            self._on_available()
-            return
 
     def _check(self) -> None:
         if self._is_cancelled.is_set():
