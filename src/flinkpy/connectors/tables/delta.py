@@ -35,6 +35,7 @@ from flinkpy.connectors.tables.table_format import (
     TableSplit,
     TableVersion,
     WriteMode,
+    job_metadata,
 )
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 
     from flinkpy.expressions.nodes import Expression
 
-#: The key of the job in the commitInfo of a version.
-JOB_ID = "flinkpy.job-id"
 #: The longest text that the statistics of a file contain. A longer one is left out with its counterpart.
 _MAX_STATISTICS_CHARACTERS = 32
 #: Features of tables that the sink need not know anything of to add files.
@@ -392,7 +391,7 @@ class _OpenDeltaTable(OpenTable):
             actions += _removals(self._name, self._table, files, partition_by)
         # deltalake would repeat a refused commit without a look at what has been committed meanwhile.
         properties = CommitProperties(
-            custom_metadata={JOB_ID: ",".join(sorted({each.job_id for each in committables}))},
+            custom_metadata=job_metadata(committables),
             max_commit_retries=0,
             app_transactions=[Transaction(_application(each), each.number) for each in committables],
         )

@@ -32,6 +32,7 @@ from flinkpy.connectors.tables.table_format import (
     TableSplit,
     TableVersion,
     WriteMode,
+    job_metadata,
 )
 
 if TYPE_CHECKING:
@@ -39,9 +40,7 @@ if TYPE_CHECKING:
 
     from flinkpy.expressions.nodes import Expression
 
-#: Keys in the summary of a snapshot: the job that made it, and the committables that it contains, as
-#: `writer:number,writer:number`.
-JOB_ID = "flinkpy.job-id"
+#: The key of the committables in the summary of a snapshot, as `writer:number,writer:number`.
 COMMITTED = "flinkpy.committed"
 
 #: The fields of a data file that commits need, in pyiceberg's names.
@@ -388,7 +387,7 @@ class _OpenIcebergTable(OpenTable):
                 )
         files = [_data_file(plain) for each in committables for plain in each.files]
         summary = {
-            JOB_ID: ",".join(sorted({each.job_id for each in committables})),
+            **job_metadata(committables),
             COMMITTED: ",".join(f"{each.writer_id}:{each.number}" for each in committables),
         }
         # pyiceberg would repeat a refused commit without a look at what has been committed meanwhile.

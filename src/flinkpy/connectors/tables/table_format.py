@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from flinkpy.expressions.nodes import Expression
 
+#: The key of the job in the metadata of a version.
+JOB_ID = "flinkpy.job-id"
+
 
 class WriteMode(Enum):
     """The effect of a commit on the records that the table has."""
@@ -107,6 +110,11 @@ class TableCommittable:
     number: int
     layout: str
     files: tuple[dict[str, Any], ...]
+
+
+def job_metadata(committables: Sequence[TableCommittable]) -> dict[str, str]:
+    """Returns the metadata with which a version of a table names the jobs of its committables."""
+    return {JOB_ID: ",".join(sorted({each.job_id for each in committables}))}
 
 
 class DataFileWriter(ABC):
