@@ -51,9 +51,10 @@ class JobMasterOptions(PeerOptions):
 
 def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
     """Reads all options of a JobMaster. Raises: ConfigurationError naming the option."""
+    recovery = job_recovery_options(configuration)
     return JobMasterOptions(
         **read_peer_options(configuration),
-        recovery=job_recovery_options(configuration),
+        recovery=recovery,
         scheduler=SchedulerOptions(
             slot_pool=SlotPoolOptions(
                 request_timeout_ms=read_option(configuration, jobmanager_options.SLOT_REQUEST_TIMEOUT),
@@ -68,7 +69,7 @@ def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
             exception_history_size=read_option(configuration, jobmanager_options.EXCEPTION_HISTORY_SIZE),
             adaptive=adaptive_parallelism_options(configuration),
             speculative=speculative_execution_options(configuration),
-            records_events=job_recovery_options(configuration).is_enabled,
+            records_events=recovery.is_enabled,
             checkpoints=coordinator_options(configuration),
         ),
     )
