@@ -12,7 +12,19 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from flinkpy.common.error_text import USER_ERRORS, bounded_text, describe
-from flinkpy.metrics.metricbase import Counter, CounterView, Distribution, Gauge, Histogram, Meter, Metric, MetricGroup
+from flinkpy.metrics.metricbase import (
+    DEFAULT_TIME_SPAN_S,
+    Counter,
+    CounterView,
+    Distribution,
+    Gauge,
+    Histogram,
+    Meter,
+    Metric,
+    MetricGroup,
+    TimerGauge,
+    View,
+)
 
 __all__ = ["MetricRegistry", "MetricScope", "MetricValue", "NamedMetricGroup", "read_metric"]
 
@@ -79,14 +91,14 @@ class NamedMetricGroup(MetricGroup):
     def histogram(self, name: str, histogram: Histogram | None = None) -> Histogram:
         return self._metric(name, Histogram, lambda: histogram or Histogram())
 
-    def rate_of(self, name: str, count: Callable[[], int]) -> None:
-        """Registers the rate of a count that a function returns."""
-        self._metric(name, Meter, lambda: Meter(60, CounterView(count)))
+    def time_of(self, name: str, total_ms: Callable[[], int]) -> None:
+        """Registers the milliseconds per second that a total time in milliseconds grows by."""
+        self._metric(name, TimerGauge, lambda: TimerGauge(total_ms))
 
     def count_of(self, name: str, count: Callable[[], int]) -> None:
         """Registers a count that a function returns, and its rate as `<name>PerSecond`."""
         counter = self._metric(name, Counter, lambda: CounterView(count))
-        self._metric(f"{name}PerSecond", Meter, lambda: Meter(60, counter))
+        self._metric(f"{name}PerSecond", Meter, lambda: Meter(DEFAULT_TIME_SPAN_S, counter))
 
     def get_all_variables(self) -> dict[str, str]:
         return dict(self._variables)
@@ -183,11 +195,14 @@ class MetricRegistry:
         self._listeners.append(listener)
 
     def update_meters(self) -> None:
-        """Updates all meters; must be called every `metricbase.UPDATE_INTERVAL_S` seconds."""
+        """Updates all rates; must be called every `metricbase.UPDATE_INTERVAL_S` seconds."""
         for _, group in self.groups():
-            for _, metric in group.metrics():
-                if isinstance(metric, Meter):
-                    metric.update()
+            for name, metric in group.metrics():
+                if isinstance(metric, View):
+                    try:
+                        metric.update()
+                    except USER_ERRORS as error:
+                        logger.debug("Cannot update %s: %s", name, describe(error))
 
     def groups(self, job_id: str | None = None) -> list[tuple[MetricScope, NamedMetricGroup]]:
         with self._lock:
@@ -213,7 +228,7 @@ def read_metric(metric: Metric, name: str = "") -> MetricValue:
             return MetricValue(kind, _sendable(metric.count), _floats(metric.statistics()))
         if isinstance(metric, Histogram):
             return MetricValue(kind, _sendable(metric.get_count()), _floats(metric.statistics()))
-        assert isinstance(metric, Gauge)
+        assert isinstance(metric, Gauge | TimerGauge)
         return MetricValue(kind, _sendable(metric.get_value()), {})
     except USER_ERRORS as error:
         logger.debug("Cannot read %s %s: %s", kind, name, describe(error))

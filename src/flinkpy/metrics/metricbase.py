@@ -10,13 +10,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Counter", "Distribution", "Gauge", "Histogram", "Meter", "Metric", "MetricGroup"]
+from flinkpy.common.clock import Clock, SystemClock
+
+__all__ = ["Counter", "Distribution", "Gauge", "Histogram", "Meter", "Metric", "MetricGroup", "TimerGauge"]
 
 #: Interval at which meters are updated. Source: org.apache.flink.metrics.View.
 UPDATE_INTERVAL_S = 5
+#: The time span of rates. Source: org.apache.flink.metrics.{MeterView,View}, runtime.metrics.TimerGauge.
+DEFAULT_TIME_SPAN_S = 60
+#: The shortest time that a rate is computed over. A meter that was created just now would report huge rates otherwise.
+MIN_ELAPSED_S = 1.0
 #: Number of values that a histogram covers. Source: metrics.latency.history-size and DescriptiveStatisticsHistogram.
 DEFAULT_HISTORY_SIZE = 128
 #: Quantiles that a histogram reports in addition to count, min, max, mean and stddev.
@@ -70,26 +77,47 @@ class Gauge(Metric):
         return self._function()
 
 
-class Meter(Metric):
-    """Counts events and computes their rate over the time span before the last update.
+class View(Metric):
+    """A metric that depends on its own past, so that one thread must call `update` every `UPDATE_INTERVAL_S` seconds.
+
+    Source: org.apache.flink.metrics.View.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def update(self) -> None: ...
+
+
+class Meter(View):
+    """Counts events and computes their rate over the last `time_span_in_seconds`, or since its creation if later.
 
     Source: org.apache.flink.metrics.MeterView.
+    Differs: Flink divides by the whole time span from the start and reads the count only at updates. So a meter reports
+    too low rates in its first minute, and the rate that it had up to five seconds ago. Here the rate is the count of
+    events divided by the time that has really passed.
 
     Args:
         time_span_in_seconds: length of the time span of the rate.
         counter: a counter whose events are included.
+        clock: measures the time. By default the clock of the system.
     """
 
-    __slots__ = ("_count", "_counter", "_rate", "_samples", "_span_s", "_time")
+    __slots__ = ("_clock", "_count", "_counter", "_samples")
 
-    def __init__(self, time_span_in_seconds: int = 60, counter: Counter | None = None) -> None:
-        self._span_s = max(time_span_in_seconds - time_span_in_seconds % UPDATE_INTERVAL_S, UPDATE_INTERVAL_S)
+    def __init__(
+        self,
+        time_span_in_seconds: int = DEFAULT_TIME_SPAN_S,
+        counter: Counter | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        num_intervals = max(time_span_in_seconds // UPDATE_INTERVAL_S, 1)
+        self._clock = clock or _SYSTEM_CLOCK
         self._count = 0
         self._counter = counter
-        #: A ring buffer of the counts at the last updates.
-        self._samples = [0] * (self._span_s // UPDATE_INTERVAL_S + 1)
-        self._time = 0
-        self._rate = 0.0
+        #: The times and counts of the last updates, oldest first. The first one is the creation.
+        self._samples: deque[tuple[int, int]] = deque(maxlen=num_intervals + 1)
+        self.update()
 
     def mark_event(self, value: int = 1) -> None:
         self._count += value
@@ -99,14 +127,37 @@ class Meter(Metric):
 
     def get_rate(self) -> float:
         """Events per second."""
-        return self._rate
+        since_ns, count = self._samples[0]
+        elapsed_s = (self._clock.monotonic_ns() - since_ns) / 1e9
+        return (self.get_count() - count) / max(elapsed_s, MIN_ELAPSED_S)
 
     def update(self) -> None:
-        """Computes the rate; one thread must call it every `UPDATE_INTERVAL_S` seconds."""
-        self._time = (self._time + 1) % len(self._samples)
-        self._samples[self._time] = self.get_count()
-        oldest = self._samples[(self._time + 1) % len(self._samples)]
-        self._rate = (self._samples[self._time] - oldest) / self._span_s
+        self._samples.append((self._clock.monotonic_ns(), self.get_count()))
+
+
+class TimerGauge(View):
+    """The milliseconds of each second, from 0 to 1000, that a task spent in a state, over the last minute.
+
+    Source: org.apache.flink.runtime.metrics.TimerGauge.
+
+    Args:
+        total_ms: returns the time spent so far, including a stay that is still in progress.
+        clock: measures the time. By default the clock of the system.
+    """
+
+    __slots__ = ("_meter",)
+
+    def __init__(self, total_ms: Callable[[], int], clock: Clock | None = None) -> None:
+        self._meter = Meter(DEFAULT_TIME_SPAN_S, CounterView(total_ms), clock)
+
+    def get_value(self) -> int:
+        return min(1000, max(0, round(self._meter.get_rate())))
+
+    def update(self) -> None:
+        self._meter.update()
+
+
+_SYSTEM_CLOCK = SystemClock()
 
 
 class Distribution(Metric):

@@ -7,10 +7,11 @@ import sys
 import pytest
 
 from flinkpy._proto import metrics_pb2
+from flinkpy.common.clock import ManualClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.metrics import Counter, Distribution, Histogram, Meter, MetricGroup
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup, read_metric
-from flinkpy.metrics.metricbase import Gauge
+from flinkpy.metrics.metricbase import Gauge, TimerGauge
 from flinkpy.streaming.operators.metric_group import OperatorMetricGroup, TaskMetricGroup
 
 SCOPE = MetricScope("job", "vertex", 1, 0)
@@ -52,16 +53,51 @@ def test_a_counter_goes_up_and_down() -> None:
     assert counter.get_count() == 3
 
 
-def test_a_meter_returns_the_events_per_second_of_its_span() -> None:
-    meter = Meter(10)
+def test_a_meter_returns_the_events_per_second_since_its_creation_and_later_of_its_span() -> None:
+    clock = ManualClock()
+    meter = Meter(10, clock=clock)
     meter.mark_event(50)
-    meter.update()
-    assert (meter.get_count(), meter.get_rate()) == (50, 5.0)
-    meter.update()
-    assert meter.get_rate() == 5.0
-    meter.mark_event()
-    meter.update()
-    assert meter.get_rate() == pytest.approx(0.1)  # the fifty are more than ten seconds ago
+    assert meter.get_rate() == 50.0  # at least one second is assumed
+    clock.advance(4_000)
+    assert meter.get_rate() == 12.5
+    for _ in range(4):
+        clock.advance(5_000)
+        meter.update()
+    assert (meter.get_count(), meter.get_rate()) == (50, 0.0)  # the fifty are more than ten seconds ago
+    meter.mark_event(20)
+    assert meter.get_rate() == 2.0
+
+
+def test_a_meter_divides_by_the_time_that_has_passed_if_updates_come_late() -> None:
+    clock = ManualClock()
+    meter = Meter(60, clock=clock)
+    for _ in range(30):
+        clock.advance(8_000)
+        meter.mark_event(800)
+        meter.update()
+        assert meter.get_rate() == pytest.approx(100.0)
+
+
+def test_a_meter_ignores_the_events_that_its_counter_had_before() -> None:
+    clock, counter = ManualClock(), Counter()
+    counter.inc(1_000_000)
+    meter = Meter(60, counter, clock)
+    counter.inc(30)
+    clock.advance(3_000)
+    assert (meter.get_count(), meter.get_rate()) == (1_000_030, 10.0)
+
+
+def test_a_timer_gauge_returns_milliseconds_per_second_and_never_the_total() -> None:
+    clock, busy_ms = ManualClock(), 0
+    gauge = TimerGauge(lambda: busy_ms, clock)
+    for _ in range(60):  # five minutes, busy for a quarter of the time
+        clock.advance(5_000)
+        busy_ms += 1_250
+        gauge.update()
+        assert gauge.get_value() == 250
+    busy_ms += 10_000_000
+    assert read_metric(gauge).value == 1000
+    assert read_metric(gauge).kind == "gauge"
 
 
 def test_a_distribution_returns_sum_extremes_and_mean() -> None:
@@ -169,8 +205,26 @@ def test_a_later_attempt_is_not_unregistered_by_the_end_of_the_earlier_one() -> 
 def test_the_registry_updates_all_meters() -> None:
     registry = MetricRegistry()
     group = NamedMetricGroup()
-    group.add_group("inner").meter("events", 5).mark_event(10)
+    clock = ManualClock()
+    meter = group.add_group("inner")._metric("events", Meter, lambda: Meter(5, clock=clock))
     registry.register(SCOPE, group)
-    registry.update_meters()
+    meter.mark_event(1_000)
+    for _ in range(3):
+        clock.advance(5_000)
+        registry.update_meters()
+    meter.mark_event(10)
+    clock.advance(5_000)
     reading = next(registry.read())[2]
-    assert (reading.value, reading.statistics) == (2.0, {"count": 10, "rate": 2.0})
+    assert (reading.value, reading.statistics) == (1.0, {"count": 1_010, "rate": 1.0})
+
+
+def test_a_view_that_cannot_be_read_does_not_keep_others_from_being_updated() -> None:
+    registry, group, clock, reads = MetricRegistry(), NamedMetricGroup(), ManualClock(), iter([0])
+    group._metric("broken", TimerGauge, lambda: TimerGauge(lambda: next(reads), clock))
+    meter = group._metric("events", Meter, lambda: Meter(5, clock=clock))
+    registry.register(SCOPE, group)
+    meter.mark_event(5)
+    clock.advance(10_000)
+    registry.update_meters()
+    registry.update_meters()
+    assert meter.get_rate() == 0.0

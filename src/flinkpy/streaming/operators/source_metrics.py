@@ -104,7 +104,7 @@ class _SplitMetrics:
             ("Paused", lambda: self._paused.total_ms),
         ):
             group.gauge(f"accumulated{name}TimeMs", read)
-            group.rate_of(f"{name.lower()}TimeMsPerSecond", read)
+            group.time_of(f"{name.lower()}TimeMsPerSecond", read)
 
     def set_idle(self, is_idle: bool) -> None:
         self._idle.run() if is_idle else self._idle.stop()

@@ -201,6 +201,8 @@ class StreamOperator(ABC):
         self.side_outputs = side_outputs
         #: The watermark of the input, combined over all channels and inputs.
         self.current_watermark = -(1 << 63)
+        #: The last watermark that was emitted.
+        self.current_output_watermark = -(1 << 63)
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -305,6 +307,8 @@ class StreamOperator(ABC):
 
     def emit_to_all(self, element: Element) -> None:
         """Emits the element to the main output and all side outputs."""
+        if isinstance(element, Watermark):
+            self.current_output_watermark = element.timestamp
         self.output.emit_element(element)
         for output in self.side_outputs.values():
             output.emit_element(element)

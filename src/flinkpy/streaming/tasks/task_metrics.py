@@ -57,7 +57,7 @@ def register_task_metrics(task: StreamTask) -> None:
         group.count_of(name, reading(field))
     for name, field in _TIMES.items():
         group.gauge(f"accumulate{name}TimeMs", reading(field))
-        group.rate_of(f"{name[0].lower()}{name[1:]}TimeMsPerSecond", reading(field))
+        group.time_of(f"{name[0].lower()}{name[1:]}TimeMsPerSecond", reading(field))
     group.gauge("currentInputWatermark", lambda: task.chain.head.current_watermark)
     if isinstance(task.chain, OperatorChain):
         _register_operator_metrics(task.chain, reading("num_records_in"))
@@ -74,7 +74,9 @@ def _register_operator_metrics(chain: OperatorChain, records_into_head: Callable
             group.count_of("numRecordsSend", _counted([operator]))
         elif position in chain.outputs:
             group.count_of("numRecordsOut", _counted(chain.outputs[position]))
-        group.gauge("currentInputWatermark", _watermark_of(operator))
+        group.gauge("currentInputWatermark", _input_watermark_of(operator))
+        if not isinstance(operator, SinkOperator):
+            group.gauge("currentOutputWatermark", _output_watermark_of(operator))
 
 
 def _counted(counters: Sequence[Any]) -> Callable[[], int]:
@@ -82,5 +84,9 @@ def _counted(counters: Sequence[Any]) -> Callable[[], int]:
     return lambda: sum(counter.num_records for counter in counters)
 
 
-def _watermark_of(operator: StreamOperator) -> Callable[[], int]:
+def _input_watermark_of(operator: StreamOperator) -> Callable[[], int]:
     return lambda: operator.current_watermark
+
+
+def _output_watermark_of(operator: StreamOperator) -> Callable[[], int]:
+    return lambda: operator.current_output_watermark
