@@ -38,6 +38,7 @@ SECTIONS = {
     "heartbeat.interval": "Heartbeats",
     "pekko.ask.timeout": "Remote calls",
     "blob.storage.directory": "Blobs",
+    "rest.enabled": "REST server and dashboard",
     "security.secret-file": "Security",
     "metrics.reporters": "Metrics",
     "execution.batch.backend": "Batch jobs in Spark",

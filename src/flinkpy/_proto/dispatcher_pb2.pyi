@@ -103,7 +103,7 @@ class ClusterOverviewRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ClusterOverview(_message.Message):
-    __slots__ = ("num_task_managers", "num_slots_total", "num_slots_available", "num_jobs_running", "num_jobs_finished", "num_jobs_cancelled", "num_jobs_failed", "version", "dispatcher_id", "resource_manager_address", "is_insecure")
+    __slots__ = ("num_task_managers", "num_slots_total", "num_slots_available", "num_jobs_running", "num_jobs_finished", "num_jobs_cancelled", "num_jobs_failed", "version", "dispatcher_id", "resource_manager_address", "is_insecure", "rest_url")
     NUM_TASK_MANAGERS_FIELD_NUMBER: _ClassVar[int]
     NUM_SLOTS_TOTAL_FIELD_NUMBER: _ClassVar[int]
     NUM_SLOTS_AVAILABLE_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +115,7 @@ class ClusterOverview(_message.Message):
     DISPATCHER_ID_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_MANAGER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     IS_INSECURE_FIELD_NUMBER: _ClassVar[int]
+    REST_URL_FIELD_NUMBER: _ClassVar[int]
     num_task_managers: int
     num_slots_total: int
     num_slots_available: int
@@ -126,7 +127,8 @@ class ClusterOverview(_message.Message):
     dispatcher_id: str
     resource_manager_address: str
     is_insecure: bool
-    def __init__(self, num_task_managers: _Optional[int] = ..., num_slots_total: _Optional[int] = ..., num_slots_available: _Optional[int] = ..., num_jobs_running: _Optional[int] = ..., num_jobs_finished: _Optional[int] = ..., num_jobs_cancelled: _Optional[int] = ..., num_jobs_failed: _Optional[int] = ..., version: _Optional[str] = ..., dispatcher_id: _Optional[str] = ..., resource_manager_address: _Optional[str] = ..., is_insecure: _Optional[bool] = ...) -> None: ...
+    rest_url: str
+    def __init__(self, num_task_managers: _Optional[int] = ..., num_slots_total: _Optional[int] = ..., num_slots_available: _Optional[int] = ..., num_jobs_running: _Optional[int] = ..., num_jobs_finished: _Optional[int] = ..., num_jobs_cancelled: _Optional[int] = ..., num_jobs_failed: _Optional[int] = ..., version: _Optional[str] = ..., dispatcher_id: _Optional[str] = ..., resource_manager_address: _Optional[str] = ..., is_insecure: _Optional[bool] = ..., rest_url: _Optional[str] = ...) -> None: ...
 
 class ShutDownClusterRequest(_message.Message):
     __slots__ = ()

@@ -45,6 +45,7 @@ def start(taskmanagers: int | None, config_dir: str | None, properties: tuple[st
 
     A supervisor process restarts services that die. Jobs then continue from their last checkpoint.
     """
+    from flinkpy.configuration import read_option, rest_options
     from flinkpy.configuration.key_notices import warn_of_keys
 
     configuration = load_valid_configuration(config_dir, properties, {})
@@ -61,6 +62,8 @@ def start(taskmanagers: int | None, config_dir: str | None, properties: tuple[st
         count = (os.cpu_count() or 1) if taskmanagers is None else taskmanagers
         recorded = _start_in_background(entries, count, directory)
     click.echo(f"Cluster started: Dispatcher at {recorded.dispatcher_address}, {count} TaskExecutors.")
+    if read_option(configuration, rest_options.ENABLED):
+        click.echo("Dashboard: `flinkpy dashboard` opens it.")
     click.echo(f"Logs: {os.path.dirname(recorded.processes[0].log)}")
 
 

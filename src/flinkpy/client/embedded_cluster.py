@@ -34,10 +34,11 @@ from flinkpy.configuration import (
     client_options,
     core_options,
     jobmanager_options,
+    rest_options,
     security_options,
     taskmanager_options,
 )
-from flinkpy.configuration.options import read_option
+from flinkpy.configuration.options import is_set, read_option
 from flinkpy.security import SecurityContext
 
 _TEMPORARY_PREFIX = "flinkpy-embedded-"
@@ -189,6 +190,10 @@ def _service_properties(configuration: Configuration, slots_each: int) -> dict[s
             properties.pop(key, None)
     properties[taskmanager_options.NUM_TASK_SLOTS.key] = str(slots_each)
     set_shared_output_defaults(properties)
+    if not any(
+        is_set(properties, option) for option in (rest_options.ENABLED, rest_options.PORT, rest_options.BIND_PORT)
+    ):
+        properties[rest_options.ENABLED.key] = "false"
     return properties
 
 

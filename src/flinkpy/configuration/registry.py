@@ -28,6 +28,7 @@ OPTION_MODULES = (
     "checkpointing_options",
     "state_backend_options",
     "cluster_options",
+    "rest_options",
     "security_options",
     "metric_options",
     "spark_options",

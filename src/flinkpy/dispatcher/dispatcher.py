@@ -376,6 +376,7 @@ class Dispatcher(RpcEndpoint):
             dispatcher_id=str(self._id),
             resource_manager_address=address,
             is_insecure=self._options.is_insecure,
+            rest_url=self._services.rest_url,
         )
 
     @property

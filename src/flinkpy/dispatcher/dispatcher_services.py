@@ -40,6 +40,8 @@ class DispatcherServices:
     release_dead_leader: Callable[[JobID, str], None] = lambda job_id, job_master_id: None
     #: returns the address of the leading ResourceManager, or None; unset: the configured address is used
     resource_manager_address: Callable[[], str | None] | None = None
+    #: the URL of this process's REST server; empty if it has none
+    rest_url: str = ""
 
     def clean_up(self, terminated: pb.JobTerminated) -> None:
         """Removes everything of the job except its result. Blocks. Can be repeated."""

@@ -44,6 +44,7 @@ class DispatcherTerms:
     Args:
         temporary: the temporary directory of JobMasters; None if they outlive this process.
         template: the process from which JobMasters are forked.
+        rest_url: the URL of this process's REST server; empty if it has none.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class DispatcherTerms:
         temporary: Path | None,
         on_shutdown_requested: Callable[[str], None],
         template: ProcessTemplate | None = None,
+        rest_url: str = "",
     ) -> None:
         self._configuration = configuration
         self._options = options
@@ -67,6 +69,7 @@ class DispatcherTerms:
         self._blobs = blobs
         self._temporary = temporary
         self._template = template
+        self._rest_url = rest_url
         self._on_shutdown_requested = on_shutdown_requested
         #: the launchers of all terms whose children may still run
         self._launchers: list[JobMasterLauncher] = []
@@ -133,7 +136,8 @@ class DispatcherTerms:
             job_master_retrieval=ha.job_master_retrieval if ha.is_highly_available else None,
             clean_up_job=ha.clean_up_job,
             release_dead_leader=self._release_dead_leader,
-            resource_manager_address=self._resource_manager_address if ha.is_highly_available else None,
+            resource_manager_address=self.resource_manager_address if ha.is_highly_available else None,
+            rest_url=self._rest_url,
         )
 
     def _recover(self, services: DispatcherServices) -> RecoveredJobs:
@@ -174,7 +178,10 @@ class DispatcherTerms:
     def _resource_manager_changed(self, leader: LeaderInformation | None) -> None:
         self._resource_manager = leader
 
-    def _resource_manager_address(self) -> str | None:
+    def resource_manager_address(self) -> str | None:
+        """Returns the address of the leading ResourceManager, or None if none is known."""
+        if not self._ha.is_highly_available:
+            return self._options.resource_manager_address
         return None if self._resource_manager is None else self._resource_manager.address
 
     def _clean_up_checkpoints(self, terminated: pb.JobTerminated, path: Path, leadership: Leadership) -> None:

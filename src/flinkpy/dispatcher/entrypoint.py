@@ -16,6 +16,9 @@ from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.dispatcher.dispatcher_terms import DispatcherTerms
 from flinkpy.dispatcher.options import DispatcherOptions, dispatcher_options
 from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
+from flinkpy.rest.cluster_gateways import LeaderGateways
+from flinkpy.rest.endpoint import RestEndpoint
+from flinkpy.rest.options import read_rest_options
 from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.leader_endpoint import LeaderEndpoint
 from flinkpy.rpc.leader_runner import LeaderRunner, Terms
@@ -91,6 +94,11 @@ async def _serve(
     blobs = BlobStore(services.blob_directory(), options.max_blob_bytes, is_shared=services.is_highly_available)
     blob_server = BlobServer(blobs)
     served = LeaderEndpoint("Dispatcher")
+    rest_options = read_rest_options(configuration)
+    rest = None
+    if rest_options is not None:
+        rest = RestEndpoint(rest_options, configuration, security)
+        rest.bind()
     dispatcher_terms = DispatcherTerms(
         configuration=configuration,
         options=options,
@@ -101,6 +109,7 @@ async def _serve(
         temporary=None if services.is_highly_available else directory.subdirectory("tmp", empty=True),
         on_shutdown_requested=shutdown.request,
         template=template,
+        rest_url="" if rest is None else rest.url,
     )
     terms: Terms[Dispatcher] = dispatcher_terms
     program = None
@@ -118,10 +127,14 @@ async def _serve(
         await server.start()
         runner.serve(server.address)
         announce_ready("dispatcher", server.address, ready_file=ready_file)
+        if rest is not None:
+            rest.start(LeaderGateways(served, gateways, dispatcher_terms.resource_manager_address))
         reason = await runner.wait_for(shutdown)
         logger.info("shutting down: %s", reason)
         has_failed = runner.failed.done()
     finally:
+        if rest is not None:
+            await rest.stop()
         await runner.close()
         await server.stop()
         await dispatcher_terms.close()

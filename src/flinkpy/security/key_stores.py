@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from flinkpy.common.errors import ConfigurationError
@@ -15,43 +16,96 @@ _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTA
 _INSTALL = "pip install 'flinkpy[tls]'"
 
 
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """The options that name a key store and a trust store. `section` is the prefix of their keys."""
+
+    section: str
+    keystore: ConfigOption[str | None]
+    keystore_password: ConfigOption[str | None]
+    key_password: ConfigOption[str | None]
+    keystore_type: ConfigOption[str | None]
+    truststore: ConfigOption[str | None]
+    truststore_password: ConfigOption[str | None]
+    truststore_type: ConfigOption[str | None]
+    fingerprints: ConfigOption[str | None]
+
+
+INTERNAL_STORES = StoreOptions(
+    section="security.ssl.internal",
+    keystore=security_options.INTERNAL_KEYSTORE,
+    keystore_password=security_options.INTERNAL_KEYSTORE_PASSWORD,
+    key_password=security_options.INTERNAL_KEY_PASSWORD,
+    keystore_type=security_options.INTERNAL_KEYSTORE_TYPE,
+    truststore=security_options.INTERNAL_TRUSTSTORE,
+    truststore_password=security_options.INTERNAL_TRUSTSTORE_PASSWORD,
+    truststore_type=security_options.INTERNAL_TRUSTSTORE_TYPE,
+    fingerprints=security_options.INTERNAL_CERT_FINGERPRINT,
+)
+
+
 def load_tls_material(configuration: AnyConfiguration) -> TlsMaterial:
     """Reads the files that the options name. Raises: ConfigurationError naming the option, the file and the problem."""
-    key_store = _store(configuration, security_options.INTERNAL_KEYSTORE)
-    trust_store = _store(configuration, security_options.INTERNAL_TRUSTSTORE)
-    store_password = read_option(configuration, security_options.INTERNAL_KEYSTORE_PASSWORD)
-    key_password = read_option(configuration, security_options.INTERNAL_KEY_PASSWORD) or store_password
-    key_store_content, trust_store_content = _read(key_store), _read(trust_store)
-    if _is_pem(read_option(configuration, security_options.INTERNAL_KEYSTORE_TYPE), key_store_content):
-        private_key, chain = _pem_key_store(key_store, key_store_content, key_password)
-    else:
-        private_key, chain, _ = _pkcs12(key_store, key_store_content, store_password)
-        if not private_key or not chain:
-            raise _bad(key_store, "has no private key with a certificate")
-    if _is_pem(read_option(configuration, security_options.INTERNAL_TRUSTSTORE_TYPE), trust_store_content):
-        trusted = _certificates(trust_store_content)
-    else:
-        password = read_option(configuration, security_options.INTERNAL_TRUSTSTORE_PASSWORD)
-        _, own, others = _pkcs12(trust_store, trust_store_content, password)
-        trusted = own + others
-    if not trusted:
-        raise _bad(trust_store, "has no certificate")
+    stores = INTERNAL_STORES
+    key_store = _store(configuration, stores, stores.keystore)
+    trust_store = _store(configuration, stores, stores.truststore)
+    private_key, chain = _key_store(configuration, stores, key_store)
     timeout_ms = read_option(configuration, security_options.INTERNAL_HANDSHAKE_TIMEOUT)
     return TlsMaterial(
         private_key=private_key,
         certificate_chain=chain,
-        trusted_certificates=trusted,
-        fingerprints=_fingerprints(read_option(configuration, security_options.INTERNAL_CERT_FINGERPRINT)),
+        trusted_certificates=_trust_store(configuration, stores, trust_store),
+        fingerprints=_fingerprints(configuration, stores),
         handshake_timeout_ms=None if timeout_ms < 0 else timeout_ms,
         source=f"key store {key_store}, trust store {trust_store}",
     )
 
 
-def _store(configuration: AnyConfiguration, option: ConfigOption[str | None]) -> Path:
+def load_rest_tls_material(configuration: AnyConfiguration, stores: StoreOptions, *, is_mutual: bool) -> TlsMaterial:
+    """Reads the files of the REST server. Only mutual TLS needs a trust store. Raises: see `load_tls_material`."""
+    key_store = _store(configuration, stores, stores.keystore)
+    private_key, chain = _key_store(configuration, stores, key_store)
+    if not is_mutual:
+        return TlsMaterial(private_key, chain, chain, source=f"key store {key_store}", is_mutual=False)
+    trust_store = _store(configuration, stores, stores.truststore)
+    return TlsMaterial(
+        private_key=private_key,
+        certificate_chain=chain,
+        trusted_certificates=_trust_store(configuration, stores, trust_store),
+        fingerprints=_fingerprints(configuration, stores),
+        source=f"key store {key_store}, trust store {trust_store}",
+    )
+
+
+def _key_store(configuration: AnyConfiguration, stores: StoreOptions, path: Path) -> tuple[bytes, bytes]:
+    store_password = read_option(configuration, stores.keystore_password)
+    key_password = read_option(configuration, stores.key_password) or store_password
+    content = _read(path)
+    if _is_pem(read_option(configuration, stores.keystore_type), content):
+        return _pem_key_store(path, content, key_password, stores.section)
+    private_key, chain, _ = _pkcs12(path, content, store_password)
+    if not private_key or not chain:
+        raise _bad(path, "has no private key with a certificate")
+    return private_key, chain
+
+
+def _trust_store(configuration: AnyConfiguration, stores: StoreOptions, path: Path) -> bytes:
+    content = _read(path)
+    if _is_pem(read_option(configuration, stores.truststore_type), content):
+        trusted = _certificates(content)
+    else:
+        _, own, others = _pkcs12(path, content, read_option(configuration, stores.truststore_password))
+        trusted = own + others
+    if not trusted:
+        raise _bad(path, "has no certificate")
+    return trusted
+
+
+def _store(configuration: AnyConfiguration, stores: StoreOptions, option: ConfigOption[str | None]) -> Path:
     text = read_option(configuration, option)
     if not text:
         raise ConfigurationError(
-            f"`security.ssl.internal.enabled` needs `{option.key}` (`flinkpy certs` makes the files)",
+            f"`{stores.section}.enabled` needs `{option.key}` (`flinkpy certs` makes the files)",
             details={"option": option.key},
         )
     return Path(text).expanduser()
@@ -76,25 +130,25 @@ def _certificates(content: bytes) -> bytes:
     return b"".join(block.group() + b"\n" for block in _BLOCK.finditer(content) if block.group(1) == b"CERTIFICATE")
 
 
-def _pem_key_store(path: Path, content: bytes, password: str | None) -> tuple[bytes, bytes]:
+def _pem_key_store(path: Path, content: bytes, password: str | None, section: str) -> tuple[bytes, bytes]:
     keys = [block.group() for block in _BLOCK.finditer(content) if block.group(1).endswith(b"PRIVATE KEY")]
     chain = _certificates(content)
     if len(keys) != 1 or not chain:
         raise _bad(path, "must have one private key and its certificates, all in PEM format")
     key = keys[0] + b"\n"
     if b"ENCRYPTED" in key:
-        key = _decrypted(path, key, password)
+        key = _decrypted(path, key, password, section)
     return key, chain
 
 
-def _decrypted(path: Path, key: bytes, password: str | None) -> bytes:
+def _decrypted(path: Path, key: bytes, password: str | None, section: str) -> bytes:
     if not password:
-        raise _bad(path, "has an encrypted private key, and `security.ssl.internal.key-password` is not set")
+        raise _bad(path, f"has an encrypted private key, and `{section}.key-password` is not set")
     serialization, _ = _cryptography(path)
     try:
         loaded = serialization.load_pem_private_key(key, password.encode())
     except (ValueError, TypeError):
-        raise _bad(path, "cannot be decrypted with `security.ssl.internal.key-password`") from None
+        raise _bad(path, f"cannot be decrypted with `{section}.key-password`") from None
     return _plain(serialization, loaded)
 
 
@@ -129,13 +183,14 @@ def _cryptography(path: Path):  # type: ignore[no-untyped-def]
     return serialization, pkcs12
 
 
-def _fingerprints(text: str | None) -> tuple[str, ...]:
+def _fingerprints(configuration: AnyConfiguration, stores: StoreOptions) -> tuple[str, ...]:
+    text = read_option(configuration, stores.fingerprints)
     wanted = [part.strip().replace(":", "").lower() for part in (text or "").split(",") if part.strip()]
     for fingerprint in wanted:
         if not _FINGERPRINT.fullmatch(fingerprint):
             raise ConfigurationError(
-                "`security.ssl.internal.cert.fingerprint` must be SHA-1 or SHA-256 fingerprints (40 or 64 hexadecimal "
+                f"`{stores.fingerprints.key}` must be SHA-1 or SHA-256 fingerprints (40 or 64 hexadecimal "
                 "digits, colons allowed), separated by commas",
-                details={"option": security_options.INTERNAL_CERT_FINGERPRINT.key},
+                details={"option": stores.fingerprints.key},
             )
     return tuple(wanted)

@@ -16,7 +16,7 @@ from flinkpy.configuration import key_notices
 
 EXPECTED = [
     "option `state.backend` is deprecated; use `state.backend.type`",
-    "these options of Flink have no effect in flinkpy: rest.port",
+    "these options of Flink have no effect in flinkpy: rest.retry.delay",
 ]
 
 
@@ -44,7 +44,7 @@ async def ended() -> int:
 
 
 def test_a_service_logs_notices_about_keys(caplog: pytest.LogCaptureFixture) -> None:
-    configuration = Configuration.from_dict({"state.backend": "hashmap", "rest.port": "8081"})
+    configuration = Configuration.from_dict({"state.backend": "hashmap", "rest.retry.delay": "1 s"})
 
     assert serve(ended(), configuration) == 0
     assert messages(caplog) == EXPECTED
@@ -65,7 +65,7 @@ def test_cluster_start_prints_notices_about_keys(
         raise Stop
 
     monkeypatch.setattr(cluster, "_start_in_background", start)
-    properties = ("state.backend=hashmap", "rest.port=8081", f"env.pid.dir={tmp_path}")
+    properties = ("state.backend=hashmap", "rest.retry.delay=1 s", f"env.pid.dir={tmp_path}")
     arguments = [argument for text in properties for argument in ("-D", text)]
 
     assert isinstance(CliRunner().invoke(cluster.start, arguments).exception, Stop)

@@ -40,7 +40,7 @@ def test_a_fallback_key_is_not_reported_as_deprecated() -> None:
 
 def test_keys_without_effect_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     entries = {
-        "rest.port": "8081",
+        "rest.retry.delay": "1 s",
         "pipeline.object-reuse": "true",
         "execution.checkpointing.unaligned.interruptible-timers.enabled": "true",
         "parallelism.default": "2",
@@ -55,7 +55,7 @@ def test_keys_without_effect_are_reported_once(caplog: pytest.LogCaptureFixture)
     assert [record.getMessage() for record in caplog.records] == [
         (
             "these options of Flink have no effect in flinkpy: "
-            "execution.checkpointing.unaligned.interruptible-timers.enabled, pipeline.object-reuse, rest.port"
+            "execution.checkpointing.unaligned.interruptible-timers.enabled, pipeline.object-reuse, rest.retry.delay"
         ),
         (
             "these options have no effect, because flinkpy has no JVM and no separate Python worker processes: "

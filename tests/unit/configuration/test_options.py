@@ -28,6 +28,8 @@ DIFFERENT_DEFAULTS = {
     "high-availability.zookeeper.client.acl": "`creator`, where there is a secret to be the creator by",
     "high-availability.zookeeper.client.authorization": "an empty map instead of none",
     "security.ssl.internal.keystore-type": "told from the file",
+    "security.ssl.rest.keystore-type": "told from the file",
+    "security.ssl.rest.truststore-type": "told from the file",
     "security.ssl.internal.truststore-type": "told from the file",
 }
 
@@ -114,7 +116,7 @@ def test_options_that_contradict_each_other_are_refused(entries: dict[str, str],
 
 
 def test_an_unused_key_of_flink_is_accepted_but_its_type_is_checked() -> None:
-    validate({"rest.port": "8081", "yarn.containers.vcores": "3", "metrics.reporter.prom.port": "9000-9100"})
+    validate({"rest.retry.delay": "1 s", "yarn.containers.vcores": "3", "metrics.reporter.prom.port": "9000-9100"})
     with pytest.raises(ConfigurationError, match=r"yarn.containers.vcores"):
         validate({"yarn.containers.vcores": "many"})
 

@@ -1,0 +1,221 @@
+"""The ASGI application of the REST server: it routes a request to its operation, and answers in Flink's form.
+
+A request passes these steps: size, access (who calls), role, path and query, body, handler. Each may end it with a
+RestError. Every operation exists under `/v1` and without it.
+
+Thread: the process's asyncio loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from flinkpy.rest.access import SESSION_COOKIE, SESSION_LIFETIME_S
+from flinkpy.rest.context import RestContext
+from flinkpy.rest.errors import RestError, as_rest_error
+from flinkpy.rest.handlers import all_operations
+from flinkpy.rest.operation import Operation, RestCall
+
+logger = logging.getLogger(__name__)
+
+JSON = "application/json; charset=UTF-8"
+VERSION_PREFIX = "/v1"
+
+#: Headers of every answer. Pages of other sites cannot frame it, read it or guess its type.
+_SECURITY_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+#: Scripts and styles only from this server. Graph and plot libraries set styles of elements.
+_CONTENT_SECURITY_POLICY = (
+    b"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; "
+    b"object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+)
+_REPLACED_HEADERS = frozenset((b"content-security-policy", *(name for name, _ in _SECURITY_HEADERS)))
+
+
+def rest_application(context: RestContext) -> ASGIApp:
+    """Returns the application with all operations."""
+    routes = _routes(context, all_operations())
+    handlers: dict[Any, Any] = {HTTPException: _http_error}
+    application = Starlette(routes=routes, exception_handlers=handlers)
+    # A path with a slash at its end is another path, as with Flink.
+    application.router.redirect_slashes = False
+    return _Guard(application, context.options.max_content_bytes, is_https=context.access.scheme == "https")
+
+
+def _routes(context: RestContext, operations: Iterable[Operation]) -> list[Route]:
+    by_path: dict[str, dict[str, Operation]] = {}
+    for one in operations:
+        verbs = by_path.setdefault(one.path, {})
+        if one.verb in verbs:
+            raise ValueError(f"two operations are called {one.name}")
+        verbs[one.verb] = one
+    # Routes are tried in order, and `/jobs/overview` is not a job.
+    ordered = sorted(by_path, key=lambda path: [part.startswith(":") for part in path.split("/")])
+    routes = []
+    for path in ordered:
+        endpoint = _endpoint(context, by_path[path])
+        pattern = "/".join(f"{{{part[1:]}}}" if part.startswith(":") else part for part in path.split("/"))
+        for prefix in (VERSION_PREFIX, ""):
+            routes.append(Route(prefix + pattern, endpoint, methods=list(by_path[path])))
+    routes.append(Route("/login", _login(context), methods=["GET"]))
+    return routes
+
+
+def _endpoint(context: RestContext, by_verb: dict[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        one = by_verb["GET" if request.method == "HEAD" else request.method]
+        try:
+            return await _answer(context, one, request)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody gets it
+        except Exception as error:  # noqa: BLE001 - the boundary where every exception becomes a status
+            return error_response(as_rest_error(error, one.name))
+
+    return endpoint
+
+
+async def _answer(context: RestContext, one: Operation, request: Request) -> Response:
+    role = context.access.role_of(request.method, request.headers, request.cookies)
+    if role < one.role:
+        raise RestError(
+            HTTPStatus.FORBIDDEN,
+            f"{one.name} requires the role {one.role.label}; the caller has the role {role.label}.",
+        )
+    call = RestCall(
+        context=context,
+        role=role,
+        path=one.parse_path(request.path_params),
+        query=one.parse_query(request.query_params),
+        request=request,
+    )
+    if one.request is not None and not one.takes_files:
+        call.body = one.parse_body(await request.body())
+    result = await one.handler(call)
+    if isinstance(result, Response):
+        return result
+    return json_response({} if result is None else result, one.status)
+
+
+def json_response(body: Any, status: HTTPStatus, headers: dict[str, str] | None = None) -> Response:
+    return Response(
+        msgspec.json.encode(body), status, {"content-type": JSON, "cache-control": "no-store", **(headers or {})}
+    )
+
+
+def error_response(error: RestError) -> Response:
+    return json_response({"errors": [error.message]}, error.status, error.headers)
+
+
+async def _http_error(request: Request, error: HTTPException) -> Response:
+    """Answers requests that no operation takes."""
+    message = error.detail
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        message = f"Unable to load requested file {request.url.path}."
+    elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        message = f"Method {request.method} is not allowed for {request.url.path}."
+    return error_response(RestError(HTTPStatus(error.status_code), message, dict(error.headers or {})))
+
+
+def _login(context: RestContext) -> Callable[[Request], Awaitable[Response]]:
+    async def login(request: Request) -> Response:
+        """Makes a ticket a session. A ticket in an address bar must not stay there, so the browser is sent on."""
+        try:
+            context.access.check_source(request.method, request.headers)
+            session = context.access.redeem(request.query_params.get("ticket", ""))
+        except RestError as error:
+            return error_response(error)
+        response = RedirectResponse("/", HTTPStatus.SEE_OTHER, {"cache-control": "no-store"})
+        response.set_cookie(
+            SESSION_COOKIE,
+            session,
+            max_age=SESSION_LIFETIME_S,
+            httponly=True,
+            samesite="strict",
+            secure=context.access.scheme == "https",
+        )
+        return response
+
+    return login
+
+
+class _TooLarge(Exception):
+    """The body of a request is larger than allowed."""
+
+
+class _Guard:
+    """Bounds the size of requests, adds security headers, and keeps defects from ending a connection without answer."""
+
+    def __init__(self, application: ASGIApp, max_content_bytes: int, *, is_https: bool) -> None:
+        self._application = application
+        self._max_content_bytes = max_content_bytes
+        self._headers = (
+            *_SECURITY_HEADERS,
+            (b"content-security-policy", _CONTENT_SECURITY_POLICY),
+            *(((b"strict-transport-security", b"max-age=31536000"),) if is_https else ()),
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        has_begun = False
+        received_bytes = 0
+
+        async def guarded_send(message: Message) -> None:
+            nonlocal has_begun
+            if message["type"] == "http.response.start":
+                has_begun = True
+                own = [(name, value) for name, value in message.get("headers", ()) if name not in _REPLACED_HEADERS]
+                message = {**message, "headers": [*own, *self._headers]}
+            await send(message)
+
+        async def guarded_receive() -> Message:
+            nonlocal received_bytes
+            message = await receive()
+            received_bytes += len(message.get("body", b""))
+            if received_bytes > self._max_content_bytes:
+                raise _TooLarge
+            return message
+
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        is_too_large = length.isdigit() and int(length) > self._max_content_bytes
+        try:
+            if is_too_large:
+                raise _TooLarge
+            await self._application(scope, guarded_receive, guarded_send)
+        except _TooLarge:
+            if not has_begun:
+                await self._refuse(scope, receive, guarded_send)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            # Nothing below raises on purpose: handlers' errors have become answers.
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            if not has_begun:
+                error = RestError(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal server error.")
+                await error_response(error)(scope, receive, guarded_send)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        error = RestError(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            f"The request is larger than `rest.server.max-content-length` ({self._max_content_bytes} bytes).",
+            {"connection": "close"},
+        )
+        await error_response(error)(scope, receive, send)

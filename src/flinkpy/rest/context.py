@@ -1,0 +1,29 @@
+"""RestContext: what all handlers share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flinkpy.common.clock import Clock
+from flinkpy.common.configuration import Configuration
+from flinkpy.rest.access import RestAccess
+from flinkpy.rest.asynchronous_operations import AsynchronousOperations
+from flinkpy.rest.cluster_gateways import ClusterGateways
+from flinkpy.rest.options import RestOptions
+
+
+@dataclass(frozen=True, slots=True)
+class RestContext:
+    """What all handlers share.
+
+    Attributes:
+        configuration: the configuration of the cluster, with its secrets.
+        operations: the operations that were triggered and run on, e.g. savepoints.
+    """
+
+    cluster: ClusterGateways
+    options: RestOptions
+    configuration: Configuration
+    access: RestAccess
+    operations: AsynchronousOperations
+    clock: Clock

@@ -1,0 +1,114 @@
+"""RestOptions: the configuration of the REST server, read and validated once at the start of its process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flinkpy.common.addresses import LOOPBACK, is_loopback
+from flinkpy.common.errors import ConfigurationError
+from flinkpy.configuration import rest_options
+from flinkpy.configuration.options import AnyConfiguration, is_set, raw_value, read_option
+
+_MAX_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestOptions:
+    """The options of the REST server."""
+
+    bind_address: str = LOOPBACK
+    #: host under which clients reach the server; None: the address it is bound to
+    advertised_host: str | None = None
+    #: ports to try, in this order; 0 is any free port
+    ports: tuple[int, ...] = (0,)
+    #: whether a free port is taken if all ports are in use; False if the user chose the ports
+    takes_free_port: bool = False
+    requires_token: bool = True
+    allowed_hosts: tuple[str, ...] = ()
+    max_content_bytes: int = 104_857_600
+    max_connections: int = 2_000
+    async_store_duration_ms: int = 300_000
+    may_submit: bool = True
+    may_cancel: bool = True
+    may_rescale: bool = True
+    refresh_interval_ms: int = 3_000
+
+
+def read_rest_options(configuration: AnyConfiguration) -> RestOptions | None:
+    """Returns the options of the REST server, or None if it is switched off.
+
+    Raises: ConfigurationError, which names the option.
+    """
+    if not read_option(configuration, rest_options.ENABLED):
+        return None
+    bind_address = read_option(configuration, rest_options.BIND_ADDRESS) or LOOPBACK
+    requires_token = read_option(configuration, rest_options.AUTHENTICATION) == "token"
+    if not requires_token and not is_loopback(bind_address.strip("[]")):
+        raise ConfigurationError(
+            f"`rest.authentication: none` is only for the loopback address, but `rest.bind-address` is {bind_address}: "
+            "everybody who reaches it could run programs as the user of this cluster",
+            details={"option": rest_options.AUTHENTICATION.key},
+        )
+    is_chosen = any(is_set(configuration, option) for option in (rest_options.PORT, rest_options.BIND_PORT))
+    return RestOptions(
+        bind_address=bind_address,
+        advertised_host=_advertised_host(configuration, bind_address),
+        ports=parse_port_range(read_option(configuration, rest_options.BIND_PORT)),
+        takes_free_port=not is_chosen,
+        requires_token=requires_token,
+        allowed_hosts=read_option(configuration, rest_options.ALLOWED_HOSTS),
+        max_content_bytes=read_option(configuration, rest_options.MAX_CONTENT_LENGTH),
+        max_connections=read_option(configuration, rest_options.MAX_CONNECTIONS),
+        async_store_duration_ms=read_option(configuration, rest_options.ASYNC_STORE_DURATION),
+        may_submit=read_option(configuration, rest_options.SUBMIT_ENABLED),
+        may_cancel=read_option(configuration, rest_options.CANCEL_ENABLED),
+        may_rescale=read_option(configuration, rest_options.RESCALE_ENABLED),
+        refresh_interval_ms=read_option(configuration, rest_options.REFRESH_INTERVAL),
+    )
+
+
+def _advertised_host(configuration: AnyConfiguration, bind_address: str) -> str | None:
+    """Returns the configured host. That of RPC, its fallback, does not reach a server on the loopback address."""
+    found = raw_value(configuration, rest_options.ADDRESS)
+    if found is not None and found[0] != rest_options.ADDRESS.key and is_loopback(bind_address.strip("[]")):
+        return None
+    return read_option(configuration, rest_options.ADDRESS)
+
+
+def parse_port_range(text: str) -> tuple[int, ...]:
+    """Returns the ports of a list of ports and ranges, e.g. `8081,50100-50200`.
+
+    Source: org.apache.flink.util.NetUtils#getPortRangeFromString.
+
+    Raises: ConfigurationError.
+    """
+    ports: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        try:
+            begin = _port(first)
+            end = _port(last) if dash else begin
+        except ValueError:
+            raise _bad_range(text) from None
+        if begin > end or (dash and begin == 0):
+            raise _bad_range(text)
+        ports.extend(range(begin, end + 1))
+    return tuple(dict.fromkeys(ports))
+
+
+def _port(text: str) -> int:
+    if not text.strip().isascii() or not text.strip().isdigit() or len(text.strip()) > len(str(_MAX_PORT)):
+        raise ValueError(text)
+    port = int(text)
+    if port > _MAX_PORT:
+        raise ValueError(text)
+    return port
+
+
+def _bad_range(text: str) -> ConfigurationError:
+    key = rest_options.BIND_PORT.key
+    return ConfigurationError(
+        f"option `{key}` has the value `{text}`: expected ports from 0 to {_MAX_PORT} and ranges of them, e.g. "
+        "`8081,50100-50200`",
+        details={"option": key, "value": text},
+    )
