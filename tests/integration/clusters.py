@@ -31,6 +31,8 @@ from flinkpy.security import Role, SecurityContext
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds until the remains of an ended process must disappear. The kernel reaps asynchronously.
 SETTLE_S = 20.0
+#: The state of a listening socket in `/proc/net/tcp` (`include/net/tcp_states.h` of Linux).
+_LISTENS = "0A"
 
 
 class RunningCluster:
@@ -336,7 +338,9 @@ def no_leaks(temporary: Path, *, in_this_process: bool = True) -> Iterator[LeakW
     _, alive = psutil.wait_procs(expected_gone, timeout=SETTLE_S)
     left = [" ".join(child.cmdline()) for child in alive]
     assert left == [], f"processes are left: {left}"
-    assert [address for address in watch.addresses if _is_still_served(address, temporary)] == [], "ports are open"
+    listening = _listening_ports()
+    open_ports = {address for address in watch.addresses if _port_of(address) in listening}
+    assert [address for address in open_ports if _is_still_served(address, temporary)] == [], "ports are open"
     assert [str(path.relative_to(temporary)) for path in temporary.rglob("*")] == [], "temporary files are left"
     if not in_this_process:
         return
@@ -375,9 +379,28 @@ def _descriptors() -> list[str]:
     return [target for target in targets if not target.startswith("/proc/")]
 
 
+def _port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def _listening_ports() -> set[int]:
+    """Returns the TCP ports on which any process listens."""
+    ports = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with open(table) as file:
+            for line in file:
+                _number, local, _remote, state, *_ = line.split()
+                if state == _LISTENS:
+                    ports.add(int(local.rpartition(":")[2], 16))
+    return ports
+
+
 def _is_still_served(address: str, temporary: Path) -> bool:
-    """True if a process of this test listens at the port. A test on another worker may have got the port since."""
-    port = int(address.rpartition(":")[2])
+    """True if a process of this test listens at the port. A test on another worker may have got the port since.
+
+    This reads the descriptors of all processes of the machine, which is slow.
+    """
+    port = _port_of(address)
     listening = [
         connection.pid
         for connection in psutil.net_connections("tcp")

@@ -10,9 +10,10 @@ command is `python -m flinkpy.cli.main ...`, and starts every other command as u
          +----------------------> service or CLI call: flinkpy.cli.main.main(arguments)
 
 A forked process is a child of the worker. It gets the descriptors, environment, working directory, umask, session and
-command line that it would have after exec. Two things differ from a process that was started by exec: all modules that
-it may need are in memory, and processes of one template have the same seed for `hash(str)`. So there are two templates
-for TaskExecutors, which take turns: code that relies on `hash` being equal in two processes fails here too.
+command line that it would have after exec. Three things differ from a process that was started by exec: all modules
+that it may need are in memory, it ends without freeing its objects one by one, and processes of one template have the
+same seed for `hash(str)`. So there are two templates for TaskExecutors, which take turns: code that relies on `hash`
+being equal in two processes fails here too.
 
 These tests start the real command instead, in the way that users do: `test_cli_services` (each service by itself),
 `test_cli_cluster` (`flinkpy cluster start` starts its services), `test_application_mode`, `test_embedded_programs`,
@@ -23,12 +24,14 @@ service in a process of its own.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import fcntl
 import gc
 import importlib
 import inspect
 import json
+import logging
 import os
 import signal
 import socket
@@ -47,6 +50,20 @@ from flinkpy.taskexecutor.preload import PRELOADED_MODULES
 
 _MODULE = "flinkpy.cli.main"
 _PREFIX = [sys.executable, "-m", _MODULE]
+#: Modules that most services import only when they need them.
+_LAZY_MODULES = (
+    "flinkpy.configuration.client_options",
+    "flinkpy.configuration.jobmanager_options",
+    "flinkpy.configuration.spark_options",
+    "flinkpy.connectors.collect_sink",
+    "flinkpy.connectors.number_sequence",
+    "flinkpy.highavailability.file_job_graph_store",
+    "flinkpy.highavailability.file_job_result_store",
+    "flinkpy.highavailability.standalone_services",
+    "flinkpy.security.certificates",
+    "flinkpy.security.confidential_settings",
+    "cryptography.hazmat.primitives.serialization",
+)
 #: Modules of the verbs that clients use, and of the services that do not load Arrow.
 CONTROL_MODULES = (
     "flinkpy.cli.main",
@@ -63,6 +80,10 @@ CONTROL_MODULES = (
     "flinkpy.dispatcher.entrypoint",
     "flinkpy.resourcemanager.entrypoint",
     "flinkpy.jobmaster.entrypoint",
+    *_LAZY_MODULES,
+    "flinkpy.configuration.metric_options",
+    "flinkpy.configuration.state_backend_options",
+    "flinkpy.connectors.collect_coordinator",
 )
 TASK_EXECUTOR_MODULES = (
     "flinkpy.cli.main",
@@ -72,6 +93,8 @@ TASK_EXECUTOR_MODULES = (
     "flinkpy.common.file_permissions",
     "flinkpy.taskexecutor.entrypoint",
     *PRELOADED_MODULES,
+    *_LAZY_MODULES,
+    "flinkpy.streaming.operators.function_source_sink",
 )
 #: Options that keep libraries from starting threads at import: a process with threads cannot be forked safely.
 _NO_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
@@ -288,7 +311,21 @@ def _become(memory: int, go: int, *passed: int) -> list[str]:
     return command
 
 
+def _skip_the_end_of_the_interpreter(status: list[int]) -> None:
+    """Ends this process with the status. As the first handler of `atexit` it runs last, after all threads have ended.
+
+    The interpreter would then free every object, and so copy the memory that it shares with the template. That takes as
+    long as the start of a small cluster.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status[0])
+
+
 def main() -> None:
+    status = [1]  # of an exception, until the command has ended
+    atexit.register(_skip_the_end_of_the_interpreter, status)
     connection = socket.socket(fileno=int(sys.argv[1]))
     connection.set_inheritable(False)
     die_with_parent()
@@ -298,12 +335,21 @@ def main() -> None:
     gc.disable()
     for name in sys.argv[2:]:
         importlib.import_module(name)
+    if "pyarrow" in sys.modules:
+        # Arrow loads pandas, where it is installed, when it gets its first list. That takes longer than a short job.
+        sys.modules["pyarrow"].array([0])
     # Garbage collection of the imported modules would copy the memory pages that forks share.
     gc.freeze()
     gc.enable()
     command = _answer_requests(connection)
-    if command is not None:
-        sys.modules[_MODULE].main(command[len(_PREFIX) :])
+    if command is None:
+        status[0] = 0
+    else:
+        try:
+            sys.modules[_MODULE].main(command[len(_PREFIX) :])
+        except SystemExit as ending:
+            status[0] = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+            raise
 
 
 if __name__ == "__main__":
