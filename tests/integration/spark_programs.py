@@ -47,6 +47,8 @@ def spark_session(master: str = "local[2,3]", **conf: str) -> Iterator[Any]:
         "spark.sql.caseSensitive": "true",
         "spark.sql.ansi.enabled": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # As in the sessions of jobs. Without it, each worker imports Arrow and flinkpy again.
+        "spark.python.daemon.module": "flinkpy.spark.worker_daemon",
         **conf,
     }
     builder = SparkSession.builder.master(master).appName("flinkpy tests")
