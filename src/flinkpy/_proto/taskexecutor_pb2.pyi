@@ -230,6 +230,10 @@ class AllocatedSlotReport(_message.Message):
     allocation_ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, job_id: _Optional[str] = ..., allocation_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class ProcessMetricsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class ThreadDumpRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -252,17 +256,23 @@ class LogListRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class LogList(_message.Message):
-    __slots__ = ("files",)
+    __slots__ = ("files", "log_name", "stdout_name")
     class LogFile(_message.Message):
-        __slots__ = ("name", "size_bytes")
+        __slots__ = ("name", "size_bytes", "modified_ms")
         NAME_FIELD_NUMBER: _ClassVar[int]
         SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+        MODIFIED_MS_FIELD_NUMBER: _ClassVar[int]
         name: str
         size_bytes: int
-        def __init__(self, name: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+        modified_ms: int
+        def __init__(self, name: _Optional[str] = ..., size_bytes: _Optional[int] = ..., modified_ms: _Optional[int] = ...) -> None: ...
     FILES_FIELD_NUMBER: _ClassVar[int]
+    LOG_NAME_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_NAME_FIELD_NUMBER: _ClassVar[int]
     files: _containers.RepeatedCompositeFieldContainer[LogList.LogFile]
-    def __init__(self, files: _Optional[_Iterable[_Union[LogList.LogFile, _Mapping]]] = ...) -> None: ...
+    log_name: str
+    stdout_name: str
+    def __init__(self, files: _Optional[_Iterable[_Union[LogList.LogFile, _Mapping]]] = ..., log_name: _Optional[str] = ..., stdout_name: _Optional[str] = ...) -> None: ...
 
 class FileRequest(_message.Message):
     __slots__ = ("name",)

@@ -63,7 +63,7 @@ def start(taskmanagers: int | None, config_dir: str | None, properties: tuple[st
         recorded = _start_in_background(entries, count, directory)
     click.echo(f"Cluster started: Dispatcher at {recorded.dispatcher_address}, {count} TaskExecutors.")
     if read_option(configuration, rest_options.ENABLED):
-        click.echo("Dashboard: `flinkpy dashboard` opens it.")
+        click.echo("REST API: `flinkpy dashboard` opens it in a browser.")
     click.echo(f"Logs: {os.path.dirname(recorded.processes[0].log)}")
 
 

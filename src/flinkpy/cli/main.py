@@ -34,6 +34,7 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "token": ("credentials", "token", "Print an access token for another program."),
     "health": ("health", "health", "Check the health of a service."),
     "cluster": ("cluster", "cluster", "Start, stop or inspect a cluster on this host."),
+    "dashboard": ("dashboard", "dashboard", "Open the dashboard in a browser."),
     "cluster-supervisor": ("cluster", "cluster_supervisor", ""),
     "dispatcher": ("services", "dispatcher", "Run a Dispatcher process."),
     "resourcemanager": ("services", "resourcemanager", "Run a ResourceManager process."),

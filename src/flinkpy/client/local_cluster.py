@@ -74,6 +74,9 @@ class LocalCluster:
         if options.temporary_dir is not None and not read_option(options.properties, jobmanager_options.WORKING_DIR):
             # A restarted Dispatcher must find the same directory. By default, each creates a new one.
             self._properties[jobmanager_options.WORKING_DIR.key] = str(options.temporary_dir / "work")
+        if options.log_dir is not None:
+            # The services list the files of this directory.
+            self._properties.setdefault(core_options.LOG_DIR.key, str(options.log_dir))
         self._processes: list[ServiceProcess] = []
         self._num_task_executors = 0
         self._lock = threading.Lock()

@@ -22,6 +22,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from flinkpy import __version__
 from flinkpy.rest.access import SESSION_COOKIE, SESSION_LIFETIME_S
 from flinkpy.rest.context import RestContext
 from flinkpy.rest.errors import RestError, as_rest_error
@@ -75,6 +76,7 @@ def _routes(context: RestContext, operations: Iterable[Operation]) -> list[Route
         for prefix in (VERSION_PREFIX, ""):
             routes.append(Route(prefix + pattern, endpoint, methods=list(by_path[path])))
     routes.append(Route("/login", _login(context), methods=["GET"]))
+    routes.append(Route("/", _landing_page(context), methods=["GET"]))
     return routes
 
 
@@ -153,6 +155,29 @@ def _login(context: RestContext) -> Callable[[Request], Awaitable[Response]]:
         return response
 
     return login
+
+
+#: What a browser shows after it was logged in. The dashboard replaces it.
+_LANDING_PAGE = f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>flinkpy</title>
+<h1>flinkpy {__version__}</h1>
+<p>You are logged in. The REST API is at <a href="/v1/overview">/v1/overview</a>,
+<a href="/v1/jobs/overview">/v1/jobs/overview</a>, <a href="/v1/taskmanagers">/v1/taskmanagers</a> and the other paths
+of Flink's monitoring API.</p>
+"""
+
+
+def _landing_page(context: RestContext) -> Callable[[Request], Awaitable[Response]]:
+    async def page(request: Request) -> Response:
+        try:
+            context.access.role_of(request.method, request.headers, request.cookies)
+        except RestError as error:
+            return error_response(error)
+        return Response(_LANDING_PAGE, media_type="text/html", headers={"cache-control": "no-store"})
+
+    return page
 
 
 class _TooLarge(Exception):

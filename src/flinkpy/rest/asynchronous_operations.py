@@ -24,8 +24,16 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
+
 from flinkpy.common.clock import Clock
-from flinkpy.rest.errors import RestError, not_found
+from flinkpy.rest.errors import RestError, as_rest_error, not_found
+from flinkpy.rest.messages.asynchronous import (
+    AsynchronousOperationInfo,
+    AsynchronousOperationResult,
+    FailureCause,
+    QueueStatus,
+)
 
 #: Operations that are running or whose results are kept. It bounds what a holder of a token can make the server keep.
 MAX_OPERATIONS = 10_000
@@ -102,3 +110,25 @@ class AsynchronousOperations:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+def outcome_body(operation: asyncio.Future[Any]) -> AsynchronousOperationResult:
+    """Returns the status of an operation that has no other result than its error."""
+    if not operation.done():
+        return AsynchronousOperationResult(status=QueueStatus(id="IN_PROGRESS"))
+    return AsynchronousOperationResult(
+        status=QueueStatus(id="COMPLETED"),
+        operation=AsynchronousOperationInfo(failure_cause=failure_of(operation) or msgspec.UNSET),
+    )
+
+
+def failure_of(operation: asyncio.Future[Any]) -> FailureCause | None:
+    """Returns the error of an operation that has ended, or None."""
+    if operation.cancelled():
+        return FailureCause(class_name="CancelledError", stack_trace="The REST server was stopped.")
+    error = operation.exception()
+    if error is None:
+        return None
+    # The text alone: a stack trace names files of this host.
+    text = as_rest_error(error, "an asynchronous operation").message if isinstance(error, Exception) else str(error)
+    return FailureCause(class_name=type(error).__name__, stack_trace=text)

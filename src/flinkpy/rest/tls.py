@@ -73,3 +73,18 @@ def check_rest_bind(bind_address: str, *, has_tls: bool, security: SecurityConte
         "INSECURE: the REST server is bound to %s without TLS; tokens and sessions cross the network in clear",
         bind_address,
     )
+
+
+def rest_client_context(configuration: AnyConfiguration, security: SecurityContext) -> ssl.SSLContext:
+    """Returns the TLS context of a client: it trusts the configured trust store, else the authority of the cluster.
+
+    The certificate must have the name of the host that the client calls. With mutual TLS the client shows the
+    certificate of the configured key store.
+
+    Raises: ConfigurationError naming the option or the file.
+    """
+    if read_option(configuration, rest_options.SSL_TRUSTSTORE) is not None:
+        return load_rest_tls_material(configuration, _STORES, is_mutual=True).client_context()
+    if security.derived_tls is not None:
+        return security.derived_tls.client_context()
+    return ssl.create_default_context()

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
-import threading
-import traceback
 from collections import OrderedDict
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Mapping
 
-from flinkpy._proto import common_pb2, taskexecutor_pb2
-from flinkpy.common.errors import UserError
+from flinkpy._proto import common_pb2, metrics_pb2, taskexecutor_pb2
 from flinkpy.common.ids import JobID
-
-CHUNK_BYTES = 1 << 20
+from flinkpy.common.process_diagnostics import LogFiles, thread_stacks
 
 #: The maximum number of jobs whose part of the log is known. An entry is two numbers.
 MAX_KNOWN_JOBS = 10_000
@@ -23,48 +17,34 @@ MAX_KNOWN_JOBS = 10_000
 
 def thread_dump() -> taskexecutor_pb2.ThreadDump:
     """Returns the name and stack of every Python thread of this process."""
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
     return taskexecutor_pb2.ThreadDump(
-        threads=[
-            taskexecutor_pb2.ThreadDump.Thread(
-                name=names.get(ident, f"thread {ident}"), stack="".join(traceback.format_stack(frame))
-            )
-            for ident, frame in sys._current_frames().items()
-        ]
+        threads=[taskexecutor_pb2.ThreadDump.Thread(name=name, stack=stack) for name, stack in thread_stacks()]
     )
 
 
-class LogFiles:
-    """The files of a log directory. Only names in `log_list` can be read, so no path leads out of it."""
+def log_list(files: LogFiles) -> taskexecutor_pb2.LogList:
+    """Returns the log files of this process. Blocks."""
+    return taskexecutor_pb2.LogList(
+        files=[
+            taskexecutor_pb2.LogList.LogFile(name=one.name, size_bytes=one.size_bytes, modified_ms=one.modified_ms)
+            for one in files.list()
+        ],
+        log_name=files.log_name or "",
+        stdout_name=files.stdout_name or "",
+    )
 
-    def __init__(self, directory: str | None) -> None:
-        self._directory = None if directory is None else Path(directory)
 
-    def log_list(self) -> taskexecutor_pb2.LogList:
-        return taskexecutor_pb2.LogList(
-            files=[
-                taskexecutor_pb2.LogList.LogFile(name=path.name, size_bytes=path.stat().st_size)
-                for path in self._paths()
-            ]
-        )
-
-    def read(self, name: str) -> Iterator[bytes]:
-        """Returns the content in chunks. Raises: UserError if the list does not contain the name."""
-        found = next((path for path in self._paths() if path.name == name), None)
-        if found is None:
-            raise UserError(f"there is no log file {name!r}", details={"name": name})
-        return self._chunks(found)
-
-    def _paths(self) -> list[Path]:
-        if self._directory is None or not self._directory.is_dir():
-            return []
-        return sorted(path for path in self._directory.iterdir() if path.is_file() and not path.is_symlink())
-
-    @staticmethod
-    def _chunks(path: Path) -> Iterator[bytes]:
-        with path.open("rb") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                yield chunk
+def process_metrics_dump(values: Mapping[str, int | float], resource_id: str) -> metrics_pb2.MetricsDump:
+    """Returns the metrics of this process as one group, which belongs to no job."""
+    dump = metrics_pb2.MetricsDump()
+    group = dump.groups.add(resource_id=resource_id)
+    for name, value in values.items():
+        metric = group.metrics.add(name=name, kind="gauge")
+        if isinstance(value, int):
+            metric.number = value
+        else:
+            metric.real = value
+    return dump
 
 
 class JobLogs:

@@ -35,6 +35,7 @@ from flinkpy.common.errors import (
     UserError,
 )
 from flinkpy.common.ids import AllocationID, JobID
+from flinkpy.common.process_diagnostics import CHUNK_BYTES, LogFiles, process_metrics
 from flinkpy.highavailability.leader_election import LeaderRetrieval
 from flinkpy.highavailability.standalone import StandaloneLeaderRetrieval
 from flinkpy.metrics.metric_registry import MetricRegistry
@@ -44,7 +45,7 @@ from flinkpy.rpc.error_codec import error_from_proto
 from flinkpy.rpc.peer_connection import Peers
 from flinkpy.rpc.server import CallContext
 from flinkpy.taskexecutor.contracts import TaskDeployer
-from flinkpy.taskexecutor.diagnostics import CHUNK_BYTES, LogFiles, thread_dump
+from flinkpy.taskexecutor.diagnostics import log_list, process_metrics_dump, thread_dump
 from flinkpy.taskexecutor.garbage_collection import EndedTaskCollector
 from flinkpy.taskexecutor.job_service import JobEntry, JobService
 from flinkpy.taskexecutor.metrics_dump import MetricQueryService
@@ -310,7 +311,7 @@ class TaskExecutor(RpcEndpoint):
     def request_log_list(
         self, request: taskexecutor_pb2.LogListRequest, context: CallContext
     ) -> taskexecutor_pb2.LogList:
-        return self._logs.log_list()
+        return log_list(self._logs)
 
     async def request_file(
         self, request: taskexecutor_pb2.FileRequest, context: CallContext
@@ -332,6 +333,12 @@ class TaskExecutor(RpcEndpoint):
         self, request: metrics_pb2.MetricsRequest, context: CallContext
     ) -> metrics_pb2.MetricsDump:
         return await self._metric_query_service.dump(request.job_id)
+
+    async def request_process_metrics(
+        self, request: taskexecutor_pb2.ProcessMetricsRequest, context: CallContext
+    ) -> metrics_pb2.MetricsDump:
+        """Returns the metrics of this process. Unlike those of jobs, they run no code of users."""
+        return process_metrics_dump(await asyncio.to_thread(process_metrics), self.options.resource_id)
 
     def _update_meters(self) -> None:
         self._metrics.update_meters()

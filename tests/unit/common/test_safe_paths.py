@@ -10,12 +10,12 @@ import pytest
 from flinkpy._proto import dispatcher_pb2
 from flinkpy.common.errors import FlinkError, UnsafePathError
 from flinkpy.common.ids import JobID
+from flinkpy.common.process_diagnostics import LogFiles
 from flinkpy.common.safe_paths import safe_join, safe_join_below
 from flinkpy.dispatcher.blob_server import BlobStore
 from flinkpy.highavailability.file_job_graph_store import FileJobGraphStore
 from flinkpy.highavailability.file_job_result_store import FileJobResultStore
 from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
-from flinkpy.taskexecutor.diagnostics import LogFiles
 
 CORPUS = [
     # CVE-2020-17518: the file name of an upload
@@ -104,7 +104,7 @@ def readers(root: Path) -> dict[str, Callable[[str], object]]:
     graphs = FileJobGraphStore(root / "graphs")
     recovery = JobRecoveryDirectories(root / "recovery")
     blobs = BlobStore(root / "blobs", 1 << 20)
-    logs = LogFiles(str(root / "logs"))
+    logs = LogFiles(str(root / "logs"), "/nonexistent", "/nonexistent")
     return {
         "result of a job": lambda name: results.load(JobID(name)),
         "result to be removed": lambda name: results.remove(JobID(name)),

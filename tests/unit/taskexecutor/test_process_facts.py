@@ -9,8 +9,11 @@ import pytest
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ConfigurationError, UserError
-from flinkpy.taskexecutor.diagnostics import LogFiles, thread_dump
+from flinkpy.common.process_diagnostics import LogFiles, process_metrics
+from flinkpy.taskexecutor.diagnostics import thread_dump
 from flinkpy.taskexecutor.options import task_executor_options
+
+NO_FILE = "/nonexistent"
 
 
 def test_only_names_of_the_log_list_can_be_read(tmp_path: Path) -> None:
@@ -18,8 +21,8 @@ def test_only_names_of_the_log_list_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "log" / "te.log").write_bytes(b"hello")
     (tmp_path / "log" / "link.log").symlink_to(tmp_path / "secret")
     (tmp_path / "secret").write_bytes(b"no")
-    logs = LogFiles(str(tmp_path / "log"))
-    assert [(f.name, f.size_bytes) for f in logs.log_list().files] == [("te.log", 5)]
+    logs = LogFiles(str(tmp_path / "log"), NO_FILE, NO_FILE)
+    assert [(f.name, f.size_bytes) for f in logs.list()] == [("te.log", 5)]
     assert b"".join(logs.read("te.log")) == b"hello"
     for name in ("../secret", "link.log", "..%2fsecret", str(tmp_path / "secret"), "", "."):
         with pytest.raises(UserError):
@@ -27,7 +30,26 @@ def test_only_names_of_the_log_list_can_be_read(tmp_path: Path) -> None:
 
 
 def test_without_a_log_directory_the_list_is_empty() -> None:
-    assert list(LogFiles(None).log_list().files) == []
+    assert LogFiles(None, NO_FILE, NO_FILE).list() == []
+
+
+def test_the_files_that_a_process_logs_to_are_in_the_list(tmp_path: Path) -> None:
+    log, other = tmp_path / "te.log", tmp_path / "private"
+    log.write_bytes(b"line")
+    other.write_bytes(b"no")
+    logs = LogFiles(None, str(log), NO_FILE)
+    assert ([one.name for one in logs.list()], logs.log_name, logs.stdout_name) == (["te.log"], "te.log", None)
+    assert logs.path_of("private") is None
+    log.unlink()
+    assert (logs.list(), logs.log_name) == ([], None)
+
+
+def test_metrics_of_the_process_are_of_this_process() -> None:
+    values = process_metrics()
+    assert values["Status.JVM.Threads.Count"] >= threading.active_count()
+    assert 0 < values["Status.JVM.Memory.Heap.Used"] < values["Status.JVM.Memory.Heap.Max"]
+    assert 0 < values["Status.FileDescriptor.Open"] <= values["Status.FileDescriptor.Max"]
+    assert values["Status.JVM.CPU.Time"] > 0 and 0 <= values["Status.JVM.CPU.Load"] <= 1
 
 
 def test_the_thread_dump_names_this_thread_and_place() -> None:

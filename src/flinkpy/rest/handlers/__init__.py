@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flinkpy.rest.handlers import cluster, jobs
+from flinkpy.rest.handlers import cluster, dashboard, datasets, jobmanager, jobs, savepoint_disposal, taskmanagers
 from flinkpy.rest.operation import Operation, operations_of
 
-MODULES = (cluster, jobs)
+MODULES = (cluster, dashboard, datasets, jobmanager, jobs, savepoint_disposal, taskmanagers)
 
 
 def all_operations() -> list[Operation]:

@@ -1,0 +1,152 @@
+"""What a process tells about itself: the stacks of its threads, its log files, and what it costs.
+
+Names of metrics are Flink's. `Status.JVM` is the process: the heap is its resident memory, and garbage collection is
+that of Python.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import stat
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from flinkpy.common.clock import SystemClock
+from flinkpy.common.errors import UserError
+
+CHUNK_BYTES = 1 << 20
+
+#: The files to which the shell or the supervisor redirected the output of this process.
+_STANDARD_OUTPUT = "/proc/self/fd/1"
+_STANDARD_ERROR = "/proc/self/fd/2"
+
+
+def thread_stacks() -> list[tuple[str, str]]:
+    """Returns the name and the stack of every Python thread of this process."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return [
+        (names.get(ident, f"thread {ident}"), "".join(traceback.format_stack(frame)))
+        for ident, frame in sys._current_frames().items()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log file. Its name contains no directory."""
+
+    name: str
+    size_bytes: int
+    modified_ms: int
+
+
+class LogFiles:
+    """The files of the log directory, and the files that this process logs to.
+
+    Only these can be read, so no name leads elsewhere. Blocking.
+
+    Args:
+        directory: the log directory (`env.log.dir`), or None.
+        standard_error, standard_output: the outputs of this process; tests use others.
+    """
+
+    def __init__(
+        self,
+        directory: str | None,
+        standard_error: str = _STANDARD_ERROR,
+        standard_output: str = _STANDARD_OUTPUT,
+    ) -> None:
+        self._directory = None if directory is None else Path(directory)
+        self._standard_error = standard_error
+        self._standard_output = standard_output
+
+    @property
+    def log_name(self) -> str | None:
+        """The name of the file that this process logs to; None if it logs to a terminal or a pipe."""
+        path = _regular_file(self._standard_error)
+        return None if path is None else path.name
+
+    @property
+    def stdout_name(self) -> str | None:
+        """The name of the file of its standard output; None if that is no file."""
+        path = _regular_file(self._standard_output)
+        return None if path is None else path.name
+
+    def list(self) -> list[LogFile]:
+        """Returns all files, by name."""
+        files = []
+        for path in self._paths().values():
+            try:
+                facts = path.stat()
+            except OSError:
+                continue  # removed meanwhile
+            files.append(LogFile(path.name, facts.st_size, int(facts.st_mtime * 1000)))
+        return sorted(files, key=lambda file: file.name)
+
+    def path_of(self, name: str) -> Path | None:
+        """Returns the path of a file in the list, or None if it is not there."""
+        return self._paths().get(name)
+
+    def read(self, name: str) -> Iterator[bytes]:
+        """Returns the content of a file in the list, in pieces. Raises: UserError if the list does not contain it."""
+        path = self.path_of(name)
+        if path is None:
+            raise UserError(f"there is no log file {name!r}", details={"name": name})
+        return _chunks(path)
+
+    def _paths(self) -> dict[str, Path]:
+        found = {}
+        if self._directory is not None and self._directory.is_dir():
+            found = {path.name: path for path in self._directory.iterdir() if path.is_file() and not path.is_symlink()}
+        for output in (self._standard_output, self._standard_error):
+            path = _regular_file(output)
+            if path is not None:
+                found[path.name] = path
+        return found
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+
+
+def _regular_file(link: str) -> Path | None:
+    """Returns the file behind a descriptor; None if that is no readable file, or has been removed."""
+    try:
+        facts = os.stat(link)
+        path = Path(os.readlink(link)) if link.startswith("/proc/") else Path(link)
+        is_there = stat.S_ISREG(facts.st_mode) and os.path.samestat(facts, path.stat()) and os.access(path, os.R_OK)
+    except OSError:
+        return None
+    return path if is_there else None
+
+
+def process_metrics() -> dict[str, int | float]:
+    """Returns the metrics of this process by Flink's names. Thread: any."""
+    import psutil
+
+    process = psutil.Process()
+    with process.oneshot():
+        memory, times = process.memory_info(), process.cpu_times()
+        threads, descriptors = process.num_threads(), process.num_fds()
+        age_s = max(0.001, SystemClock().now_ms() / 1000 - process.create_time())
+    collections = gc.get_stats()
+    soft_limit, _ = process.rlimit(psutil.RLIMIT_NOFILE)
+    cpu_ns = int((times.user + times.system) * 1e9)
+    return {
+        # Since the start of the process: a load over the last seconds would need a reading before this one.
+        "Status.JVM.CPU.Load": min(1.0, cpu_ns / 1e9 / age_s / (os.cpu_count() or 1)),
+        "Status.JVM.CPU.Time": cpu_ns,
+        "Status.JVM.Memory.Heap.Used": memory.rss,
+        "Status.JVM.Memory.Heap.Committed": memory.vms,
+        "Status.JVM.Memory.Heap.Max": psutil.virtual_memory().total,
+        "Status.JVM.Threads.Count": threads,
+        "Status.JVM.GarbageCollector.Python.Count": sum(generation["collections"] for generation in collections),
+        "Status.FileDescriptor.Open": descriptors,
+        "Status.FileDescriptor.Max": soft_limit,
+    }

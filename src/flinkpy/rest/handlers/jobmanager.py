@@ -1,0 +1,169 @@
+"""Operations of the JobManager: the Dispatcher's process that answers, which may be a standby."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import sys
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from starlette.responses import Response, StreamingResponse
+
+from flinkpy.common.process_diagnostics import CHUNK_BYTES, LogFiles, process_metrics, thread_stacks
+from flinkpy.configuration import core_options, read_option
+from flinkpy.configuration.redaction import redacted
+from flinkpy.rest.errors import RestError, not_found
+from flinkpy.rest.messages.jobmanager import (
+    ConfigurationInfoEntry,
+    EnvironmentInfo,
+    JVMInfo,
+    LogInfo,
+    LogListInfo,
+    ProfilingInfo,
+    ProfilingInfoList,
+    ProfilingRequestBody,
+    ThreadDumpInfo,
+    ThreadInfo,
+)
+from flinkpy.rest.operation import RestCall, operation
+from flinkpy.security import Role
+
+#: Flink's words for a log file that is not there.
+NO_SUCH_FILE = "This file does not exist in JobManager log dir."
+NO_PROFILER = "flinkpy runs no JVM, so there is no JVM profiler. The flame graph of a vertex shows its Python code."
+
+
+@operation("GET", "/jobmanager/config", "Returns the cluster configuration.", response=list[ConfigurationInfoEntry])
+async def jobmanager_configuration(call: RestCall) -> list[ConfigurationInfoEntry]:
+    return configuration_entries(call.context.configuration.to_dict())
+
+
+def configuration_entries(entries: dict[str, str]) -> list[ConfigurationInfoEntry]:
+    """Returns options in their order, without the values of passwords and other secrets."""
+    return [ConfigurationInfoEntry(key=key, value=value) for key, value in sorted(redacted(entries).items())]
+
+
+@operation("GET", "/jobmanager/environment", "Returns the jobmanager environment.", response=EnvironmentInfo)
+async def jobmanager_environment(call: RestCall) -> EnvironmentInfo:
+    return process_environment()
+
+
+def process_environment() -> EnvironmentInfo:
+    """Returns the interpreter of this process, in the place of Flink's JVM."""
+    return EnvironmentInfo(
+        jvm=JVMInfo(
+            version=f"{platform.python_implementation()} {platform.python_version()}",
+            arch=platform.machine(),
+            options=sorted(f"-X {option}" for option in sys._xoptions),
+        ),
+        classpath=list(sys.path),
+    )
+
+
+def _log_files(call: RestCall) -> LogFiles:
+    return LogFiles(read_option(call.context.configuration, core_options.LOG_DIR))
+
+
+@operation("GET", "/jobmanager/logs", "Returns the list of log files on the JobManager.", response=LogListInfo)
+async def jobmanager_log_list(call: RestCall) -> LogListInfo:
+    files = await asyncio.to_thread(_log_files(call).list)
+    return LogListInfo(logs=[LogInfo(name=one.name, size=one.size_bytes, mtime=one.modified_ms) for one in files])
+
+
+# Logs may contain records of users, which the role READ does not show.
+@operation(
+    "GET",
+    "/jobmanager/logs/:filename",
+    "Returns a log file of the JobManager.",
+    response=None,
+    role=Role.SUBMIT,
+)
+async def jobmanager_custom_log(call: RestCall) -> Response:
+    return await _log(call, str(call.path["filename"]))
+
+
+@operation("GET", "/jobmanager/log", "Returns the log of the JobManager.", response=None, role=Role.SUBMIT)
+async def jobmanager_log(call: RestCall) -> Response:
+    return await _log(call, await asyncio.to_thread(lambda: _log_files(call).log_name))
+
+
+@operation("GET", "/jobmanager/stdout", "Returns the output of the JobManager.", response=None, role=Role.SUBMIT)
+async def jobmanager_stdout(call: RestCall) -> Response:
+    return await _log(call, await asyncio.to_thread(lambda: _log_files(call).stdout_name))
+
+
+async def _log(call: RestCall, name: str | None) -> Response:
+    path = None if name is None else await asyncio.to_thread(_log_files(call).path_of, name)
+    if path is None:
+        raise not_found(NO_SUCH_FILE)
+    size = (await asyncio.to_thread(path.stat)).st_size
+    return text_stream(_bounded(path, size), size)
+
+
+def _bounded(path: Path, size: int) -> Iterator[bytes]:
+    """Yields the first `size` bytes of a log, which may grow meanwhile."""
+    with path.open("rb") as file:
+        while size > 0 and (chunk := file.read(min(size, CHUNK_BYTES))):
+            size -= len(chunk)
+            yield chunk
+
+
+def text_stream(chunks: Any, size: int | None = None) -> Response:
+    """Returns a text of which `chunks` are the pieces. A browser shows it and takes nothing in it for markup."""
+    headers = {"cache-control": "no-store"}
+    if size is not None:
+        headers["content-length"] = str(size)
+    return StreamingResponse(chunks, HTTPStatus.OK, headers, media_type="text/plain; charset=UTF-8")
+
+
+@operation("GET", "/jobmanager/thread-dump", "Returns the thread dump of the JobManager.", response=ThreadDumpInfo)
+async def jobmanager_thread_dump(call: RestCall) -> ThreadDumpInfo:
+    return ThreadDumpInfo(
+        thread_infos=[ThreadInfo(thread_name=name, stringified_thread_info=stack) for name, stack in thread_stacks()]
+    )
+
+
+async def jobmanager_metric_values() -> dict[str, str]:
+    """Returns the metrics of this process as texts."""
+    values = await asyncio.to_thread(process_metrics)
+    return {name: str(value) for name, value in values.items()}
+
+
+# --- the profiler of the JVM ------------------------------------------------------------------------------------------
+
+
+@operation("GET", "/jobmanager/profiler", "Returns the profiling history on JobManager.", response=ProfilingInfoList)
+async def jobmanager_profiling_list(call: RestCall) -> ProfilingInfoList:
+    return ProfilingInfoList(profiling_list=[])
+
+
+@operation(
+    "POST",
+    "/jobmanager/profiler",
+    "Create a profiling instance on JobManager.",
+    request=ProfilingRequestBody,
+    response=ProfilingInfo,
+)
+async def jobmanager_profiling(call: RestCall) -> ProfilingInfo:
+    return no_profiling(call)
+
+
+def no_profiling(call: RestCall) -> ProfilingInfo:
+    now_ms = call.context.clock.now_ms()
+    return ProfilingInfo(
+        status="FAILED",
+        mode=call.body.mode,
+        trigger_time=now_ms,
+        finished_time=now_ms,
+        duration=call.body.duration,
+        message=NO_PROFILER,
+        output_file="",
+    )
+
+
+@operation("GET", "/jobmanager/profiler/:filename", "Returns a result of the profiler.", response=None)
+async def jobmanager_profiling_file(call: RestCall) -> Response:
+    raise RestError(HTTPStatus.NOT_FOUND, NO_PROFILER)

@@ -1,0 +1,295 @@
+"""Operations of TaskManagers.
+
+The ResourceManager knows which there are. What one TaskManager alone knows is asked of it; if it does not answer in
+time, the details say that they are stale.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.responses import Response
+
+from flinkpy._proto import metrics_pb2, resourcemanager_pb2, taskexecutor_pb2
+from flinkpy.common.errors import ExternalError, UserError
+from flinkpy.rest.context import RestContext
+from flinkpy.rest.errors import not_found
+from flinkpy.rest.handlers.jobmanager import NO_PROFILER, no_profiling, text_stream
+from flinkpy.rest.messages.jobmanager import (
+    LogInfo,
+    LogListInfo,
+    ProfilingInfo,
+    ProfilingInfoList,
+    ProfilingRequestBody,
+    ThreadDumpInfo,
+    ThreadInfo,
+)
+from flinkpy.rest.messages.taskmanagers import (
+    GarbageCollectorInfo,
+    HardwareDescription,
+    ResourceProfileInfo,
+    SlotInfo,
+    TaskExecutorMemoryConfiguration,
+    TaskManagerDetailsInfo,
+    TaskManagerInfo,
+    TaskManagerMetricsInfo,
+    TaskManagersInfo,
+)
+from flinkpy.rest.operation import RestCall, operation
+from flinkpy.security import Role
+
+logger = logging.getLogger(__name__)
+
+#: How long details wait for a TaskManager. A person waits for them, and the page asks again.
+DETAILS_TIMEOUT_S = 2.0
+#: How long an operation waits that has nothing to tell without the TaskManager.
+TASK_MANAGER_TIMEOUT_S = 10.0
+#: How long the list of TaskManagers waits for the ResourceManager.
+RESOURCE_MANAGER_TIMEOUT_S = 5.0
+#: What is not known.
+UNKNOWN = -1
+
+
+async def task_managers(context: RestContext, resource_id: str = "") -> list[resourcemanager_pb2.TaskManagerInfo]:
+    """Returns all registered TaskManagers, or the one with this id."""
+    gateway = await context.cluster.resource_manager()
+    request = resourcemanager_pb2.TaskManagerInfoRequest(resource_id=resource_id)
+    answer = await gateway.request_task_manager_info(request, timeout_s=RESOURCE_MANAGER_TIMEOUT_S)
+    return list(answer.task_managers)
+
+
+async def _task_manager(call: RestCall) -> resourcemanager_pb2.TaskManagerInfo:
+    """Returns the TaskManager that the path names. Raises: RestError with status 404."""
+    resource_id = str(call.path["taskmanagerid"])
+    found = await task_managers(call.context, resource_id)
+    if not found:
+        raise not_found(f"Could not find TaskExecutor {resource_id}")
+    return found[0]
+
+
+async def _gateway(call: RestCall) -> Any:
+    """Returns the gateway of the TaskManager that the path names. Raises: RestError with status 404."""
+    return call.context.cluster.task_executor((await _task_manager(call)).address)
+
+
+@operation("GET", "/taskmanagers", "Returns an overview over all task managers.", response=TaskManagersInfo)
+async def task_managers_overview(call: RestCall) -> TaskManagersInfo:
+    found = await task_managers(call.context)
+    return TaskManagersInfo(taskmanagers=[TaskManagerInfo(**_info(one)) for one in found])
+
+
+@operation(
+    "GET",
+    "/taskmanagers/:taskmanagerid",
+    "Returns details for a task manager.",
+    response=TaskManagerDetailsInfo,
+)
+async def task_manager_details(call: RestCall) -> TaskManagerDetailsInfo:
+    found = await _task_manager(call)
+    values = await process_values(call.context, found, DETAILS_TIMEOUT_S)
+    details = TaskManagerDetailsInfo(
+        **_info(found),
+        metrics=_metrics(values or {}),
+        allocated_slots=[
+            SlotInfo(resource=_resource(found, 1), job_id=slot.job_id, assigned_tasks=UNKNOWN)
+            for slot in found.slots
+            if slot.allocation_id
+        ],
+    )
+    if values is None:
+        details.stale = True
+    return details
+
+
+async def process_values(
+    context: RestContext, task_manager: resourcemanager_pb2.TaskManagerInfo, timeout_s: float
+) -> dict[str, int | float] | None:
+    """Returns the metrics of a TaskManager's process, or None if it does not answer in time."""
+    gateway = context.cluster.task_executor(task_manager.address)
+    try:
+        dump: metrics_pb2.MetricsDump = await gateway.request_process_metrics(
+            taskexecutor_pb2.ProcessMetricsRequest(), timeout_s=timeout_s
+        )
+    except ExternalError as error:
+        logger.info("TaskExecutor %s does not tell its metrics: %s", task_manager.resource_id, error)
+        return None
+    return {
+        metric.name: metric.number if metric.WhichOneof("value") == "number" else metric.real
+        for group in dump.groups
+        for metric in group.metrics
+    }
+
+
+def _info(found: resourcemanager_pb2.TaskManagerInfo) -> dict[str, Any]:
+    num_free = sum(not slot.allocation_id for slot in found.slots)
+    port = found.data_address.rpartition(":")[2]
+    return {
+        "id": found.resource_id,
+        "path": found.address,
+        "data_port": int(port) if port.isdigit() else UNKNOWN,
+        "jmx_port": UNKNOWN,
+        "time_since_last_heartbeat": found.last_heartbeat_ms,
+        "slots_number": len(found.slots),
+        "free_slots": num_free,
+        "assigned_tasks": UNKNOWN,
+        "total_resource": _resource(found, len(found.slots)),
+        "free_resource": _resource(found, num_free),
+        "hardware": HardwareDescription(
+            cpu_cores=found.hardware.cpu_cores,
+            physical_memory=found.hardware.memory_bytes,
+            free_memory=found.hardware.memory_bytes,
+            managed_memory=0,
+        ),
+        "memory_configuration": TaskExecutorMemoryConfiguration(),
+        "blocked": False,
+    }
+
+
+def _resource(found: resourcemanager_pb2.TaskManagerInfo, num_slots: int) -> ResourceProfileInfo:
+    """Returns the resources of some slots. As in Flink, a slot stands for one core unless configured otherwise."""
+    return ResourceProfileInfo(
+        cpu_cores=float(num_slots),
+        task_heap_memory=0,
+        task_off_heap_memory=0,
+        managed_memory=0,
+        network_memory=0,
+        extended_resources={},
+    )
+
+
+def _metrics(values: dict[str, int | float]) -> TaskManagerMetricsInfo:
+    def value(name: str) -> int:
+        return int(values.get(name, UNKNOWN))
+
+    collections = values.get("Status.JVM.GarbageCollector.Python.Count")
+    collectors = [] if collections is None else [GarbageCollectorInfo(name="Python", count=int(collections), time=0)]
+    return TaskManagerMetricsInfo(
+        heap_used=value("Status.JVM.Memory.Heap.Used"),
+        heap_committed=value("Status.JVM.Memory.Heap.Committed"),
+        heap_max=value("Status.JVM.Memory.Heap.Max"),
+        garbage_collectors=collectors,
+    )
+
+
+# --- logs and threads -------------------------------------------------------------------------------------------------
+
+
+@operation(
+    "GET",
+    "/taskmanagers/:taskmanagerid/logs",
+    "Returns the list of log files on a TaskManager.",
+    response=LogListInfo,
+)
+async def task_manager_logs(call: RestCall) -> LogListInfo:
+    found = await _log_list(await _gateway(call))
+    return LogListInfo(logs=[LogInfo(name=one.name, size=one.size_bytes, mtime=one.modified_ms) for one in found.files])
+
+
+async def _log_list(gateway: Any) -> taskexecutor_pb2.LogList:
+    answer: taskexecutor_pb2.LogList = await gateway.request_log_list(
+        taskexecutor_pb2.LogListRequest(), timeout_s=TASK_MANAGER_TIMEOUT_S
+    )
+    return answer
+
+
+# Logs may contain records of users, which the role READ does not show.
+@operation(
+    "GET",
+    "/taskmanagers/:taskmanagerid/logs/:filename",
+    "Returns a log file of a TaskManager.",
+    response=None,
+    role=Role.SUBMIT,
+)
+async def task_manager_custom_log(call: RestCall) -> Response:
+    return await _log(await _gateway(call), str(call.path["filename"]), str(call.path["filename"]))
+
+
+@operation(
+    "GET", "/taskmanagers/:taskmanagerid/log", "Returns the log of a TaskManager.", response=None, role=Role.SUBMIT
+)
+async def task_manager_log(call: RestCall) -> Response:
+    gateway = await _gateway(call)
+    return await _log(gateway, (await _log_list(gateway)).log_name, "LOG")
+
+
+@operation(
+    "GET",
+    "/taskmanagers/:taskmanagerid/stdout",
+    "Returns the output of a TaskManager.",
+    response=None,
+    role=Role.SUBMIT,
+)
+async def task_manager_stdout(call: RestCall) -> Response:
+    gateway = await _gateway(call)
+    return await _log(gateway, (await _log_list(gateway)).stdout_name, "STDOUT")
+
+
+async def _log(gateway: Any, name: str, shown: str) -> Response:
+    missing = not_found(f"The file {shown} does not exist on the TaskExecutor.")
+    if not name:
+        raise missing
+    pieces = gateway.request_file(taskexecutor_pb2.FileRequest(name=name))
+    try:
+        # Before the status is sent: a file that is not there gets 404.
+        first = await asyncio.wait_for(anext(pieces, None), TASK_MANAGER_TIMEOUT_S)
+    except UserError:
+        raise missing from None
+
+    async def chunks() -> AsyncIterator[bytes]:
+        try:
+            if first is not None:
+                yield first.data
+                async for piece in pieces:
+                    yield piece.data
+        finally:
+            await pieces.aclose()
+
+    return text_stream(chunks())
+
+
+@operation(
+    "GET",
+    "/taskmanagers/:taskmanagerid/thread-dump",
+    "Returns the thread dump of the requested TaskManager.",
+    response=ThreadDumpInfo,
+)
+async def task_manager_thread_dump(call: RestCall) -> ThreadDumpInfo:
+    gateway = await _gateway(call)
+    dump = await gateway.request_thread_dump(taskexecutor_pb2.ThreadDumpRequest(), timeout_s=TASK_MANAGER_TIMEOUT_S)
+    return ThreadDumpInfo(
+        thread_infos=[ThreadInfo(thread_name=one.name, stringified_thread_info=one.stack) for one in dump.threads]
+    )
+
+
+# --- the profiler of the JVM ------------------------------------------------------------------------------------------
+
+
+@operation(
+    "GET",
+    "/taskmanagers/:taskmanagerid/profiler",
+    "Returns the list of profiling result files on a TaskManager.",
+    response=ProfilingInfoList,
+)
+async def task_manager_profiling_list(call: RestCall) -> ProfilingInfoList:
+    await _task_manager(call)
+    return ProfilingInfoList(profiling_list=[])
+
+
+@operation(
+    "POST",
+    "/taskmanagers/:taskmanagerid/profiler",
+    "Returns the profiling instance of the requested TaskManager.",
+    request=ProfilingRequestBody,
+    response=ProfilingInfo,
+)
+async def task_manager_profiling(call: RestCall) -> ProfilingInfo:
+    await _task_manager(call)
+    return no_profiling(call)
+
+
+@operation("GET", "/taskmanagers/:taskmanagerid/profiler/:filename", "Returns a result of the profiler.", response=None)
+async def task_manager_profiling_file(call: RestCall) -> Response:
+    raise not_found(NO_PROFILER)

@@ -1,0 +1,211 @@
+"""TaskManagers and the JobManager, as the REST server shows them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rest_harness import RestHarness, TestingServices
+
+from flinkpy._proto import checkpoint_pb2, common_pb2, metrics_pb2, resourcemanager_pb2, taskexecutor_pb2
+from flinkpy.common.errors import RpcTimeoutError, RpcUnavailableError, UserError
+from flinkpy.security import Role
+
+JOB_ID = "1" * 32
+
+
+class ResourceManager:
+    async def request_task_manager_info(
+        self, request: resourcemanager_pb2.TaskManagerInfoRequest, timeout_s: float
+    ) -> resourcemanager_pb2.TaskManagerInfoResponse:
+        found = resourcemanager_pb2.TaskManagerInfo(
+            resource_id="te-1",
+            address="host:1",
+            data_address="host:2",
+            hardware=resourcemanager_pb2.HardwareDescription(cpu_cores=4, memory_bytes=1 << 30),
+            slots=[
+                resourcemanager_pb2.SlotStatus(slot_index=0, allocation_id="a", job_id=JOB_ID),
+                resourcemanager_pb2.SlotStatus(slot_index=1),
+            ],
+            last_heartbeat_ms=7,
+        )
+        is_wanted = request.resource_id in ("", "te-1")
+        return resourcemanager_pb2.TaskManagerInfoResponse(task_managers=[found] if is_wanted else [])
+
+
+class TaskExecutor:
+    """A TaskExecutor with one log file; with an error, one that raises it."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error
+
+    async def request_process_metrics(self, request: Any, timeout_s: float) -> metrics_pb2.MetricsDump:
+        if self._error is not None:
+            raise self._error
+        dump = metrics_pb2.MetricsDump()
+        dump.groups.add().metrics.add(name="Status.JVM.Memory.Heap.Used", kind="gauge", number=5)
+        return dump
+
+    async def request_thread_dump(self, request: Any, timeout_s: float) -> taskexecutor_pb2.ThreadDump:
+        if self._error is not None:
+            raise self._error
+        return taskexecutor_pb2.ThreadDump(threads=[taskexecutor_pb2.ThreadDump.Thread(name="t", stack="s")])
+
+    async def request_log_list(self, request: Any, timeout_s: float) -> taskexecutor_pb2.LogList:
+        one = taskexecutor_pb2.LogList.LogFile(name="te.log", size_bytes=4, modified_ms=9)
+        return taskexecutor_pb2.LogList(files=[one], log_name="te.log")
+
+    async def request_file(self, request: taskexecutor_pb2.FileRequest) -> AsyncIterator[taskexecutor_pb2.FileChunk]:
+        if request.name != "te.log":
+            raise UserError("there is no such file")
+        for data in (b"<b", b">x"):
+            yield taskexecutor_pb2.FileChunk(data=data)
+
+
+def harness(error: Exception | None = None, **configuration: str) -> RestHarness:
+    services = TestingServices(resource_manager=ResourceManager(), task_executors={"host:1": TaskExecutor(error)})
+    return RestHarness(services, configuration={key.replace("_", "."): value for key, value in configuration.items()})
+
+
+def test_the_list_shows_slots_and_hardware() -> None:
+    (found,) = harness().call("GET", "/taskmanagers").json()["taskmanagers"]
+    assert (found["id"], found["path"], found["dataPort"], found["timeSinceLastHeartbeat"]) == ("te-1", "host:1", 2, 7)
+    assert (found["slotsNumber"], found["freeSlots"], found["hardware"]["cpuCores"]) == (2, 1, 4)
+
+
+def test_details_show_allocated_slots_and_metrics() -> None:
+    found = harness().call("GET", "/taskmanagers/te-1").json()
+    assert [slot["jobId"] for slot in found["allocatedSlots"]] == [JOB_ID]
+    assert found["metrics"]["heapUsed"] == 5
+    assert "stale" not in found
+
+
+@pytest.mark.parametrize("error", [RpcTimeoutError("no answer"), RpcUnavailableError("it has gone")])
+def test_a_task_manager_that_does_not_answer_makes_its_details_stale(error: Exception) -> None:
+    answer = harness(error).call("GET", "/taskmanagers/te-1")
+    assert answer.status_code == 200
+    assert (answer.json()["stale"], answer.json()["metrics"]["heapUsed"], answer.json()["slotsNumber"]) == (True, -1, 2)
+
+
+def test_what_only_a_silent_task_manager_knows_gets_504() -> None:
+    assert harness(RpcTimeoutError("no answer")).call("GET", "/taskmanagers/te-1/thread-dump").status_code == 504
+
+
+@pytest.mark.parametrize("path", ["", "/logs", "/log", "/stdout", "/thread-dump", "/profiler"])
+def test_an_unknown_task_manager_gets_404_in_flinks_words(path: str) -> None:
+    answer = harness().call("GET", f"/taskmanagers/te-2{path}")
+    assert (answer.status_code, answer.json()) == (404, {"errors": ["Could not find TaskExecutor te-2"]})
+
+
+def test_without_a_resource_manager_the_answer_is_503() -> None:
+    server = RestHarness(TestingServices(resource_manager=RpcUnavailableError("no ResourceManager leads")))
+    assert server.call("GET", "/taskmanagers").status_code == 503
+
+
+def test_logs_are_text_and_need_the_role_submit() -> None:
+    server = harness()
+    for path in ("/log", "/logs/te.log"):
+        answer = server.call("GET", f"/taskmanagers/te-1{path}")
+        assert (answer.text, answer.headers["content-type"]) == ("<b>x", "text/plain; charset=UTF-8")
+        assert server.call("GET", f"/taskmanagers/te-1{path}", role=Role.READ).status_code == 403
+    assert server.call("GET", "/taskmanagers/te-1/logs", role=Role.READ).json() == {
+        "logs": [{"name": "te.log", "size": 4, "mtime": 9}]
+    }
+
+
+def test_a_log_that_is_not_there_gets_404() -> None:
+    for path, name in (("/logs/other.log", "other.log"), ("/stdout", "STDOUT")):
+        answer = harness().call("GET", f"/taskmanagers/te-1{path}")
+        assert answer.status_code == 404
+        assert answer.json() == {"errors": [f"The file {name} does not exist on the TaskExecutor."]}
+
+
+def test_the_thread_dump_of_a_task_manager() -> None:
+    assert harness().call("GET", "/taskmanagers/te-1/thread-dump").json() == {
+        "threadInfos": [{"threadName": "t", "stringifiedThreadInfo": "s"}]
+    }
+
+
+def test_the_configuration_is_shown_without_secrets() -> None:
+    server = harness(s3_secret="hidden", parallelism_default="2")
+    assert server.call("GET", "/jobmanager/config").json() == [
+        {"key": "parallelism.default", "value": "2"},
+        {"key": "s3.secret", "value": "****"},
+    ]
+
+
+def test_logs_of_the_job_manager_come_from_its_directory(tmp_path: Path) -> None:
+    (tmp_path / "jm.log").write_bytes(b"line")
+    (tmp_path.parent / "outside").write_bytes(b"no")
+    server = harness(env_log_dir=str(tmp_path))
+    assert "jm.log" in [log["name"] for log in server.call("GET", "/jobmanager/logs").json()["logs"]]
+    answer = server.call("GET", "/jobmanager/logs/jm.log")
+    assert (answer.text, answer.headers["content-length"]) == ("line", "4")
+    assert server.call("GET", "/jobmanager/logs/..%2Foutside").status_code in (400, 404)
+    assert server.call("GET", "/jobmanager/logs/nothing").json() == {
+        "errors": ["This file does not exist in JobManager log dir."]
+    }
+
+
+def test_threads_and_environment_of_the_job_manager_are_those_of_this_process() -> None:
+    server = harness()
+    stacks = [
+        one["stringifiedThreadInfo"] for one in server.call("GET", "/jobmanager/thread-dump").json()["threadInfos"]
+    ]
+    assert any("test_threads_and_environment_of_the_job_manager" in stack for stack in stacks)
+    assert server.call("GET", "/jobmanager/environment").json()["jvm"]["version"].startswith("CPython 3")
+
+
+def test_there_is_no_profiler_of_a_jvm() -> None:
+    server = harness()
+    assert server.call("GET", "/jobmanager/profiler").json() == {"profilingList": []}
+    assert server.call("POST", "/jobmanager/profiler", json={"mode": "CPU", "duration": 5}).json()["status"] == "FAILED"
+    assert server.call("GET", "/jobmanager/profiler/x").status_code == 404
+
+
+class Disposal:
+    """A Dispatcher that deletes savepoints when the test lets it."""
+
+    def __init__(self) -> None:
+        self.may_end = asyncio.Event()
+        self.disposed: list[str] = []
+
+    async def dispose_savepoint(self, request: checkpoint_pb2.DisposeSavepointRequest) -> common_pb2.Acknowledge:
+        await self.may_end.wait()
+        self.disposed.append(request.path)
+        if request.path == "/nothing":
+            raise UserError("/nothing is not a savepoint")
+        return common_pb2.Acknowledge()
+
+
+def test_the_disposal_of_a_savepoint_is_triggered_and_asked_about() -> None:
+    async def test() -> None:
+        dispatcher = Disposal()
+        server = RestHarness(TestingServices(dispatcher))
+
+        async def trigger(path: str) -> str:
+            answer = await server.acall("POST", "/savepoint-disposal", json={"savepoint-path": path})
+            assert answer.status_code == 200
+            return str(answer.json()["request-id"])
+
+        async def status(trigger_id: str) -> Any:
+            return (await server.acall("GET", f"/savepoint-disposal/{trigger_id}")).json()
+
+        good, bad = await trigger("/sp"), await trigger("/nothing")
+        assert await status(good) == {"status": {"id": "IN_PROGRESS"}, "operation": None}
+        dispatcher.may_end.set()
+        await asyncio.wait([server.context.operations.outcome("savepoint disposal", "", one) for one in (good, bad)])
+        assert await status(good) == {"status": {"id": "COMPLETED"}, "operation": {}}
+        cause = (await status(bad))["operation"]["failure-cause"]
+        assert cause == {"class": "UserError", "stack-trace": "/nothing is not a savepoint"}
+        assert dispatcher.disposed == ["/sp", "/nothing"]
+
+    asyncio.run(test())
+
+
+def test_a_malformed_or_unknown_trigger_id_is_refused() -> None:
+    assert harness().call("GET", "/savepoint-disposal/xyz").status_code == 400
+    assert harness().call("GET", f"/savepoint-disposal/{'0' * 32}").status_code == 404
