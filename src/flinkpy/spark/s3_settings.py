@@ -1,4 +1,4 @@
-"""Gives Spark the options of flinkpy for S3, so that its readers reach the buckets of a job's sources.
+"""Gives Spark the options of flinkpy for S3, so that it reaches the buckets of a job's sources and of its staging.
 
 They go to the driver over its connection, and from there to the executors, like all settings of Spark. They are on no
 command line and in no plan. Spark redacts them in its web pages and event logs.
@@ -28,11 +28,12 @@ _PREFIX = "spark.hadoop.fs.s3a."
 
 
 def with_s3(settings: SparkSettings, region: SparkRegion, configuration: AnyConfiguration) -> SparkSettings:
-    """Returns the settings with the options for S3, if the region reads files there. Settings of Spark win.
+    """Returns the settings with the options for S3, if the region has files there. Settings of Spark win.
 
     A Spark Connect server keeps its own options: a session cannot set them.
     """
-    if settings.is_connect or not _reads_s3(region):
+    stages_in_s3 = settings.staging_dir is not None and _S3.match(settings.staging_dir) is not None
+    if settings.is_connect or not (stages_in_s3 or _reads_s3(region)):
         return settings
     return replace(settings, conf={**s3_defaults(configuration), **settings.conf})
 

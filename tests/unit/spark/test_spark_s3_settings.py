@@ -46,6 +46,11 @@ def test_jobs_that_read_elsewhere_keep_their_session() -> None:
     assert with_s3(settings_of(configuration), region_of("/data"), configuration) == settings_of(configuration)
 
 
+def test_a_staging_directory_in_a_bucket_needs_the_options_too() -> None:
+    staging = {"execution.batch.spark.staging-dir": "s3a://bucket/staging"}
+    assert conf_of("/data", {**MASTER, **S3, **staging})["spark.hadoop.fs.s3a.access.key"] == "the key"
+
+
 def test_settings_of_spark_win() -> None:
     own = {"execution.batch.spark.conf.spark.hadoop.fs.s3a.access.key": "another"}
     assert conf_of("s3a://bucket/data", {**MASTER, **S3, **own})["spark.hadoop.fs.s3a.access.key"] == "another"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from flinkpy._proto import job_pb2
+from flinkpy.checkpoint.storage.file_systems import use_file_systems_in_this_thread
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import InternalError, UnsupportedOperationError
@@ -205,6 +206,8 @@ class WorkerChain:
         Args:
             batches: the batches, each with its input of the head.
         """
+        # A worker has no options of its own. Connectors find those of the job, such as the keys of a bucket.
+        use_file_systems_in_this_thread(self.environment.configuration)
         try:
             chain = OperatorChain(self.environment, self._mailbox, self._timers, self._outputs)
             self._chain = chain

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import cloudpickle
@@ -131,6 +133,25 @@ def test_records_are_routed_by_the_partitioner_of_the_edge() -> None:
     rows = run(a_pass(double, writers=writers), exchanged((0, Batch([1, 2, 3]))))
     assert rows.records(0) == {2: [2], 1: [4], 0: [6]}
     assert rows.records(1) == {0: [2, 4, 6], 1: [2, 4, 6]}
+
+
+def test_connectors_in_a_worker_find_the_options_of_the_job() -> None:
+    """A bucket needs the job's keys, and a worker has no configuration of its own."""
+
+    def keys(value: Any) -> Any:
+        from flinkpy.checkpoint.storage.file_systems import process_file_systems
+
+        return process_file_systems()._configuration.get_string("s3.access-key", "none")
+
+    job = JobFacts("a" * 32, "job", configuration={"s3.access-key": "the key"})
+    look = operator(1, specs.MapSpec(_function(keys)), Link(None, writer=0))
+    program = replace(a_pass(look, writers=(PassWriter(0, None, RebalancePartitioner(), 1),)), job=job)
+    found: list[Any] = []
+    # In a thread, as a worker does, because the file systems belong to it.
+    thread = threading.Thread(target=lambda: found.append(run(program, exchanged((0, Batch([1]))))))
+    thread.start()
+    thread.join()
+    assert found[0].records() == {0: ["the key"]}
 
 
 def _function(function: Any) -> MapFunction:
