@@ -32,9 +32,11 @@ MIN_INPUT_SIZE = memory_option(
 STAGING_DIR = string_option(
     "execution.batch.spark.staging-dir",
     None,
-    "Directory for records that pass between Spark and operators outside it. TaskExecutors and Spark executors must "
-    "be able to access it under the same path. Default: a temporary directory if the master is `local`. With any "
-    "other master, such records pass through the Spark driver.",
+    "Directory for records that pass between Spark and operators outside it: a path that TaskExecutors and Spark "
+    "executors can access, or the URI of a file system that Spark has, such as `hdfs://`, `viewfs://`, `s3a://` "
+    "(`s3://` is not one), `abfs://` or `gs://`, with their jars and settings in `execution.batch.spark.conf.*`. "
+    "Spark's driver copies files to and from a URI. Spark Connect takes a path only. Default: a temporary directory "
+    "if the master is `local`. With any other master, such records pass through the Spark driver.",
 )
 MAX_INPUT_WITHOUT_STAGING = memory_option(
     "execution.batch.spark.max-input-without-staging",
