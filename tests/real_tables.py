@@ -32,6 +32,15 @@ def records(ids: Any) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
+def _end_threads_of_pyiceberg() -> None:
+    """Ends the threads that pyiceberg would keep, so that tests can look for threads that are left."""
+    from pyiceberg.utils.concurrent import ExecutorFactory
+
+    pool, ExecutorFactory._instance = ExecutorFactory._instance, None
+    if pool is not None:
+        pool.shutdown()
+
+
 @dataclass
 class RealTable:
     """A table in a directory."""
@@ -104,6 +113,8 @@ class RealTable:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             table = self.delta().to_pyarrow_table() if self.format == "delta" else self.iceberg().scan().to_arrow()
+        if self.format == "iceberg":
+            _end_threads_of_pyiceberg()
         return sorted(table.column("id").to_pylist())
 
     def num_versions(self) -> int:
