@@ -38,7 +38,12 @@ class FileCommitter(Committer):
         self._store = part_store(base_path)
 
     def commit(self, requests: list[CommitRequest]) -> None:
+        self.publish(requests)
+
+    def publish(self, requests: list[CommitRequest]) -> bool:
+        """Publishes files durably. Returns False if a request has failed for good."""
         buckets = set()
+        has_succeeded = True
         for request in requests:
             committable = request.get_committable()
             if isinstance(committable, SupersededFile):
@@ -48,6 +53,7 @@ class FileCommitter(Committer):
                 is_new = self._store.publish(committable.bucket, committable.hidden_name, committable.final_name)
             except CommitError as error:
                 request.signal_failed_with_unknown_reason(error)
+                has_succeeded = False
                 continue
             buckets.add(committable.bucket)
             if not is_new:
@@ -55,3 +61,4 @@ class FileCommitter(Committer):
         failpoint("file_sink.before_directory_sync")
         for bucket in sorted(buckets):
             self._store.sync(bucket)
+        return has_succeeded

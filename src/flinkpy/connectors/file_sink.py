@@ -20,9 +20,12 @@ from flinkpy.connectors.file_sink_config import (
     ColumnBucketAssigner,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
+    Publication,
     RollingPolicy,
+    success_file_of,
 )
 from flinkpy.connectors.sink_function import SinkFunction
+from flinkpy.connectors.write_mode import WriteMode
 from flinkpy.formats.bulk_writer import BatchWriterFactory, ColumnBulkWriterFactory
 from flinkpy.formats.input_files import input_path, is_remote
 
@@ -40,6 +43,9 @@ class FileSink(SinkBase):
     truncated.
     """
 
+    #: A sink that an earlier release has pickled has no such attribute.
+    _publication = Publication()
+
     def __init__(
         self,
         base_path: str,
@@ -49,8 +55,10 @@ class FileSink(SinkBase):
         file_config: OutputFileConfig,
         is_resumable: bool = False,
         compaction: tuple[FileCompactStrategy, FileCompactor] | None = None,
+        publication: Publication | None = None,
     ) -> None:
         self._base_path = input_path(base_path)
+        self._publication = publication or Publication()
         self._make_content = make_content
         self._bucket_assigner = bucket_assigner
         self._rolling_policy = rolling_policy
@@ -89,6 +97,14 @@ class FileSink(SinkBase):
         return self._file_config
 
     @property
+    def publication(self) -> Publication:
+        return self._publication
+
+    @property
+    def needs_batch_mode(self) -> bool:
+        return self._publication.needs_batch_mode
+
+    @property
     def merges_files(self) -> bool:
         return self._compaction is not None
 
@@ -114,6 +130,7 @@ class FileSink(SinkBase):
 
     def remove_uncommitted(self, job_id: str, committables: list[Any]) -> None:
         """Implements SupportsRemovingUncommitted."""
+        from flinkpy.connectors.file_committer import PendingFile
         from flinkpy.connectors.part_file import PartNaming
         from flinkpy.connectors.part_store import part_store
 
@@ -121,15 +138,18 @@ class FileSink(SinkBase):
         naming = PartNaming(
             config.get_part_prefix(), config.get_part_suffix(), "", job_id, 0, 0, is_job_id_complete=False
         )
-        counted = {(file.bucket, file.hidden_name) for file in committables}
+        counted = {(file.bucket, file.hidden_name) for file in committables if isinstance(file, PendingFile)}
         store = part_store(self._base_path)
         for bucket, file in list(store.hidden_files(naming)):
             if (bucket, file.name) not in counted:
                 store.delete(bucket, file.name)
 
     def create_committer(self) -> Committer:
+        from flinkpy.connectors.batch_file_committer import BatchFileCommitter
         from flinkpy.connectors.file_committer import FileCommitter
 
+        if self._publication.needs_batch_mode:
+            return BatchFileCommitter(self._base_path, self._publication)
         return FileCommitter(self._base_path)
 
     def _writer(self, context: WriterContext, states: list[Any] | None) -> SinkWriter:
@@ -145,6 +165,7 @@ class FileSink(SinkBase):
             self._is_resumable,
             states,
             compaction=self._compaction,
+            publication=self._publication,
         )
 
     @staticmethod
@@ -192,6 +213,8 @@ class FileSink(SinkBase):
             self._is_resumable = False
             self._is_concatenable = True
             self._compaction: tuple[FileCompactStrategy, FileCompactor] | None = None
+            self._mode = WriteMode.APPEND
+            self._properties: dict[str, str] = {}
             self._bucket_assigner = BucketAssigner.date_time_bucket_assigner()
             self._file_config = OutputFileConfig.builder().build()
 
@@ -253,6 +276,40 @@ class FileSink(SinkBase):
             self._compaction = None
             return self
 
+        def append(self) -> Any:
+            """Keeps the files that are there, which is the default."""
+            self._mode = WriteMode.APPEND
+            return self
+
+        def overwrite(self) -> Any:
+            """Replaces all files below the base path by those of the job. For batch mode. Beyond PyFlink.
+
+            Hidden files stay: those whose names, or whose directories' names, begin with a dot or an underscore.
+            """
+            self._mode = WriteMode.OVERWRITE
+            return self
+
+        def overwrite_partitions(self) -> Any:
+            """Replaces the files of the buckets to which the job writes. For batch mode. Beyond PyFlink."""
+            self._mode = WriteMode.OVERWRITE_PARTITIONS
+            return self
+
+        def set_property(self, key: str, value: str) -> Any:
+            """Sets an option of Flink's table connector for files. For batch mode. Beyond PyFlink.
+
+            Args:
+                key: `sink.partition-commit.policy.kind`, whose only value is `success-file`, or
+                    `sink.partition-commit.success-file.name`.
+                value: the value.
+
+            Raises:
+                ConfigurationError: there is no such option, or it has no such value.
+            """
+            properties = {**self._properties, key: value}
+            success_file_of(properties)
+            self._properties = properties
+            return self
+
         def build(self) -> FileSink:
             return FileSink(*self._settings())
 
@@ -265,6 +322,7 @@ class FileSink(SinkBase):
                 self._file_config,
                 self._is_resumable,
                 self._compaction,
+                Publication(self._mode, success_file_of(self._properties)),
             )
 
     class RowFormatBuilder(BaseBuilder):

@@ -9,10 +9,16 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.errors import ConfigurationError, UnsupportedOperationError
+from flinkpy.connectors.write_mode import WriteMode
 
 DEFAULT_PART_SIZE_BYTES = 128 << 20
 DEFAULT_INTERVAL_MS = 60_000
+#: As in Flink and Hadoop.
+DEFAULT_SUCCESS_FILE = "_SUCCESS"
+#: The options of Flink's table connector that `FileSink` has, too.
+COMMIT_POLICY = "sink.partition-commit.policy.kind"
+SUCCESS_FILE_NAME = "sink.partition-commit.success-file.name"
 
 
 class OutputFileConfig:
@@ -59,6 +65,47 @@ class OutputFileConfig:
 
         def build(self) -> OutputFileConfig:
             return OutputFileConfig(self._part_prefix, self._part_suffix)
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """How a batch job shows its files.
+
+    Attributes:
+        mode: what happens to the files that are there.
+        success_file: the name of the empty file that is written when all others are visible; None: there is none.
+    """
+
+    mode: WriteMode = WriteMode.APPEND
+    success_file: str | None = None
+
+    @property
+    def needs_batch_mode(self) -> bool:
+        return self != Publication()
+
+
+def success_file_of(properties: dict[str, str]) -> str | None:
+    """Returns the name of the success file that properties of Flink's table connector ask for; None if they do not.
+
+    Raises: ConfigurationError, which names the property.
+    """
+    for key in properties:
+        if key not in (COMMIT_POLICY, SUCCESS_FILE_NAME):
+            raise ConfigurationError(
+                f"{key} is not an option of FileSink, only {COMMIT_POLICY} and {SUCCESS_FILE_NAME}"
+            )
+    kinds = {kind.strip() for kind in properties.get(COMMIT_POLICY, "").split(",")} - {""}
+    if kinds - {"success-file"}:
+        raise ConfigurationError(f"{COMMIT_POLICY}: {properties[COMMIT_POLICY]} is not supported, only success-file")
+    if not kinds:
+        return None
+    name = properties.get(SUCCESS_FILE_NAME, DEFAULT_SUCCESS_FILE)
+    if not name.startswith(("_", ".")) or "/" in name or "\0" in name or name in (".", ".."):
+        raise ConfigurationError(
+            f"{SUCCESS_FILE_NAME}: {name!r} must be a name that begins with '_' or '.', so that readers of the "
+            "directory skip the file"
+        )
+    return name
 
 
 class RollingPolicy(ABC):

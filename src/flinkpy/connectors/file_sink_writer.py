@@ -22,6 +22,7 @@ from flinkpy.common.errors import ExternalError, StateRestoreError, UnsupportedO
 from flinkpy.common.failpoints import failpoint
 from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.connector_api.sink import StatefulSinkWriter, WriterContext
+from flinkpy.connectors.batch_file_committer import EndOfWriter, check_replaceable
 from flinkpy.connectors.file_committer import PendingFile, SupersededFile
 from flinkpy.connectors.file_compaction import FileCompaction
 from flinkpy.connectors.file_sink_config import BucketAssignerContext, ColumnBucketAssigner
@@ -34,7 +35,7 @@ from flinkpy.formats.text_form import formatter_of
 
 if TYPE_CHECKING:
     from flinkpy.connectors.file_compaction import FileCompactor, FileCompactStrategy
-    from flinkpy.connectors.file_sink_config import BucketAssigner, OutputFileConfig, RollingPolicy
+    from flinkpy.connectors.file_sink_config import BucketAssigner, OutputFileConfig, Publication, RollingPolicy
     from flinkpy.records.batch import Batch
 
 _LOG = logging.getLogger(__name__)
@@ -110,9 +111,14 @@ class FileSinkWriter(StatefulSinkWriter):
         states: list[FileWriterState] | None = None,
         clock: Clock | None = None,
         compaction: tuple[FileCompactStrategy, FileCompactor] | None = None,
+        publication: Publication | None = None,
     ) -> None:
         self._context = context
         self._store = part_store(base_path)
+        #: A batch committer needs a committable even if there is no file.
+        self._announces_end = publication is not None and publication.needs_batch_mode
+        if publication is not None:
+            check_replaceable(self._store, publication.mode)
         self._make_content = make_content
         self._bucket_assigner = bucket_assigner
         self._rolling_policy = rolling_policy
@@ -244,6 +250,8 @@ class FileSinkWriter(StatefulSinkWriter):
             complete = [*self._compacted, *self._compaction.at_checkpoint()]
             self._sync_directories(file.bucket for file in complete if isinstance(file, PendingFile))
         committables = [*complete, *self._superseded]
+        if self._announces_end:
+            committables.append(EndOfWriter.of(self._context.job_id))
         self._closed, self._superseded, self._compacted = [], [], []
         return committables
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
 from flinkpy.checkpoint.storage.file_systems import process_file_systems
-from flinkpy.common.durable_file import sync_directory
+from flinkpy.common.durable_file import sync_directory, write_durably
 from flinkpy.common.errors import CommitError, ConfigurationError, UnsupportedOperationError
 from flinkpy.common.failpoints import failpoint
 from flinkpy.connectors.part_file import HiddenFile, PartFile, PartNaming, make_directory, publish, unlink_if_there
@@ -89,6 +90,35 @@ class PartStore(Protocol):
         """Returns the full name of a file, for errors."""
         ...
 
+    # -- commits of batch jobs -----------------------------------------------------------------------------------
+
+    def write(self, bucket: str, name: str, content: bytes) -> None:
+        """Writes a small file durably and at once."""
+        ...
+
+    def read(self, bucket: str, name: str) -> bytes | None:
+        """Returns the content of a file; None if it does not exist."""
+        ...
+
+    def replace(self, bucket: str, name: str, new_name: str) -> None:
+        """Gives a file another name, even if another file has it. Does nothing if it does not exist."""
+        ...
+
+    def visible_files(self, bucket: str, is_recursive: bool) -> Iterator[tuple[str, str]]:
+        """Yields (bucket, name) for the files of a bucket that readers see, possibly also of the buckets below it."""
+        ...
+
+    def hidden_names(self, pattern: re.Pattern[str]) -> Iterator[tuple[str, int]]:
+        """Yields (name, time of the last change in milliseconds) for files in the sink's path whose names match."""
+        ...
+
+    def has_directory(self, bucket: str) -> bool: ...
+
+
+def is_visible(name: str) -> bool:
+    """True if readers of a directory read files, or directories, of this name."""
+    return not name.startswith(".") and (not name.startswith("_") or "=" in name)
+
 
 def part_store(base_path: str) -> PartStore:
     return RemotePartStore(base_path) if is_remote(base_path) else LocalPartStore(base_path)
@@ -129,6 +159,35 @@ class LocalPartStore:
 
     def name_of(self, bucket: str, name: str) -> str:
         return os.path.join(self._base_path, bucket, name)
+
+    def write(self, bucket: str, name: str, content: bytes) -> None:
+        write_durably(Path(make_directory(self._base_path, bucket), name), content)
+
+    def read(self, bucket: str, name: str) -> bytes | None:
+        try:
+            return Path(self.name_of(bucket, name)).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def replace(self, bucket: str, name: str, new_name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(self.name_of(bucket, name), self.name_of(bucket, new_name))
+
+    def visible_files(self, bucket: str, is_recursive: bool) -> Iterator[tuple[str, str]]:
+        for directory, below, names in os.walk(os.path.join(self._base_path, bucket)):
+            below[:] = [name for name in below if is_recursive and is_visible(name)]
+            found = os.path.relpath(directory, self._base_path)
+            for name in filter(is_visible, names):
+                yield ("" if found == "." else found), name
+
+    def hidden_names(self, pattern: re.Pattern[str]) -> Iterator[tuple[str, int]]:
+        with os.scandir(self._base_path) as entries:
+            for entry in entries:
+                if pattern.fullmatch(entry.name):
+                    yield entry.name, entry.stat().st_mtime_ns // 1_000_000
+
+    def has_directory(self, bucket: str) -> bool:
+        return os.path.isdir(os.path.join(self._base_path, bucket))
 
 
 class _Upload:
@@ -281,3 +340,53 @@ class RemotePartStore:
 
     def _inner(self, bucket: str, name: str) -> str:
         return str(self._file_system.inner(self.name_of(bucket, name)))
+
+    def write(self, bucket: str, name: str, content: bytes) -> None:
+        self._file_system.make_directories(self.name_of(bucket, "").rstrip("/"))
+        # Left by a commit that was interrupted. A rename on HDFS replaces no file.
+        self.delete(bucket, name)
+        output = self._file_system.create(self.name_of(bucket, name), "state_file")
+        output.write(content)
+        output.commit()
+
+    def read(self, bucket: str, name: str) -> bytes | None:
+        if not self.exists(bucket, name):
+            return None
+        with self._arrow.open_input_stream(self._inner(bucket, name)) as file:
+            return bytes(file.read())
+
+    def replace(self, bucket: str, name: str, new_name: str) -> None:
+        if not self.exists(bucket, name):
+            return
+        source, target = self._inner(bucket, name), self._inner(bucket, new_name)
+        if self._file_system.is_object_store:
+            self._arrow.copy_file(source, target)
+            self._arrow.delete_file(source)
+        else:
+            # A rename on HDFS replaces no file.
+            self.delete(bucket, new_name)
+            self._arrow.move(source, target)
+
+    def visible_files(self, bucket: str, is_recursive: bool) -> Iterator[tuple[str, str]]:
+        from pyarrow import fs
+
+        base = self._file_system.inner(self._base_path).strip("/")
+        directory = self._inner(bucket, "").rstrip("/")
+        selector = fs.FileSelector(directory, recursive=is_recursive, allow_not_found=True)
+        for info in self._arrow.get_file_info(selector):
+            below = info.path.strip("/").removeprefix(base).strip("/")
+            inside = below.removeprefix(bucket).strip("/")
+            if info.type == fs.FileType.File and all(map(is_visible, inside.split("/"))):
+                yield below.rpartition("/")[0], info.base_name
+
+    def hidden_names(self, pattern: re.Pattern[str]) -> Iterator[tuple[str, int]]:
+        from pyarrow import fs
+
+        for info in self._arrow.get_file_info(fs.FileSelector(self._inner("", "").rstrip("/"), allow_not_found=True)):
+            if info.type == fs.FileType.File and info.mtime_ns is not None and pattern.fullmatch(info.base_name):
+                yield info.base_name, info.mtime_ns // 1_000_000
+
+    def has_directory(self, bucket: str) -> bool:
+        from pyarrow import fs
+
+        return bool(self._arrow.get_file_info(self._inner(bucket, "").rstrip("/")).type == fs.FileType.Directory)

@@ -73,8 +73,8 @@ def check_sinks_of_streaming_mode(graph: StreamGraph) -> None:
     for node in graph.nodes:
         if isinstance(node.spec, SinkSpec) and node.spec.sink.needs_batch_mode:
             raise UnsupportedOperationError(
-                f"sink '{node.name}' ({node.spec.sink!r}) replaces records of its table, which needs one commit for "
-                "the whole job: set execution.runtime-mode: BATCH"
+                f"sink '{node.name}' ({node.spec.sink!r}) replaces records or writes a success file, which needs one "
+                "commit for the whole job: set execution.runtime-mode: BATCH"
             )
 
 

@@ -34,9 +34,9 @@ from flinkpy.connectors.tables.table_format import (
     TableSnapshot,
     TableSplit,
     TableVersion,
-    WriteMode,
     job_metadata,
 )
+from flinkpy.connectors.write_mode import WriteMode
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+from flinkpy.connectors.write_mode import WriteMode
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,16 +17,6 @@ if TYPE_CHECKING:
 
 #: The key of the job in the metadata of a version.
 JOB_ID = "flinkpy.job-id"
-
-
-class WriteMode(Enum):
-    """The effect of a commit on the records that the table has."""
-
-    APPEND = "append"
-    #: Replaces all records.
-    OVERWRITE = "overwrite"
-    #: Replaces the partitions to which the job wrote. Replaces all records of a table without partitions.
-    OVERWRITE_PARTITIONS = "overwrite partitions"
 
 
 @dataclass(frozen=True, slots=True)
