@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 from flinkpy.common.errors import CommitError, ConfigurationError, TypeMismatchError, UnsupportedOperationError
 from flinkpy.common.failpoints import failpoint
 from flinkpy.connector_api.sink import CommitRequest, Committer, SinkBase, SinkWriter, WriterContext
-from flinkpy.connectors.tables.table_format import DataFileWriter, SinkTable, TableCommittable, WriteMode
+from flinkpy.connectors.tables.table_format import DataFileWriter, SinkTable, TableCommittable
+from flinkpy.connectors.write_mode import WriteMode
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from flinkpy.connectors.file_sink import FileSink
+    from flinkpy.connectors.tables.hive import HiveTable
     from flinkpy.records.batch import Batch
 
 _LOG = logging.getLogger(__name__)
@@ -54,9 +57,15 @@ class TableSink(SinkBase):
 
     @staticmethod
     def for_catalog(identifier: str, properties: Mapping[str, str] | None = None) -> TableSinkBuilder:
-        """Writes to an Iceberg table of a catalog. The arguments are those of `TableSource.for_catalog`."""
+        """Writes to an Iceberg table of a catalog, or to a table of a Hive metastore.
+
+        The arguments are those of `TableSource.for_catalog`.
+        """
+        from flinkpy.connectors.tables.hive import HiveTable, is_hive
         from flinkpy.connectors.tables.iceberg import IcebergSinkTable, IcebergTable
 
+        if properties is not None and is_hive(properties):
+            return TableSinkBuilder(HiveTable.of_catalog(identifier, properties))
         return TableSinkBuilder(IcebergSinkTable(IcebergTable.of_catalog(identifier, properties)))
 
     @staticmethod
@@ -93,7 +102,7 @@ class TableSink(SinkBase):
 class TableSinkBuilder:
     """Builds a TableSink. By default it appends."""
 
-    def __init__(self, table: SinkTable) -> None:
+    def __init__(self, table: SinkTable | HiveTable) -> None:
         self._table = table
         self._mode = WriteMode.APPEND
 
@@ -115,15 +124,24 @@ class TableSinkBuilder:
         self._mode = WriteMode.OVERWRITE_PARTITIONS
         return self
 
-    def build(self) -> TableSink:
-        """Returns the sink.
+    def build(self) -> TableSink | FileSink:
+        """Returns the sink. It is a FileSink for a table of Hive.
 
         Raises:
             InputNotFoundError: the table does not exist.
             UnsupportedOperationError: a library is missing, or it cannot write to this table.
         """
-        self._table.open_writer()
-        return TableSink(self._table, self._mode)
+        from flinkpy.connectors.tables.hive import HiveLayout, HiveTable, HiveTableSink
+        from flinkpy.connectors.tables.iceberg import IcebergSinkTable
+
+        table = self._table
+        if isinstance(table, HiveTable):
+            found = table.find(with_partitions=False)
+            if isinstance(found, HiveLayout):
+                return HiveTableSink(table, found, self._mode)
+            table = IcebergSinkTable(found)
+        table.open_writer()
+        return TableSink(table, self._mode)
 
 
 class TableWriter(SinkWriter):

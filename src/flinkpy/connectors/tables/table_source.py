@@ -24,6 +24,7 @@ from flinkpy.connectors.tables.table_format import TableSnapshot, TableSplit, Ta
 from flinkpy.formats.row_types import project_row_type, row_type_of
 
 if TYPE_CHECKING:
+    from flinkpy.connectors.file_source import FileSource
     from flinkpy.expressions.nodes import Expression
     from flinkpy.records.batch import Batch
 
@@ -59,15 +60,22 @@ class TableSource(SourceBase):
 
     @staticmethod
     def for_catalog(identifier: str, properties: Mapping[str, str] | None = None) -> TableSourceBuilder:
-        """Reads an Iceberg table of a catalog. Needs `pip install 'flinkpy[iceberg]'`.
+        """Reads an Iceberg table of a catalog, or a table of a Hive metastore.
+
+        Needs `pip install 'flinkpy[iceberg]'`, for a Hive metastore `'flinkpy[hive]'`.
 
         Args:
             identifier: the names of the catalog, the namespace and the table: `"lake.sales.orders"`.
-            properties: the properties of the catalog for pyiceberg, such as `{"type": "rest", "uri": "https://..."}`.
-                Without them pyiceberg's own configuration is used, which every process of the cluster must then have.
+            properties: the properties of the catalog for pyiceberg, such as `{"type": "rest", "uri": "https://..."}`,
+                or `{"type": "hive", "uri": "thrift://metastore:9083"}`, also for tables of Hive that are not of
+                Iceberg. Without them pyiceberg's own configuration is used, which every process of the cluster must
+                then have.
         """
+        from flinkpy.connectors.tables.hive import HiveTable, is_hive
         from flinkpy.connectors.tables.iceberg import IcebergTable
 
+        if properties is not None and is_hive(properties):
+            return TableSourceBuilder(HiveTable.of_catalog(identifier, properties))
         return TableSourceBuilder(IcebergTable.of_catalog(identifier, properties))
 
     @staticmethod
@@ -126,7 +134,7 @@ class TableSourceBuilder:
     """Builds a TableSource. By default it reads all columns of the newest version.
 
     Args:
-        table: an IcebergTable or DeltaLakeTable.
+        table: an IcebergTable, DeltaLakeTable or HiveTable.
     """
 
     def __init__(self, table: Any) -> None:
@@ -173,22 +181,30 @@ class TableSourceBuilder:
         """Reads the snapshot that has a tag in an Iceberg table."""
         return self._set_version("tag", "iceberg", TableVersion(reference=name))
 
-    def build(self) -> TableSource:
-        """Reads the metadata of the table, and returns the source.
+    def build(self) -> TableSource | FileSource:
+        """Reads the metadata of the table, and returns the source. It is a FileSource for a table of Hive.
 
         Raises:
             InputNotFoundError: the table or the version does not exist.
             UnsupportedOperationError: a library is missing, or it cannot read this table.
             ValueError: a column does not exist.
         """
-        snapshot: TableSnapshot = self._table.snapshot(self._version)
+        table = self._table
+        if table.format == "hive":
+            table = table.find()
+        if table.format == "hive":
+            if self._version != TableVersion():
+                raise ConfigurationError(f"{self._table.name} is a table of Hive, which has no versions")
+            return table.source(self._columns)  # type: ignore[no-any-return]
+        snapshot: TableSnapshot = table.snapshot(self._version)
         row_type = row_type_of(snapshot.schema)
         if self._columns is not None:
             row_type = project_row_type(row_type, self._columns)
         return TableSource(snapshot, row_type)
 
     def _set_version(self, setting: str, table_format: str, version: TableVersion) -> TableSourceBuilder:
-        if table_format not in ("", self._table.format):
+        # A Hive metastore has tables of Iceberg, too.
+        if table_format not in ("", self._table.format) and (table_format, self._table.format) != ("iceberg", "hive"):
             raise ConfigurationError(f"{setting} is for tables of {table_format}, and {self._table.name} is not one")
         if self._version != TableVersion():
             raise ConfigurationError(f"{setting}: the version of {self._table.name} has been set already")

@@ -22,7 +22,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
@@ -31,10 +31,13 @@ from pyspark.sql import types as t
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.durable_file import sync_directory
 from flinkpy.connector_api.serializer import write_versioned
+from flinkpy.connectors.batch_file_committer import EndOfWriter, check_replaceable
 from flinkpy.connectors.file_committer import PendingFile
 from flinkpy.connectors.file_sink import FileSink, StreamingFileSink
 from flinkpy.connectors.file_sink_config import ColumnBucketAssigner, OnCheckpointRollingPolicy
 from flinkpy.connectors.part_file import PartNaming, make_directory
+from flinkpy.connectors.part_store import part_store
+from flinkpy.connectors.tables.hive import HiveTableSink
 from flinkpy.formats.bulk_writer import ROW_GROUP_BYTES, ParquetBulkWriterFactory
 from flinkpy.formats.input_files import is_remote
 from flinkpy.formats.partitioned_format import partition_type_of
@@ -57,7 +60,7 @@ _LOG = logging.getLogger(__name__)
 def check_parquet_sink(node: SparkNode) -> None:
     """Checks that Spark writes the files of a sink as flinkpy does. Raises: NotExpressible."""
     sink = node.spec.sink if isinstance(node.spec, SinkSpec) else None
-    if type(sink) not in (FileSink, StreamingFileSink):
+    if type(sink) not in (FileSink, StreamingFileSink, HiveTableSink):
         raise NotExpressible(f"{sink!r}")
     assert isinstance(sink, FileSink)
     factory, assigner = sink.writer_factory, sink.bucket_assigner
@@ -112,6 +115,7 @@ class ParquetSinkJob:
         assigner = sink.bucket_assigner
         is_partitioned = isinstance(assigner, ColumnBucketAssigner)
         bucket = "" if is_partitioned else assigner.bucket_id(SystemClock().now_ms())
+        check_replaceable(part_store(sink.base_path), sink.publication.mode)
         self._remove_directories_of_earlier_attempts()
         base = make_directory(sink.base_path, "")
         directory = Path(base, f".spark-{self._job_id}-{self._job.attempt_number}")
@@ -134,8 +138,11 @@ class ParquetSinkJob:
 
     def committables(self) -> Iterator[tuple[int, tuple[bytes, ...]]]:
         serializer = self._sink.committable_serializer
-        if self._files:
-            yield self._node.id, tuple(write_versioned(serializer, file) for file in self._files)
+        committables: list[Any] = list(self._files)
+        if self._sink.needs_batch_mode:
+            committables.append(EndOfWriter.of(self._job_id))
+        if committables:
+            yield self._node.id, tuple(write_versioned(serializer, each) for each in committables)
 
     # -- Spark's directory ---------------------------------------------------------------------------------------
 
