@@ -172,6 +172,7 @@ class FileSource(SourceBase):
         newlines_in_values: bool = False,
         on_error: Any = FAIL,
         partition_columns: Any = None,
+        spark_reader: bool = False,
     ) -> FileSource:
         """Reads CSV files as typed columns. Beyond PyFlink.
 
@@ -188,6 +189,8 @@ class FileSource(SourceBase):
             newlines_in_values: True if quoted fields may contain newlines. Files are then not split among subtasks.
             on_error: what happens to rows that cannot be read: "fail", "skip" or an OutputTag.
             partition_columns: names, or a dict from name to type, of columns in the names of directories.
+            spark_reader: True to let Spark parse the files itself where the source runs in Spark. It is faster, but
+                some texts are read otherwise (docs/spark.md).
 
         Raises:
             InputNotFoundError, InputFormatError: there is no `schema`, and the first file cannot be read.
@@ -216,10 +219,14 @@ class FileSource(SourceBase):
                 options = replace(options, file_columns=tuple(row_type.get_field_names()))
             row_type = project_row_type(row_type, wanted)
         file_format = CsvFormat(row_type, options).with_on_error(on_error)
+        if spark_reader:
+            file_format = file_format.with_spark_reader()
         return FileSource(_with_partitions(file_format, columns, partition_columns), paths)
 
     @staticmethod
-    def for_json(*paths: str, schema: Any, on_error: Any = FAIL, partition_columns: Any = None) -> FileSource:
+    def for_json(
+        *paths: str, schema: Any, on_error: Any = FAIL, partition_columns: Any = None, spark_reader: bool = False
+    ) -> FileSource:
         """Reads files with one JSON object per line as typed columns. Beyond PyFlink.
 
         Args:
@@ -227,8 +234,11 @@ class FileSource(SourceBase):
                 objects are ignored, and missing fields are null.
             on_error: what happens to lines that cannot be read: "fail", "skip" or an OutputTag.
             partition_columns: names, or a dict from name to type, of columns in the names of directories.
+            spark_reader: True to let Spark parse the files itself, as for `for_csv`.
         """
         file_format = JsonFormat(row_type_of(schema)).with_on_error(on_error)
+        if spark_reader:
+            file_format = file_format.with_spark_reader()
         return FileSource(_with_partitions(file_format, None, partition_columns), paths)
 
     @staticmethod
@@ -445,6 +455,14 @@ class FileSourceBuilder:
             on_error: "fail" (the default), "skip", or an OutputTag that receives `(raw bytes, error)`.
         """
         self._format = self._format.with_on_error(on_error)
+        return self
+
+    def set_spark_reader(self) -> FileSourceBuilder:
+        """Lets Spark parse CSV or JSON itself where the source runs in Spark. Beyond PyFlink.
+
+        It is faster, but some texts are read otherwise (docs/spark.md).
+        """
+        self._format = self._format.with_spark_reader()
         return self
 
     def set_partition_columns(self, partition_columns: Any) -> FileSourceBuilder:

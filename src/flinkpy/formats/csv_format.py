@@ -66,6 +66,8 @@ class CsvFormat(StreamFormat):
     Each batch is `RecordBatch[n rows, schema=arrow_schema(row_type)]`.
     """
 
+    has_spark_reader = True
+
     def __init__(self, row_type: RowTypeInfo, options: CsvOptions) -> None:
         self.row_type = row_type
         self.options = options
@@ -81,7 +83,8 @@ class CsvFormat(StreamFormat):
         options = self.options
         if options.header is not HeaderMode.USE and not options.file_columns:
             options = replace(options, file_columns=tuple(self.row_type.get_field_names()))
-        return CsvFormat(project_row_type(self.row_type, columns), options)
+        changed = CsvFormat(project_row_type(self.row_type, columns), options)
+        return changed.with_spark_reader() if self.uses_spark_reader else changed  # type: ignore[no-any-return]
 
     def is_splittable(self, path: str) -> bool:
         return not self.options.newlines_in_values and not is_compressed(path)

@@ -277,7 +277,7 @@ class CsvBatchReader:
         self._fails = fails
         self._ready = SlicedPieces(max_batch_rows)
         self._sizer = ChunkSizer(max_batch_rows)
-        file_columns, self._rows_start = _look_at_head(split, row_type, options)
+        file_columns, self._rows_start = look_at_head(split, row_type, options)
         self._parser = CsvParser(split.path, row_type, options, file_columns)
         self._chunks = open_chunks(split, cutter_of(options))
 
@@ -355,7 +355,7 @@ def infer_row_type(path: str, options: CsvOptions, file_size: int) -> RowTypeInf
     return row_type_of(table.schema)
 
 
-def _look_at_head(split: FileSourceSplit, row_type: RowTypeInfo, options: CsvOptions) -> tuple[list[str], int]:
+def look_at_head(split: FileSourceSplit, row_type: RowTypeInfo, options: CsvOptions) -> tuple[list[str], int]:
     """Returns the names of the file's columns and the offset of its first row.
 
     The names are those of the header, if it is used, or of the type.

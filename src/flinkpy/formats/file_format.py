@@ -90,10 +90,28 @@ class FileFormat(ABC):
     Attributes:
         on_error: how malformed records are handled: "fail", "skip" or an OutputTag (`flinkpy.formats.bad_records`).
         knows_bad_records: False if the format supports only "fail".
+        uses_spark_reader: True if Spark's own reader of the format may be used, which parses some texts otherwise.
+        has_spark_reader: True if Spark has such a reader.
     """
 
     on_error: Any = "fail"
     knows_bad_records = True
+    uses_spark_reader = False
+    has_spark_reader = False
+
+    def with_spark_reader(self) -> Any:
+        """Returns a copy of this format that Spark may read by its own reader.
+
+        Raises:
+            UnsupportedOperationError: the format is not CSV or JSON.
+        """
+        if not self.has_spark_reader:
+            raise UnsupportedOperationError(
+                f"{type(self).__name__}: only CSV and JSON have a reader of Spark that differs from flinkpy's"
+            )
+        changed = copy.copy(self)
+        changed.uses_spark_reader = True
+        return changed
 
     def with_on_error(self, on_error: Any) -> Any:
         """Returns a copy of this format with another `on_error`.

@@ -27,6 +27,8 @@ class JsonFormat(StreamFormat):
     Each batch is `RecordBatch[n rows, schema=arrow_schema(row_type)]`.
     """
 
+    has_spark_reader = True
+
     def __init__(self, row_type: RowTypeInfo, options: JsonReadOptions | None = None) -> None:
         self.row_type = row_type
         self.options = options or JsonReadOptions()

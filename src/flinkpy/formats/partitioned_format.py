@@ -185,6 +185,11 @@ class PartitionedFormat(BulkFormat):
         changed.on_error = changed.file_format.on_error
         return changed
 
+    def with_spark_reader(self) -> PartitionedFormat:
+        changed = copy.copy(self)
+        changed.file_format = self.file_format.with_spark_reader()
+        return changed
+
     def projected_to(self, columns: list[str]) -> PartitionedFormat | None:
         content = self.file_format.produced_type.get_field_names()
         # A file tells how many records it has by a column.

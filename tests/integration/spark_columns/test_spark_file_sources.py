@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +15,19 @@ import pytest
 from column_engines import TIME
 
 from flinkpy.common import Types
+from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.connectors import file_source
 from flinkpy.connectors.file_source import FileSource
 from flinkpy.expressions.nodes import Expression, col
-from flinkpy.formats.file_format import FileSourceSplit
+from flinkpy.formats.file_format import FileSourceSplit, StreamFormat
 from flinkpy.graph import operator_specs as specs
 from flinkpy.graph.spark_region import SparkNode
 
 pytest.importorskip("pyspark")
 
 from flinkpy.spark.columns import is_expressible, translate
+from flinkpy.spark.columns.file_sources import check_files
+from flinkpy.spark.columns.names import NotExpressible
 
 PARTITIONS = {"year": Types.INT(), "month": Types.STRING()}
 
@@ -63,8 +69,6 @@ def write(path: Path, *numbers: int) -> None:
 
 def plan_of(frame: Any) -> str:
     """Returns the physical plan, without ids."""
-    import re
-
     return re.sub(r"#\d+L?", "", frame._jdf.queryExecution().executedPlan().toString())
 
 
@@ -186,3 +190,96 @@ def test_tables_that_spark_would_refuse_are_left_to_our_reader(session: Any, tmp
     source = FileSource.for_parquet(str(tmp_path), partition_columns=["day"])
     assert not is_expressible(node(source), session)
     assert natively(source) == [(1, "1"), (2, "2")]
+
+
+TEXT_ROWS = [
+    {"id": 1, "name": 'a, "b"', "price": "1.25", "day": "2024-02-29", "at": "2024-02-29T01:02:03", "flag": "true"},
+    {"id": 2, "name": "", "price": "2.345", "day": "", "at": "", "flag": ""},
+    {"id": -3, "name": "ä\u2028", "price": "-0.5", "day": "1969-12-31", "at": "1969-12-31T23:59:59.5", "flag": "false"},
+]
+TEXT_TYPES = {
+    "id": Types.LONG(),
+    "name": Types.STRING(),
+    "price": Types.DOUBLE(),
+    "day": Types.SQL_DATE(),
+    "at": Types.SQL_TIMESTAMP(),
+    "flag": Types.BOOLEAN(),
+}
+
+
+def write_csv(path: Path, names: list[str], delimiter: str = ",") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(names)
+        for row in TEXT_ROWS:
+            writer.writerow([row.get(name, "another, column") for name in names])
+
+
+def test_spark_parses_csv_files_on_request(session: Any, tmp_path: Path) -> None:
+    """Columns are found by the header, also in directories with values of columns; nulls are those of flinkpy."""
+    names = ["price", "other", "id", "name", "flag", "day", "at"]
+    for month in ("01", "02"):
+        write_csv(tmp_path / "t" / f"month={month}" / "a.csv", names, ";")
+    given: dict[str, Any] = {"schema": TEXT_TYPES, "delimiter": ";", "partition_columns": ["month"]}
+    plain = FileSource.for_csv(str(tmp_path / "t"), **given)
+    assert not is_expressible(node(plain), session)
+    for null_values in ((), ("2.345",)):
+        source = FileSource.for_csv(str(tmp_path / "t"), **given, null_values=null_values, spark_reader=True)
+        assert len(assert_read_alike(session, source)) == 6
+        narrow = source.projected_to(["name", "month"])
+        assert narrow is not None
+        assert len(assert_read_alike(session, narrow)) == 6
+
+
+def test_spark_parses_json_lines_on_request(session: Any, tmp_path: Path) -> None:
+    types = {"id": Types.LONG(), "name": Types.STRING(), "price": Types.DOUBLE(), "tags": Types.LIST(Types.STRING())}
+    with (tmp_path / "a.json").open("w") as file:
+        for number in range(50):
+            row = {"id": number, "price": number / 4, "more": {"x": 1}, "tags": ["a", None] if number % 2 else None}
+            file.write(json.dumps(row | ({"name": f"n\u00e4{number}"} if number % 3 else {})) + "\n")
+    assert not is_expressible(node(FileSource.for_json(str(tmp_path), schema=types)), session)
+    assert len(assert_read_alike(session, FileSource.for_json(str(tmp_path), schema=types, spark_reader=True))) == 50
+
+
+def test_a_record_that_spark_cannot_parse_fails_the_job(session: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\nx\n")
+    (tmp_path / "a.json").write_text('{"id": 1}\n{"id": ')
+    types = {"id": Types.LONG()}
+    for source in (
+        FileSource.for_csv(str(tmp_path / "a.csv"), schema=types, spark_reader=True),
+        FileSource.for_json(str(tmp_path / "a.json"), schema=types, spark_reader=True),
+    ):
+        with pytest.raises(Exception, match=r"MALFORMED_RECORD_IN_PARSING|FAILED_READ_FILE"):
+            in_spark(session, source).toArrow()
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"null_values": ("NA", "-")}, "CSV files with the texts 'NA', '-', '' for null"),
+        ({"on_error": "skip"}, "skipping records that cannot be read"),
+        ({"schema": {"id": Types.BYTE(), "n": Types.LIST(Types.INT())}}, "CSV column 'n' of type array<int>"),
+    ],
+)
+def test_csv_that_spark_would_read_otherwise_is_read_by_flinkpy(
+    session: Any, tmp_path: Path, settings: dict[str, Any], reason: str
+) -> None:
+    (tmp_path / "a.csv").write_text("id,n\n1,2\n")
+    source = FileSource.for_csv(str(tmp_path), **{"schema": {"id": Types.LONG()}, **settings}, spark_reader=True)
+    with pytest.raises(NotExpressible, match=re.escape(reason)):
+        check_files(session, node(source).spec)  # type: ignore[arg-type]
+
+
+def test_files_with_different_headers_are_read_by_flinkpy(session: Any, tmp_path: Path) -> None:
+    write_csv(tmp_path / "a.csv", ["id", "name"])
+    write_csv(tmp_path / "b.csv", ["name", "id"])
+    types = {"id": Types.LONG(), "name": Types.STRING()}
+    source = FileSource.for_csv(str(tmp_path), schema=types, spark_reader=True)
+    with pytest.raises(NotExpressible, match="has the header"):
+        check_files(session, node(source).spec)  # type: ignore[arg-type]
+
+
+def test_only_csv_and_json_have_another_reader() -> None:
+    with pytest.raises(UnsupportedOperationError, match="TextLineFormat: only CSV and JSON"):
+        FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/a").set_spark_reader()

@@ -1,7 +1,8 @@
 """Reads file sources with Spark's own readers, so that projections and predicates of the plan reach the files.
 
 They are used if they return exactly what our readers would: for Parquet and ORC files with types that both read alike.
-Our own readers parse CSV and JSON in Python workers, because Spark's accept other texts as null, numbers and times.
+Our own readers parse CSV and JSON in Python workers, because Spark's accept other texts as null, numbers and times. A
+program that accepts the differences asks for Spark's readers (`flinkpy.spark.columns.text_files`).
 
 Spark gets the paths of the program, directories as such, and lists them itself. So the plan for many files is the plan
 for one. We list the files too, and compare their schemas.
@@ -34,6 +35,7 @@ from flinkpy.graph.operator_specs import SourceSpec
 from flinkpy.records.lanes import arrow_schema
 from flinkpy.spark.columns.hadoop_paths import hadoop_uri, is_seen_by_hadoop
 from flinkpy.spark.columns.names import NotExpressible, column, column_types, name_of, without_timestamps
+from flinkpy.spark.columns.text_files import text_reader_of
 from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN
 
 if TYPE_CHECKING:
@@ -92,9 +94,13 @@ def read_files(session: SparkSession, spec: SourceSpec) -> DataFrame:
     content = _content(source)
     partitions = _partition_names(source)
     fields = [t.StructField(name, kind) for name, kind in column_types(content.produced_type).items()]
+    text = text_reader_of(content) if content.uses_spark_reader else None
+    if text is not None:
+        fields = text.fields([file for file in source.list_files() if file[1]])
     # The texts of partition columns have been checked, so Spark converts them like flinkpy.
     fields += [t.StructField(name, t.StringType()) for name in partitions]
-    reader = session.read.schema(t.StructType(fields)).format(_kind_of(content)[0])
+    reader = session.read.schema(t.StructType(fields))
+    reader = reader.format(_kind_of(content)[0]) if text is None else reader.format(text.kind).options(**text.options)
     # Names of files may contain characters that are special in patterns.
     reader = reader.option("__globPaths__", "false")
     frames = []
@@ -106,7 +112,9 @@ def read_files(session: SparkSession, spec: SourceSpec) -> DataFrame:
         frames.append(reader.load([hadoop_uri(session, path) for path in table.paths]))
     frame = reduce(lambda one, other: one.unionByName(other), frames)
     columns = [
-        column(name).cast(kind).alias(name) if name in partitions else column(name)
+        column(name).cast(kind).alias(name)
+        if name in partitions
+        else (column(name) if text is None else text.value(name, kind))
         for name, kind in column_types(source.produced_type).items()
     ]
     return frame.select(*columns, without_timestamps() if time is None else time)
@@ -138,7 +146,8 @@ def _kind_of(content: FileFormat) -> tuple[str, Callable[[str], pa.Schema]]:
         return "parquet", _parquet_schema
     if type(content) is OrcFormat:
         return "orc", lambda path: open_orc(path).schema
-    raise NotExpressible(f"files of {type(content).__name__}")
+    hint = "; spark_reader=True lets Spark parse them" if content.has_spark_reader else ""
+    raise NotExpressible(f"files of {type(content).__name__}{hint}")
 
 
 def _parquet_schema(path: str) -> pa.Schema:
@@ -155,7 +164,8 @@ def _parquet_schema(path: str) -> pa.Schema:
 def _checked_tables(source: FileSource) -> list[_Table]:
     """Returns the tables of a source. Raises: NotExpressible if Spark would find or read other records than we do."""
     content = _content(source)
-    _, schema_of = _kind_of(content)
+    text = text_reader_of(content) if content.uses_spark_reader else None
+    schema_of = _kind_of(content)[1] if text is None else None
     wanted = arrow_schema(content.produced_type)
     assert wanted is not None
     partitions = _partition_names(source)
@@ -167,7 +177,8 @@ def _checked_tables(source: FileSource) -> list[_Table]:
             differing.append(name)
         return seen
 
-    files = [path for path, size_bytes in source.list_files(is_seen) if size_bytes]
+    sized = [file for file in source.list_files(is_seen) if file[1]]
+    files = [path for path, _ in sized]
     differing += [path for path in source.paths if not is_seen_by_hadoop(os.path.basename(path))]
     if differing:
         raise NotExpressible(f"files or directories with names like {differing[0]!r}")
@@ -175,8 +186,11 @@ def _checked_tables(source: FileSource) -> list[_Table]:
         raise NotExpressible("no records in files")
     if len(set(files)) < len(files):
         raise NotExpressible("files that are read more than once")
-    for path, schema in _schemas(files, schema_of):
-        _check_file(path, schema, wanted)
+    if schema_of is not None:
+        for path, schema in _schemas(files, schema_of):
+            _check_file(path, schema, wanted)
+    elif text is not None:
+        text.fields(sized)
     tables = _tables(source.paths, files, partitions, wanted.names)
     if len(tables) > _MAX_TABLES or sum(len(table.paths) for table in tables) > _MAX_PATHS:
         raise NotExpressible(f"{len(source.paths)} single paths: give the directories in which the files are")
