@@ -200,6 +200,7 @@ def running_cluster(
     properties: Mapping[str, str] | None = None,
     *,
     of_the_session: bool = False,
+    restart_services: bool = False,
 ) -> Iterator[RunningCluster]:
     """Runs a cluster for several tests, with all its files in `directory`.
 
@@ -214,6 +215,7 @@ def running_cluster(
             properties={"taskmanager.numberOfTaskSlots": str(slots), **(properties or {})},
             log_dir=directory / "logs",
             temporary_dir=temporary / "cluster",
+            restart_services=restart_services,
         )
     )
     with no_leaks(temporary, in_this_process=not of_the_session) as watch:
