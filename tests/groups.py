@@ -31,6 +31,9 @@ GROUP_OF_MODULE = {
     "test_spark_translate": SPARK_SESSION,
     "test_spark_regions": SPARK_CLUSTER,
     "test_spark_commits": SPARK_CLUSTER,
+    "test_file_overwrites": SPARK_CLUSTER,
+    # Its broker starts faster than another driver.
+    "test_kafka_batch": SPARK_CLUSTER,
     "test_spark_operators": SPARK_SESSION,
     "test_spark_operators_mixed": SPARK_SESSION,
     "test_spark_operators_sinks": SPARK_SESSION,
