@@ -420,10 +420,14 @@ class DisposeSavepointRequest(_message.Message):
     def __init__(self, path: _Optional[str] = ...) -> None: ...
 
 class CheckpointStatisticsRequest(_message.Message):
-    __slots__ = ("job_id",)
+    __slots__ = ("job_id", "without_subtasks", "checkpoint_id")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_SUBTASKS_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
     job_id: str
-    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+    without_subtasks: bool
+    checkpoint_id: int
+    def __init__(self, job_id: _Optional[str] = ..., without_subtasks: _Optional[bool] = ..., checkpoint_id: _Optional[int] = ...) -> None: ...
 
 class SubtaskCheckpointStatistics(_message.Message):
     __slots__ = ("subtask_index", "ack_timestamp_ms", "metrics")
@@ -436,17 +440,29 @@ class SubtaskCheckpointStatistics(_message.Message):
     def __init__(self, subtask_index: _Optional[int] = ..., ack_timestamp_ms: _Optional[int] = ..., metrics: _Optional[_Union[CheckpointMetrics, _Mapping]] = ...) -> None: ...
 
 class VertexCheckpointStatistics(_message.Message):
-    __slots__ = ("vertex_id", "num_subtasks", "subtasks")
+    __slots__ = ("vertex_id", "num_subtasks", "subtasks", "num_acknowledged_subtasks", "latest_ack_timestamp_ms", "state_size_bytes", "persisted_bytes", "processed_in_flight_bytes", "persisted_in_flight_bytes")
     VERTEX_ID_FIELD_NUMBER: _ClassVar[int]
     NUM_SUBTASKS_FIELD_NUMBER: _ClassVar[int]
     SUBTASKS_FIELD_NUMBER: _ClassVar[int]
+    NUM_ACKNOWLEDGED_SUBTASKS_FIELD_NUMBER: _ClassVar[int]
+    LATEST_ACK_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    STATE_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PERSISTED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PROCESSED_IN_FLIGHT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PERSISTED_IN_FLIGHT_BYTES_FIELD_NUMBER: _ClassVar[int]
     vertex_id: str
     num_subtasks: int
     subtasks: _containers.RepeatedCompositeFieldContainer[SubtaskCheckpointStatistics]
-    def __init__(self, vertex_id: _Optional[str] = ..., num_subtasks: _Optional[int] = ..., subtasks: _Optional[_Iterable[_Union[SubtaskCheckpointStatistics, _Mapping]]] = ...) -> None: ...
+    num_acknowledged_subtasks: int
+    latest_ack_timestamp_ms: int
+    state_size_bytes: int
+    persisted_bytes: int
+    processed_in_flight_bytes: int
+    persisted_in_flight_bytes: int
+    def __init__(self, vertex_id: _Optional[str] = ..., num_subtasks: _Optional[int] = ..., subtasks: _Optional[_Iterable[_Union[SubtaskCheckpointStatistics, _Mapping]]] = ..., num_acknowledged_subtasks: _Optional[int] = ..., latest_ack_timestamp_ms: _Optional[int] = ..., state_size_bytes: _Optional[int] = ..., persisted_bytes: _Optional[int] = ..., processed_in_flight_bytes: _Optional[int] = ..., persisted_in_flight_bytes: _Optional[int] = ...) -> None: ...
 
 class CheckpointStatistics(_message.Message):
-    __slots__ = ("checkpoint_id", "status", "kind", "trigger_timestamp_ms", "end_timestamp_ms", "state_size_bytes", "persisted_bytes", "processed_in_flight_bytes", "persisted_in_flight_bytes", "num_subtasks", "num_acknowledged_subtasks", "external_path", "discarded", "failure", "vertices", "is_unaligned")
+    __slots__ = ("checkpoint_id", "status", "kind", "trigger_timestamp_ms", "end_timestamp_ms", "state_size_bytes", "persisted_bytes", "processed_in_flight_bytes", "persisted_in_flight_bytes", "num_subtasks", "num_acknowledged_subtasks", "external_path", "discarded", "failure", "vertices", "is_unaligned", "format", "latest_ack_timestamp_ms")
     CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -463,6 +479,8 @@ class CheckpointStatistics(_message.Message):
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     VERTICES_FIELD_NUMBER: _ClassVar[int]
     IS_UNALIGNED_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    LATEST_ACK_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
     checkpoint_id: int
     status: str
     kind: SnapshotKind
@@ -479,7 +497,9 @@ class CheckpointStatistics(_message.Message):
     failure: _common_pb2.ErrorInfo
     vertices: _containers.RepeatedCompositeFieldContainer[VertexCheckpointStatistics]
     is_unaligned: bool
-    def __init__(self, checkpoint_id: _Optional[int] = ..., status: _Optional[str] = ..., kind: _Optional[_Union[SnapshotKind, str]] = ..., trigger_timestamp_ms: _Optional[int] = ..., end_timestamp_ms: _Optional[int] = ..., state_size_bytes: _Optional[int] = ..., persisted_bytes: _Optional[int] = ..., processed_in_flight_bytes: _Optional[int] = ..., persisted_in_flight_bytes: _Optional[int] = ..., num_subtasks: _Optional[int] = ..., num_acknowledged_subtasks: _Optional[int] = ..., external_path: _Optional[str] = ..., discarded: _Optional[bool] = ..., failure: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., vertices: _Optional[_Iterable[_Union[VertexCheckpointStatistics, _Mapping]]] = ..., is_unaligned: _Optional[bool] = ...) -> None: ...
+    format: SavepointFormatType
+    latest_ack_timestamp_ms: int
+    def __init__(self, checkpoint_id: _Optional[int] = ..., status: _Optional[str] = ..., kind: _Optional[_Union[SnapshotKind, str]] = ..., trigger_timestamp_ms: _Optional[int] = ..., end_timestamp_ms: _Optional[int] = ..., state_size_bytes: _Optional[int] = ..., persisted_bytes: _Optional[int] = ..., processed_in_flight_bytes: _Optional[int] = ..., persisted_in_flight_bytes: _Optional[int] = ..., num_subtasks: _Optional[int] = ..., num_acknowledged_subtasks: _Optional[int] = ..., external_path: _Optional[str] = ..., discarded: _Optional[bool] = ..., failure: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., vertices: _Optional[_Iterable[_Union[VertexCheckpointStatistics, _Mapping]]] = ..., is_unaligned: _Optional[bool] = ..., format: _Optional[_Union[SavepointFormatType, str]] = ..., latest_ack_timestamp_ms: _Optional[int] = ...) -> None: ...
 
 class RestoredCheckpointStatistics(_message.Message):
     __slots__ = ("checkpoint_id", "restore_timestamp_ms", "is_savepoint", "external_path")

@@ -258,13 +258,15 @@ class JobStatusUpdate(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., job_master_id: _Optional[str] = ..., status: _Optional[_Union[_common_pb2.JobStatus, str]] = ..., timestamp_ms: _Optional[int] = ...) -> None: ...
 
 class JobTerminated(_message.Message):
-    __slots__ = ("job_id", "job_master_id", "result", "details")
+    __slots__ = ("job_id", "job_master_id", "result", "details", "checkpoint_statistics")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_MASTER_ID_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     DETAILS_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_STATISTICS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     job_master_id: str
     result: _job_pb2.JobResult
     details: _job_pb2.JobDetails
-    def __init__(self, job_id: _Optional[str] = ..., job_master_id: _Optional[str] = ..., result: _Optional[_Union[_job_pb2.JobResult, _Mapping]] = ..., details: _Optional[_Union[_job_pb2.JobDetails, _Mapping]] = ...) -> None: ...
+    checkpoint_statistics: _checkpoint_pb2.CheckpointStatisticsResponse
+    def __init__(self, job_id: _Optional[str] = ..., job_master_id: _Optional[str] = ..., result: _Optional[_Union[_job_pb2.JobResult, _Mapping]] = ..., details: _Optional[_Union[_job_pb2.JobDetails, _Mapping]] = ..., checkpoint_statistics: _Optional[_Union[_checkpoint_pb2.CheckpointStatisticsResponse, _Mapping]] = ...) -> None: ...

@@ -166,7 +166,7 @@ class JobGraph(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., vertices: _Optional[_Iterable[_Union[JobVertex, _Mapping]]] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[UserArtifact, _Mapping]]] = ..., client_version: _Optional[str] = ..., python_version: _Optional[str] = ..., created_ms: _Optional[int] = ..., python_path: _Optional[_Iterable[str]] = ..., working_directory: _Optional[str] = ..., is_cancel_requested: _Optional[bool] = ..., initial_client_heartbeat_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class VertexDetails(_message.Message):
-    __slots__ = ("id", "name", "parallelism", "max_parallelism", "tasks_per_state", "metrics", "subtasks", "parallelism_reason", "spark_description")
+    __slots__ = ("id", "name", "parallelism", "max_parallelism", "tasks_per_state", "metrics", "subtasks", "parallelism_reason", "spark_description", "state", "start_time_ms", "end_time_ms", "slot_sharing_group", "operators", "accumulators")
     class TasksPerStateEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -183,6 +183,12 @@ class VertexDetails(_message.Message):
     SUBTASKS_FIELD_NUMBER: _ClassVar[int]
     PARALLELISM_REASON_FIELD_NUMBER: _ClassVar[int]
     SPARK_DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    SLOT_SHARING_GROUP_FIELD_NUMBER: _ClassVar[int]
+    OPERATORS_FIELD_NUMBER: _ClassVar[int]
+    ACCUMULATORS_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     parallelism: int
@@ -192,10 +198,41 @@ class VertexDetails(_message.Message):
     subtasks: _containers.RepeatedCompositeFieldContainer[SubtaskDetails]
     parallelism_reason: str
     spark_description: str
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., tasks_per_state: _Optional[_Mapping[str, int]] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., subtasks: _Optional[_Iterable[_Union[SubtaskDetails, _Mapping]]] = ..., parallelism_reason: _Optional[str] = ..., spark_description: _Optional[str] = ...) -> None: ...
+    state: _common_pb2.ExecutionState
+    start_time_ms: int
+    end_time_ms: int
+    slot_sharing_group: str
+    operators: _containers.RepeatedCompositeFieldContainer[OperatorDetails]
+    accumulators: _containers.RepeatedCompositeFieldContainer[AccumulatorResult]
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., tasks_per_state: _Optional[_Mapping[str, int]] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., subtasks: _Optional[_Iterable[_Union[SubtaskDetails, _Mapping]]] = ..., parallelism_reason: _Optional[str] = ..., spark_description: _Optional[str] = ..., state: _Optional[_Union[_common_pb2.ExecutionState, str]] = ..., start_time_ms: _Optional[int] = ..., end_time_ms: _Optional[int] = ..., slot_sharing_group: _Optional[str] = ..., operators: _Optional[_Iterable[_Union[OperatorDetails, _Mapping]]] = ..., accumulators: _Optional[_Iterable[_Union[AccumulatorResult, _Mapping]]] = ...) -> None: ...
+
+class OperatorDetails(_message.Message):
+    __slots__ = ("id", "name", "uid", "description", "inputs")
+    class Input(_message.Message):
+        __slots__ = ("operator_id", "ship_strategy", "exchange", "vertex_id")
+        OPERATOR_ID_FIELD_NUMBER: _ClassVar[int]
+        SHIP_STRATEGY_FIELD_NUMBER: _ClassVar[int]
+        EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+        VERTEX_ID_FIELD_NUMBER: _ClassVar[int]
+        operator_id: str
+        ship_strategy: str
+        exchange: ResultPartitionType
+        vertex_id: str
+        def __init__(self, operator_id: _Optional[str] = ..., ship_strategy: _Optional[str] = ..., exchange: _Optional[_Union[ResultPartitionType, str]] = ..., vertex_id: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    UID_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    uid: str
+    description: str
+    inputs: _containers.RepeatedCompositeFieldContainer[OperatorDetails.Input]
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., description: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[OperatorDetails.Input, _Mapping]]] = ...) -> None: ...
 
 class SubtaskDetails(_message.Message):
-    __slots__ = ("subtask_index", "attempt_number", "state", "resource_id", "execution_attempt_id", "metrics", "state_timestamps", "allocation_id")
+    __slots__ = ("subtask_index", "attempt_number", "state", "resource_id", "execution_attempt_id", "metrics", "state_timestamps", "allocation_id", "endpoint", "prior_attempts", "concurrent_attempts", "accumulators")
     class StateTimestampsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -211,6 +248,10 @@ class SubtaskDetails(_message.Message):
     METRICS_FIELD_NUMBER: _ClassVar[int]
     STATE_TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    PRIOR_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENT_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    ACCUMULATORS_FIELD_NUMBER: _ClassVar[int]
     subtask_index: int
     attempt_number: int
     state: _common_pb2.ExecutionState
@@ -219,22 +260,40 @@ class SubtaskDetails(_message.Message):
     metrics: _common_pb2.IOMetrics
     state_timestamps: _containers.ScalarMap[str, int]
     allocation_id: str
-    def __init__(self, subtask_index: _Optional[int] = ..., attempt_number: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ExecutionState, str]] = ..., resource_id: _Optional[str] = ..., execution_attempt_id: _Optional[str] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., state_timestamps: _Optional[_Mapping[str, int]] = ..., allocation_id: _Optional[str] = ...) -> None: ...
+    endpoint: str
+    prior_attempts: _containers.RepeatedCompositeFieldContainer[SubtaskDetails]
+    concurrent_attempts: _containers.RepeatedCompositeFieldContainer[SubtaskDetails]
+    accumulators: _containers.RepeatedCompositeFieldContainer[AccumulatorResult]
+    def __init__(self, subtask_index: _Optional[int] = ..., attempt_number: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ExecutionState, str]] = ..., resource_id: _Optional[str] = ..., execution_attempt_id: _Optional[str] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., state_timestamps: _Optional[_Mapping[str, int]] = ..., allocation_id: _Optional[str] = ..., endpoint: _Optional[str] = ..., prior_attempts: _Optional[_Iterable[_Union[SubtaskDetails, _Mapping]]] = ..., concurrent_attempts: _Optional[_Iterable[_Union[SubtaskDetails, _Mapping]]] = ..., accumulators: _Optional[_Iterable[_Union[AccumulatorResult, _Mapping]]] = ...) -> None: ...
 
 class ExceptionHistoryEntry(_message.Message):
-    __slots__ = ("timestamp_ms", "error", "task_name", "resource_id")
+    __slots__ = ("timestamp_ms", "error", "task_name", "resource_id", "endpoint", "concurrent")
     TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     TASK_NAME_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENT_FIELD_NUMBER: _ClassVar[int]
     timestamp_ms: int
     error: _common_pb2.ErrorInfo
     task_name: str
     resource_id: str
-    def __init__(self, timestamp_ms: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., task_name: _Optional[str] = ..., resource_id: _Optional[str] = ...) -> None: ...
+    endpoint: str
+    concurrent: _containers.RepeatedCompositeFieldContainer[ExceptionHistoryEntry]
+    def __init__(self, timestamp_ms: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., task_name: _Optional[str] = ..., resource_id: _Optional[str] = ..., endpoint: _Optional[str] = ..., concurrent: _Optional[_Iterable[_Union[ExceptionHistoryEntry, _Mapping]]] = ...) -> None: ...
+
+class JobDetailsRequest(_message.Message):
+    __slots__ = ("job_id", "without_subtasks", "vertex_ids")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_SUBTASKS_FIELD_NUMBER: _ClassVar[int]
+    VERTEX_IDS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    without_subtasks: bool
+    vertex_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job_id: _Optional[str] = ..., without_subtasks: _Optional[bool] = ..., vertex_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobDetails(_message.Message):
-    __slots__ = ("job_id", "name", "status", "start_time_ms", "end_time_ms", "status_timestamps", "vertices", "exception_history", "num_restarts", "configuration", "num_slots_required", "num_slots_held")
+    __slots__ = ("job_id", "name", "status", "start_time_ms", "end_time_ms", "status_timestamps", "vertices", "exception_history", "num_restarts", "configuration", "num_slots_required", "num_slots_held", "is_batch", "is_exception_history_truncated")
     class StatusTimestampsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -254,6 +313,8 @@ class JobDetails(_message.Message):
     CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     NUM_SLOTS_REQUIRED_FIELD_NUMBER: _ClassVar[int]
     NUM_SLOTS_HELD_FIELD_NUMBER: _ClassVar[int]
+    IS_BATCH_FIELD_NUMBER: _ClassVar[int]
+    IS_EXCEPTION_HISTORY_TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     name: str
     status: _common_pb2.JobStatus
@@ -266,7 +327,9 @@ class JobDetails(_message.Message):
     configuration: _common_pb2.Configuration
     num_slots_required: int
     num_slots_held: int
-    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[_common_pb2.JobStatus, str]] = ..., start_time_ms: _Optional[int] = ..., end_time_ms: _Optional[int] = ..., status_timestamps: _Optional[_Mapping[str, int]] = ..., vertices: _Optional[_Iterable[_Union[VertexDetails, _Mapping]]] = ..., exception_history: _Optional[_Iterable[_Union[ExceptionHistoryEntry, _Mapping]]] = ..., num_restarts: _Optional[int] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., num_slots_required: _Optional[int] = ..., num_slots_held: _Optional[int] = ...) -> None: ...
+    is_batch: bool
+    is_exception_history_truncated: bool
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[_common_pb2.JobStatus, str]] = ..., start_time_ms: _Optional[int] = ..., end_time_ms: _Optional[int] = ..., status_timestamps: _Optional[_Mapping[str, int]] = ..., vertices: _Optional[_Iterable[_Union[VertexDetails, _Mapping]]] = ..., exception_history: _Optional[_Iterable[_Union[ExceptionHistoryEntry, _Mapping]]] = ..., num_restarts: _Optional[int] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., num_slots_required: _Optional[int] = ..., num_slots_held: _Optional[int] = ..., is_batch: _Optional[bool] = ..., is_exception_history_truncated: _Optional[bool] = ...) -> None: ...
 
 class JobResult(_message.Message):
     __slots__ = ("job_id", "name", "status", "net_runtime_ms", "error", "accumulators")
@@ -296,8 +359,28 @@ class AccumulatorResult(_message.Message):
     value_pickle: bytes
     def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., value: _Optional[str] = ..., value_pickle: _Optional[bytes] = ...) -> None: ...
 
-class JobAccumulators(_message.Message):
-    __slots__ = ("accumulators",)
+class AccumulatorsRequest(_message.Message):
+    __slots__ = ("job_id", "vertex_id", "by_subtask")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    VERTEX_ID_FIELD_NUMBER: _ClassVar[int]
+    BY_SUBTASK_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    vertex_id: str
+    by_subtask: bool
+    def __init__(self, job_id: _Optional[str] = ..., vertex_id: _Optional[str] = ..., by_subtask: _Optional[bool] = ...) -> None: ...
+
+class SubtaskAccumulators(_message.Message):
+    __slots__ = ("subtask_index", "accumulators")
+    SUBTASK_INDEX_FIELD_NUMBER: _ClassVar[int]
     ACCUMULATORS_FIELD_NUMBER: _ClassVar[int]
+    subtask_index: int
     accumulators: _containers.RepeatedCompositeFieldContainer[AccumulatorResult]
-    def __init__(self, accumulators: _Optional[_Iterable[_Union[AccumulatorResult, _Mapping]]] = ...) -> None: ...
+    def __init__(self, subtask_index: _Optional[int] = ..., accumulators: _Optional[_Iterable[_Union[AccumulatorResult, _Mapping]]] = ...) -> None: ...
+
+class JobAccumulators(_message.Message):
+    __slots__ = ("accumulators", "subtasks")
+    ACCUMULATORS_FIELD_NUMBER: _ClassVar[int]
+    SUBTASKS_FIELD_NUMBER: _ClassVar[int]
+    accumulators: _containers.RepeatedCompositeFieldContainer[AccumulatorResult]
+    subtasks: _containers.RepeatedCompositeFieldContainer[SubtaskAccumulators]
+    def __init__(self, accumulators: _Optional[_Iterable[_Union[AccumulatorResult, _Mapping]]] = ..., subtasks: _Optional[_Iterable[_Union[SubtaskAccumulators, _Mapping]]] = ...) -> None: ...

@@ -7,10 +7,14 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class MetricsRequest(_message.Message):
-    __slots__ = ("job_id",)
+    __slots__ = ("job_id", "vertex_id", "names")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    VERTEX_ID_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
     job_id: str
-    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+    vertex_id: str
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job_id: _Optional[str] = ..., vertex_id: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class MetricsDump(_message.Message):
     __slots__ = ("groups",)

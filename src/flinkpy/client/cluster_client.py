@@ -250,7 +250,9 @@ class ClusterClient:
 
     def request_job(self, job_id: str) -> job_pb2.JobDetails:
         """Returns the vertices, metrics and failures of a job, even after its end. Raises: JobNotFoundError."""
-        details: job_pb2.JobDetails = self._call("request_job", _id(job_id), timeout_s=self._timeout_s)
+        details: job_pb2.JobDetails = self._call(
+            "request_job", job_pb2.JobDetailsRequest(job_id=job_id), timeout_s=self._timeout_s
+        )
         return details
 
     def request_job_status(self, job_id: str) -> JobState:
@@ -395,7 +397,7 @@ class ClusterClient:
         return self._operation("stop_with_savepoint", request).path
 
     def request_checkpoint_statistics(self, job_id: str) -> checkpoint_pb2.CheckpointStatisticsResponse:
-        """Returns the checkpoint statistics of a running job. Raises: JobNotFoundError (also if the job has ended)."""
+        """Returns the checkpoint statistics of a job, also after its end. Raises: JobNotFoundError."""
         request = checkpoint_pb2.CheckpointStatisticsRequest(job_id=job_id)
         statistics: checkpoint_pb2.CheckpointStatisticsResponse = self._call(
             "request_checkpoint_statistics", request, timeout_s=self._timeout_s
@@ -404,7 +406,8 @@ class ClusterClient:
 
     def request_accumulators(self, job_id: str) -> list[job_pb2.AccumulatorResult]:
         """Returns the accumulators of a job, merged over its subtasks: current or final. Raises: JobNotFoundError."""
-        response = self._call("request_accumulators", _id(job_id), timeout_s=self._timeout_s)
+        request = job_pb2.AccumulatorsRequest(job_id=job_id)
+        response = self._call("request_accumulators", request, timeout_s=self._timeout_s)
         return list(response.accumulators)
 
     def request_metrics(self, job_id: str) -> list[metrics_pb2.MetricGroupDump]:

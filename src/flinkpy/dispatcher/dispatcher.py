@@ -8,8 +8,9 @@ machine.
 |--------------------------------------------|--------------------|------------------------|---------------------------|
 | SubmitJob                                  | accepted           | DuplicateJobSubmission | DuplicateJobSubmission    |
 | RequestJob, -Status, -Result, Watch...,    | JobNotFoundError   | from the archive       | the same answer           |
-| RequestAccumulators                        |                    |                        |                           |
-| RequestMetrics, RequestCheckpointStatistics| JobNotFoundError   | JobNotFoundError       | the same answer           |
+| RequestAccumulators,                       |                    |                        |                           |
+| RequestCheckpointStatistics                |                    |                        |                           |
+| RequestMetrics                             | JobNotFoundError   | JobNotFoundError       | the same answer           |
 | CancelJob                                  | JobNotFoundError   | ack or error (see 1)   | passed on again           |
 | ReportJobClientHeartbeat                   | JobNotFoundError   | JobNotFoundError       | acknowledged, no effect   |
 | TriggerCheckpoint, -Savepoint, Stop...     | JobNotFoundError   | JobNotFoundError (2)   | the same answer           |
@@ -38,6 +39,7 @@ from google.protobuf.message import DecodeError
 from flinkpy import __version__
 from flinkpy._proto import checkpoint_pb2, common_pb2, job_pb2, metrics_pb2, resourcemanager_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
+from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import StatisticsParts
 from flinkpy.common.clock import Clock
 from flinkpy.common.errors import (
     DuplicateJobSubmissionError,
@@ -52,7 +54,12 @@ from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
 from flinkpy.common.states import JobState
 from flinkpy.configuration.redaction import redacted
 from flinkpy.dispatcher.dispatcher_services import DispatcherServices
-from flinkpy.dispatcher.job_archive import check_cancellation_of_ended, job_not_found, status_to_proto
+from flinkpy.dispatcher.job_archive import (
+    archived_accumulators,
+    check_cancellation_of_ended,
+    job_not_found,
+    status_to_proto,
+)
 from flinkpy.dispatcher.job_operations import JobOperations
 from flinkpy.dispatcher.options import DispatcherOptions
 from flinkpy.dispatcher.running_jobs import JobStatusWatchers, RunningJob, RunningJobs, not_stored
@@ -249,7 +256,7 @@ class Dispatcher(RpcEndpoint):
         return pb.ListJobsResponse(jobs=self.jobs.overviews())
 
     @unfenced
-    async def request_job(self, request: pb.JobIdMessage, context: CallContext) -> job_pb2.JobDetails:
+    async def request_job(self, request: job_pb2.JobDetailsRequest, context: CallContext) -> job_pb2.JobDetails:
         """Returns the details of a job: from its JobMaster, its graph (before it runs) or the archive (after its end).
 
         Passwords and other secrets in its configuration are redacted.
@@ -257,11 +264,15 @@ class Dispatcher(RpcEndpoint):
         self.validate_runs_in_main_thread()
         details = job_pb2.JobDetails()
         details.CopyFrom(await self._details(JobID(request.job_id), request))
+        if request.without_subtasks:
+            for vertex in details.vertices:  # the archive has them
+                if vertex.id not in request.vertex_ids:
+                    del vertex.subtasks[:]
         for key, value in redacted(details.configuration.entries).items():
             details.configuration.entries[key] = value
         return details
 
-    async def _details(self, job_id: JobID, request: pb.JobIdMessage) -> job_pb2.JobDetails:
+    async def _details(self, job_id: JobID, request: job_pb2.JobDetailsRequest) -> job_pb2.JobDetails:
         job = self.jobs.find(job_id)
         if job is None:
             return (await self.archived(job_id)).details
@@ -417,8 +428,14 @@ class Dispatcher(RpcEndpoint):
     async def request_checkpoint_statistics(
         self, request: checkpoint_pb2.CheckpointStatisticsRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointStatisticsResponse:
-        """Returns the checkpoint statistics of a running job. Raises: JobNotFoundError."""
+        """Returns the checkpoint statistics of a job, also after its end. Raises: JobNotFoundError."""
         self.validate_runs_in_main_thread()
+        job_id = JobID(request.job_id)
+        if self.jobs.find(job_id) is None:
+            statistics = checkpoint_pb2.CheckpointStatisticsResponse()
+            statistics.CopyFrom((await self.archived(job_id)).checkpoint_statistics)
+            StatisticsParts.of(request).apply_to(statistics)
+            return statistics
         gateway = await self.jobs.leader_of(JobID(request.job_id))
         answer: checkpoint_pb2.CheckpointStatisticsResponse = await gateway.request_checkpoint_statistics(
             request, timeout_s=self._options.rpc_timeout_s
@@ -426,13 +443,15 @@ class Dispatcher(RpcEndpoint):
         return answer
 
     @unfenced
-    async def request_accumulators(self, request: pb.JobIdMessage, context: CallContext) -> job_pb2.JobAccumulators:
+    async def request_accumulators(
+        self, request: job_pb2.AccumulatorsRequest, context: CallContext
+    ) -> job_pb2.JobAccumulators:
         """Returns the accumulators of a job; none while no JobMaster leads it. Raises: JobNotFoundError."""
         self.validate_runs_in_main_thread()
         job_id = JobID(request.job_id)
         job = self.jobs.find(job_id)
         if job is None:
-            return job_pb2.JobAccumulators(accumulators=(await self.archived(job_id)).result.accumulators)
+            return archived_accumulators(await self.archived(job_id), request)
         gateway = self.jobs.job_master_gateway(job)
         if gateway is None:
             return job_pb2.JobAccumulators()

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from flinkpy._proto import dispatcher_pb2 as pb
+from flinkpy._proto import job_pb2
 from flinkpy.common.errors import RpcUnavailableError
 from flinkpy.common.ids import JobID
 from flinkpy.dispatcher.job_manager_runner import AwaitJobMaster
@@ -79,7 +79,8 @@ class JobAdoptions:
                 self._fail(wait, f"nobody answers at {leader.address}")
 
         gateway = self._gateway("JobMaster", leader.address, leader.fencing_token)
-        call = gateway.request_job_details(pb.JobIdMessage(job_id=str(wait.job_id)), timeout_s=PROBE_TIMEOUT_S)
+        request = job_pb2.JobDetailsRequest(job_id=str(wait.job_id), without_subtasks=True)
+        call = gateway.request_job_details(request, timeout_s=PROBE_TIMEOUT_S)
         self._endpoint.run_async(call, answered, f"ask the JobMaster of {wait.job_id}")
 
     def _fail(self, wait: _Wait, reason: str) -> None:

@@ -108,6 +108,22 @@ def overview_of(terminated: dispatcher_pb2.JobTerminated) -> dispatcher_pb2.JobO
     )
 
 
+def archived_accumulators(
+    terminated: dispatcher_pb2.JobTerminated, request: job_pb2.AccumulatorsRequest
+) -> job_pb2.JobAccumulators:
+    """Returns the accumulators of an ended job: of the whole job, or of one vertex as text."""
+    if not request.vertex_id:
+        return job_pb2.JobAccumulators(accumulators=terminated.result.accumulators)
+    answer = job_pb2.JobAccumulators()
+    for vertex in terminated.details.vertices:
+        if vertex.id == request.vertex_id:
+            answer.accumulators.extend(vertex.accumulators)
+            if request.by_subtask:
+                for subtask in vertex.subtasks:
+                    answer.subtasks.add(subtask_index=subtask.subtask_index, accumulators=subtask.accumulators)
+    return answer
+
+
 def job_not_found(job_id: JobID) -> JobNotFoundError:
     return JobNotFoundError(f"there is no job {job_id}", details={"job_id": str(job_id)})
 

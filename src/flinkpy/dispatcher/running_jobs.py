@@ -137,7 +137,8 @@ class JobMasterConnection(PeerConnection):
         self.peer_registered()
 
     async def _send_heartbeat(self) -> Any:
-        request = pb.JobIdMessage(job_id=str(self._runner.job_id))
+        # Without the subtasks, which are many in a large job: the answer is kept in case that the JobMaster is lost.
+        request = job_pb2.JobDetailsRequest(job_id=str(self._runner.job_id), without_subtasks=True)
         return await self._gateway.request_job_details(request, timeout_s=self._timeout_s)
 
     def _on_heartbeat_answer(self, answer: Any) -> None:

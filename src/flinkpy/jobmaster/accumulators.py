@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -23,6 +24,7 @@ from flinkpy.common.error_text import USER_ERRORS, bounded_text, describe, safe_
 
 if TYPE_CHECKING:
     from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+    from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 
 logger = logging.getLogger(__name__)
 
@@ -30,14 +32,81 @@ logger = logging.getLogger(__name__)
 MAX_BYTES = 8 * 1024 * 1024
 #: The maximum length of a value as text.
 MAX_TEXT_CHARS = 1_000
+#: The maximum size of the values of single vertices and subtasks, as text, that are kept of an ended job.
+MAX_KEPT_TEXT_BYTES = 1024 * 1024
+
+Report = Mapping[str, bytes]
 
 
-def accumulator_reports(graph: ExecutionGraph) -> list[Mapping[str, bytes]]:
+def accumulator_reports(graph: ExecutionGraph) -> list[Report]:
     """Returns the reports of the current attempts, in the order of the subtasks."""
-    return [vertex.current.accumulators for vertex in graph.vertices if vertex.current.accumulators]
+    return reports_of(graph.vertices)
 
 
-def merge_accumulators(reports: Sequence[Mapping[str, bytes]]) -> list[job_pb2.AccumulatorResult]:
+def reports_of(vertices: Iterable[ExecutionVertex]) -> list[Report]:
+    return [vertex.current.accumulators for vertex in vertices if vertex.current.accumulators]
+
+
+@dataclass(slots=True)
+class FinalAccumulators:
+    """The accumulators of an ended job.
+
+    Attributes:
+        job: merged over the whole job, with their values.
+        vertices: merged over each vertex, as text, by vertex id.
+        subtasks: of each subtask, as text, by vertex id and subtask index.
+    """
+
+    job: list[job_pb2.AccumulatorResult] = field(default_factory=list)
+    vertices: dict[str, list[job_pb2.AccumulatorResult]] = field(default_factory=dict)
+    subtasks: dict[tuple[str, int], list[job_pb2.AccumulatorResult]] = field(default_factory=dict)
+
+    def add_to(self, details: job_pb2.JobDetails) -> None:
+        """Adds the accumulators of the vertices and subtasks to the details of the job."""
+        for vertex in details.vertices:
+            vertex.accumulators.extend(self.vertices.get(vertex.id, ()))
+            for subtask in vertex.subtasks:
+                subtask.accumulators.extend(self.subtasks.get((vertex.id, subtask.subtask_index), ()))
+
+
+def final_accumulators(reports: Mapping[tuple[str, int], Report]) -> FinalAccumulators:
+    """Merges the reports of the subtasks, which are given by vertex id and subtask index, in the order of the subtasks.
+
+    Keeps at most MAX_KEPT_TEXT_BYTES of vertices and subtasks, vertices first.
+
+    Thread: I/O, because it runs user code.
+    """
+    final = FinalAccumulators(merge_accumulators(list(reports.values())))
+    by_vertex: dict[str, list[Report]] = {}
+    for (vertex_id, _), report in reports.items():
+        by_vertex.setdefault(vertex_id, []).append(report)
+    room = MAX_KEPT_TEXT_BYTES
+    for vertex_id, of_vertex in by_vertex.items():
+        room = _keep(final.vertices, vertex_id, of_vertex, room)
+    for key, report in reports.items():
+        room = _keep(final.subtasks, key, [report], room)
+    return final
+
+
+def _keep(kept: dict[Any, list[job_pb2.AccumulatorResult]], key: Any, reports: list[Report], room: int) -> int:
+    """Adds the merged reports if there is room. Returns the room that is left."""
+    if room <= 0:
+        return 0
+    texts = as_texts(merge_accumulators(reports))
+    room -= sum(one.ByteSize() for one in texts)
+    if room >= 0:
+        kept[key] = texts
+    return room
+
+
+def as_texts(results: Sequence[job_pb2.AccumulatorResult]) -> list[job_pb2.AccumulatorResult]:
+    """Removes the pickled values. What remains is for people."""
+    for result in results:
+        result.ClearField("value_pickle")
+    return list(results)
+
+
+def merge_accumulators(reports: Sequence[Report]) -> list[job_pb2.AccumulatorResult]:
     """Merges the reports and returns one result for each name.
 
     An accumulator that cannot be loaded, merged or computed results in an AccumulatorFailure. The others are not

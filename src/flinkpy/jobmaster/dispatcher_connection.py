@@ -17,7 +17,7 @@ from typing import Any
 
 import cloudpickle
 
-from flinkpy._proto import dispatcher_pb2, job_pb2
+from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2
 from flinkpy.common.accumulators import AccumulatorFailure
 from flinkpy.common.error_text import bounded_text
 from flinkpy.common.errors import (
@@ -71,6 +71,8 @@ def _smaller(report: _Report, refusal: FlinkError) -> _Report | None:
     del request.details.exception_history[:]
     for vertex in request.details.vertices:
         del vertex.subtasks[:]
+        del vertex.accumulators[:]
+    request.ClearField("checkpoint_statistics")
     return replace(report, request=request, is_reduced=True)
 
 
@@ -133,10 +135,18 @@ class DispatcherConnection:
         self._report("notify_job_status", request)
 
     def terminated(
-        self, result: job_pb2.JobResult, details: job_pb2.JobDetails, on_acknowledged: Callable[[], None]
+        self,
+        result: job_pb2.JobResult,
+        details: job_pb2.JobDetails,
+        statistics: checkpoint_pb2.CheckpointStatisticsResponse | None,
+        on_acknowledged: Callable[[], None],
     ) -> None:
         request = dispatcher_pb2.JobTerminated(
-            job_id=self._job_id, job_master_id=self._job_master_id, result=result, details=details
+            job_id=self._job_id,
+            job_master_id=self._job_master_id,
+            result=result,
+            details=details,
+            checkpoint_statistics=statistics,
         )
         self._report("notify_job_terminated", request, on_acknowledged)
 

@@ -317,7 +317,7 @@ class _JobMasterProcess:
             job_master_id=command.job_master_id,
             rpc_timeout_ms=JobMasterOptions().rpc_timeout_ms,
         )
-        connection.terminated(result, details, lambda: None)
+        connection.terminated(result, details, None, lambda: None)
 
     async def _end(self, reason: str) -> None:
         job_master = self._job_master

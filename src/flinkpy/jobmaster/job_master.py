@@ -36,12 +36,12 @@ from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
 from flinkpy.graph.required_slots import runs_in_stages
 from flinkpy.highavailability.standalone import StandaloneLeaderRetrieval
 from flinkpy.jobmaster import conversions
-from flinkpy.jobmaster.accumulators import accumulator_reports, merge_accumulators
+from flinkpy.jobmaster.accumulators import FinalAccumulators, final_accumulators
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo
 from flinkpy.jobmaster.checkpoint_runner import LEADERSHIP_ERRORS, CheckpointRunner
 from flinkpy.jobmaster.coordinator_services import CoordinatorServices
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
-from flinkpy.jobmaster.job_details import job_details, job_result
+from flinkpy.jobmaster.job_details import EVERYTHING, DetailParts, job_details, job_result
 from flinkpy.jobmaster.job_event_store.batch_job_recovery_handler import BatchJobRecoveryHandler
 from flinkpy.jobmaster.job_event_store.job_events import RecordedJob
 from flinkpy.jobmaster.job_loading import load_job
@@ -358,7 +358,7 @@ class JobMaster(RpcEndpoint):
         self.validate_runs_in_main_thread()
         self.handle(ev.CancelJob())
 
-    def details(self) -> job_pb2.JobDetails:
+    def details(self, parts: DetailParts = EVERYTHING) -> job_pb2.JobDetails:
         pool = self.scheduler.slot_pool
         num_slots_required = pool.num_required
         if pool.num_slots > 0 and runs_in_stages(self._job_graph):
@@ -367,6 +367,8 @@ class JobMaster(RpcEndpoint):
         return job_details(
             self.scheduler,
             self._job_graph.configuration,
+            is_batch=self._options.is_batch,
+            parts=parts,
             num_slots_required=num_slots_required,
             num_slots_held=pool.num_slots,
         )
@@ -534,21 +536,27 @@ class JobMaster(RpcEndpoint):
             logger.warning("job %s ended as %s: %s\n%s", self.job_id, state.name, cause, cause.remote_traceback)
         self._coordinators.close()
         if state.is_globally_terminal:
-            reports = accumulator_reports(self.scheduler.graph)
+            reports = {
+                (str(vertex.id.job_vertex_id), vertex.subtask_index): vertex.current.accumulators
+                for vertex in self.scheduler.graph.vertices
+                if vertex.current.accumulators
+            }
             if reports:
-                self.run_blocking(lambda: merge_accumulators(reports), self._report_end, "merge the accumulators")
+                self.run_blocking(lambda: final_accumulators(reports), self._report_end, "merge the accumulators")
             else:
-                self._report_end([], None)
+                self._report_end(None, None)
         returning = self._return_resources(f"job {self._job_graph.name!r} is {state.name}")
         self.run_async(returning, lambda _, __: self._one_end_done(), "return all resources")
 
-    def _report_end(self, accumulators: list[job_pb2.AccumulatorResult], error: BaseException | None) -> None:
+    def _report_end(self, accumulators: FinalAccumulators | None, error: BaseException | None) -> None:
         if error is not None:
             logger.error("the accumulators of job %s could not be merged; they are lost", self.job_id, exc_info=error)
-        result = job_result(self.scheduler, accumulators or [])
+        final = accumulators or FinalAccumulators()
+        result = job_result(self.scheduler, final.job)
         cause = self.scheduler.graph.failure_cause
         remedy = self._checkpoint_io.remedy(self.state, cause)
         details = self.details()
+        final.add_to(details)
         if remedy:
             logger.error("%s", remedy)
             result.error.message += f" {remedy}"
@@ -556,7 +564,8 @@ class JobMaster(RpcEndpoint):
             details.exception_history[0].error.message += f" {remedy}"
         # Checkpoints are deleted only after the Dispatcher has the result: before, another JobMaster may need them.
         give_up = partial(self.checkpoints.shut_down, self.state, cause, self._one_end_done)
-        self._dispatcher.terminated(result, details, partial(self._recovery.give_up, give_up))
+        statistics = self.scheduler.checkpoints.coordinator.statistics.response()
+        self._dispatcher.terminated(result, details, statistics, partial(self._recovery.give_up, give_up))
 
     async def _return_resources(self, reason: str) -> None:
         connections = list(self._task_managers.values())

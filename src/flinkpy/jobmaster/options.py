@@ -47,6 +47,7 @@ class JobMasterOptions(PeerOptions):
 
     scheduler: SchedulerOptions = field(default_factory=SchedulerOptions)
     recovery: JobRecoveryOptions = field(default_factory=JobRecoveryOptions)
+    is_batch: bool = False
 
 
 def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
@@ -55,6 +56,7 @@ def job_master_options(configuration: AnyConfiguration) -> JobMasterOptions:
     return JobMasterOptions(
         **read_peer_options(configuration),
         recovery=recovery,
+        is_batch=read_option(configuration, execution_options.RUNTIME_MODE) == "BATCH",
         scheduler=SchedulerOptions(
             slot_pool=SlotPoolOptions(
                 request_timeout_ms=read_option(configuration, jobmanager_options.SLOT_REQUEST_TIMEOUT),

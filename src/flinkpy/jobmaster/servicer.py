@@ -32,10 +32,12 @@ from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2, 
 from flinkpy._proto import jobmaster_pb2 as pb
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
+from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import StatisticsParts
 from flinkpy.common.errors import JobNotFoundError, SlotAllocationError
-from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID, ResultPartitionID
+from flinkpy.common.ids import AllocationID, ExecutionAttemptID, JobVertexID, ResourceID, ResultPartitionID
 from flinkpy.jobmaster import conversions
-from flinkpy.jobmaster.accumulators import accumulator_reports, merge_accumulators
+from flinkpy.jobmaster.accumulators import as_texts, merge_accumulators, reports_of
+from flinkpy.jobmaster.job_details import DetailParts
 from flinkpy.jobmaster.job_master import JobMaster
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 from flinkpy.rpc.error_codec import error_from_proto
@@ -50,7 +52,8 @@ class JobMasterServicer:
     def __init__(self, resource_id: str) -> None:
         self._resource_id = resource_id
         self._job_master: JobMaster | None = None
-        self._merging: asyncio.Future[list[job_pb2.AccumulatorResult]] | None = None
+        #: The accumulators that are being merged, with what was asked for.
+        self._merging: tuple[tuple[str, bool], asyncio.Future[job_pb2.JobAccumulators]] | None = None
         #: The JobMasterId that each call must carry; None: all calls are rejected.
         self.fencing_token: str | None = None
 
@@ -125,8 +128,8 @@ class JobMasterServicer:
         self._job(request.job_id).disconnect_task_manager(ResourceID(request.resource_id), reason)
         return ACKNOWLEDGE
 
-    def request_job_details(self, request: dispatcher_pb2.JobIdMessage, context: CallContext) -> job_pb2.JobDetails:
-        return self._job(request.job_id).details()
+    def request_job_details(self, request: job_pb2.JobDetailsRequest, context: CallContext) -> job_pb2.JobDetails:
+        return self._job(request.job_id).details(DetailParts.of(request))
 
     def cancel(self, request: dispatcher_pb2.JobIdMessage, context: CallContext) -> common_pb2.Acknowledge:
         self._job(request.job_id).cancel()
@@ -188,16 +191,36 @@ class JobMasterServicer:
     def request_checkpoint_statistics(
         self, request: checkpoint_pb2.CheckpointStatisticsRequest, context: CallContext
     ) -> checkpoint_pb2.CheckpointStatisticsResponse:
-        return self._job(request.job_id).scheduler.checkpoints.coordinator.statistics.response()
+        statistics = self._job(request.job_id).scheduler.checkpoints.coordinator.statistics
+        return statistics.response(StatisticsParts.of(request))
 
     async def request_accumulators(
-        self, request: dispatcher_pb2.JobIdMessage, context: CallContext
+        self, request: job_pb2.AccumulatorsRequest, context: CallContext
     ) -> job_pb2.JobAccumulators:
-        reports = accumulator_reports(self._job(request.job_id).scheduler.graph)
-        # Only one merge at a time: a `merge` method that hangs must not occupy more and more threads.
-        if self._merging is None or self._merging.done():
-            self._merging = asyncio.ensure_future(asyncio.to_thread(merge_accumulators, reports))
-        return job_pb2.JobAccumulators(accumulators=await asyncio.shield(self._merging))
+        graph = self._job(request.job_id).scheduler.graph
+        key = (request.vertex_id, request.by_subtask)
+        if not request.vertex_id:
+            vertices = list(graph.vertices)
+        elif (vertex := graph.job_vertices.get(JobVertexID(request.vertex_id))) is not None:
+            vertices = vertex.task_vertices
+        else:
+            return job_pb2.JobAccumulators()
+        reports = {vertex.subtask_index: vertex.current.accumulators for vertex in vertices} if key[1] else {}
+        merged = reports_of(vertices)
+
+        def merge() -> job_pb2.JobAccumulators:
+            answer = job_pb2.JobAccumulators(accumulators=merge_accumulators(merged))
+            for index, report in reports.items():
+                answer.subtasks.add(subtask_index=index, accumulators=as_texts(merge_accumulators([report])))
+            return answer
+
+        # One merge at a time: a `merge` method that hangs must not occupy more and more threads. Callers that want the
+        # same share it.
+        while self._merging is not None and not self._merging[1].done() and self._merging[0] != key:
+            await asyncio.wait({self._merging[1]})
+        if self._merging is None or self._merging[1].done():
+            self._merging = (key, asyncio.ensure_future(asyncio.to_thread(merge)))
+        return await asyncio.shield(self._merging[1])
 
     async def request_metrics(
         self, request: metrics_pb2.MetricsRequest, context: CallContext

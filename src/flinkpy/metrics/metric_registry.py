@@ -6,7 +6,7 @@ Source: org.apache.flink.runtime.metrics.MetricRegistryImpl, dump.MetricQuerySer
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
@@ -208,11 +208,19 @@ class MetricRegistry:
         with self._lock:
             return [(scope, group) for scope, group in self._groups.items() if job_id in (None, scope.job_id)]
 
-    def read(self, job_id: str | None = None) -> Iterator[tuple[MetricScope, str, MetricValue]]:
-        """Yields the values of all metrics of one job, or of all jobs. Runs the gauges of user functions."""
+    def read(
+        self, job_id: str | None = None, vertex_id: str | None = None, names: Collection[str] = ()
+    ) -> Iterator[tuple[MetricScope, str, MetricValue]]:
+        """Yields the values of the metrics of one job or vertex, or of all. Runs the gauges of user functions.
+
+        Args:
+            names: the names of the metrics to read; empty: all.
+        """
         for scope, group in self.groups(job_id):
-            for name, metric in group.metrics():
-                yield scope, name, read_metric(metric, name)
+            if vertex_id in (None, scope.vertex_id):
+                for name, metric in group.metrics():
+                    if not names or name in names:
+                        yield scope, name, read_metric(metric, name)
 
 
 def read_metric(metric: Metric, name: str = "") -> MetricValue:

@@ -27,7 +27,7 @@ class MetricQueryService:
         self._resource_id = resource_id
         self._reading: asyncio.Future[metrics_pb2.MetricsDump] | None = None
 
-    async def dump(self, job_id: str) -> metrics_pb2.MetricsDump:
+    async def dump(self, request: metrics_pb2.MetricsRequest) -> metrics_pb2.MetricsDump:
         while self._reading is not None:
             await asyncio.wait({self._reading})
         loop = asyncio.get_running_loop()
@@ -43,7 +43,7 @@ class MetricQueryService:
         def read() -> None:
             result: tuple[metrics_pb2.MetricsDump | None, BaseException | None]
             try:
-                result = (dump_metrics(self._registry, job_id, self._resource_id), None)
+                result = (dump_metrics(self._registry, request, self._resource_id), None)
             except BaseException as error:  # noqa: BLE001 - raised to the caller of `dump`
                 result = (None, error)
             loop.call_soon_threadsafe(done, *result)
@@ -53,11 +53,15 @@ class MetricQueryService:
         return await asyncio.shield(reading)
 
 
-def dump_metrics(registry: MetricRegistry, job_id: str, resource_id: str) -> metrics_pb2.MetricsDump:
-    """Returns the metrics of a job; of all jobs if `job_id` is empty. Runs gauges of the user. Thread: any."""
+def dump_metrics(
+    registry: MetricRegistry, request: metrics_pb2.MetricsRequest, resource_id: str
+) -> metrics_pb2.MetricsDump:
+    """Returns the metrics that the request asks for. Runs gauges of the user. Thread: any."""
     groups: dict[MetricScope, metrics_pb2.MetricGroupDump] = {}
     dump = metrics_pb2.MetricsDump()
-    for scope, name, reading in registry.read(job_id or None):
+    for scope, name, reading in registry.read(
+        request.job_id or None, request.vertex_id or None, frozenset(request.names)
+    ):
         group = groups.get(scope)
         if group is None:
             group = groups[scope] = dump.groups.add(

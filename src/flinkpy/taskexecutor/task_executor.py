@@ -332,7 +332,7 @@ class TaskExecutor(RpcEndpoint):
     async def request_metrics(
         self, request: metrics_pb2.MetricsRequest, context: CallContext
     ) -> metrics_pb2.MetricsDump:
-        return await self._metric_query_service.dump(request.job_id)
+        return await self._metric_query_service.dump(request)
 
     async def request_process_metrics(
         self, request: taskexecutor_pb2.ProcessMetricsRequest, context: CallContext

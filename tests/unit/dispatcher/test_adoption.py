@@ -74,7 +74,7 @@ async def test_a_job_master_that_registers_is_adopted_and_its_job_continues(harn
 async def test_the_dispatcher_exchanges_messages_with_an_adopted_job_master(harness: Harness) -> None:
     harness.leading_hello("survivor-1")
     await harness.settle()
-    await harness.dispatcher.request_job(pb.JobIdMessage(job_id=JOB), CONTEXT)
+    await harness.dispatcher.request_job(job_pb2.JobDetailsRequest(job_id=JOB), CONTEXT)
     assert ("survivor-1:1", "survivor-1") in {(call.address, call.token) for call in harness.gateways.calls}
     harness.dispatcher.notify_job_status(
         pb.JobStatusUpdate(job_id=JOB, job_master_id="survivor-1", status=RESTARTING, timestamp_ms=9), CONTEXT

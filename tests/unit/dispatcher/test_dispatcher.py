@@ -256,7 +256,7 @@ async def test_requests_about_an_unknown_job_are_refused(harness: Harness) -> No
 
 @scenario()
 async def test_details_come_from_the_graph_then_the_job_master_then_the_archive(harness: Harness) -> None:
-    request = pb.JobIdMessage(job_id=JOB)
+    request = job_pb2.JobDetailsRequest(job_id=JOB)
     await harness.submit()
     early = await harness.dispatcher.request_job(request, CONTEXT)
     assert early.status == INITIALIZING and early.vertices[0].name == "vertex" and early.end_time_ms == -1
@@ -351,7 +351,7 @@ async def test_a_job_master_that_hangs_is_lost_and_its_last_details_are_kept(har
     harness.gateways.answers["request_job_details"] = lambda _: RpcTimeoutError("no answer")
     response = await harness.result()
     assert "heartbeat.timeout" in response.result.error.message
-    assert (await harness.dispatcher.request_job(pb.JobIdMessage(job_id=JOB), CONTEXT)).num_restarts == 3
+    assert (await harness.dispatcher.request_job(job_pb2.JobDetailsRequest(job_id=JOB), CONTEXT)).num_restarts == 3
     await harness.settle()
     assert harness.processes.stopped == [("jobmaster-1", False)]
 

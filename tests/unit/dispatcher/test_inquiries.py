@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from dispatcher_fakes import CONTEXT, JOB, OTHER_JOB, Harness, scenario
 
-from flinkpy._proto import common_pb2, job_pb2, metrics_pb2, resourcemanager_pb2
+from flinkpy._proto import checkpoint_pb2, common_pb2, job_pb2, metrics_pb2, resourcemanager_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.errors import JobNotFoundError, RpcUnavailableError
 
-REQUEST = pb.JobIdMessage(job_id=JOB)
+REQUEST = job_pb2.AccumulatorsRequest(job_id=JOB)
 
 
 def accumulators(value: str) -> list[job_pb2.AccumulatorResult]:
@@ -31,7 +31,33 @@ async def test_accumulators_come_from_the_job_master_and_then_from_the_archive(h
     answer = await harness.dispatcher.request_accumulators(REQUEST, CONTEXT)
     assert list(answer.accumulators) == accumulators("2")
     with pytest.raises(JobNotFoundError):
-        await harness.dispatcher.request_accumulators(pb.JobIdMessage(job_id=OTHER_JOB), CONTEXT)
+        await harness.dispatcher.request_accumulators(job_pb2.AccumulatorsRequest(job_id=OTHER_JOB), CONTEXT)
+
+
+@scenario()
+async def test_ended_jobs_keep_the_accumulators_of_their_vertices_and_their_checkpoint_statistics(
+    harness: Harness,
+) -> None:
+    job_master = await harness.running_job()
+    ended = job_master.terminated_message(common_pb2.FINISHED)
+    vertex = ended.details.vertices.add(id="v", accumulators=accumulators("3"))
+    vertex.subtasks.add(subtask_index=1, accumulators=accumulators("2"))
+    checkpoint = ended.checkpoint_statistics.history.add(checkpoint_id=7)
+    checkpoint.vertices.add(vertex_id="v").subtasks.add(subtask_index=1)
+    await harness.dispatcher.notify_job_terminated(ended, CONTEXT)
+    asked = job_pb2.AccumulatorsRequest(job_id=JOB, vertex_id="v", by_subtask=True)
+    answer = await harness.dispatcher.request_accumulators(asked, CONTEXT)
+    assert list(answer.accumulators) == accumulators("3")
+    assert [(one.subtask_index, one.accumulators[0].value) for one in answer.subtasks] == [(1, "2")]
+    for without_subtasks in (True, False):
+        statistics = await harness.dispatcher.request_checkpoint_statistics(
+            checkpoint_pb2.CheckpointStatisticsRequest(job_id=JOB, without_subtasks=without_subtasks), CONTEXT
+        )
+        assert bool(statistics.history[0].vertices[0].subtasks) is not without_subtasks
+        details = await harness.dispatcher.request_job(
+            job_pb2.JobDetailsRequest(job_id=JOB, without_subtasks=without_subtasks), CONTEXT
+        )
+        assert bool(details.vertices[0].subtasks) is not without_subtasks
 
 
 @scenario()

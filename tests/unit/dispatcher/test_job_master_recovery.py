@@ -196,7 +196,7 @@ async def test_details_are_the_last_known_ones_with_the_current_status(harness: 
     harness.gateways.answers["request_job_details"] = lambda request: details
     await harness.settle(15)
     await harness.kill(first)
-    answer = await harness.dispatcher.request_job(pb.JobIdMessage(job_id=JOB), CONTEXT)
+    answer = await harness.dispatcher.request_job(job_pb2.JobDetailsRequest(job_id=JOB), CONTEXT)
     assert (answer.status, answer.num_restarts) == (RESTARTING, 3)
     assert details.status == RUNNING
 

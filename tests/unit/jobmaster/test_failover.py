@@ -236,7 +236,7 @@ def test_the_error_of_a_lost_task_manager_names_it():
     cluster.obey_cancels()
     assert cluster.state is JobState.FAILED
     assert isinstance(cluster.failure, TaskManagerLostError)
-    assert cluster.scheduler.exception_history.entries[0].resource_id == ResourceID("tm2")
+    assert cluster.scheduler.exception_history.entries[0].location.resource_id == ResourceID("tm2")
 
 
 def test_a_lost_task_manager_counts_as_one_failure_of_a_region():
@@ -341,7 +341,8 @@ def test_the_exception_history_is_bounded_and_newest_first():
     entries = cluster.scheduler.exception_history.entries
     assert [str(entry.error) for entry in entries] == ["failure 3", "failure 2"]
     assert entries[0].task_name == "source (1/1)"
-    assert entries[0].resource_id == ResourceID("tm1")
+    assert entries[0].location.resource_id == ResourceID("tm1")
+    assert cluster.scheduler.exception_history.is_truncated
 
 
 # Coordinators

@@ -8,7 +8,7 @@ from random import Random
 
 from fake_peers import FakePeers
 
-from flinkpy._proto import dispatcher_pb2, jobmaster_pb2
+from flinkpy._proto import job_pb2, jobmaster_pb2
 from flinkpy.common.clock import ManualClock
 from flinkpy.jobmaster.job_master import JobMaster
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
@@ -124,7 +124,7 @@ class Process:
         return self.peers.requests("notify_job_terminated")[-1].result
 
     def details(self):
-        return self.call("request_job_details", dispatcher_pb2.JobIdMessage(job_id="job"))
+        return self.call("request_job_details", job_pb2.JobDetailsRequest(job_id="job"))
 
 
 def _registered():

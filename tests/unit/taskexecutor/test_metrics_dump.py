@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
+from flinkpy._proto import metrics_pb2
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup
 from flinkpy.taskexecutor.metrics_dump import MetricQueryService, dump_metrics
 
 SCOPE = MetricScope("job", "vertex", 2, 1, "id", "map")
+
+
+def request_for(job_id: str = "job", **fields: Any) -> metrics_pb2.MetricsRequest:
+    return metrics_pb2.MetricsRequest(job_id=job_id, **fields)
 
 
 def registry_of(group: NamedMetricGroup) -> MetricRegistry:
@@ -23,7 +29,7 @@ def test_a_dump_contains_scope_kind_and_value_of_metrics() -> None:
     group.gauge("ratio", lambda: 0.5)
     group.gauge("state", lambda: "open")
     group.distribution("sizes").update(4)
-    (dumped,) = dump_metrics(registry_of(group), "job", "te-1").groups
+    (dumped,) = dump_metrics(registry_of(group), request_for(), "te-1").groups
     assert (dumped.job_id, dumped.vertex_id, dumped.subtask_index, dumped.attempt_number) == ("job", "vertex", 2, 1)
     assert (dumped.operator_id, dumped.operator_name, dumped.resource_id) == ("id", "map", "te-1")
     metrics = {metric.name: metric for metric in dumped.metrics}
@@ -31,7 +37,10 @@ def test_a_dump_contains_scope_kind_and_value_of_metrics() -> None:
     assert metrics["ratio"].real == 0.5
     assert metrics["state"].text == "open"
     assert dict(metrics["sizes"].statistics) == {"sum": 4, "min": 4, "max": 4, "mean": 4}
-    assert not dump_metrics(registry_of(group), "another", "te-1").groups
+    assert not dump_metrics(registry_of(group), request_for(job_id="another"), "te-1").groups
+    assert not dump_metrics(registry_of(group), request_for(vertex_id="another"), "te-1").groups
+    (dumped,) = dump_metrics(registry_of(group), request_for(names=["ratio", "missing"]), "te-1").groups
+    assert [metric.name for metric in dumped.metrics] == ["ratio"]
 
 
 def test_a_hanging_gauge_blocks_only_its_readers_and_uses_one_thread() -> None:
@@ -41,7 +50,7 @@ def test_a_hanging_gauge_blocks_only_its_readers_and_uses_one_thread() -> None:
     service = MetricQueryService(registry_of(group), "te-1")
 
     async def scenario() -> None:
-        asking = [asyncio.ensure_future(service.dump("job")) for _ in range(5)]
+        asking = [asyncio.ensure_future(service.dump(request_for())) for _ in range(5)]
         await asyncio.sleep(0)
         assert [thread.name for thread in threading.enumerate()].count("metrics") == 1
         asking[0].cancel()  # who asked has given up waiting

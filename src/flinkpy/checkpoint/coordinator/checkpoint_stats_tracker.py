@@ -5,8 +5,10 @@ Source: org.apache.flink.runtime.checkpoint.{CheckpointStatsTracker,CheckpointSt
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from flinkpy._proto import checkpoint_pb2 as pb
@@ -18,6 +20,87 @@ from flinkpy.common.ids import ExecutionVertexID
 
 _SUMMARIZED = ("state_size_bytes", "persisted_bytes", "processed_in_flight_bytes", "persisted_in_flight_bytes")
 _QUANTILES = (("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
+#: The number of values that the quantiles of a summary cover. Source: runtime.checkpoint.StatsSummary.
+SUMMARY_WINDOW = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsParts:
+    """The parts of the statistics that a caller wants: the subtasks of all checkpoints, or of one checkpoint."""
+
+    has_subtasks: bool = True
+    checkpoint_id: int = 0
+
+    @classmethod
+    def of(cls, request: pb.CheckpointStatisticsRequest) -> StatisticsParts:
+        return cls(not request.without_subtasks, request.checkpoint_id)
+
+    def apply_to(self, response: pb.CheckpointStatisticsResponse) -> None:
+        """Removes the other subtasks from the response."""
+        if self.has_subtasks:
+            return
+        latest = [
+            getattr(response, name)
+            for name in ("latest_completed", "latest_savepoint", "latest_failed")
+            if response.HasField(name)
+        ]
+        for statistics in (*response.history, *latest):
+            if statistics.checkpoint_id != self.checkpoint_id:
+                for vertex in statistics.vertices:
+                    del vertex.subtasks[:]
+
+
+ALL_SUBTASKS = StatisticsParts()
+
+
+class StatsSummary:
+    """Minimum, maximum and average of all values, and the quantiles of the last SUMMARY_WINDOW of them.
+
+    Source: org.apache.flink.runtime.checkpoint.StatsSummary.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._sum = 0
+        self._minimum = 0
+        self._maximum = 0
+        self._last: deque[int] = deque(maxlen=SUMMARY_WINDOW)
+
+    def add(self, value: int) -> None:
+        self._minimum = min(self._minimum, value) if self._count else value
+        self._maximum = max(self._maximum, value) if self._count else value
+        self._count += 1
+        self._sum += value
+        self._last.append(value)
+
+    def statistic(self) -> pb.CheckpointSummary.Statistic:
+        ordered = sorted(self._last)
+        return pb.CheckpointSummary.Statistic(
+            minimum=self._minimum,
+            maximum=self._maximum,
+            average=self._sum // max(self._count, 1),
+            **{name: round(quantile_of(ordered, quantile)) for name, quantile in _QUANTILES},
+        )
+
+
+def summary_of(values: Iterable[int]) -> StatsSummary:
+    summary = StatsSummary()
+    for value in values:
+        summary.add(value)
+    return summary
+
+
+def quantile_of(ordered: Sequence[int], quantile: float) -> float:
+    """Returns a quantile of sorted values, interpolated as Apache Commons' Percentile does. NaN if there are none."""
+    if not ordered:
+        return math.nan
+    place = quantile * (len(ordered) + 1)
+    below = math.floor(place)
+    if below < 1:
+        return ordered[0]
+    if below >= len(ordered):
+        return ordered[-1]
+    return ordered[below - 1] + (place - below) * (ordered[below] - ordered[below - 1])
 
 
 class CheckpointStatsTracker:
@@ -30,6 +113,7 @@ class CheckpointStatsTracker:
         self._num_restored = 0
         self._num_completed = 0
         self._num_failed = 0
+        self._summaries = {name: StatsSummary() for name in ("duration_ms", *_SUMMARIZED)}
         self._latest_completed: pb.CheckpointStatistics | None = None
         self._latest_savepoint: pb.CheckpointStatistics | None = None
         self._latest_failed: pb.CheckpointStatistics | None = None
@@ -51,6 +135,9 @@ class CheckpointStatsTracker:
         self._num_completed += 1
         statistics = self._end(pending, "COMPLETED", now_ms)
         statistics.external_path = external_path
+        self._summaries["duration_ms"].add(statistics.end_timestamp_ms - statistics.trigger_timestamp_ms)
+        for name in _SUMMARIZED:
+            self._summaries[name].add(getattr(statistics, name))
         if pending.properties.is_savepoint:
             self._latest_savepoint = statistics
         else:
@@ -74,7 +161,7 @@ class CheckpointStatsTracker:
             if statistics.status == "COMPLETED" and not is_savepoint:
                 statistics.discarded = statistics.checkpoint_id not in retained
 
-    def response(self) -> pb.CheckpointStatisticsResponse:
+    def response(self, parts: StatisticsParts = ALL_SUBTASKS) -> pb.CheckpointStatisticsResponse:
         response = pb.CheckpointStatisticsResponse(
             num_restored=self._num_restored,
             num_total=self._num_completed + self._num_failed + len(self._in_progress),
@@ -89,9 +176,10 @@ class CheckpointStatsTracker:
         running = [self._statistics(pending, "IN_PROGRESS") for pending in self._in_progress.values()]
         everything = sorted([*self._history, *running], key=lambda entry: entry.checkpoint_id, reverse=True)
         response.history.extend(everything[: self._history.maxlen])
-        completed = [entry for entry in self._history if entry.status == "COMPLETED"]
-        if completed:
-            response.summary.CopyFrom(_summary(completed))
+        if self._num_completed:
+            for name, summary in self._summaries.items():
+                getattr(response.summary, name).CopyFrom(summary.statistic())
+        parts.apply_to(response)
         return response
 
     def _end(self, pending: PendingCheckpoint, status: str, now_ms: int) -> pb.CheckpointStatistics:
@@ -116,6 +204,8 @@ class CheckpointStatsTracker:
             num_subtasks=len(pending.acks) + len(pending.missing),
             num_acknowledged_subtasks=len(pending.acks),
             is_unaligned=any(entry.is_unaligned for entry in metrics),
+            format=pending.properties.format,
+            latest_ack_timestamp_ms=max((ack.timestamp_ms for ack in pending.acks.values()), default=0),
         )
         for vertex in self._job.vertices:
             of_vertex = statistics.vertices.add(vertex_id=str(vertex.id), num_subtasks=vertex.parallelism)
@@ -123,27 +213,13 @@ class CheckpointStatsTracker:
                 ack = pending.acks.get(ExecutionVertexID(vertex.id, index))
                 if ack is not None:
                     of_vertex.subtasks.add(subtask_index=index, ack_timestamp_ms=ack.timestamp_ms, metrics=ack.metrics)
+                    of_vertex.num_acknowledged_subtasks += 1
+                    of_vertex.latest_ack_timestamp_ms = max(of_vertex.latest_ack_timestamp_ms, ack.timestamp_ms)
+                    of_vertex.state_size_bytes += ack.metrics.state_size_bytes
+                    of_vertex.persisted_bytes += ack.metrics.bytes_persisted
+                    of_vertex.processed_in_flight_bytes += ack.metrics.bytes_processed_during_alignment
+                    of_vertex.persisted_in_flight_bytes += ack.metrics.bytes_persisted_during_alignment
         return statistics
-
-
-def _summary(completed: Sequence[pb.CheckpointStatistics]) -> pb.CheckpointSummary:
-    summary = pb.CheckpointSummary(
-        duration_ms=_statistic([entry.end_timestamp_ms - entry.trigger_timestamp_ms for entry in completed])
-    )
-    for name in _SUMMARIZED:
-        getattr(summary, name).CopyFrom(_statistic([getattr(entry, name) for entry in completed]))
-    return summary
-
-
-def _statistic(values: Sequence[int]) -> pb.CheckpointSummary.Statistic:
-    ordered = sorted(values)
-    last = len(ordered) - 1
-    return pb.CheckpointSummary.Statistic(
-        minimum=ordered[0],
-        maximum=ordered[-1],
-        average=sum(ordered) // len(ordered),
-        **{name: ordered[round(quantile * last)] for name, quantile in _QUANTILES},
-    )
 
 
 def _error_info(error: FlinkError) -> common_pb2.ErrorInfo:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flinkpy.common.errors import (
     CommittablesLostError,
@@ -23,11 +23,15 @@ from flinkpy.common.errors import (
     TaskManagerLostError,
     chain_of_causes,
 )
-from flinkpy.common.ids import ExecutionVertexID, ResourceID
+from flinkpy.common.ids import ExecutionVertexID
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
 from flinkpy.jobmaster.executiongraph.execution_vertex import ExecutionVertex
 from flinkpy.jobmaster.failover.failover_strategy import FailoverStrategy
 from flinkpy.jobmaster.failover.restart_strategy import RestartBackoffTimeStrategy
+from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+
+#: The maximum number of concurrent failures in an entry of the history. A lost TaskExecutor fails all its tasks.
+MAX_CONCURRENT_FAILURES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,28 +167,64 @@ class PendingRestarts:
         return bool(self._restarts)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ExceptionHistoryEntry:
-    """One failure. `task_name` is empty if the whole job failed."""
+    """One failure. `task_name` is empty if the whole job failed.
+
+    Attributes:
+        location: the TaskExecutor where the task ran, if it had a slot.
+        concurrent: failures of tasks that this failure restarts anyway, or that occurred while it failed the job.
+    """
 
     timestamp_ms: int
     error: FlinkError
     task_name: str = ""
-    resource_id: ResourceID | None = None
+    location: TaskManagerLocation | None = None
+    concurrent: list[ExceptionHistoryEntry] = field(default_factory=list)
 
 
 class ExceptionHistory:
-    """The last failures of a job, newest first. The size is `web.exception-history-size`."""
+    """The last failures of a job, newest first. The size is `web.exception-history-size`.
+
+    Source: org.apache.flink.runtime.scheduler.exceptionhistory.RootExceptionHistoryEntry.
+
+    Attributes:
+        is_truncated: True if earlier failures have been dropped.
+    """
 
     def __init__(self, size: int = 16) -> None:
         self._entries: deque[ExceptionHistoryEntry] = deque(maxlen=size)
+        self.is_truncated = False
 
-    def record(self, cause: FlinkError, vertex: ExecutionVertex | None, now_ms: int) -> None:
-        """Records a failure of the current attempt of `vertex`. None: a failure of the whole job."""
+    def record(
+        self, cause: FlinkError, vertex: ExecutionVertex | None, now_ms: int, *, is_concurrent: bool = False
+    ) -> None:
+        """Records a failure of the current attempt of `vertex`. None: a failure of the whole job.
+
+        Args:
+            is_concurrent: adds the failure to the newest entry, because nothing more follows from it.
+        """
         slot = None if vertex is None else vertex.current.slot
         name = "" if vertex is None else vertex.task_name
-        where = None if slot is None else slot.location.resource_id
-        self._entries.appendleft(ExceptionHistoryEntry(now_ms, cause, name, where))
+        entry = ExceptionHistoryEntry(now_ms, cause, name, None if slot is None else slot.location)
+        if is_concurrent and self._entries:
+            concurrent = self._entries[0].concurrent
+            if len(concurrent) < MAX_CONCURRENT_FAILURES:
+                concurrent.append(entry)
+            return
+        self.is_truncated |= len(self._entries) == self._entries.maxlen
+        self._entries.appendleft(entry)
+
+    def make_root(self, cause: FlinkError) -> None:
+        """Makes a concurrent failure of the newest entry its root, because it is closer to the root cause."""
+        if not self._entries:
+            return
+        root = self._entries[0]
+        chosen = next((entry for entry in root.concurrent if entry.error is cause), None)
+        if chosen is not None:
+            chosen.concurrent = [root, *(entry for entry in root.concurrent if entry is not chosen)]
+            root.concurrent = []
+            self._entries[0] = chosen
 
     @property
     def entries(self) -> list[ExceptionHistoryEntry]:

@@ -674,6 +674,8 @@ class DefaultScheduler:
             return
         if execution.state is _E.CANCELING:
             self._leave(vertex, _E.CANCELED)
+            if self.state is _J.FAILING or self._restarts.has(vertex.id):
+                self.exception_history.record(cause, vertex, self._now_ms, is_concurrent=True)
             self._consider_root_cause(cause)
             return
         execution.failure = cause
@@ -725,7 +727,10 @@ class DefaultScheduler:
         )
 
     def _handle_failure(self, cause: FlinkError, vertex: ExecutionVertex | None) -> None:
-        self.exception_history.record(cause, vertex, self._now_ms)
+        is_concurrent = self.state is _J.FAILING or (
+            vertex is not None and (bool(self._failed_together) or self._restarts.has(vertex.id))
+        )
+        self.exception_history.record(cause, vertex, self._now_ms, is_concurrent=is_concurrent)
         if self._failed_together is not None and vertex is not None:
             self._failed_together.append(vertex.id)
             return
@@ -793,6 +798,7 @@ class DefaultScheduler:
         present = self.graph.failure_cause
         if self.state is _J.FAILING and present is not None and is_closer_to_root(cause, present):
             self.graph.failure_cause = cause
+            self.exception_history.make_root(cause)
 
     @staticmethod
     def _is_done(vertex: ExecutionVertex) -> bool:

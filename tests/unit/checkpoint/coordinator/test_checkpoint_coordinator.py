@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from coordinator_calls import call
 from coordinator_fakes import Coordination, FakeJob, location, source_and_sink, state_of, vertex
@@ -11,6 +13,7 @@ from flinkpy.checkpoint.coordinator import checkpoint_request_decider
 from flinkpy.checkpoint.coordinator import effects as fx
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import FINAL_CHECKPOINT_RETRY_MS, FINISHED_ACK_GRACE_MS
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
+from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import StatisticsParts, quantile_of
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason as Reason
 from flinkpy.common.errors import CheckpointStorageError, FunctionError
 from flinkpy.common.states import ExecutionState as E
@@ -1218,6 +1221,53 @@ def test_the_statistics_summarize_completed_checkpoints():
         job.finalized(checkpoint_id)
     summary = job.coordinator.statistics.response().summary.state_size_bytes
     assert (summary.minimum, summary.average, summary.p50, summary.maximum) == (20, 60, 40, 120)
+
+
+def test_the_summary_covers_checkpoints_that_have_left_the_history():
+    job = Coordination(history_size=2)
+    for _ in range(5):
+        checkpoint_id = job.start()
+        for attempt in job.job.attempts:
+            job.ack(checkpoint_id, attempt, metrics=pb.CheckpointMetrics(bytes_persisted=checkpoint_id))
+        job.finalized(checkpoint_id)
+    told = job.coordinator.statistics.response()
+    assert [entry.checkpoint_id for entry in told.history] == [5, 4]
+    summary = told.summary.persisted_bytes
+    assert (summary.minimum, summary.average, summary.p50, summary.maximum) == (2, 6, 6, 10)
+
+
+def test_the_statistics_of_a_vertex_add_up_its_subtasks():
+    job = Coordination()
+    checkpoint_id = job.start()
+    job.advance(7)
+    metrics = pb.CheckpointMetrics(state_size_bytes=10, bytes_persisted=4, bytes_processed_during_alignment=2)
+    job.ack(checkpoint_id, job.job.attempt("source"), metrics=metrics)
+    (newest,) = job.coordinator.statistics.response().history
+    source, sink = newest.vertices
+    assert (source.num_acknowledged_subtasks, source.latest_ack_timestamp_ms) == (1, job.now_ms)
+    assert (source.state_size_bytes, source.persisted_bytes, source.processed_in_flight_bytes) == (10, 4, 2)
+    assert (sink.num_acknowledged_subtasks, sink.latest_ack_timestamp_ms) == (0, 0)
+    assert newest.latest_ack_timestamp_ms == job.now_ms
+
+
+def test_callers_choose_the_checkpoint_whose_subtasks_they_get():
+    job = Coordination()
+    job.complete()
+    job.complete()
+
+    def told(**request):
+        parts = StatisticsParts.of(pb.CheckpointStatisticsRequest(**request))
+        response = job.coordinator.statistics.response(parts)
+        return {one.checkpoint_id: sum(len(each.subtasks) for each in one.vertices) for one in response.history}
+
+    assert told() == {1: 2, 2: 2}
+    assert told(without_subtasks=True) == {1: 0, 2: 0}
+    assert told(without_subtasks=True, checkpoint_id=1) == {1: 2, 2: 0}
+
+
+def test_quantiles_are_interpolated_as_in_flink():
+    assert [quantile_of([1, 2, 3, 4], one) for one in (0.1, 0.5, 0.75, 0.99)] == [1, 2.5, 3.75, 4]
+    assert math.isnan(quantile_of([], 0.5))
 
 
 def test_a_completed_checkpoint_that_was_replaced_is_shown_as_discarded():
