@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flinkpy.common.clock import Clock
 from flinkpy.common.configuration import Configuration
 from flinkpy.rest.access import RestAccess
 from flinkpy.rest.asynchronous_operations import AsynchronousOperations
 from flinkpy.rest.cluster_gateways import ClusterGateways
+from flinkpy.rest.inquiries import Inquiries
 from flinkpy.rest.options import RestOptions
 
 
@@ -19,6 +20,7 @@ class RestContext:
     Attributes:
         configuration: the configuration of the cluster, with its secrets.
         operations: the operations that were triggered and run on, e.g. savepoints.
+        inquiries: the last answers of the services.
     """
 
     cluster: ClusterGateways
@@ -27,3 +29,4 @@ class RestContext:
     access: RestAccess
     operations: AsynchronousOperations
     clock: Clock
+    inquiries: Inquiries = field(default_factory=Inquiries)

@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
-from flinkpy.rest.handlers import cluster, dashboard, datasets, jobmanager, jobs, savepoint_disposal, taskmanagers
+from flinkpy.rest.handlers import (
+    cluster,
+    dashboard,
+    datasets,
+    job_checkpoints,
+    job_control,
+    job_details,
+    job_metrics,
+    job_vertices,
+    jobmanager,
+    jobs,
+    savepoint_disposal,
+    taskmanagers,
+)
 from flinkpy.rest.operation import Operation, operations_of
 
-MODULES = (cluster, dashboard, datasets, jobmanager, jobs, savepoint_disposal, taskmanagers)
+MODULES = (
+    cluster,
+    dashboard,
+    datasets,
+    jobmanager,
+    jobs,
+    job_details,
+    job_vertices,
+    job_checkpoints,
+    job_metrics,
+    job_control,
+    savepoint_disposal,
+    taskmanagers,
+)
 
 
 def all_operations() -> list[Operation]:

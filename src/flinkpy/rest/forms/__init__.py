@@ -1,0 +1,1 @@
+"""Functions that turn what the cluster tells into the bodies of answers. Pure: the time is an argument."""

@@ -1,0 +1,97 @@
+"""What the handlers of jobs ask the services, through the answers that are kept.
+
+All but the statistics of subtasks comes in one answer for all operations on a job, so that a page that asks for its
+parts sees one state of the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from flinkpy._proto import checkpoint_pb2, job_pb2, metrics_pb2
+from flinkpy.common.errors import JobNotFoundError
+from flinkpy.rest.errors import RestError, not_found
+from flinkpy.rest.forms.job_details import find_vertex
+from flinkpy.rest.operation import RestCall
+
+#: Flink gives up on a service after `web.timeout`.
+TIMEOUT_S = 10.0
+
+
+async def _ask(call: RestCall, method: str, request: Any) -> Any:
+    """Returns the Dispatcher's answer, which may be as old as `web.refresh-interval`, or older if it has no newer one.
+
+    Raises: JobNotFoundError, RpcUnavailableError, RpcTimeoutError, NotLeaderError.
+    """
+    context = call.context
+    answer, _ = await context.inquiries.ask(
+        (method, request.SerializeToString(deterministic=True)),
+        lambda: getattr(call.dispatcher, method)(request, timeout_s=TIMEOUT_S),
+        context.clock.monotonic_ms(),
+        context.options.refresh_interval_ms,
+    )
+    return answer
+
+
+async def job_of(call: RestCall) -> job_pb2.JobDetails:
+    """Returns the job without its subtasks. Raises: JobNotFoundError."""
+    details: job_pb2.JobDetails = await _ask(
+        call, "request_job", job_pb2.JobDetailsRequest(job_id=call.job_id, without_subtasks=True)
+    )
+    return details
+
+
+async def vertex_of(call: RestCall) -> job_pb2.VertexDetails:
+    """Returns the vertex that the path names, with its subtasks. Raises: JobNotFoundError, RestError (404)."""
+    vertex_id = call.path["vertexid"]
+    request = job_pb2.JobDetailsRequest(job_id=call.job_id, without_subtasks=True, vertex_ids=[vertex_id])
+    vertex = find_vertex(await _ask(call, "request_job", request), vertex_id)
+    if vertex is None:
+        raise vertex_not_found(vertex_id)
+    return vertex
+
+
+def vertex_not_found(vertex_id: str) -> RestError:
+    return not_found(f"No vertex with ID '{vertex_id}' exists.")
+
+
+def subtask_of(call: RestCall, vertex: job_pb2.VertexDetails) -> job_pb2.SubtaskDetails:
+    """Returns the subtask that the path names. Raises: RestError with status 404."""
+    index = call.path["subtaskindex"]
+    subtask = next((one for one in vertex.subtasks if one.subtask_index == index), None)
+    if subtask is None:
+        raise not_found(f"Invalid subtask index for vertex {vertex.id}")
+    return subtask
+
+
+async def checkpoints_of(call: RestCall, checkpoint_id: int = 0) -> checkpoint_pb2.CheckpointStatisticsResponse:
+    """Returns the statistics, with the subtasks of one checkpoint. Raises: JobNotFoundError."""
+    request = checkpoint_pb2.CheckpointStatisticsRequest(
+        job_id=call.job_id, without_subtasks=True, checkpoint_id=checkpoint_id
+    )
+    statistics: checkpoint_pb2.CheckpointStatisticsResponse = await _ask(call, "request_checkpoint_statistics", request)
+    return statistics
+
+
+async def accumulators_of(call: RestCall, vertex_id: str = "", *, by_subtask: bool = False) -> job_pb2.JobAccumulators:
+    """Raises: JobNotFoundError."""
+    request = job_pb2.AccumulatorsRequest(job_id=call.job_id, vertex_id=vertex_id, by_subtask=by_subtask)
+    found: job_pb2.JobAccumulators = await _ask(call, "request_accumulators", request)
+    return found
+
+
+async def task_metrics_of(
+    call: RestCall, vertex_id: str, names: Collection[str] = ()
+) -> list[metrics_pb2.MetricGroupDump]:
+    """Returns the metrics of the tasks and operators of a vertex; none if the job has ended.
+
+    Raises: JobNotFoundError if the job never existed or has been forgotten.
+    """
+    request = metrics_pb2.MetricsRequest(job_id=call.job_id, vertex_id=vertex_id, names=sorted(names))
+    try:
+        dump: metrics_pb2.MetricsDump = await _ask(call, "request_metrics", request)
+    except JobNotFoundError:
+        await job_of(call)  # a job that has ended is known, but its tasks are gone
+        return []
+    return list(dump.groups)

@@ -1,0 +1,79 @@
+"""Inquiries: answers of the services that are kept for a moment, so that a hundred viewers cost as much as one.
+
+An answer younger than `web.refresh-interval` is given again, and callers that ask while an answer is on its way share
+it. If a service does not answer in time, callers get its last answer, which is marked by its age.
+
+Source: org.apache.flink.runtime.rest.handler.legacy.{DefaultExecutionGraphCache,metrics.MetricFetcherImpl}.
+Thread: one asyncio loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Hashable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from flinkpy.common.errors import RpcTimeoutError, RpcUnavailableError
+
+#: Answers that are kept. The answer for a vertex of 300 subtasks has about 200 kB.
+MAX_ANSWERS = 128
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Answer:
+    value: Any
+    asked_ms: int
+
+
+class Inquiries:
+    """The answers that are kept, by what was asked."""
+
+    def __init__(self) -> None:
+        #: In the order of their use.
+        self._answers: OrderedDict[Hashable, _Answer] = OrderedDict()
+        self._asking: dict[Hashable, asyncio.Future[Any]] = {}
+
+    async def ask(
+        self, key: Hashable, fetch: Callable[[], Coroutine[Any, Any, T]], now_ms: int, max_age_ms: int
+    ) -> tuple[T, int]:
+        """Returns the answer and its age in ms, which is above `max_age_ms` only if the service does not answer.
+
+        Args:
+            key: what is asked for.
+            fetch: asks the service.
+            now_ms: the monotonic time.
+
+        Raises: the errors of `fetch`.
+        """
+        kept = self._answers.get(key)
+        if kept is not None and now_ms - kept.asked_ms < max_age_ms:
+            self._answers.move_to_end(key)
+            return kept.value, now_ms - kept.asked_ms
+        asking = self._asking.get(key)
+        if asking is None:
+            asking = self._asking[key] = asyncio.ensure_future(fetch())
+            asking.add_done_callback(lambda done: self._answered(key, done, now_ms))
+        try:
+            # It goes on for the others if this caller gives up.
+            return await asyncio.shield(asking), 0
+        except (RpcUnavailableError, RpcTimeoutError):
+            if kept is None:
+                raise
+            return kept.value, now_ms - kept.asked_ms
+
+    def _answered(self, key: Hashable, done: asyncio.Future[Any], asked_ms: int) -> None:
+        self._asking.pop(key, None)
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is None:
+            self._answers[key] = _Answer(done.result(), asked_ms)
+            self._answers.move_to_end(key)
+            while len(self._answers) > MAX_ANSWERS:
+                self._answers.popitem(last=False)
+        elif not isinstance(error, (RpcUnavailableError, RpcTimeoutError)):
+            self._answers.pop(key, None)  # e.g. the job is forgotten
