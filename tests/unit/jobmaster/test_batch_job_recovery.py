@@ -47,7 +47,7 @@ class Life:
         if recorded:
             ids = {partition_id for execution in job.finished.values() for partition_id in execution.result_bytes}
             scheduler.recover(job, frozenset(ids if held is None else held(ids)))
-        self.events = list(recorded)
+        self.events = [*recorded, job_events.started(scheduler.graph.job_id, graph_id)]
         self.cluster.start()
         self.started = list(self.cluster.effects)
         self.cluster.add_task_manager("tm", 8)
@@ -186,6 +186,23 @@ def test_a_source_counts_as_finished_after_a_snapshot_of_its_coordinator() -> No
     assert fx.RestoreCoordinators(JobVertexID("source"), {"source-op": b"state"}) in second.started
     resets = [effect.vertex_id.subtask_index for effect in second.started if isinstance(effect, fx.SubtaskReset)]
     assert resets == [1]
+
+
+def test_a_snapshot_does_not_cover_a_source_subtask_that_its_job_master_runs_again() -> None:
+    """The coordinator of the second JobMaster gives the splits of the first subtask to others."""
+    first = Life(three_stages(source_coordinator=b"x"))
+    first.finish("source", 0, (MB, 0, 0, 0))
+    second = first.dies()
+    assert second.running() == ["source0", "source1"]
+    second.finish("source", 1, (MB, 0, 0, 0))
+    snapshot = job_events.snapshot(JobVertexID("source"), {"source-op": b"state"})
+    recorded = [*second.recorded(), snapshot]
+    third = Life(first.graph, recorded, graph_id="third")
+    assert third.running() == ["source0"]
+
+    third.finish("source", 0, (MB, 0, 0, 0))
+    fourth = Life(first.graph, [*third.recorded(), snapshot], graph_id="fourth")
+    assert [name for name in fourth.running() if name.startswith("source")] == []
 
 
 def test_decisions_of_another_job_are_rejected() -> None:

@@ -4,6 +4,9 @@
 snapshot of its coordinator exists, because only that shows which splits it has read. The same holds for any other
 vertex with a coordinator; without snapshots, its subtasks are never covered.
 
+A JobMaster runs the subtasks again that are not covered when it starts, and its coordinators do not know their earlier
+attempts. So its snapshots cover these subtasks only after they have finished again.
+
 Source: org.apache.flink.runtime.scheduler.adaptivebatch.DefaultBatchJobRecoveryHandler. Pure.
 """
 
@@ -130,8 +133,12 @@ def replay(events: Iterable[job_event_pb2.JobEvent], coordinated: Iterable[JobVe
     """Replays the events. `coordinated`: the vertices that have coordinators."""
     job = RecordedJob()
     needs_snapshot = set(coordinated)
+    #: The subtasks that a later JobMaster has run again, and that have not finished there.
+    repeated: set[ExecutionVertexID] = set()
     for event in events:
         match event.WhichOneof("event"):
+            case "started":
+                repeated |= job.uncovered
             case "decided":
                 decision = _decision(event.decided)
                 job.decisions = [one for one in job.decisions if one.vertex_id != decision.vertex_id]
@@ -140,6 +147,7 @@ def replay(events: Iterable[job_event_pb2.JobEvent], coordinated: Iterable[JobVe
                 execution = _execution(event.finished)
                 vertex_id = execution.attempt_id.vertex
                 job.finished[vertex_id] = execution
+                repeated.discard(vertex_id)
                 if vertex_id.job_vertex_id in needs_snapshot:
                     job.uncovered.add(vertex_id)
             case "reset":
@@ -154,7 +162,7 @@ def replay(events: Iterable[job_event_pb2.JobEvent], coordinated: Iterable[JobVe
             case "snapshot":
                 job_vertex_id = JobVertexID(event.snapshot.vertex_id)
                 job.snapshots[job_vertex_id] = dict(event.snapshot.states)
-                job.uncovered = {one for one in job.uncovered if one.job_vertex_id != job_vertex_id}
+                job.uncovered = {one for one in job.uncovered if one.job_vertex_id != job_vertex_id or one in repeated}
             case "final":
                 partition_ids = [ResultPartitionID.parse(text) for text in event.final.result_partition_ids]
                 job.final[IntermediateDataSetID(event.final.data_set_id)] = partition_ids
