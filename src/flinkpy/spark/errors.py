@@ -81,6 +81,10 @@ _MEANINGS = {
 }
 
 
+#: The number of frames of each stack trace that an error shows, and the maximum length of all of them.
+_KEPT_FRAMES = 3
+_MAX_TRACE_CHARACTERS = 20_000
+_FRAME_LINE = re.compile(r"\s*(at [\w.$/<>]+\(|\.\.\. \d+ more)")
 _FRAME = re.compile(r"[\w.$/<>]+\([\w.: ]*\)$")
 _END_OF_CAUSE = (
     "at ",
@@ -217,7 +221,26 @@ def as_flink_error(
     signs = _GONE if _STAGE_FAILED in text else _GONE + _GONE_UNLESS_STAGE_FAILED
     if any(sign in text for sign in signs):
         return SparkError(f"{task_name}: Spark at {master} is gone: {with_last_words(cause_of(text), last_words)}")
-    return SparkError(f"{task_name}: {meaning_of(text)}", remote_traceback=text[:20_000])
+    return SparkError(f"{task_name}: {meaning_of(text)}", remote_traceback=short_trace(text))
+
+
+def short_trace(text: str) -> str:
+    """Returns the text of an exception of Java with the first frames of each stack trace only.
+
+    Logs and the command line show it with the cause. Spark's threads alone fill a hundred lines.
+    """
+    kept: list[str] = []
+    num_frames = num_left_out = 0
+    for line in [*text.splitlines(), ""]:
+        is_frame = _FRAME_LINE.match(line) is not None
+        if is_frame and num_frames >= _KEPT_FRAMES:
+            num_left_out += 1
+            continue
+        if num_left_out and not is_frame:
+            kept.append(f"\t... {num_left_out} more frames")
+        num_frames, num_left_out = (num_frames + 1, 0) if is_frame else (0, 0)
+        kept.append(line)
+    return "\n".join(kept).rstrip()[:_MAX_TRACE_CHARACTERS]
 
 
 def meaning_of(text: str) -> str:

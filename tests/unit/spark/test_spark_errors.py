@@ -7,7 +7,14 @@ import sys
 import pytest
 
 from flinkpy.common.errors import FunctionError, SparkError, SparkUnavailableError
-from flinkpy.spark.errors import TaskAttempt, as_flink_error, cause_of, failed_attempt_in, worker_failure
+from flinkpy.spark.errors import (
+    TaskAttempt,
+    as_flink_error,
+    cause_of,
+    failed_attempt_in,
+    short_trace,
+    worker_failure,
+)
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -180,3 +187,20 @@ def test_the_failed_attempt_is_told_where_the_server_does_not_tell_it() -> None:
     assert error.remote_traceback.endswith("\n\nSpark: Task 1 in stage 5 failed 4 times; 0 of 2 tasks\n")
     assert failed_attempt_in(failure) == TaskAttempt(5, 1, 3)
     assert failed_attempt_in(str(worker_failure(ValueError("x"), "Map (1/2)"))) is None
+
+
+def test_a_stack_trace_of_java_keeps_the_first_frames_of_each_exception() -> None:
+    frames = [f"\tat org.apache.spark.Some$Class.call(Some.scala:{number})" for number in range(30)]
+    text = "\n".join(
+        ["Py4JJavaError: wrapped", *frames, "Caused by: java.io.EOFException", *frames, "\t... 27 more", ""]
+    )
+    first = frames[:3]
+    assert short_trace(text).splitlines() == [
+        "Py4JJavaError: wrapped",
+        *first,
+        "\t... 27 more frames",
+        "Caused by: java.io.EOFException",
+        *first,
+        "\t... 28 more frames",
+    ]
+    assert short_trace("one line") == "one line"
