@@ -60,6 +60,12 @@ _DYNAMIC_ALLOCATION = {
 #: Settings with which a user asks for a fixed number of executors.
 _FIXED_EXECUTORS = ("spark.executor.instances", "spark.dynamicAllocation.enabled")
 
+#: How a task asks for the data of an executor that does not answer: 5 times within 5 s, by default 3 times within 15 s.
+#: A task that reads from a lost executor holds up its job for so long, and several stages can do so one after another.
+#: Executors that only pause, for a garbage collection, keep their connections.
+_FETCH_RETRIES = {"spark.shuffle.io.maxRetries": "5", "spark.shuffle.io.retryWait": "1s"}
+_SHUFFLE_SERVICE = "spark.shuffle.service.enabled"
+
 #: A driver that has all of its workers on this host listens on loopback only.
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -180,7 +186,14 @@ def driver_defaults(settings: SparkSettings, present: PresentConf) -> dict[str, 
     if settings.is_local or settings.is_connect:
         return {}
     found = {**dynamic_allocation_defaults(settings, present), **settings.driver_address}
-    if _makes_secret(settings, present):
+    has_service = settings.conf.get(_SHUFFLE_SERVICE, present.get(_SHUFFLE_SERVICE, "false")).lower() == "true"
+    # A shuffle service outlives the executors, and a task has to wait for it when it is restarted.
+    if not has_service and not any(key in settings.conf or present.contains(key) for key in _FETCH_RETRIES):
+        found.update(_FETCH_RETRIES)
+    # Spark makes a secret for each application, which its processes can show each other. The secret of a standalone
+    # cluster is the one that its master has. A shuffle service on the nodes of YARN has a setting of its own, which
+    # must be the same as that of the application.
+    if (settings.master == "yarn" or settings.is_kubernetes) and not has_service:
         found["spark.authenticate"] = "true"
     return {key: value for key, value in found.items() if key not in settings.conf and not present.contains(key)}
 
@@ -238,17 +251,6 @@ def _is_loopback(host: str) -> bool:
 def _in_brackets(host: str) -> str:
     """Returns a host as Spark wants it: an IPv6 address stands in brackets."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
-
-
-def _makes_secret(settings: SparkSettings, present: PresentConf) -> bool:
-    """True if Spark makes a secret for each application, which its processes can show each other.
-
-    The secret of a standalone cluster is the one that its master has. A shuffle service on the nodes of YARN has a
-    setting of its own, which must be the same as that of the application.
-    """
-    key = "spark.shuffle.service.enabled"
-    has_service = settings.conf.get(key, present.get(key, "false")).lower() == "true"
-    return (settings.master == "yarn" or settings.is_kubernetes) and not has_service
 
 
 def _cores(master: str) -> int:

@@ -144,6 +144,18 @@ def test_a_standalone_cluster_authenticates_only_with_the_secret_of_its_master()
     assert "spark.authenticate" not in driver_defaults(settings_of({MASTER: "spark://host:7077"}), Defaults())
 
 
+def test_a_lost_executor_is_asked_for_data_for_five_seconds_unless_the_user_has_decided() -> None:
+    retries, wait = "spark.shuffle.io.maxRetries", "spark.shuffle.io.retryWait"
+    cluster = {MASTER: "spark://host:7077"}
+    found = driver_defaults(settings_of(cluster), Defaults())
+    assert (found[retries], found[wait]) == ("5", "1s")
+    for own in (retries, wait, "spark.shuffle.service.enabled"):
+        assert not {retries, wait} & driver_defaults(settings_of(cluster), Defaults(own)).keys(), own
+        conf = {**cluster, f"execution.batch.spark.conf.{own}": "true"}
+        assert not {retries, wait} & driver_defaults(settings_of(conf), Defaults()).keys(), own
+    assert driver_defaults(settings_of({}), Defaults()) == {}, "a master on this host has one executor"
+
+
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host:6443"])
 def test_executors_find_the_driver_under_the_address_of_its_task_executor(master: str) -> None:
     key = "spark.driver.host"
