@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from job_support import wait_until
 from spark_programs import Results, region_of, run_in_spark, session
 
 from flinkpy.common import Row, Types, WatermarkStrategy
@@ -20,6 +21,7 @@ from flinkpy.datastream.formats.parquet import ParquetColumnarRowInputFormat
 from flinkpy.datastream.partition_windowed_stream import Order
 from flinkpy.records.batch import Batch
 from flinkpy.records.lanes import rows_of
+from flinkpy.spark.session_handles import forget_results
 from flinkpy.spark.stream_frame import frame_of
 from flinkpy.spark.translation.program import JobFacts
 from flinkpy.spark.translation.translator import translate
@@ -97,3 +99,25 @@ def test_more_records_than_memory_are_sorted_by_key(session: Any) -> None:
     results = run_in_spark(session, build, **{"execution.sorted-inputs.memory": "1 mb"})
     assert len(results.records) == 60_000
     assert sum(length for _, length in results.records) == sum(len(str(x)) * 10 for x in range(1, 60_001))
+
+
+def test_a_driver_forgets_shuffles_and_frames_that_something_still_refers_to(session: Any) -> None:
+    """Otherwise dynamic allocation does not give back the executors that hold them."""
+    context = session.sparkContext
+    num_computed = context.accumulator(0)
+
+    def compute(value: int) -> tuple[int, int]:
+        num_computed.add(1)
+        return value % 3, value
+
+    groups = context.parallelize(range(10), 2).map(compute).groupByKey()
+    assert [groups.count(), groups.count(), num_computed.value] == [3, 3, 10], "the shuffle is read twice"
+    kept = session.range(10).localCheckpoint()
+    assert kept.count() == 10 and context._jsc.getPersistentRDDs().size()
+    assert len(list(session.range(10).groupBy("id").count().toLocalIterator(prefetchPartitions=True))) == 10
+    jobs_of_queries = context._jsc.sc().dagScheduler().activeQueryToJobs()
+    assert jobs_of_queries.size(), "Spark keeps jobs that were started after the end of their query"
+    forget_results(context._jvm, context._jsc)
+    wait_until(lambda: not jobs_of_queries.size(), "Spark's scheduler forgets the jobs")
+    assert context._jsc.getPersistentRDDs().size() == 0
+    assert [groups.count(), num_computed.value] == [3, 20], "it has to be computed again"

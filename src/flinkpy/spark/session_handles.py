@@ -127,7 +127,7 @@ class SessionHandle(Protocol):
         ...
 
     def tidy(self) -> None:
-        """Lets Spark forget the results of regions that have ended."""
+        """Lets Spark forget the results of all regions. Called while no region uses the session."""
         ...
 
     def remove_directory(self, uri: str) -> None:
@@ -158,6 +158,8 @@ class DriverHandle:
 
         self.settings = settings
         self._sent: set[str] = set()
+        #: The number of shuffles that the driver has forgotten.
+        self._num_shuffles = 0
         _check_reachable(settings)
         self._directory = Path(tempfile.mkdtemp(prefix="flinkpy-spark-"))
         try:
@@ -246,10 +248,7 @@ class DriverHandle:
         self._jsc.cancelJobsWithTag(tag)
 
     def tidy(self) -> None:
-        # Spark forgets shuffles and stored frames when the JVM collects the objects that stand for them. Executors that
-        # hold some of them are not given back.
-        jvm: Any = self._gateway.jvm
-        jvm.java.lang.System.gc()
+        self._num_shuffles = forget_results(self._gateway.jvm, self._jsc, self._num_shuffles)
 
     def remove_directory(self, uri: str) -> None:
         jvm: Any = self._gateway.jvm
@@ -278,6 +277,49 @@ class DriverHandle:
                 self._gateway.shutdown()
             self._process.stop()
             shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def forget_results(jvm: Any, java_context: Any, first_shuffle: int = 0) -> int:
+    """Lets a driver forget all shuffles and stored frames. No job that needs any of them may run.
+
+    Dynamic allocation does not give back executors that hold some of them. Spark itself forgets a shuffle when the JVM
+    collects the objects that stand for it, and something may refer to these objects for long. It never forgets frames
+    of a region whose process was killed.
+
+    Args:
+        first_shuffle: the number of the first shuffle that may exist.
+
+    Returns:
+        The number of the next shuffle.
+    """
+    jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate().catalog().clearCache()
+    for kept in list(java_context.getPersistentRDDs().values()):
+        kept.unpersist(False)
+    # Shuffles are numbered. This takes the next number, for a shuffle that never exists.
+    last_shuffle: int = java_context.sc().newShuffleId()
+    cleaner = java_context.sc().cleaner()
+    if cleaner.isDefined():
+        for shuffle_id in range(first_shuffle, last_shuffle):
+            cleaner.get().doCleanupShuffle(shuffle_id, False)
+    _forget_jobs(java_context.sc().dagScheduler())
+    jvm.java.lang.System.gc()
+    return last_shuffle + 1
+
+
+def _forget_jobs(scheduler: Any) -> None:
+    """Lets Spark's scheduler forget the jobs that `toLocalIterator` has started after the end of its query.
+
+    Spark 4.3 keeps them for ever, with their stages. Earlier releases have no such list.
+    """
+    from py4j.protocol import Py4JError
+
+    try:
+        queries = list(scheduler.activeQueryToJobs().keySet())
+    except Py4JError as error:
+        _LOG.debug("Spark keeps no jobs of queries: %s", error)
+        return
+    for query in queries:
+        scheduler.cleanupQueryJobs(query)
 
 
 class ServerHandle:

@@ -5,11 +5,14 @@
                       none, and fewer than the maximum -> START
                       none, and an unused one -> END the one that was unused longest, then START
                       otherwise -> WAIT
-   STARTING -> READY -> ENDING -> (gone)
+   STARTING -> READY <-> TIDYING
+                 |
+                 +----> ENDING -> (gone)
 ```
 
 A session that no region uses ends after its idle time-out. Shortly after its last region it is tidied: the driver then
-forgets shuffles and stored frames, so that Spark gives back executors that hold nothing else.
+forgets shuffles and stored frames, so that Spark gives back executors that hold nothing else. A region that comes
+meanwhile waits, because its own shuffles and frames would be forgotten too.
 """
 
 from __future__ import annotations
@@ -29,7 +32,15 @@ TIDY_AFTER_S = 5.0
 class SessionState(enum.Enum):
     STARTING = "STARTING"
     READY = "READY"
+    TIDYING = "TIDYING"
     ENDING = "ENDING"
+
+
+#: The reasons to wait for a session that a region will be able to use.
+_REASONS = {
+    SessionState.STARTING: "its Spark session starts",
+    SessionState.TIDYING: "a Spark session forgets the results of earlier jobs",
+}
 
 
 @dataclass(eq=False, slots=True)
@@ -97,14 +108,16 @@ class SessionPool(Generic[S]):
         """Decides for a region with these settings."""
         found = self._find(settings)
         if found is not None:
-            if found.state is SessionState.STARTING:
-                return Wait("its Spark session starts")
+            if found.state in _REASONS:
+                return Wait(_REASONS[found.state])
             found.num_users += 1
             return Use(found)
         first = None
         if len(self.sessions) >= settings.max_sessions:
             if any(session.state is SessionState.ENDING for session in self.sessions):
                 return Wait("another Spark session ends")
+            if any(session.state is SessionState.TIDYING for session in self.sessions):
+                return Wait(_REASONS[SessionState.TIDYING])
             unused = [session for session in self.sessions if session.is_unused]
             if not unused:
                 return Wait(
@@ -130,6 +143,12 @@ class SessionPool(Generic[S]):
             session.unused_since_s = now_s
             session.is_tidy = False
 
+    def on_tidied(self, session: PooledSession[S]) -> None:
+        """The session has been tidied, or cannot be."""
+        session.is_tidy = True
+        if session.state is SessionState.TIDYING:
+            session.state = SessionState.READY
+
     def remove(self, session: PooledSession[S]) -> None:
         """The session has ended, or has not started. Idempotent."""
         if session in self.sessions:
@@ -146,7 +165,7 @@ class SessionPool(Generic[S]):
                 session.state = SessionState.ENDING
                 to_end.append(session)
             elif not session.is_tidy and unused_s >= TIDY_AFTER_S:
-                session.is_tidy = True
+                session.state = SessionState.TIDYING
                 to_tidy.append(session)
         return Due(tuple(to_end), tuple(to_tidy))
 

@@ -97,7 +97,11 @@ class SparkSessions:
             try:
                 session.running.tidy()
             except Exception as error:  # noqa: BLE001 - the next region notices that Spark is gone
-                _LOG.debug("Spark does not tidy: %s", cause_of(str(error)))
+                _LOG.warning("Spark does not forget the results of earlier jobs: %s", cause_of(str(error)))
+            finally:
+                with self._changed:
+                    self._pool.on_tidied(session)
+                    self._changed.notify_all()
 
     def _acquire(
         self, settings: SparkSettings, is_cancelled: Callable[[], bool], on_wait: Callable[[str], None]

@@ -71,6 +71,7 @@ def test_a_session_ends_when_nobody_has_used_it_for_the_idle_time_out() -> None:
     assert pool.due(1e6).to_end == (), "it is in use"
     pool.release(session, 100.0)
     assert pool.due(159.9).to_end == ()
+    pool.on_tidied(session)
     assert pool.due(160.0).to_end == (session,)
     assert pool.due(161.0).to_end == (), "it is returned once"
     assert isinstance(pool.acquire(ONE), Start), "the next region gets a new one"
@@ -92,7 +93,32 @@ def test_a_session_is_tidied_once_after_its_last_region() -> None:
     pool.release(session, 100.0)
     assert pool.due(100.0).to_tidy == ()
     assert pool.due(100.0 + TIDY_AFTER_S).to_tidy == (session,)
+    pool.on_tidied(session)
     assert pool.due(101.0 + TIDY_AFTER_S).to_tidy == ()
+    assert pool.due(160.0).to_end == (session,)
+
+
+def test_a_region_waits_while_its_session_is_tidied() -> None:
+    pool = Pool()
+    session = started(pool, ONE)
+    pool.release(session, 100.0)
+    assert pool.due(100.0 + TIDY_AFTER_S).to_tidy == (session,)
+    assert pool.acquire(ONE) == Wait("a Spark session forgets the results of earlier jobs")
+    assert pool.due(200.0).to_end == (), "it ends after it was tidied"
+    pool.on_tidied(session)
+    assert pool.acquire(ONE) == Use(session)
+
+
+def test_a_region_with_other_settings_does_not_end_a_session_that_is_tidied() -> None:
+    pool = Pool()
+    session = started(pool, replace(ONE, max_sessions=1))
+    pool.release(session, 100.0)
+    assert pool.due(100.0 + TIDY_AFTER_S).to_tidy == (session,)
+    other = replace(TWO, max_sessions=1)
+    assert isinstance(pool.acquire(other), Wait)
+    pool.on_tidied(session)
+    decision = pool.acquire(other)
+    assert isinstance(decision, Start) and decision.first is session
 
 
 def test_a_session_that_has_not_started_leaves_its_place() -> None:
