@@ -119,6 +119,10 @@ class ProgressWatch(Protocol):
         """Returns False if every task has run exactly once. Thread: any."""
         ...
 
+    def has_repeated_last_stage(self) -> bool:
+        """Returns True if Spark is known to have repeated the last stage of a job, in which sinks are written."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -158,6 +162,19 @@ class ClassicProgress:
                 last = store.lastStageAttempt(stage)
                 if last.attemptId() or last.numFailedTasks() or last.numKilledTasks():
                     return True
+        return False
+
+    def has_repeated_last_stage(self) -> bool:
+        store = self._context._jsc.sc().statusStore()
+        tracker = self._context._jsc.sc().statusTracker()
+        for job in tracker.getJobIdsForTag(self._tag):
+            info = tracker.getJobInfo(job)
+            # A stage gets its number after the stages that it reads.
+            last = max([] if info.isEmpty() else info.get().stageIds(), default=None)
+            if last is None or tracker.getStageInfo(last).isEmpty():
+                continue
+            if store.lastStageAttempt(last).attemptId():
+                return True
         return False
 
     def close(self) -> None:
@@ -211,6 +228,10 @@ class ConnectProgress:
     def may_have_retried(self) -> bool:
         """Returns True, because a server does not report repeated tasks."""
         return True
+
+    def has_repeated_last_stage(self) -> bool:
+        """Returns False, because a server does not report repeated stages."""
+        return False
 
     def close(self) -> None:
         self._session.removeProgressHandler(self._on_progress)

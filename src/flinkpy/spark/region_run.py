@@ -200,6 +200,7 @@ class RegionRun:
 
     def _run_in(self, spark: RunningSpark, inputs: list[StagedInput]) -> int:
         from flinkpy.spark.translation.places import describe_places
+        from flinkpy.spark.translation.sinks import check_repeated_stage
         from flinkpy.spark.translation.translator import translate
 
         session = spark.new_session()
@@ -229,6 +230,8 @@ class RegionRun:
                 self._check()
             # Consumers of the region only get its results when it has ended.
             store.check()
+            if translated.sinks and watch.has_repeated_last_stage():
+                check_repeated_stage(node for sink in translated.sinks for node in sink.sinks)
             for sink in translated.sinks:
                 sink.remove_leftovers(may_have_retried=watch.may_have_retried())
                 self._check()

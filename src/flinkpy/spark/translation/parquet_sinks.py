@@ -101,6 +101,7 @@ class ParquetSinkJob:
 
     def __init__(self, node: SparkNode, stream: StreamFrame, job: JobFacts) -> None:
         self.name = node.name
+        self.sinks = [node]
         self._node = node
         self._stream = stream
         self._job = job

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flinkpy.common.clock import SystemClock
+from flinkpy.common.errors import ConfigurationError, SparkError
+from flinkpy.configuration.spark_options import CONF_PREFIX
 from flinkpy.connector_api.serializer import read_versioned, write_versioned
 from flinkpy.connector_api.sink import (
     CommitRequest,
@@ -28,6 +30,7 @@ from flinkpy.connector_api.sink import (
     SupportsRemovingUncommitted,
     WriterContext,
 )
+from flinkpy.graph.operator_specs import SinkSpec
 from flinkpy.records.batch import Batch
 from flinkpy.spark.blocks import SinkReport, decode_block
 from flinkpy.spark.stream_frame import BLOCK_COLUMN, TakeAccumulators
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from flinkpy.graph.spark_region import SparkNode
 
 
+#: Spark's option to start second attempts of slow tasks.
+SPECULATION = "spark.speculation"
 #: Spark's default for the number of attempts of a task.
 USUAL_ATTEMPTS = 4
 
@@ -55,6 +60,47 @@ def job_ids_before(job_id: str, region_attempt: int, task_attempt: int, may_spec
     if not may_speculate:
         before += [(region_attempt, earlier) for earlier in range(task_attempt)]
     return [job_id_of_attempt(job_id, *attempts) for attempts in before]
+
+
+def check_concurrent_attempts(nodes: Iterable[SparkNode]) -> None:
+    """Checks that all sinks allow Spark to run two attempts of a subtask at the same time.
+
+    A writer that takes over what another attempt of its subtask has written, as that of KafkaSink does when it starts,
+    would destroy the output of the attempt that counts.
+
+    Raises:
+        ConfigurationError: a sink does not allow it.
+    """
+    for node in nodes:
+        if isinstance(node.spec, SinkSpec) and not node.spec.sink.supports_concurrent_attempts:
+            raise ConfigurationError(
+                f"{node.name}: {SPECULATION} is on, but this sink does not support two attempts of a subtask at the "
+                f"same time: set {CONF_PREFIX}{SPECULATION} to false, or run the sink with set_batch_backend('native')",
+                details={"option": f"{CONF_PREFIX}{SPECULATION}", "value": "true"},
+            )
+
+
+def check_repeated_stage(nodes: Iterable[SparkNode]) -> None:
+    """Checks that the output of sinks is complete although Spark has repeated a stage that wrote them.
+
+    A repeated stage numbers the attempts of its tasks from 0 again, while tasks of its first attempt still run. So two
+    writers of a subtask had the same job id, and one may have removed what the other has prepared.
+
+    Raises:
+        SparkError: a sink with a committer cannot tell apart what the two have written. The region has to run again.
+    """
+    for node in nodes:
+        sink: Any = getattr(node.spec, "sink", None)
+        if sink is None or sink.supports_concurrent_attempts or isinstance(sink, SupportsRemovingUncommitted):
+            continue
+        committer = sink.create_committer()
+        if committer is not None:
+            committer.close()
+            raise SparkError(
+                f"{node.name}: executors were lost while this sink was written, and Spark repeated its stage. Two "
+                "attempts of a subtask may have written under the same name, so the sink has to be written again: set "
+                "a restart strategy"
+            )
 
 
 class AttemptContext:
@@ -188,6 +234,9 @@ class SinkJob(Protocol):
         """
         ...
 
+    @property
+    def sinks(self) -> list[SparkNode]: ...
+
     def remove_leftovers(self, may_have_retried: bool) -> None:
         """Removes the leftovers of attempts that do not count.
 
@@ -219,7 +268,7 @@ class PassSinkJob:
     ) -> None:
         self.name = name
         self.frame = frame
-        self._sinks = sinks
+        self.sinks = sinks
         self._job = job
         self._may_speculate = may_speculate
         self._reports: list[SinkReport] = []
@@ -237,7 +286,7 @@ class PassSinkJob:
     def remove_leftovers(self, may_have_retried: bool) -> None:
         if not may_have_retried and self._job.attempt_number == 0:
             return
-        for number, node in enumerate(self._sinks):
+        for number, node in enumerate(self.sinks):
             sink: SinkBase = node.spec.sink  # type: ignore[attr-defined]
             committer = sink.create_committer()
             if committer is None:
@@ -248,7 +297,7 @@ class PassSinkJob:
     def committables(self) -> Iterator[tuple[int, tuple[bytes, ...]]]:
         for report in self._reports:
             if report.committables:
-                yield self._sinks[report.sink].id, report.committables
+                yield self.sinks[report.sink].id, report.committables
 
     def _remove_leftovers(self, node: SparkNode, reports: list[SinkReport]) -> None:
         """Removes the leftovers of attempts of Spark's tasks and of the region.

@@ -56,7 +56,7 @@ from flinkpy.spark.translation.program import (
     PassInput,
     PassWriter,
 )
-from flinkpy.spark.translation.sinks import PassSinkJob, SinkJob
+from flinkpy.spark.translation.sinks import SPECULATION, PassSinkJob, SinkJob, check_concurrent_attempts
 from flinkpy.spark.translation.worker import columns_function, pass_function
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def translate(
         store: keeps frames that are read more than once. Default: the store for a master on this host.
 
     Raises:
+        ConfigurationError: Spark may run two attempts of a task at once, and a sink does not support that.
         UnsupportedOperationError: Spark cannot run an operator. Errors of a source's enumerator are raised too.
     """
     return _Translation(region, session, inputs, job or JobFacts(), store or DriverStore()).run()
@@ -109,7 +110,9 @@ class _Translation:
         self._session = session
         self._inputs = inputs
         self._job = pass_programs.job_of_region(region, job)
-        self._may_speculate = session.conf.get("spark.speculation", "false") == "true"
+        self._may_speculate = (session.conf.get(SPECULATION, "false") or "").lower() == "true"
+        if self._may_speculate:
+            check_concurrent_attempts(region.nodes)
         self._store = store
         self._may_recompute = not isinstance(store, DriverStore)
         self._plan: Plan = plan(region, self._runs_in_spark, separates_sinks=self._may_recompute)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -12,15 +13,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flinkpy.common import Types
+from flinkpy.common import Encoder, Types
 from flinkpy.common.accumulators import IntCounter
-from flinkpy.common.errors import FunctionError, UnsupportedOperationError
+from flinkpy.common.errors import ConfigurationError, FunctionError, SparkError, UnsupportedOperationError
 from flinkpy.connector_api.serializer import read_versioned
+from flinkpy.connector_api.sink import DeliveryGuarantee
 from flinkpy.connectors.collection import CollectionSource
+from flinkpy.connectors.kafka.sink import KafkaSink
 from flinkpy.connectors.number_sequence import NumberSequenceSource
 from flinkpy.datastream import MapFunction, ProcessFunction, RuntimeContext
+from flinkpy.datastream.connectors.file_system import FileSink
 from flinkpy.datastream.output_tag import OutputTag
 from flinkpy.graph import operator_specs as specs
+from flinkpy.graph.spark_region import SparkNode
 from flinkpy.network.partitioner import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -49,7 +54,13 @@ from flinkpy.spark.translation.program import (
     PassWriter,
 )
 from flinkpy.spark.translation.row_output import consumers_of
-from flinkpy.spark.translation.sinks import DeferredSink, job_id_of_attempt, job_ids_before
+from flinkpy.spark.translation.sinks import (
+    DeferredSink,
+    check_concurrent_attempts,
+    check_repeated_stage,
+    job_id_of_attempt,
+    job_ids_before,
+)
 from flinkpy.spark.translation.split_assignment import assign_splits
 from flinkpy.spark.translation.worker import _threaded, run_program
 from flinkpy.streaming.operators.batch_sink_operators import job_id_of_sink
@@ -361,6 +372,44 @@ def test_leftovers_of_earlier_attempts_are_removed_before_a_writer_starts() -> N
     # Another attempt that runs now may be the one that counts.
     assert job_ids_before("job", 0, 2, may_speculate=True) == []
     assert job_ids_before("job", 1, 0, may_speculate=True) == ["job-0-0", "job-0-1", "job-0-2", "job-0-3"]
+
+
+def test_sinks_that_do_not_support_concurrent_attempts_are_refused_with_speculation(tmp_path: Path) -> None:
+    files = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).build()
+    schema: Any = None
+    kafka = KafkaSink(DeliveryGuarantee.EXACTLY_ONCE, {}, "prefix", schema)
+    nodes = [
+        SparkNode(number, name, "", f"{number:032x}", specs.SinkSpec(sink), 1)
+        for number, (name, sink) in enumerate({"files": files, "kafka": kafka}.items())
+    ]
+    check_concurrent_attempts(nodes[:1])
+    with pytest.raises(ConfigurationError, match=r"^kafka: spark\.speculation is on.*set_batch_backend\('native'\)"):
+        check_concurrent_attempts(nodes)
+
+
+def test_a_sink_that_cannot_tell_attempts_apart_is_written_again_after_a_repeated_stage(tmp_path: Path) -> None:
+    from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter
+
+    class Nothing(Committer):
+        def commit(self, requests: Any) -> None:
+            return
+
+    class WithoutCommitter(SinkBase):
+        def create_writer(self, context: Any) -> SinkWriter:
+            raise NotImplementedError
+
+    class Prepares(WithoutCommitter):
+        def create_committer(self) -> Committer:
+            return Nothing()
+
+    files = FileSink.for_row_format(str(tmp_path), Encoder.simple_string_encoder()).build()
+    nodes = [
+        SparkNode(number, type(sink).__name__, "", f"{number:032x}", specs.SinkSpec(sink), 1)
+        for number, sink in enumerate([files, WithoutCommitter(), Prepares()])
+    ]
+    check_repeated_stage(nodes[:2])
+    with pytest.raises(SparkError, match=r"^Prepares: executors were lost while this sink was written"):
+        check_repeated_stage(nodes)
 
 
 def test_an_error_of_a_function_names_the_operator_and_survives_in_sparks_text() -> None:
