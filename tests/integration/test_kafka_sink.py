@@ -15,7 +15,13 @@ from kafka_running import CommitRequests, WriterContext
 from ports import own_port
 
 from flinkpy.common import Row, SimpleStringSchema, Types
-from flinkpy.common.errors import CommittablesLostError, ConfigurationError, KafkaError, ProducerFencedError
+from flinkpy.common.errors import (
+    CommitError,
+    CommittablesLostError,
+    ConfigurationError,
+    KafkaError,
+    ProducerFencedError,
+)
 from flinkpy.connectors.kafka.transaction_client import KafkaCommittable, TransactionClient
 from flinkpy.datastream.connectors.base import DeliveryGuarantee
 from flinkpy.datastream.connectors.kafka import (
@@ -615,3 +621,16 @@ def test_a_broker_with_an_unknown_certificate_is_not_trusted(kafka: KafkaBroker)
     del properties["ssl.ca.location"]
     with pytest.raises(KafkaError, match=r"cannot be reached: .*certificate verify failed"):
         secure_sink(properties, kafka.create_topic(), "trusting").create_writer(WriterContext())
+
+
+def test_a_transaction_that_a_later_attempt_has_aborted_has_to_be_written_again(kafka: KafkaBroker) -> None:
+    """Spark repeats a stage while tasks of its first attempt run, and the first of them to end may count."""
+    topic = kafka.create_topic()
+    sink = exactly_once(kafka, topic, "repeated")
+    with writer_of(sink) as first:
+        write(first, "a")
+        counted = prepare(first, 1)
+        sink.remove_uncommitted("job", counted)
+        with writer_of(sink), pytest.raises(CommitError, match="Its records have to be written again"):
+            sink.remove_uncommitted("job", counted)
+    assert kafka.read_values(topic) == []

@@ -228,6 +228,10 @@ class SupportsRemovingUncommitted(Protocol):
         Args:
             job_id: the beginning of the job ids that the writers had; only writers of this sink have such ids.
             committables: the committables that will be committed.
+
+        Raises:
+            CommitError: a committable cannot be committed any more, because a writer that does not count has removed
+                what belongs to it. The job then writes again. Other errors are logged.
         """
         ...
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flinkpy.common.errors import ConfigurationError
+from flinkpy.common.errors import CommitError, ConfigurationError, KafkaError
 from flinkpy.connector_api.serializer import SimpleVersionedSerializer
 from flinkpy.connector_api.sink import Committer, DeliveryGuarantee, SinkBase, SinkWriter, WriterContext
 from flinkpy.connectors.kafka.client import api_timeout_s, boolean_property, client_settings, int_property
@@ -115,6 +115,8 @@ class KafkaSink(SinkBase):
             for transactional_id in client.list_open(f"{self._prefix}-"):
                 if transactional_id not in counted and parse_transactional_id(self._prefix, transactional_id):
                     client.fence(transactional_id, FENCING_TIMEOUT_MS)
+            for committable in committables:
+                _check_open(client, committable)
         finally:
             client.close()
 
@@ -231,6 +233,26 @@ class KafkaSinkBuilder:
         int_property(properties, TRANSACTION_TIMEOUT, 0)
         client_settings(properties)
         return KafkaSink(self._guarantee, properties, self._prefix, self._schema)
+
+
+def _check_open(client: Any, committable: Any) -> None:
+    """Checks that a transaction can be committed. The writer of a later attempt of its subtask may have aborted it.
+
+    Raises:
+        CommitError: it was aborted. The records have to be written again.
+    """
+    try:
+        found = client.describe(committable.transactional_id)
+    except KafkaError as error:
+        if error.details.get("code") != "TRANSACTIONAL_ID_NOT_FOUND":
+            raise
+        found = None
+    producer = committable.producer_id, committable.producer_epoch
+    if found is None or found.state != "Ongoing" or (found.producer_id, found.producer_epoch) != producer:
+        raise CommitError(
+            f"Kafka transaction {committable.transactional_id!r} was aborted before its commit, by another attempt of "
+            "its subtask or by a timeout. Its records have to be written again"
+        )
 
 
 def producer_settings(properties: dict[str, str]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flinkpy.common.clock import SystemClock
-from flinkpy.common.errors import ConfigurationError, SparkError
+from flinkpy.common.errors import CommitError, ConfigurationError, SparkError
 from flinkpy.configuration.spark_options import CONF_PREFIX
 from flinkpy.connector_api.serializer import read_versioned, write_versioned
 from flinkpy.connector_api.sink import (
@@ -338,5 +338,7 @@ class PassSinkJob:
         ]
         try:
             sink.remove_uncommitted(job_id, counted)
+        except CommitError:
+            raise
         except Exception:  # noqa: BLE001 - a connector may raise anything
             _LOG.warning("%s: the leftovers of earlier attempts could not be removed", name, exc_info=True)
