@@ -20,6 +20,8 @@ from xdist.scheduler import LoadScopeScheduling
 SPARK_CLUSTER, SPARK_SESSION = "spark-cluster", "spark-session"
 #: A Kafka broker needs some seconds of CPU time to start.
 KAFKA = "kafka"
+#: An ensemble of three ZooKeeper servers.
+ZOOKEEPER_ENSEMBLE = "zookeeper-ensemble"
 GROUP_OF_MODULE = {
     "test_kafka_exactly_once": KAFKA,
     "test_kafka_sink": KAFKA,
@@ -37,6 +39,9 @@ GROUP_OF_MODULE = {
     "test_spark_operators": SPARK_SESSION,
     "test_spark_operators_mixed": SPARK_SESSION,
     "test_spark_operators_sinks": SPARK_SESSION,
+    "test_table_programs": SPARK_CLUSTER,
+    "test_zookeeper_election": ZOOKEEPER_ENSEMBLE,
+    "test_zookeeper_refusals": ZOOKEEPER_ENSEMBLE,
 }
 #: Modules whose tests have the engine as a parameter.
 ON_ALL_ENGINES = {
@@ -58,7 +63,7 @@ FIRST = (
     "test_ha_masters",
     "test_exactly_once",
     "test_application_mode",
-    "test_zookeeper_election",
+    ZOOKEEPER_ENSEMBLE,
     "test_ha_job_masters",
     "test_partitions",
     "test_storage_faults",

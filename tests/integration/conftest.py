@@ -11,18 +11,20 @@ from clusters import _shared_cluster, _wide_cluster, cluster, shared_cluster, st
 from engines import _engine_cluster, engine_cluster
 from forked_processes import ForkingPopen, process_templates
 from groups import SPARK_SESSION, arrange, group_of
-from kafka_broker.broker import kafka, own_kafka
+from kafka_broker.broker import _mortal_kafka, kafka, own_kafka
 from namespaces import network
 from small_disks import small_disk
 from spark_programs import SHARED_SESSION
-from zookeeper_server import zookeeper, zookeeper_ensemble
+from zookeeper_server import _zookeeper_ensemble, zookeeper, zookeeper_ensemble
 
 from flinkpy.client import service_process
 
 __all__ = [
     "_engine_cluster",
+    "_mortal_kafka",
     "_shared_cluster",
     "_wide_cluster",
+    "_zookeeper_ensemble",
     "cluster",
     "engine_cluster",
     "kafka",

@@ -1,6 +1,7 @@
 """Real ZooKeeper servers for tests, single or as an ensemble. Their classes come with pyspark.
 
-The fixtures `zookeeper` and `zookeeper_ensemble` are shared by the tests of a module, which leave them healthy.
+The fixture `zookeeper` is shared by the tests of a module, which leave it healthy. `zookeeper_ensemble` is shared by all
+tests of a pytest worker.
 """
 
 from __future__ import annotations
@@ -257,8 +258,8 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSer
         server.kill()
 
 
-@pytest.fixture(scope="module")
-def zookeeper_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+@pytest.fixture(scope="session")
+def _zookeeper_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
     require_zookeeper()
     ensemble = ZooKeeperEnsemble(tmp_path_factory.mktemp("zookeeper-ensemble"))
     try:
@@ -266,3 +267,10 @@ def zookeeper_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zoo
         yield ensemble
     finally:
         ensemble.kill()
+
+
+@pytest.fixture
+def zookeeper_ensemble(_zookeeper_ensemble: ZooKeeperEnsemble) -> ZooKeeperEnsemble:
+    """All its members run, even if a former test has killed some."""
+    _zookeeper_ensemble.start()
+    return _zookeeper_ensemble

@@ -86,6 +86,10 @@ class KafkaBroker:
         self.port = 0
 
     @property
+    def is_running(self) -> bool:
+        return self._popen is not None and self._popen.poll() is None
+
+    @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
 
@@ -317,12 +321,20 @@ def kafka() -> Iterator[KafkaBroker]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-@pytest.fixture
-def own_kafka(tmp_path: Path) -> Iterator[KafkaBroker]:
-    """Provides a broker that a test may kill."""
-    broker = KafkaBroker(broker_jars(), tmp_path, _SHORT_SESSION)
+@pytest.fixture(scope="session")
+def _mortal_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    broker = KafkaBroker(broker_jars(), tmp_path_factory.mktemp("kafka"), _SHORT_SESSION)
     try:
         broker.start()
         yield broker
     finally:
         broker.kill()
+
+
+@pytest.fixture
+def own_kafka(_mortal_kafka: KafkaBroker) -> KafkaBroker:
+    """Provides a broker that a test may kill. The next test gets the same one, started again."""
+    if not _mortal_kafka.is_running:
+        _mortal_kafka.resume()
+        _mortal_kafka.wait_until_ready()
+    return _mortal_kafka
