@@ -49,6 +49,9 @@ def spark_session(master: str = "local[2,3]", **conf: str) -> Iterator[Any]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # As in the sessions of jobs. Without it, each worker imports Arrow and flinkpy again.
         "spark.python.daemon.module": "flinkpy.spark.worker_daemon",
+        # Plans run once here: compiling them would take longer than running them.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         **conf,
     }
     builder = SparkSession.builder.master(master).appName("flinkpy tests")

@@ -108,10 +108,12 @@ class JavaService:
             "--add-modules=jdk.incubator.vector",
         ]
         options += ["-Dio.netty.tryReflectionSetAccessible=true"]
+        # In the order of Spark's own scripts: with another class path, Java does not use the archive of classes.
+        (first,) = home.glob("jars/slf4j-api-*.jar")
         options += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
         with self.log.open("wb") as log:
             self.popen = subprocess.Popen(
-                ["java", *options, "-cp", f"{home}/jars/*", *arguments],
+                ["java", *options, "-cp", f"{home}/conf:{first}:{home}/jars/*", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
