@@ -1,7 +1,7 @@
 """Real ZooKeeper servers for tests, single or as an ensemble. Their classes come with pyspark.
 
-The fixture `zookeeper` is shared by the tests of a module, which leave it healthy. `zookeeper_ensemble` is shared by all
-tests of a pytest worker.
+The fixture `zookeeper` is shared by the tests of a module, which leave it healthy. All tests of a pytest worker share
+`zookeeper_ensemble`.
 """
 
 from __future__ import annotations
