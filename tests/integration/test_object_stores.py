@@ -126,10 +126,11 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     require("emulators", reason is None, f"an emulator of {scheme}:// ({reason})")
     with emulator(scheme, tmp_path) as arrow:
         known = file_systems.FileSystems()
-        known._remote[f"{scheme}://lake"] = ArrowFileSystem(arrow, scheme)
+        bucket = "gs://lake" if scheme == "gs" else f"abfs://lake@{AZURE_ACCOUNT}.dfs.core.windows.net"
+        known._remote[bucket] = ArrowFileSystem(arrow, scheme)
         before, file_systems._of_process = file_systems._of_process, known
         try:
-            yield f"{scheme}://lake/out"
+            yield f"{bucket}/out"
         finally:
             file_systems._of_process = before
 

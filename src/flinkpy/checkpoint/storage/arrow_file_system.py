@@ -88,6 +88,16 @@ def _by_uri(uri: str, scheme: str) -> Any:
         return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme)))
 
 
+def _path_in_azure(rest: str) -> str:
+    """Returns the path from the container on: of `container@account.host/path`, or of `account.host/container/path`."""
+    authority, _, path = rest.partition("/")
+    container, at, _ = authority.partition("@")
+    if at:
+        return f"{container}/{path}".rstrip("/")
+    # The name of a container has no dot.
+    return path if "." in authority else rest
+
+
 class ArrowOutput:
     """A file that is being written.
 
@@ -161,6 +171,8 @@ class ArrowFileSystem:
     def inner(self, uri: str) -> str:
         """Returns the path for pyarrow. It begins with the bucket for object stores, and else with a slash."""
         rest = uri.partition(":")[2]
+        if self.arrow.type_name == "abfs":
+            return _path_in_azure(rest.lstrip("/"))
         if self.is_object_store:
             return rest.lstrip("/")
         if self._scheme in ("hdfs", "viewfs"):
