@@ -50,7 +50,7 @@ class Job:
 
     @staticmethod
     def _vertex(vertex_id, parallelism, producers):
-        operators = (CheckpointedOperator(f"{vertex_id}-op", "", str(vertex_id), not producers),)
+        operators = (CheckpointedOperator(f"{vertex_id}-op", "", str(vertex_id)),)
         return CheckpointedVertex(
             vertex_id, str(vertex_id), operators, parallelism, 128, tuple(producers for _ in range(parallelism))
         )

@@ -429,7 +429,7 @@ class UnsupportedOperationError(UserError):
 
 
 class ChannelError(FlinkError):
-    """A channel or buffer is unavailable; each of the five subclasses is one cause."""
+    """A channel or buffer is unavailable; each subclass is one cause."""
 
     domain = ErrorDomain.INTERNAL
 
@@ -440,15 +440,3 @@ class ClosedError(ChannelError):
 
 class BrokenError(ChannelError):
     """The other side has broken the channel."""
-
-
-class EndOfStreamError(ChannelError):
-    """The channel has ended regularly; no more data will arrive."""
-
-
-class WouldBlockError(ChannelError):
-    """There is no data now; try again when notified."""
-
-
-class BusyError(ChannelError):
-    """Another caller is already waiting on the channel."""

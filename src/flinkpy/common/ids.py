@@ -35,10 +35,6 @@ class JobVertexID(StringId):
     __slots__ = ()
 
 
-class OperatorID(StringId):
-    __slots__ = ()
-
-
 class IntermediateDataSetID(StringId):
     __slots__ = ()
 
@@ -124,12 +120,3 @@ class ResultPartitionID:
         data_set, _, rest = text.partition("#")
         index, _, producer = rest.partition("@")
         return cls(IntermediateDataSetID(data_set), int(index), ExecutionAttemptID.parse(producer))
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class SlotID:
-    resource_id: ResourceID
-    slot_index: int
-
-    def __str__(self) -> str:
-        return f"{self.resource_id}_{self.slot_index}"

@@ -201,10 +201,6 @@ class ShutdownRequest:
             self._reason = reason
             self._requested.set()
 
-    @property
-    def is_requested(self) -> bool:
-        return self._requested.is_set()
-
     async def wait(self) -> str:
         """Waits for a request and returns its reason."""
         await self._requested.wait()

@@ -77,7 +77,6 @@ class InputChannel:
         #: The newest checkpoint whose barrier this channel has delivered to the task. Set by the gate.
         self.last_barrier_id = -1
         self.bytes_in = 0
-        self.batches_in = 0
         self._is_closed = False
         self._backoff = backoff
         self._timers = timers
@@ -275,7 +274,6 @@ class LocalInputChannel(InputChannel):
         item = None if subpartition is None else subpartition.poll()
         if isinstance(item, BufferedBatch):
             self.bytes_in += item.size_bytes
-            self.batches_in += 1
             batch = item.batch
             item.recycle()
             return batch

@@ -151,10 +151,6 @@ class InputGate:
     def bytes_in(self) -> int:
         return sum(channel.bytes_in for channel in self.channels)
 
-    @property
-    def batches_in(self) -> int:
-        return sum(channel.batches_in for channel in self.channels)
-
     def set_availability_listener(self, listener: Callable[[], None]) -> None:
         """Sets the function that is called, on any thread, when the gate gets data after it was empty, or fails."""
         self._listener = listener

@@ -117,7 +117,6 @@ class RemoteInputChannel(InputChannel):
             grants = self._credits.consumed(self.index, cost)
             if grants:
                 self.gate.send_grants(grants)
-            self.batches_in += 1
             self.bytes_in += body.size
             try:
                 return receive_batch(

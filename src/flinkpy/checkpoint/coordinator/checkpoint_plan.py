@@ -23,8 +23,6 @@ class CheckpointedOperator:
     operator_id: str
     uid: str
     name: str
-    #: True if it has an OperatorCoordinator, whose state is part of the checkpoint.
-    has_coordinator: bool = False
 
 
 @dataclass(frozen=True, slots=True)

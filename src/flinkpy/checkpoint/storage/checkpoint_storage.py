@@ -155,13 +155,6 @@ class CheckpointStorage:
         )
         return CheckpointStorageLocation(directory, for_tasks)
 
-    def location_for(
-        self, checkpoint_id: int, for_tasks: checkpoint_pb2.CheckpointLocation, *, is_savepoint: bool = False
-    ) -> CheckpointStorageLocation:
-        """Returns the location whose `for_tasks` is given. This storage must have created it."""
-        directory = for_tasks.exclusive_directory or self.directory_of(checkpoint_id)
-        return CheckpointStorageLocation(directory, for_tasks, is_savepoint)
-
     def directory_of(self, checkpoint_id: int) -> str:
         return join(self.job_directory, f"{CHECKPOINT_DIRECTORY_PREFIX}{checkpoint_id}")
 

@@ -117,7 +117,7 @@ def _checkpointed(vertex: ExecutionJobVertex) -> CheckpointedVertex:
         id=vertex.id,
         name=vertex.name,
         operators=tuple(
-            CheckpointedOperator(operator.operator_id, operator.uid, operator.name, bool(operator.coordinator_pickle))
+            CheckpointedOperator(operator.operator_id, operator.uid, operator.name)
             for operator in vertex.job_vertex.chain
         ),
         parallelism=vertex.parallelism,

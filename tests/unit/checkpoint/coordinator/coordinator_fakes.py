@@ -1,4 +1,4 @@
-"""A job whose tasks are what the test says, and a CheckpointCoordinator whose effects the test carries out."""
+"""A job whose tasks the test defines, and a CheckpointCoordinator whose effects the test carries out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ E = ExecutionState
 
 
 def vertex(name, parallelism, producers=(), *, pointwise=False, blocking=False):
-    """A vertex whose id is its name; `producers`: vertices it reads."""
+    """Returns a vertex whose id is its name and which reads the vertices `producers`."""
     inputs = [task for producer in producers for task in producer.tasks]
     of_task = []
     for index in range(parallelism):
@@ -30,7 +30,7 @@ def vertex(name, parallelism, producers=(), *, pointwise=False, blocking=False):
     return CheckpointedVertex(
         JobVertexID(name),
         name,
-        (CheckpointedOperator(f"{name}-op", f"{name}-uid", name, not producers),),
+        (CheckpointedOperator(f"{name}-op", f"{name}-uid", name),),
         parallelism,
         128,
         tuple(of_task),
@@ -61,7 +61,7 @@ class FakeJob:
         return [self.task(task)[0] for task in self.states]
 
     def restart(self, state=E.RUNNING):
-        """Every task is at its next attempt."""
+        """Starts the next attempt of every task."""
         for task in self.states:
             self.numbers[task] += 1
             self.states[task] = state
@@ -100,7 +100,7 @@ class Coordination:
         return taken
 
     def advance(self, by_ms):
-        """Let time pass, stopping at every deadline on the way."""
+        """Advances the time, and stops at every deadline on the way."""
         end_ms = self.now_ms + by_ms
         for _ in range(10_000):
             due_ms = self.coordinator.next_deadline_ms
@@ -115,17 +115,17 @@ class Coordination:
     # the steps of a checkpoint
 
     def begin(self, by_ms=None):
-        """A periodic checkpoint begins; returns its id."""
+        """Begins a periodic checkpoint and returns its id."""
         self.advance(self.options.interval_ms if by_ms is None else by_ms)
         return self.begun()
 
     def begun(self):
-        """The id of the checkpoint that has just begun."""
+        """Returns the id of the checkpoint that has just begun."""
         (made,) = self.take(fx.MakeLocation)
         return made.checkpoint_id
 
     def trigger(self, checkpoint_id, coordinators=None):
-        """All that goes before the acknowledgements; returns the TriggerTasks."""
+        """Runs all steps before the acknowledgements; returns the TriggerTasks."""
         self.send(call.location_made(checkpoint_id, location(checkpoint_id)))
         assert [effect.checkpoint_id for effect in self.take(fx.SnapshotCoordinators)] == [checkpoint_id]
         self.send(call.coordinators_snapshotted(checkpoint_id, coordinators or {}))
