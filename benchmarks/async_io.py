@@ -9,7 +9,7 @@ from benchmarks.result import Result, rate
 
 #: A warm-up and two sizes: their difference is the steady rate, free of start-up.
 ROWS = (20_000, 200_000, 1_000_000)
-#: The sides take turns, and the best of each counts: the machine is not the same from one minute to the next.
+#: The sides take turns, and the best run of each counts, because the speed of the machine varies.
 ROUNDS = 3
 BAR = 0.3
 MODES = ("unordered", "ordered", "ordered with retries")

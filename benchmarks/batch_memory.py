@@ -47,7 +47,7 @@ class Records:
 
 
 def _peak_bytes(process: psutil.Process) -> int:
-    """The largest resident size that the process ever had."""
+    """Returns the peak resident size of the process."""
     for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024

@@ -184,7 +184,7 @@ class _Ours:
         return time.perf_counter() - started, answer
 
     def usage(self) -> Usage:
-        """Of the cluster, Spark with its workers, and this process, which is the client."""
+        """CPU seconds of the cluster, of Spark with its workers, and of this process, which is the client."""
         mine = psutil.Process().cpu_times()
         usage: Usage = {(0, 0.0): (mine.user + mine.system, 0.0)}
         for service in self._services:
@@ -231,7 +231,7 @@ class _Peer:
 
 
 def _tree_cpu_seconds(process: psutil.Process) -> dict[tuple[int, float], tuple[float, float]]:
-    """The CPU seconds of a process and of each of its descendants, and of their ended children."""
+    """Returns the CPU seconds of a process, of its descendants, and of their ended children."""
     found = {}
     with suppress(psutil.NoSuchProcess):
         for each in (process, *process.children(recursive=True)):
@@ -243,7 +243,7 @@ def _tree_cpu_seconds(process: psutil.Process) -> dict[tuple[int, float], tuple[
 
 
 def _spent(before: Usage, after: Usage) -> float:
-    """The CPU seconds between two looks. What ended processes had used before counts once, not with their parents."""
+    """Returns the CPU seconds between two samples. Time of ended processes counts once, not with their parents."""
     total = sum(sum(times) - sum(before.get(key, (0.0, 0.0))) for key, times in after.items())
     of_ended = sum(sum(times) for key, times in before.items() if key not in after)
     of_parents = sum(times[1] - before.get(key, (0.0, 0.0))[1] for key, times in after.items())

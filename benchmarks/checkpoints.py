@@ -1,4 +1,4 @@
-"""checkpoint-cost, checkpoint-backpressure: what checkpoints cost a job, and how long they take when it is slow."""
+"""checkpoint-cost, checkpoint-backpressure: the cost of checkpoints, and their duration under backpressure."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _rate(backend: str, keys: int, checkpoints: bool) -> float:
 
 
 def _cost(backend: str, keys: int, bar: float | None) -> Result:
-    """Rounds alternate, so that what else the machine does hits both alike; the medians are compared."""
+    """Rounds alternate, so that other load of the machine affects both sides alike. The medians are compared."""
     without, with_ = [], []
     for _ in range(ROUNDS):
         without.append(_rate(backend, keys, False))

@@ -1,4 +1,4 @@
-"""contention: how jobs do when they do not have the machine for themselves, and whether runs alone are alike.
+"""contention: the speed of jobs that share the machine, and how much runs alone vary.
 
 Three modes: alone; beside four busy loops; and in a control group that has half a core (`cpu.cfs_quota_us` or
 `cpu.max`). In each mode a job runs several times in a fresh process. What is judged are ratios, so a faster machine
@@ -37,7 +37,7 @@ RUNS = 10
 PEER_RUNS = 3
 MODES = ("alone", "busy", "half")
 BUSY_LOOPS = 4
-#: A run in a mode that takes less of the machine takes at most this long; it is a failure if it does not.
+#: The time limit in seconds of a run in a mode with less CPU time. A slower run is a failure.
 RUN_TIMEOUT_S = 60.0
 #: The same for a process to start.
 START_TIMEOUT_S = 120.0
@@ -115,7 +115,7 @@ def measure(job: str, mode: str, runs: int) -> Runs:
 
 
 def _run(command: list[str], python: Path, timeout_s: float) -> Runs:
-    # As the peer needs it: its workers are started as `python`.
+    # The peer starts its workers as `python`.
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     environment = dict(os.environ, PYTHONWARNINGS="ignore", PATH=path, PYTHONPATH=str(ROOT))
     process = subprocess.Popen(
@@ -207,7 +207,7 @@ def busy_loops(prefix: list[str]) -> Iterator[None]:
 
 
 def fair_share() -> float:
-    """Part of what two plain loops do alone that they do beside the busy ones."""
+    """Returns the speed of two plain loops beside the busy loops, as a fraction of their speed alone."""
 
     def rounds(prefix: list[str]) -> int:
         command = [*prefix, sys.executable, "-c", _COUNTING_LOOP, str(SHARE_SECONDS)]

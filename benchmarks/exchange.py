@@ -64,7 +64,7 @@ def all_of(scale: float, seconds: list[float]) -> str:
 
 
 def measure(producer: Any, consumer: Any, rows: int, batches: int, *more: Any) -> float:
-    """Seconds from the first batch received to the last, in a process each, which both are given `more`."""
+    """Returns the seconds from the first to the last received batch. Both processes get the arguments `more`."""
     context = multiprocessing.get_context("spawn")
     to_consumer, from_producer = context.Pipe()
     to_parent, from_consumer = context.Pipe()
@@ -118,7 +118,7 @@ def environment_of(resource_id: str, tls: TlsMaterial | None = None) -> NetworkE
 
 
 def produce(environment: NetworkEnvironment, pipe: Pipe, rows: int, batches: int) -> None:
-    """Send that many batches, and end when they have been taken."""
+    """Sends this number of batches, and ends when they have been received."""
     pipe.send(environment.start())
     partition = environment.create_result_partition(partition_id=_PARTITION, num_subpartitions=1)
     mail: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -135,7 +135,7 @@ def produce(environment: NetworkEnvironment, pipe: Pipe, rows: int, batches: int
 
 
 def consume(environment: NetworkEnvironment, pipe: Pipe, result: Pipe, rows: int, batches: int) -> None:
-    """Take them, and tell how long that took."""
+    """Receives the batches and reports the time."""
     address = pipe.recv()
     environment.start()
     failures: list[Exception] = []

@@ -10,7 +10,7 @@ from benchmarks.result import Result
 
 BAR_S = 5.0
 KILLS = 5
-#: Of which nobody can know before it is over that a host is dead.
+#: Before this timeout no process can know that a host is dead.
 SESSION_TIMEOUT_S = 2
 
 

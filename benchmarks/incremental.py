@@ -74,7 +74,7 @@ class _Job:
         self._checkpoint_id = 0
 
     def change(self, keys: list[int]) -> int:
-        """New values for these keys. Returns: their bytes."""
+        """Writes new values for these keys. Returns their size in bytes."""
         for start in range(0, len(keys), BATCH):
             piece = keys[start : start + BATCH]
             self._state.put_many(piece, [self._random.randbytes(self._value_bytes) for _ in piece])
@@ -104,7 +104,7 @@ class _Job:
         return Checkpoint(snapshot.bytes_persisted, frozen - begin, end - frozen)
 
     def _subsume(self, shared: Path, exclusive: Path, used: set[str]) -> None:
-        """Delete what only earlier checkpoints needed; what the new one needs has to be there."""
+        """Deletes the files that only earlier checkpoints used. Checks that the files of the new one exist."""
         missing = [path for path in used if path and not Path(path).exists()]
         assert not missing, missing
         for path in shared.iterdir():

@@ -1,4 +1,4 @@
-"""memory: resident size of an idle TaskExecutor, and what one more task adds. Reported, without a bar."""
+"""memory: resident size of an idle TaskExecutor, and the memory of each further task. Reported, without a bar."""
 
 from __future__ import annotations
 

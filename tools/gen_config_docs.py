@@ -68,7 +68,7 @@ maps `key1:value1,key2:value2` or as keys of their own (`pipeline.global-job-par
 
 
 def generate() -> str:
-    """The whole document."""
+    """Returns the whole document."""
     used = {option.key for option in implemented_options().values() if option.has_effect}
     unused = [key for key in known_options() if key not in used]
     parts = [HEAD.format(num_unused=f"{len(unused):,}")]

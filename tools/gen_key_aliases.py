@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def table(printed: str) -> str:
-    """The rows of the table, from what ConfigKeys printed: current key, position, other key, kind."""
+    """Returns the rows of the table (current key, position, other key, kind) from the output of ConfigKeys."""
     rows = sorted({tuple(line.split("\t")) for line in printed.splitlines() if line.count("\t") == 3})
     return "".join(f"{current}\t{other}\t{kind}\n" for current, _position, other, kind in rows)
 

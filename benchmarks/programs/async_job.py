@@ -15,13 +15,13 @@ CAPACITY = 100
 
 
 async def yielding(value: int) -> list[int]:
-    """A call that lets the loop turn once, as one does that finds its answer in a socket's buffer."""
+    """A call that yields to the loop once, like a call whose answer is already in a socket's buffer."""
     await asyncio.sleep(0)
     return [value]
 
 
 async def immediate(value: int) -> list[int]:
-    """A call that has its answer at once, as one does that finds it in a cache."""
+    """A call that returns at once, like a call whose answer is in a cache."""
     return [value]
 
 
@@ -30,7 +30,7 @@ CALLS: dict[str, Callable[[int], Awaitable[list[int]]]] = {"yielding": yielding,
 
 
 async def with_workers(call: Callable[[int], Awaitable[list[int]]], rows: int) -> int:
-    """The fastest bare loop: workers that share an iterator. Returns the number of results."""
+    """Runs the fastest bare loop, in which workers share an iterator. Returns the number of results."""
     count = 0
 
     async def work(values: Iterator[int]) -> None:
@@ -45,7 +45,7 @@ async def with_workers(call: Callable[[int], Awaitable[list[int]]], rows: int) -
 
 
 async def with_semaphore(call: Callable[[int], Awaitable[list[int]]], rows: int) -> int:
-    """The usual bare loop: a task per call, and a semaphore."""
+    """Runs the usual bare loop, with a task per call and a semaphore."""
     count = 0
     semaphore = asyncio.Semaphore(CAPACITY)
 

@@ -11,7 +11,7 @@ from flinkpy.datastream import MapFunction, StreamExecutionEnvironment
 from flinkpy.datastream.connectors import DiscardingSink
 from flinkpy.datastream.connectors.number_seq import NumberSequenceSource
 
-#: So slow that a full queue lasts for many checkpoint intervals.
+#: The map is so slow that a full queue lasts for many checkpoint intervals.
 SECONDS_PER_RECORD = 0.0002
 
 

@@ -50,7 +50,7 @@ def main() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(options.parallelism)
     for query in options.queries:
-        # What Flink SQL's planner does by itself: only the columns of the query are converted.
+        # Only the columns of the query are converted. Flink SQL's planner does the same.
         source = FileSource.for_csv(options.path, schema=schema, columns=QUERY_COLUMNS[query], header=False)
         watermarks = WatermarkStrategy.no_watermarks()
         if query in WINDOWS:
@@ -58,7 +58,7 @@ def main() -> None:
             watermarks = WatermarkStrategy.for_bounded_out_of_orderness(late_by).with_timestamp_column("ts")
         bids = env.from_source(source, watermarks, "bids")
         if query in WINDOWS:
-            # As Flink SQL's planner does: the time is with the record already, its column need not travel.
+            # The record already has its time, so the column need not travel. Flink SQL's planner does the same.
             priced = bids.map_batches(auction_and_price, Types.ROW_NAMED(["auction", "price"], [Types.LONG()] * 2))
             result = priced.key_by("auction").window(WINDOWS[query]).aggregate(n=count(), worst=max_("price"))
         elif query == "filter":

@@ -19,7 +19,7 @@ from flinkpy.connector_api.sink import CommitRequest, Committer, SinkBase, SinkW
 
 #: The places of a fault. BETWEEN is after the first of several committables.
 BEFORE, BETWEEN, AFTER = PLACES = ("before", "between", "after")
-#: What the committer does: it raises an error, kills its own process, or waits until the test has killed others.
+#: The fault of the committer: it raises an error, kills its own process, or waits until the test has killed others.
 RAISE, DIE, WAIT = "raise", "die", "wait"
 #: The suffix of the file of a committer that waits.
 _WAITING = ".waiting"

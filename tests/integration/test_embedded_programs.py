@@ -304,7 +304,7 @@ def test_a_task_executor_keeps_nothing_of_ended_jobs(run) -> None:
         class Looks(KeyedProcessFunction):
             def open(self, context):
                 self.count = context.get_state(ValueStateDescriptor("count", Types.LONG()))
-                # What one process has seen of all jobs; modules of jobs come and go.
+                # One process collects this for all jobs, while modules of jobs come and go.
                 seen = vars(sys).setdefault("seen_by_jobs", {"functions": [], "channels": None})
                 self.number = len(seen["functions"])
                 if self.number == 1:  # the first job has fewer, because some are opened when they are needed

@@ -740,7 +740,7 @@ class Cluster:
             sink.aligning = None
             self._snapshot(executor, sink, request)
 
-    # what must hold
+    # invariants
 
     def _check_cut(self, metadata: pb.CheckpointMetadata) -> None:
         """Checks that the sinks' state contains exactly the records that the sources' state counts as sent."""
@@ -769,7 +769,7 @@ class Cluster:
         """Commits output up to these positions. They must include all previously committed output."""
         before = self.committed[sink_index]
         if all(new <= old for new, old in zip(seen, before, strict=True)):
-            return  # committed before; a restore or a repeated confirmation says so again
+            return  # committed before: a restore or a confirmation may be repeated
         assert all(new >= old for new, old in zip(seen, before, strict=True))
         self.committed[sink_index] = list(seen)
 

@@ -340,7 +340,7 @@ def _bound(kind: Any, cluster: ServiceCluster) -> Any:
 
 
 def _submittable(job_id: str) -> Any:
-    """Returns the job of `simulated_cluster` in a form that a Dispatcher accepts. Nothing of it is ever unpickled."""
+    """Returns the job of `simulated_cluster` in a form that a Dispatcher accepts. No process unpickles any part."""
     graph = _job_graph(PARALLELISM)
     graph.job_id, graph.created_ms = job_id, 1
     graph.client_version, graph.python_version = __version__, CLUSTER_PYTHON

@@ -336,7 +336,7 @@ class DataPlane:
             sink.aligning = None
             sink.snapshot(checkpoint_id, options)
 
-    # What must hold
+    # Invariants
 
     def _checked(self, check: Callable[[], None]) -> None:
         """Runs a check whose failure must not look like a failure of the task."""
@@ -383,6 +383,6 @@ class DataPlane:
         """Commits output up to these positions. They must include all previously committed output."""
         before = job.committed[sink_index]
         if all(new <= old for new, old in zip(seen, before, strict=True)):
-            return  # committed before; a restore or a repeated confirmation says so again
+            return  # committed before: a restore or a confirmation may be repeated
         assert all(new >= old for new, old in zip(seen, before, strict=True))
         job.committed[sink_index] = list(seen)

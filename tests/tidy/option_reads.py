@@ -62,7 +62,7 @@ def _has_value_of_option(expression: ast.expr) -> bool:
 
 
 def _constants() -> dict[tuple[str, str], str]:
-    """Module and name of each option -> its key."""
+    """Returns the key of each option, by its module and name."""
     found = {}
     for module in registry.OPTION_MODULES:
         keys = {id(option): option.key for option in registry.options_of(module)}
@@ -72,7 +72,7 @@ def _constants() -> dict[tuple[str, str], str]:
 
 
 def _reads(tree: ast.Module, constants: dict[tuple[str, str], str]) -> Iterator[tuple[str, int, str | None]]:
-    """The key, the line and the function of each expression that stands for an option and is not only written."""
+    """Yields key, line and function of each expression that refers to an option, unless the option is only written."""
     keys = set(constants.values())
     modules: dict[str, str] = {}
     names: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The code itself under test: what reviewers would otherwise have to look for."""
+"""Rules for the code itself, which reviewers would otherwise have to check."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PRINTING_MODULES = {
 
 @cache
 def modules() -> list[tuple[str, ast.Module, str]]:
-    """Every module that people write: its path inside the package, its syntax tree, its text. Parsed once."""
+    """Returns path inside the package, syntax tree and text of every module that is not generated."""
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()

@@ -74,7 +74,7 @@ _ANYWHERE = {"read_pickle", "unpickle"}
 
 
 def unpickling_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and text of everything that unpickles, whatever it was imported as."""
+    """Returns line and text of every expression that unpickles, also under an import alias."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""Classes of user functions under the names of the modules that they were once in, which old pickles hold."""
+"""Old pickles refer to classes of user functions by the names of their former modules."""
 
 from __future__ import annotations
 

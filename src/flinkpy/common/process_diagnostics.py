@@ -1,4 +1,4 @@
-"""What a process tells about itself: the stacks of its threads, its log files, and what it costs.
+"""Diagnostics of a process: the stacks of its threads, its log files, and its use of resources.
 
 Names of metrics are Flink's. `Status.JVM` is the process: the heap is its resident memory, and garbage collection is
 that of Python.

@@ -62,7 +62,7 @@ class EndOfWriter:
 
 @dataclass(frozen=True, slots=True)
 class CommitPlan:
-    """What a commit does beside publishing files. Directories are relative to the sink's path.
+    """The further actions of a commit that publishes files. Directories are relative to the sink's path.
 
     Attributes:
         replaced: (directory, name) of the files to delete.

@@ -105,7 +105,7 @@ def fitted(value: Value, result: DecimalTypeInfo) -> Value:
 
 
 def _is_sure(dividend_digits: int, divisor_digits: int) -> bool:
-    """True if Arrow divides numbers with so many digits exactly. Rounding is a division, too."""
+    """True if Arrow divides numbers with this number of digits exactly. Rounding is a division, too."""
     return dividend_digits <= _SURE_DIVIDEND or divisor_digits <= _SURE_DIVISOR
 
 

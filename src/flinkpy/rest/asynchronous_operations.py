@@ -81,7 +81,7 @@ class AsynchronousOperations:
         def ended(_: asyncio.Task[Any]) -> None:
             operation.ended_ms = self._clock.now_ms()
             if not task.cancelled():
-                task.exception()  # whoever asks gets it
+                task.exception()  # marks it as retrieved; a request for the outcome raises it
 
         task.add_done_callback(ended)
         return trigger_id

@@ -15,7 +15,7 @@ from flinkpy.rest.options import RestOptions
 
 @dataclass(frozen=True, slots=True)
 class RestContext:
-    """What all handlers share.
+    """The objects that all handlers share.
 
     Attributes:
         configuration: the configuration of the cluster, with its secrets.

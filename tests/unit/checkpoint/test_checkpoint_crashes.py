@@ -39,14 +39,14 @@ for specification in ("", {specification!r}):
         store.cleaner.discard_completed(replaced)
 """
 
-#: The points that are passed only once a checkpoint counts.
+#: Points that the JobMaster passes only after the checkpoint counts.
 AFTER_THE_POINTERS = {
     "completed.after_pointers",
     "discard.before_metadata",
     "discard.after_metadata",
     "discard.before_shared",
 }
-#: The first parts of the names of the points on the way of a checkpoint in the JobMaster.
+#: The prefixes of the names of all points that a checkpoint passes in the JobMaster.
 KINDS = {"counter", "durable_file", "state_file", "metadata", "completed", "discard"}
 #: Files of pointers are written second, after the counter's.
 POINTERS_AT = "@2"

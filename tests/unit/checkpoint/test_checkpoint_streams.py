@@ -1,4 +1,4 @@
-"""State on its way to disk: whole, durable and checksummed, or not there at all."""
+"""State is written completely, durably and with a checksum, or not at all."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_a_repeated_acknowledgement_of_a_completed_checkpoint_deletes_nothing(st
 
 def test_a_new_job_master_deletes_the_leftovers_of_the_previous_one(storage, store):
     used, unused = shared_file(storage, "used"), shared_file(storage, "unused")
-    write_checkpoint(storage, 1)  # was replaced; deleting it did not come to pass
+    write_checkpoint(storage, 1)  # was replaced, but not deleted yet
     begin(storage, 2)
     completed = write_checkpoint(storage, 3, shared=[used])
     store.add(completed)

@@ -34,7 +34,7 @@ from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 
 @pytest.fixture
 def new_store(storage, tmp_path):
-    """Another life of the JobMaster each time."""
+    """Each iteration is a new JobMaster."""
     return lambda retained=1: CompletedCheckpointStore(
         FileCheckpointPointerStore(tmp_path / "recovery"), storage, retained
     )
@@ -117,7 +117,7 @@ def test_a_checkpoint_whose_pointers_cannot_be_written_does_not_count(new_store,
 
 
 def test_pointers_that_may_have_been_written_never_refer_to_deleted_files(new_store, storage):
-    """The rename happened, its fsync failed: the checkpoint is given up and deleted, and might still be pointed at."""
+    """The rename happened, but its fsync failed. The checkpoint is deleted, although the disk may have its pointer."""
     store = new_store()
     add(store, storage, 1)
     failpoints.arm("durable_file.before_directory_sync=error")

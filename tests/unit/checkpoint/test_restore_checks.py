@@ -1,4 +1,4 @@
-"""A checkpoint that does not fit the job is refused before anything runs, with the name of what does not fit."""
+"""A checkpoint that does not fit the job is refused before any task runs. The error names the misfit."""
 
 from __future__ import annotations
 

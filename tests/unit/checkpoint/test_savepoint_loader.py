@@ -1,4 +1,4 @@
-"""Starting from a savepoint, and getting rid of one."""
+"""Jobs start from savepoints, and savepoints are disposed of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compressed state reads as if it were not."""
+"""Compressed state is read like uncompressed state."""
 
 from __future__ import annotations
 

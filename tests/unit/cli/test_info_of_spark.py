@@ -1,4 +1,4 @@
-"""`flinkpy info` shows what the running regions in Spark say of themselves."""
+"""`flinkpy info` shows the reports of the regions that run in Spark."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ EXPECTED = [
 
 @pytest.fixture(autouse=True)
 def _permissions_of_files_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Restores the umask, because a service restricts that of its process: here, of the tests."""
+    """Restores the umask, because a service restricts the umask of its process, which runs the tests here."""
     monkeypatch.setenv("FLINKPY_UMASK_OF_USER", "022")
     monkeypatch.setattr("flinkpy.common.file_permissions._mask", 0)
     old = os.umask(0o022)

@@ -33,7 +33,7 @@ def test_another_process_gets_a_port_only_after_its_owner_has_ended() -> None:
         return subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
 
     assert "every port is in use" in elsewhere().stderr
-    ports._claims.pop(port).close()  # as the end of this process does
+    ports._claims.pop(port).close()  # as at the end of this process
     assert elsewhere().stdout == f"{port}\n"
 
 

@@ -1,4 +1,4 @@
-"""A reserved port stays available to the services of this user, and to nobody else."""
+"""Only services of this user can bind a reserved port."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flinkpy.rpc.server import RpcServer
 from flinkpy.security import SecurityContext
 
 HOST = "127.0.0.1"
-#: Binds as an attacker would: sharing with whoever allows it.
+#: Binds like an attacker: shares the port with every process that permits it.
 _BIND = """
 import os, socket, sys
 os.setuid(int(sys.argv[3]))

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-# A template is forked from a process of one thread, which that of the tests need not be.
+# A template is forked from a process with one thread. The process of the tests may have several.
 _PROGRAM = """
 import asyncio, json, os, random, signal, sys, tempfile, threading
 from flinkpy.common.child_process import ChildOutput, spawn_child

@@ -32,7 +32,7 @@ def requirements(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
-    """The environments built, by a builder that does not run pip."""
+    """Builds environments without pip, and records them."""
     made: list[Path] = []
 
     def build(home: Path, *_: object) -> None:
@@ -54,7 +54,7 @@ def test_jobs_with_the_same_artifacts_have_the_same_profile_and_plain_jobs_have_
     assert profile == environment_profile([*reversed(brought), artifact("PYTHON_FILE", "another")])
     assert profile != environment_profile([artifact("PYTHON_REQUIREMENTS", "other"), brought[1]])
     assert profile != environment_profile([brought[0], artifact("PYTHON_ARCHIVE", target_dir="b")])
-    # Where the client has the file does not matter.
+    # The path of the file on the client does not matter.
     local = artifact("PYTHON_REQUIREMENTS", local_path="/home/me/requirements.txt")
     assert environment_profile([brought[0]]) == environment_profile([local])
 

@@ -52,7 +52,7 @@ CORPUS = [
     "\u2025/\u2025/secret",
     "file:///etc/passwd",
 ]
-#: Names that look odd and are names of files all the same: they stay where they are put.
+#: Unusual names that are valid names of files. They stay in their directory.
 HARMLESS = [
     "..%252f..%252f..%252f..%252f..%252fetc%252fpasswd",
     "...",

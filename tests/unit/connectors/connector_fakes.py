@@ -149,7 +149,7 @@ def drain(reader: SourceReader) -> list[Batch]:
 
 
 def read_splits(source: SourceBase, splits: list[Any], max_batch_rows: int = 1000) -> list[Batch]:
-    """Returns all batches that one reader makes of the splits."""
+    """Returns all batches that one reader returns for the splits."""
     reader = source.create_reader(TestingReaderContext(max_batch_rows=max_batch_rows))
     reader.add_splits(splits)
     reader.notify_no_more_splits()

@@ -1,4 +1,4 @@
-"""The Cassandra sink, on a cluster in memory behind the interface that the driver is used through."""
+"""The Cassandra sink with a fake cluster behind the interface to the driver."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def test_error_names_the_extra_of_a_missing_client(monkeypatch: pytest.MonkeyPat
 
 
 def test_client_calls_the_driver_correctly() -> None:
-    """Against the driver itself where it is installed: nobody listens at the port."""
+    """Uses the driver itself if it is installed. No server listens at the port."""
     pytest.importorskip("cassandra", reason="NOT TESTED: needs cassandra-driver")
     from cassandra.cluster import Cluster
 

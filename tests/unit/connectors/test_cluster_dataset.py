@@ -1,4 +1,4 @@
-"""Cluster data sets: what is read is what was written, once, whatever attempts there were."""
+"""Cluster data sets: each written record is read once, no matter how many attempts wrote it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_restored_attempt_continues_after_its_checkpoint(directory: Path) -> Non
     second.operator.notify_checkpoint_complete(2)
     second.operator.close()
     assert read(directory) == [1, 2, 3, 4]
-    # The commit of a checkpoint may be repeated by whoever restores it.
+    # A job that restores a checkpoint may repeat its commit.
     SinkLife(sink, final, configuration=CHECKPOINTED).operator.close()
     assert read(directory) == [1, 2, 3, 4]
 

@@ -455,7 +455,7 @@ def test_restart_is_not_visible(new_coordinator, fetched_before):
     job.deliver()
     if fetched_before:
         iterator._take(pickle.loads(job.request(pickle.dumps(iterator._next_request(1 << 20)))))
-    # Checkpoint 2 is complete, which nobody could tell the sink any more.
+    # Checkpoint 2 is complete, but the sink was not notified.
     job.restore(2, attempt_number=1, new_coordinator=new_coordinator)
     job.write([30, 40])
     job.end()

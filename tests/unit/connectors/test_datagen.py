@@ -28,7 +28,7 @@ def double(index):
 
 
 class Squares(GeneratorFunction):
-    """A column at a time."""
+    """Generates whole columns."""
 
     def map_batch(self, indices):
         return pa.RecordBatch.from_pydict({"f0": indices * indices})

@@ -20,7 +20,7 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "connectors.md"
 
 @pytest.fixture
 def example(tmp_path, monkeypatch):
-    """Gives a module with the code of one example."""
+    """Returns a module with the code of one example."""
 
     def load(name):
         [code] = re.findall(rf"<!-- example: {name} -->\n```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
@@ -36,7 +36,7 @@ def example(tmp_path, monkeypatch):
 
 
 def exchange(coordinator, context, life, attempt_number):
-    """Carry events between a reader and its coordinator until both are silent."""
+    """Delivers events between a reader and its coordinator until there are none."""
     while life.sent:
         sent, life.sent[:] = list(life.sent), []
         for event in sent:

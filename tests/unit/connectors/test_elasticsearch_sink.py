@@ -1,4 +1,4 @@
-"""The Elasticsearch sink speaks the bulk API with a server that keeps documents and can be told to refuse them."""
+"""The Elasticsearch sink and a server of the bulk API that stores documents, or refuses them."""
 
 from __future__ import annotations
 

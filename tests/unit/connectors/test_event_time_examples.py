@@ -1,4 +1,4 @@
-"""The examples of docs/event_time.md and of functions in docs/connectors.md do what is said there."""
+"""The examples of docs/event_time.md and of functions in docs/connectors.md have the documented results."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def bulk_sink(path, factory):
 
 
 class Sink:
-    """A sink's writer and committer, in the hands of a task without a cluster."""
+    """Runs the writer and the committer of a sink as a task does, without a cluster."""
 
     def __init__(self, sink, clock=None, states=None, **context):
         self.sink = pickle.loads(cloudpickle.dumps(sink))
@@ -453,7 +453,7 @@ def test_next_attempt_deletes_only_the_files_of_a_killed_one(tmp_path):
 
 
 def test_files_of_attempts_that_do_not_count_are_found_by_the_beginning_of_their_job_id(tmp_path):
-    """Two of Spark's tasks may have the same numbers, and one of them counts."""
+    """Two Spark tasks may have the same numbers, but only one of them counts."""
     sink = row_sink(tmp_path).build()
     attempts = [Sink(row_sink(tmp_path).build(), job_id=f"job-1-{attempt}") for attempt in ("0-0", "0-0", "0-1", "1-0")]
     for attempt in attempts:
@@ -481,7 +481,7 @@ def test_restored_attempt_deletes_files_newer_than_the_checkpoint(tmp_path):
     assert len(hidden(tmp_path)) == 1
     in_between.write("b")
     in_between.checkpoint(2)
-    # Killed as well, before checkpoint 2 was completed.
+    # This attempt is also killed, before checkpoint 2 is complete.
     killed.complete(1)
     restored = Sink(row_sink(tmp_path).with_rolling_policy(policy).build(), states=states, attempt_number=2)
     restored.write("b")

@@ -316,7 +316,7 @@ def test_every_record_is_visible_exactly_once_despite_failures(tmp_path_factory,
     tmp_path = tmp_path_factory.mktemp("sink")
     sink = Sink(compacting(tmp_path, every(interval)))
     attempt = 0
-    #: Of the last completed checkpoint.
+    #: The state in the last completed checkpoint.
     states, committables, kept = None, [], []
     written = []
     number = 0
@@ -347,7 +347,7 @@ def test_every_record_is_visible_exactly_once_despite_failures(tmp_path_factory,
 
 
 class Hourly(BucketAssigner):
-    """By the time of the record; by processing time where it has none."""
+    """Buckets records by their time, or by processing time if they have none."""
 
     def get_bucket_id(self, element, context):
         if context.timestamp() is None:

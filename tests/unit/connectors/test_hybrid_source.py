@@ -88,7 +88,7 @@ def test_every_record_is_emitted_once_despite_failures(steps, parallelism):
     assert sorted(simulated.run_to_end()) == PAST + MIDDLE + NOW
 
 
-#: What the factories were told, in the order in which they were called; they run in copies of the source.
+#: The arguments of the factories, in the order of the calls. Global, because factories run in copies of the source.
 MADE: list[int] = []
 
 

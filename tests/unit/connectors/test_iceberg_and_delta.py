@@ -256,7 +256,7 @@ def test_commit_is_done_once_however_often_it_is_repeated(table):
     versions = table.num_versions()
     assert commit(sink, [one, other]) == [["already committed"]] * 2
     assert table.num_versions() == versions
-    # A restored job may distribute the committables otherwise.
+    # A restored job may distribute the committables differently.
     assert commit(sink, [other, third]) == [["already committed"], []]
     assert table.ids() == list(range(12))
 

@@ -52,7 +52,7 @@ def execution_options(size: int = 2, interval_ms: int = 0, retries: int = 0) -> 
 
 
 class Writing:
-    """A writer at work."""
+    """A writer with its sink and context."""
 
     def __init__(self, sink: Any, context: TestingWriterContext | None = None) -> None:
         self.context = context or TestingWriterContext(input_type=BOOK)

@@ -1,4 +1,4 @@
-"""The Kinesis source and sinks, with a service in memory that is resharded and refuses requests as it is told."""
+"""The Kinesis source and sinks with a fake service, which tests reshard and let refuse requests."""
 
 from __future__ import annotations
 

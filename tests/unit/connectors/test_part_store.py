@@ -1,4 +1,4 @@
-"""FileSink at a URI: files appear with the checkpoint that has them, and nothing else stays."""
+"""FileSink at a URI: files become visible with their checkpoint, and no other files remain."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_files_at_a_uri_become_visible_with_their_checkpoint(uri):
     writer.write(Batch(["c"]))
     writer.close()
     assert visible_lines(uri)[1] == []
-    # The process dies: nobody deletes what it wrote.
+    # The process dies, so its files are not deleted.
     lost = sink.create_writer(TestingWriterContext())
     lost.write(Batch(["lost"]))
     lost.prepare_commit()

@@ -1,4 +1,4 @@
-"""The Pulsar source and sink, on a cluster in memory behind the interface that the client is used through."""
+"""The Pulsar source and sink with a fake cluster behind the interface to the client."""
 
 from __future__ import annotations
 
@@ -322,7 +322,7 @@ def test_reading_begins_at_the_message_of_the_start_cursor(inclusive: bool, expe
     with Reading(source) as reading:
         assert reading.to_the_end() == list(expected)
     assert cluster.subscriptions["t-0"] == (start.position, False)
-    # A subscription that there was before goes on where it is.
+    # An existing subscription continues at its position.
     cluster.begins_there = False
     with Reading(source) as reading:
         assert reading.to_the_end() == list("abc")
@@ -567,7 +567,7 @@ def test_pulsar_sink() -> None:
 
 
 class _NamedProducers:
-    """The module `pulsar`, as far as producers need it; keeps the names of those made."""
+    """A fake of the module `pulsar` with the parts for producers. It records the names of producers."""
 
     class PulsarException(Exception): ...
 

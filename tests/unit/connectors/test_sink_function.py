@@ -41,7 +41,7 @@ class Logs(RichSinkFunction):
 
 
 class Buffers(SinkFunction):
-    """Writes in twos; what is left is in the checkpoint."""
+    """Writes two records at a time. A remaining record is part of the checkpoint."""
 
     def __init__(self):
         super().__init__()

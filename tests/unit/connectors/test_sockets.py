@@ -25,7 +25,7 @@ WAIT_S = 20
 
 
 class Server:
-    """Serves one connection after another in a thread: sends what it is given, or keeps what it reads."""
+    """Serves one connection after the other in a thread: sends the given data, or stores the data it reads."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -37,7 +37,7 @@ class Server:
         self.closed = threading.Semaphore(0)
 
     def send(self, *connections: list[bytes]) -> None:
-        """In each connection these pieces, and then it is closed."""
+        """Sends these pieces on each connection, and then closes it."""
 
         def serve() -> None:
             for pieces in connections:
@@ -49,7 +49,7 @@ class Server:
         self._start(serve)
 
     def read(self, *sizes: int | None) -> None:
-        """From each connection so many bytes, or all."""
+        """Reads this number of bytes from each connection, or all bytes."""
 
         def serve() -> None:
             for size in sizes:
@@ -210,7 +210,7 @@ def test_broken_connection_is_reopened_up_to_the_limit(server, monkeypatch):
     writer = written(server, max_retries=2)
     writer.write(Batch(["a"]))
     assert server.closed.acquire(timeout=WAIT_S)
-    # The first send after the server has closed may still go into the void; one of the next finds out.
+    # The first send after the server has closed may succeed. A later one fails.
     for _ in range(50):
         writer.write(Batch(["b" * 1_000]))
     writer.close()

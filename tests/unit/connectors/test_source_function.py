@@ -1,4 +1,4 @@
-"""A SourceFunction in its thread: what a checkpoint has of it, and how it ends. Threads meet at events, not by time."""
+"""A SourceFunction in its thread: its state in checkpoints, and its end. Threads synchronise by events, not time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WAIT_S = 20
 
 
 class Life(SourceLife):
-    """The operator of a function; waits for its thread where it has to."""
+    """Runs the operator of a function, and waits for its thread where it must."""
 
     def __init__(self, function: Any, restored: Any = None, **settings: Any) -> None:
         super().__init__(function.to_source(), restored, **settings)
@@ -58,7 +58,7 @@ class Cancellable(SourceFunction):
 
 
 class Given(Cancellable):
-    """Does what it is given: (method of the context, arguments)."""
+    """Runs the given actions: (method of the context, arguments)."""
 
     def __init__(self, *calls):
         super().__init__()
@@ -181,7 +181,7 @@ def test_records_collected_before_a_checkpoint_precede_its_barrier():
     life.operator.close()
 
     assert emitted == list(range(len(emitted)))
-    # More than what had been collected, and was in the queue: that is part of the state.
+    # The state contains the records that were collected and still in the queue, and no others.
     assert Life(Counting(20_000), state).read_to_end() == list(range(len(emitted), 20_000))
 
 
@@ -236,7 +236,7 @@ def test_checkpoint_emits_nothing_while_the_output_is_blocked(monkeypatch):
     life.operator.close()
 
     assert len(life.output.rows) == emitted
-    # One more for each checkpoint: what the function was about to do.
+    # One more record per checkpoint: the one that the function was about to collect.
     assert queued <= 2 * 50 + 20
     restored = Life(Counting(emitted + 200), state).read_to_end()
     assert restored == list(range(emitted, emitted + 200))
@@ -284,7 +284,7 @@ def test_a_function_that_waits_for_room_ends_when_the_task_does(monkeypatch):
     ended = threading.Event()
 
     class Deaf(SourceFunction):
-        """Its cancel does nothing, and it catches what it can."""
+        """Its `cancel` does nothing, and it catches every exception that it can."""
 
         def run(self, ctx):
             try:

@@ -1,4 +1,4 @@
-"""CachedDataStream: when a program computes it, writes it down, or reads it."""
+"""CachedDataStream: when a program computes, stores or reads it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cached(env: StreamExecutionEnvironment) -> CachedDataStream:
 
 
 def planned(env: StreamExecutionEnvironment) -> list[str]:
-    """The operators of the next job, which is taken as submitted."""
+    """Returns the operators of the next job, and lets it count as submitted."""
     graph = env.generate_job_graph()
     return sorted(operator.name for vertex in graph.vertices for operator in vertex.chain)
 
@@ -156,7 +156,7 @@ def test_settings_of_a_cached_stream_are_refused(
 def test_directory_of_a_killed_program_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     base = tmp_path / f"flinkpy-cached-streams-{os.getuid()}"
-    killed = base / f"{os.getpid()}-1"  # the number is another process's by now
+    killed = base / f"{os.getpid()}-1"  # another process has this number now
     killed.mkdir(parents=True)
     env = StreamExecutionEnvironment(Configuration())
     cached(env).print()

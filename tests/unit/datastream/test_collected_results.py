@@ -21,7 +21,7 @@ from flinkpy.records.batch import Batch
 
 
 class TestingJobClient:
-    """A job whose coordinator has the given answers, and then fails every request."""
+    """A job whose coordinator gives the given answers, and then fails every request."""
 
     __test__ = False
 

@@ -1,4 +1,4 @@
-"""Streams of columns: what select, filter_batches, aggregate, join_columns and sort_columns make of a program."""
+"""Streams of columns: the operators that select, filter_batches, aggregate, join_columns and sort_columns add."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a StreamExecutionEnvironment: each is read again, and stands in its configuration."""
+"""Settings of a StreamExecutionEnvironment: getters return them, and its configuration contains them."""
 
 from __future__ import annotations
 

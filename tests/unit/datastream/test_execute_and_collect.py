@@ -13,7 +13,7 @@ from flinkpy.datastream.collected_results import CloseableIterator
 
 
 class FakeResults(Iterator[int]):
-    """Results of a job that has three."""
+    """Results of a job with three records."""
 
     def __init__(self) -> None:
         self._records = iter([1, 2, 3])

@@ -1,4 +1,4 @@
-"""The functions that call a window function whatever kind it is."""
+"""Functions that call window functions of every kind."""
 
 from __future__ import annotations
 

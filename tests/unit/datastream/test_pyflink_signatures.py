@@ -176,7 +176,7 @@ def difference_of_signature(member: Any, name: str, kind: str, parameters: str) 
 
 
 def parse_parameters(text: str) -> list[tuple[str, str, ast.expr | None]]:
-    """(name, kind, default) of the parameters as they stand in a `def`."""
+    """Returns (name, kind, default) of the parameters as written in a `def`."""
     function = ast.parse(f"def f({text}): ...").body[0]
     assert isinstance(function, ast.FunctionDef)
     arguments = function.args

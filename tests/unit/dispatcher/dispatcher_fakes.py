@@ -1,4 +1,4 @@
-"""Fakes for the Dispatcher: virtual time, stores in memory, JobMaster processes that are lines in a list."""
+"""Fakes for the Dispatcher: virtual time, stores in memory, and JobMaster processes that are entries of a list."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class FakeProcesses:
             self.exit(process_id, "killed by SIGKILL" if at_once else "exit code 0")
 
     def exit(self, process_id: str, ending: str) -> None:
-        """The process ends; the launcher's watcher notices soon."""
+        """Ends the process. The launcher's watcher notices it soon."""
         del self.alive[process_id]
         asyncio.get_running_loop().call_soon(self.on_exited, process_id, ending)
 
@@ -247,7 +247,7 @@ class FakeJobMaster:
         )
 
     async def terminated(self, status: int) -> None:
-        """Report the end; returns when the Dispatcher acknowledged it."""
+        """Reports the end of the job. Returns when the Dispatcher has acknowledged it."""
         answer = self._dispatcher.notify_job_terminated(self.terminated_message(status), CONTEXT)
         if not isinstance(answer, common_pb2.Acknowledge):
             await answer
@@ -330,7 +330,7 @@ class Harness:
     def leading_hello(
         self, job_master_id: str, job_id: str = JOB, status: int = common_pb2.RUNNING, name: str = "survivor"
     ) -> FakeJobMaster:
-        """A JobMaster that outlived a Dispatcher, or its session, says hello."""
+        """Connects a JobMaster that outlived a Dispatcher or its session."""
         hello = pb.JobMasterHello(
             resource_id=name,
             pid=self.processes.alive.get(name, 77),
@@ -353,7 +353,7 @@ class Harness:
         await self.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=graph), CONTEXT)
 
     async def hello(self) -> FakeJobMaster:
-        """The next spawned child becomes ready."""
+        """Makes the next spawned child ready."""
         await self.settle()
         name = next(name for name in self.processes.alive if name not in self._said_hello)
         self._said_hello.add(name)
@@ -364,7 +364,7 @@ class Harness:
         return job_master
 
     async def next_leader(self, job_id: str = JOB) -> FakeJobMaster:
-        """The process that leads the job, as soon as there is one; children become ready as they are spawned."""
+        """Waits for the process that leads the job, and returns it. Spawned children become ready at once."""
         for _ in range(300):
             for name in list(self.processes.alive):
                 if name not in self._said_hello:
@@ -376,7 +376,7 @@ class Harness:
         raise AssertionError(f"job {job_id} got no JobMaster")
 
     async def kill(self, job_master: FakeJobMaster) -> None:
-        """kill -9: the process exits and its session breaks."""
+        """Kills the process as `kill -9` does: it exits and its session breaks."""
         job_master.break_session()
         self.processes.exit(job_master.process_id, "killed by SIGKILL")
         await self.settle()
@@ -399,14 +399,14 @@ class Harness:
         await self.dispatcher.cancel_job(pb.JobIdMessage(job_id=job_id), CONTEXT)
 
     async def settle(self, seconds: float = 0.1) -> None:
-        """Let everything that is under way happen, and this much virtual time pass."""
+        """Runs everything that is due until the given virtual time has passed."""
         await asyncio.sleep(seconds)
         self.dispatcher.jobs.job_masters.pool.validate()
         assert self.errors == []
 
 
 def job_graph(job_id: str = JOB, **fields: Any) -> job_pb2.JobGraph:
-    """A graph that passes validation: one vertex of one operator."""
+    """Returns a graph that passes validation: one vertex with one operator."""
     graph = job_pb2.JobGraph(
         job_id=job_id, name="job", client_version=__version__, python_version=platform.python_version(), created_ms=7
     )
@@ -418,7 +418,7 @@ def job_graph(job_id: str = JOB, **fields: Any) -> job_pb2.JobGraph:
 
 
 def scenario(**options: Any) -> Callable[[Callable[[Harness], Awaitable[None]]], Callable[[Path], None]]:
-    """Run the test on virtual time with a started Dispatcher; its invariants are checked at the end."""
+    """Runs the test on virtual time with a started Dispatcher. Checks its invariants at the end."""
 
     def decorate(test: Callable[[Harness], Awaitable[None]]) -> Callable[[Path], None]:
         def wrapped(tmp_path: Path) -> None:

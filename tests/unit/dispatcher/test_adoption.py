@@ -33,7 +33,7 @@ def led_by(token: str) -> LeaderInformation:
 
 
 async def finished(harness: Harness, token: str) -> None:
-    """The JobMaster of that id brings the result."""
+    """The JobMaster with this id reports the result."""
     terminated = pb.JobTerminated(
         job_id=JOB,
         job_master_id=token,

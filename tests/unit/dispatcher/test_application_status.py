@@ -85,7 +85,7 @@ def test_a_program_that_fails_fails_the_application_whatever_its_jobs_do(
     assert (made.result.state, made.result.exit_status) == (ApplicationState.FAILED, exit_status)
     assert message in made.result.message
     assert made.unfinished_jobs == [A, B]
-    # The later cancellation of its jobs changes nothing.
+    # The later cancellation of its jobs has no effect.
     made.job_ended(A, JobState.CANCELED)
     assert state_of(made) is ApplicationState.FAILED
 

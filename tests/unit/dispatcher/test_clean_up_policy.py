@@ -1,4 +1,4 @@
-"""`cleanup-strategy.*`: how often and when what an ended job leaves is removed again."""
+"""`cleanup-strategy.*`: when and how often the removal of an ended job's files is retried."""
 
 from __future__ import annotations
 

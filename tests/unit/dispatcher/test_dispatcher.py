@@ -69,7 +69,7 @@ async def test_only_one_of_two_simultaneous_submissions_is_accepted_and_the_othe
 
 @scenario()
 async def test_a_repeated_submission_is_refused_too_while_the_job_cannot_be_stored(harness: Harness) -> None:
-    """A client that repeats a submission takes a duplicate for an acceptance."""
+    """A client that repeats a submission treats the error for a duplicate as success."""
     harness.graphs.error = OSError("disk full")
     first = harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph()), CONTEXT)
     second = harness.dispatcher.submit_job(pb.SubmitJobRequest(job_graph=job_graph()), CONTEXT)

@@ -1,4 +1,4 @@
-"""Jobs that need their client are canceled when it is silent, and no other jobs are."""
+"""Only jobs that need their client are canceled when it is silent."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def test_a_decimal_is_not_rounded_in_a_message(number):
         TypeMismatchError, match=rf"Row\(Decimal\('{number}'\)\).* does not match the Avro schema: .*(decimal|Decimal)"
     ) as raised:
         schema.serialize(Row(Decimal(number)))
-    assert "field names" not in str(raised.value)  # the Row is right: its number is not
+    assert "field names" not in str(raised.value)  # the Row is valid, but its number is not
     assert AvroRowDeserializationSchema(avro_schema_string=str(DECIMAL)).deserialize(
         schema.serialize(Row(dec=Decimal("1.5")))
     ) == Row(dec=Decimal("1.50"))

@@ -34,7 +34,7 @@ ROWS_OF_TEXT = [
     ("tab\t", "back\\slash", "a|b;c"),
     ("#c", "'", "\r"),
 ]
-#: name -> (type, what is called on the CSV builder, rows).
+#: name -> (type, calls on the CSV builder, rows).
 WRITTEN = {
     "strings": (TEXTS, {}, ROWS_OF_TEXT),
     "pipe": (TEXTS, {"set_field_delimiter": ["|"]}, ROWS_OF_TEXT),
@@ -184,7 +184,7 @@ JSON_READ = {
         ],
     ),
 }
-#: Where flinkpy means to differ (docs/formats.md), and what it does.
+#: Cases in which flinkpy differs on purpose (docs/formats.md), with its own answers.
 DIFFERS = {
     "1,2,1,1,yes,s": "ERROR",
     "1,2,1f,1d,false,s": "ERROR",

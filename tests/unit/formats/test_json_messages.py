@@ -344,7 +344,7 @@ VALUES = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["id", "name", "x", "y"]), VALUES | st.lists(VALUES, max_size=2))))
 def test_messages_parsed_together_equal_messages_parsed_alone(objects):
-    """Whatever pyarrow accepts must equal the result of parsing one by one."""
+    """If pyarrow accepts the messages, its result must equal that of parsing them one by one."""
     messages = [json.dumps(item).encode() for item in objects]
     schema = reading(on_error="skip")
     one_by_one = []

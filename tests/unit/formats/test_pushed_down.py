@@ -78,7 +78,7 @@ def rows(path: Path, read_format: Any, position: FilePosition | None = None) -> 
         (col("s").starts_with("1"), [1]),
         (col("s").starts_with("12345"), [1]),
         (col("s").starts_with("x"), []),
-        # What statistics do not answer is left to the filter.
+        # The filter decides where statistics cannot.
         (col("i") != 3, [0, 1, 2]),
         (col("d") != 3.0, [0, 1, 2]),
         ((col("i") == 3) | (col("i") + 1 == 12), [0, 1, 2]),

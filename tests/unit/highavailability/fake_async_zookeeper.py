@@ -1,4 +1,4 @@
-"""A tree of nodes for one loop: answers in the next turn of it, and fails what a test tells it to."""
+"""A tree of nodes on one loop. It answers in the next turn of the loop, and fails requests that a test selects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FakeZooKeeper:
             asyncio.get_running_loop().call_soon(watch[2])
 
     def apply(self, operations: Sequence[Operation], client: FakeClient) -> None:
-        """All or nothing."""
+        """Applies all operations or none."""
         nodes = dict(self.nodes)
         for index, operation in enumerate(operations):
             is_there = operation.path in nodes

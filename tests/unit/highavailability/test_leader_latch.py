@@ -77,10 +77,10 @@ def test_a_tolerated_suspension_ends_with_the_connection_or_with_the_grace() -> 
     assert machine.handle(latch.Suspended()) == [latch.StartGrace()]
     assert machine.leading_token == "t1"
     machine.validate()
-    # With the connection it is made sure that the node is still there.
+    # When the connection is back, the latch checks that its node still exists.
     assert machine.handle(latch.Connected()) == [latch.CancelGrace(), latch.WatchNode(4, name("t1", 7))]
     assert machine.handle(latch.NodeWatched(4, True)) == []
-    assert machine.handle(latch.GraceOver()) == []  # it was on its way already
+    assert machine.handle(latch.GraceOver()) == []  # it was sent before
     assert machine.handle(latch.Suspended()) == [latch.StartGrace()]
     assert machine.handle(latch.GraceOver()) == [latch.Revoke("t1")]
 
@@ -143,7 +143,7 @@ def test_a_contender_whose_node_is_gone_when_it_looks_again_makes_another() -> N
 
 
 def test_a_node_of_an_ended_session_is_not_taken_up_though_it_may_still_be_listed() -> None:
-    """It is about to go, and another would lead from then on."""
+    """The node is about to disappear, and another contender would lead from then on."""
     machine = numbered()
     machine.handle(latch.Stand(is_connected=True))
     machine.handle(latch.NodeCreated(1, name("t1", 7)))
@@ -181,7 +181,7 @@ def test_answers_to_earlier_requests_change_nothing() -> None:
     for late in (latch.NodeCreated(1, name("t1", 7)), latch.RequestFailed(1), latch.RetryDue(1)):
         assert machine.handle(late) == []
     assert machine.state is LatchState.DISCONNECTED
-    # The node that was made all the same is removed, though its name was never taken note of.
+    # The node was created nevertheless. It is removed, although its name was never recorded.
     assert machine.handle(latch.Connected()) == [latch.ListNodes(2)]
 
 

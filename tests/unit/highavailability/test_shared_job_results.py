@@ -17,7 +17,7 @@ JOB = JobID("ab" * 16)
 
 
 class Checks:
-    """Instead of FencedWrites: the leadership ends before the check of that number."""
+    """A fake of FencedWrites: the leadership ends before the check with the given number."""
 
     def __init__(self, ends_at: int = 1000) -> None:
         self._left = ends_at

@@ -1,4 +1,4 @@
-"""Elections and retrievals on virtual time, over a tree of nodes that fails when it is told to."""
+"""Elections and retrievals on virtual time, with a tree of nodes whose requests tests let fail."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Contender:
 
 
 async def settle(seconds: float = 0.5) -> None:
-    """Let virtual time pass: whatever is on its way arrives."""
+    """Lets virtual time pass, so that all sent requests arrive."""
     await asyncio.sleep(seconds)
 
 
@@ -125,7 +125,7 @@ def test_an_address_is_not_published_once_another_leads() -> None:
         assert published(zookeeper) == LeaderInformation("host:2", "b1")
         second.election.close()
         await settle()
-        # The address goes with the leader that stands back, and who was first comes again.
+        # The address is removed with the leader that resigns, and the first contender leads again.
         assert published(zookeeper) is None and first.events == ["granted a1", "revoked", "granted a2"]
 
     run(test)
@@ -214,7 +214,7 @@ def test_every_change_of_the_leader_is_told_once() -> None:
         client = FakeClient(FakeZooKeeper())
         made, leaders = retrieval(client)
         await settle()
-        assert leaders == []  # nobody led, and nobody leads
+        assert leaders == []  # there was no leader before, and there is none now
         for address in ("a:1", "a:1", "b:1", None, "c:1"):
             publish(client.zookeeper, address)
             await settle()

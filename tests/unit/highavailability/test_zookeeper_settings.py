@@ -1,4 +1,4 @@
-"""What is read of the configuration: nodes, times, credentials, and the mistakes."""
+"""ZooKeeper's settings in the configuration: nodes, times, credentials, and mistakes."""
 
 from __future__ import annotations
 

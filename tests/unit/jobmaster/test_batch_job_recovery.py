@@ -59,7 +59,7 @@ class Life:
         self.cluster.run_all()
 
     def recorded(self):
-        """All events so far, serialized and parsed again as from the disk."""
+        """Returns all events so far, serialized and parsed again as from the disk."""
         self.events += [effect.event for effect in self.cluster.take(fx.RecordJobEvent)]
         return [job_event_pb2.JobEvent.FromString(event.SerializeToString()) for event in self.events]
 

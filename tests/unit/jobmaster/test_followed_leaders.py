@@ -16,7 +16,7 @@ from flinkpy.highavailability.leader_election import LeaderInformation
 
 
 def with_job(**environment):
-    """The test gets a JobMaster that runs a job on one TaskExecutor."""
+    """Runs a test with a JobMaster whose job runs on one TaskExecutor."""
 
     def decorate(test):
         @functools.wraps(test)

@@ -22,7 +22,7 @@ def committer(name, *data_sets):
 
 
 def one_sink():
-    """source -> writers -> committer."""
+    """Returns a job source -> writers -> committer."""
     return (
         batch_vertex("source", 2, results=["records"]),
         batch_vertex("writer", 2, inputs=["records"], results=["committables"], partitioner="GLOBAL"),

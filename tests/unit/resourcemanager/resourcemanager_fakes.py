@@ -24,7 +24,7 @@ CONTEXT = CallContext(fencing_token=RM_ID, client_version=None, peer="test")
 
 
 class FakeDriver:
-    """Starts nothing; the test says how each start and each process ends."""
+    """Starts no process. The test decides how each start and each process ends."""
 
     def __init__(self, *, can_start_workers: bool = True) -> None:
         self.can_start_workers = can_start_workers
@@ -91,7 +91,7 @@ class Harness:
     def register_executor(
         self, name: str = "te-1", *, slots: int = 1, pid: int = 100, held: dict[int, tuple[str, str]] | None = None
     ) -> str:
-        """Register, and report its slots (`held`: index -> allocation and job); returns the InstanceID."""
+        """Registers and reports its slots (`held`: index -> allocation and job). Returns the InstanceID."""
         instance_id = self.register_executor_without_report(name, slots=slots, pid=pid)
         self.report(name, held or {})
         return instance_id
@@ -141,7 +141,7 @@ class Harness:
         return self.endpoint.request_resource_overview(pb.ResourceOverviewRequest(), CONTEXT)
 
     async def settle(self, seconds: float = 0.2) -> None:
-        """Let everything that is under way happen, and this much virtual time pass."""
+        """Runs everything that is due until the given virtual time has passed."""
         await asyncio.sleep(seconds)
         self.endpoint.slot_manager.validate()
         assert self.errors == []
@@ -156,7 +156,7 @@ def slot_report(num_slots: int, held: dict[int, tuple[str, str]]) -> pb.SlotRepo
 
 
 def scenario(**options: Any) -> Callable[[Callable[[Harness], Awaitable[None]]], Callable[[], None]]:
-    """Run the test on virtual time with a started ResourceManager; its invariants are checked at the end."""
+    """Runs the test on virtual time with a started ResourceManager. Checks its invariants at the end."""
 
     def decorate(test: Callable[[Harness], Awaitable[None]]) -> Callable[[], None]:
         def wrapped() -> None:

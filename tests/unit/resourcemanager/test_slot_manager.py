@@ -46,7 +46,7 @@ class Machine(SlotManager):
         self.now_ms = 0
 
     def run(self, effects: list[SlotManagerEffect]) -> list[SlotManagerEffect]:
-        """Run effects; returns those that are calls to others."""
+        """Runs effects. Returns those that are calls to others."""
         done: list[SlotManagerEffect] = []
         pending = list(effects)
         while pending:
@@ -315,7 +315,7 @@ def test_requirements_of_a_former_leader_are_dropped_when_a_new_one_connects(mac
 
 
 def test_slots_requested_for_a_former_leader_are_freed_for_its_successor(machine: Machine) -> None:
-    """Its TaskExecutor would offer it to the former one until it gives up."""
+    """The TaskExecutor would offer the slot to the former JobMaster until it gives up."""
     instance = machine.executor("te", slots=2)
     has_answered, on_its_way = machine.need(2)
     machine.acknowledge(has_answered)

@@ -1,4 +1,4 @@
-"""Who may call the REST server."""
+"""The callers that the REST server accepts."""
 
 from __future__ import annotations
 

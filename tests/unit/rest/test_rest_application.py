@@ -1,4 +1,4 @@
-"""What the REST server answers, whichever the operation."""
+"""Answers of the REST server that do not depend on the operation."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_a_task_manager_that_does_not_answer_makes_its_details_stale(error: Exce
     assert (answer.json()["stale"], answer.json()["metrics"]["heapUsed"], answer.json()["slotsNumber"]) == (True, -1, 2)
 
 
-def test_what_only_a_silent_task_manager_knows_gets_504() -> None:
+def test_a_question_that_only_a_silent_task_manager_can_answer_gets_504() -> None:
     assert harness(RpcTimeoutError("no answer")).call("GET", "/taskmanagers/te-1/thread-dump").status_code == 504
 
 

@@ -24,7 +24,7 @@ def frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
 
 
 def request(path: bytes) -> bytes:
-    """A gRPC request as HTTP/2 sends it, each header spelled out (RFC 7541, 6.2.2)."""
+    """Returns the HTTP/2 frames of a gRPC request, with each header as a literal (RFC 7541, 6.2.2)."""
     headers = (
         (b":method", b"POST"),
         (b":scheme", b"http"),
@@ -89,7 +89,7 @@ def test_a_call_that_is_not_served_is_unimplemented() -> None:
 
 def test_the_unexpected_end_of_a_server_is_reported() -> None:
     async def scenario(server: RpcServer, ends: list[Any]) -> None:
-        server._server._server.interceptors = "no tuple"  # which the code of grpcio that accepts calls cannot bear
+        server._server._server.interceptors = "no tuple"  # grpcio's code that accepts calls fails with it
         async with grpc.aio.insecure_channel(server.address) as channel:
             call = channel.unary_unary("/no.Service/Call")(b"")
             while not ends:

@@ -43,7 +43,7 @@ CLUSTER_ONLY = {
 
 
 class Endpoint:
-    """Answers every call of a service, and notes which were made."""
+    """Answers every call of a service, and records the calls."""
 
     def __init__(self, service: str, calls: list[str]) -> None:
         for method in service_methods(service).values():
@@ -79,7 +79,7 @@ def run(scenario: Callable[[RpcServer, list[str]], Awaitable[None]], security: S
 async def call_raw(
     channel: grpc.aio.Channel, path: str, content: bytes, metadata: tuple[tuple[str, str], ...]
 ) -> grpc.StatusCode:
-    """The status of a call whose message is whatever bytes: one is sent and a stream expected, whatever the method."""
+    """Returns the status of a call with the given bytes as its only message. Every method counts as streaming."""
     call = channel.unary_stream(path)(content, metadata=metadata, timeout=10)
     try:
         async for _ in call:
@@ -209,7 +209,7 @@ def test_the_message_of_a_refused_call_is_not_parsed_or_unpickled(tmp_path: Path
     async def scenario(server: RpcServer, calls: list[str]) -> None:
         async with open_aio_channel(server.address, [], CLUSTER) as channel:
             for method in METHODS:
-                # The second is no message at all: who parsed it would answer INTERNAL.
+                # The second is not a message. A server that parsed it would answer INTERNAL.
                 for content in (bomb, b"\xff" * 100):
                     status = await call_raw(channel, method.path, content, bearer("0" * 64))
                     assert status is grpc.StatusCode.UNAUTHENTICATED

@@ -18,7 +18,7 @@ from flinkpy.rpc.services import service_methods
 
 
 class FakeElection:
-    """Grants and revokes as the test says."""
+    """Grants and revokes leadership when the test calls it."""
 
     def __init__(self) -> None:
         self.contender: LeaderContender | None = None
@@ -58,7 +58,7 @@ class FakeRetrieval:
 
 
 class FakeServer:
-    """An RpcServer whose health is asked after."""
+    """A fake RpcServer that records changes of its health."""
 
     def __init__(self) -> None:
         self.refreshed: list[str] = []

@@ -137,7 +137,7 @@ def times(peers: FakePeers, method: str) -> int:
 
 
 def answers(*results: Any) -> Callable[[Any], Any]:
-    """Answers with each result in turn, and from then on with an acknowledgement."""
+    """Answers with each result in turn, and then with acknowledgements."""
     remaining = list(results)
     return lambda _: remaining.pop(0) if remaining else common_pb2.Acknowledge()
 

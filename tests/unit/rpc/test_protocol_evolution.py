@@ -93,7 +93,7 @@ def test_every_kind_of_incompatible_change_is_detected() -> None:
 
 
 def test_fields_and_values_of_a_newer_release_pass_through() -> None:
-    """A message may go through a process that knows less than both its ends."""
+    """A message may pass through a process that is older than the sender and the receiver."""
     unknown = b"\xfa\x3f\x05later"  # field 1023, a string
     raw = job_pb2.JobGraph(job_id="a" * 32).SerializeToString() + unknown
     assert unknown in job_pb2.JobGraph.FromString(raw).SerializeToString()

@@ -159,7 +159,7 @@ def test_a_peer_with_a_slow_handshake_is_not_declared_lost() -> None:
 
 
 class ForwardingResourceManager(ResourceManagerDouble):
-    """Asks another one, and waits for its answer."""
+    """Calls another endpoint and waits for its answer."""
 
     def __init__(self, client: RpcClient, address: str) -> None:
         self.client = client

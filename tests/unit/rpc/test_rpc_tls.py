@@ -1,4 +1,4 @@
-"""gRPC over mutual TLS: who belongs to the cluster is understood, all others are refused and told why."""
+"""gRPC over mutual TLS: members of the cluster are accepted. All others are refused with a reason."""
 
 from __future__ import annotations
 

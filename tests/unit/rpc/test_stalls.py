@@ -1,4 +1,4 @@
-"""A process that stood still does not take its peers' silence for their death."""
+"""A process that was suspended does not consider its silent peers dead."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_this_release_speaks_its_own_versions() -> None:
 
 
 class _Blobs:
-    """Counts what reaches it, and says which version it is called in."""
+    """Counts its calls, and returns the version of each call."""
 
     def __init__(self) -> None:
         self.calls = 0

@@ -1,4 +1,4 @@
-"""What a token says, who believes it, and for how long."""
+"""Access tokens: their content, the services that accept them, and their lifetime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flinkpy.security.access_token import (
 SECRET = ClusterSecret(bytes(range(32)))
 NOW_S = 1_800_000_000
 DISPATCHER = frozenset({Audience.DISPATCHER})
-#: Tokens are given to other programs: how they are made must never change.
+#: Other programs hold tokens, so their format must never change.
 KNOWN = "fp1.read.dispatcher.1800000060.pJasBD2qE2ARdrGZHIJQ1YNb9BtDdXh6UHS4mmPDbbk"
 
 

@@ -1,4 +1,4 @@
-"""The certificate by which services of a cluster are recognised, made of its secret and kept in a file beside it."""
+"""The certificate that identifies the services of a cluster. It is derived from the secret and stored beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster secret: its file, its tokens, and that it shows itself nowhere."""
+"""The cluster secret: its file and its tokens. It never appears in a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a child process: all arrive, and those that nobody should see are in no list of processes."""
+"""Settings of a child process: all arrive, and confidential ones are not visible in the list of processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENTRIES = {
     "security.ssl.internal.keystore-password": "geheim=1\n",
     "security.token": "t" * 64,
 }
-#: What the child says of itself: what it was given, and what others can see of it.
+#: Prints the settings that the child received, and the command line and environment that others can see.
 CHILD = """
 import json, sys
 from flinkpy.security.confidential_settings import inherited_settings

@@ -1,4 +1,4 @@
-"""Where a process's token comes from, and what may be bound."""
+"""The source of a process's token, and the addresses that may be bound."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_file_of_the_secret_is_configured_or_in_the_environment_or_at_home(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert secret_file({}) == home / ".flinkpy" / "cluster" / "secret"
-    assert secret_file({"env.pid.dir": "~/other"}) == home / "other" / "secret"  # each cluster its own
+    assert secret_file({"env.pid.dir": "~/other"}) == home / "other" / "secret"  # each cluster has its own
     monkeypatch.setenv("FLINKPY_RUN_DIR", "/run/flinkpy")
     assert secret_file({}) == Path("/run/flinkpy/secret")
     monkeypatch.setenv("FLINKPY_SECRET_FILE", "~/of/environment")

@@ -1,4 +1,4 @@
-"""Key stores and trust stores, and what is told of those that cannot work."""
+"""Key stores and trust stores, and the errors for those that cannot work."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_fingerprints_are_those_of_sha1_or_sha256(tmp_path: Path) -> None:
 
 
 def handshake(server: TlsMaterial, client: TlsMaterial | ssl.SSLContext) -> tuple[str | None, str | None]:
-    """What each side says of it: None where it is content."""
+    """Returns the error of each side of a handshake; None if it accepted the other side."""
     here, there = socket.socketpair()
     said: list[str | None] = [None]
 

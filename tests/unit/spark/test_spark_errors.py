@@ -45,7 +45,7 @@ def test_an_error_of_spark_is_reported_without_stack_traces() -> None:
 
 
 class Py4JJavaError(Exception):
-    """As the error of py4j."""
+    """A fake of py4j's error."""
 
 
 def told_by_py4j(text: str) -> SparkError:

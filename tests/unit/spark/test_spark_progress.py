@@ -45,7 +45,7 @@ def test_a_finished_stage_is_logged_once(caplog: pytest.LogCaptureFixture) -> No
     assert [record.message for record in caplog.records] == ["Spark: Map (1/1): 1 of 1 stages, 1 of 1 tasks"]
 
 
-def test_what_a_connect_server_does_not_report_is_added() -> None:
+def test_figures_that_a_connect_server_does_not_report_are_added() -> None:
     tracker = ProgressTracker("task")
     tracker.update(set(), {1: StageProgress(4, 4, 0, True)})
     tracker.add(tasks_failed=2)

@@ -110,7 +110,7 @@ def test_masters_without_executors_of_their_own_have_no_dynamic_allocation(maste
 
 
 @pytest.mark.parametrize("key", ["spark.executor.instances", "spark.dynamicAllocation.enabled"])
-def test_what_the_user_says_about_executors_wins(key: str) -> None:
+def test_the_settings_of_the_user_for_executors_win(key: str) -> None:
     job = settings_of({MASTER: "yarn", f"execution.batch.spark.conf.{key}": "1"})
     assert dynamic_allocation_defaults(job, Defaults()) == {}, "in the configuration of the job"
     assert dynamic_allocation_defaults(settings_of({MASTER: "yarn"}), Defaults(key)) == {}, "in spark-defaults.conf"

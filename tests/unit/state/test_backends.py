@@ -100,7 +100,7 @@ def on(backend, key):
 
 
 def fill(backend, keys=range(200)):
-    """Something of every kind of state."""
+    """Creates a state of every kind."""
     value, elements, entries = backend.value_state(VALUE), backend.list_state(LIST), backend.map_state(MAP)
     total, average, timers = (
         backend.reducing_state(SUM),

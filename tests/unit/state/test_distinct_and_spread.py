@@ -16,7 +16,7 @@ from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.state.accumulators import Accumulator, create_accumulator
 
 NAN = float("nan")
-#: Values and how many of them are different.
+#: Values and the number of distinct ones.
 DISTINCT: list[tuple[pa.DataType, list[Any], int]] = [
     (pa.int64(), [5, 5, None, -(1 << 63), (1 << 63) - 1, 0], 4),
     (pa.float64(), [0.0, -0.0, NAN, -NAN, 1.5, None], 3),
@@ -43,7 +43,7 @@ def slots(*numbers: int) -> np.ndarray:
 
 
 def restored(accumulator: Accumulator, function: str, kind: pa.DataType, at: np.ndarray) -> Accumulator:
-    """A new one with what the slots `at` have, through a snapshot."""
+    """Returns a new accumulator with the slots `at`, restored from a snapshot."""
     copy = made(function, kind)
     columns = [column.take(pa.array(at)) for column in accumulator.freeze(4)()]
     copy.restore(at, columns)

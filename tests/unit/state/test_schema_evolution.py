@@ -179,7 +179,7 @@ def test_a_rename_applies_only_to_its_row():
 
 
 def test_parts_written_with_different_types_are_merged(files):
-    """A subtask that has not asked for its state hands it on as it was."""
+    """A subtask that has not accessed its state writes it unchanged."""
     descriptor = ValueStateDescriptor("s", PERSON)
     old = HeapKeyedStateBackend(parameters())
     for key in ("a", "b"):

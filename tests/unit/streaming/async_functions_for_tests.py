@@ -84,7 +84,7 @@ class AsyncHarness(OperatorHarness):
         try:
             super().__init__(spec, state=state)
         except BaseException:
-            # As a chain does whose operator could not be opened.
+            # A chain does the same after an operator could not be opened.
             self.operator.close()
             raise
 
@@ -93,7 +93,7 @@ class AsyncHarness(OperatorHarness):
             mail.action()
 
     def run_until(self, condition: Callable[[], bool]) -> None:
-        """Run mail until the condition holds."""
+        """Runs mail until the condition holds."""
         limit = threading.Event()
         timer = threading.Timer(PATIENCE_S, lambda: (limit.set(), self.mailbox.wake()))
         timer.start()

@@ -1,4 +1,4 @@
-"""Fakes of what a stream task meets: network, environment, sources and sinks. All run on one thread."""
+"""Fakes of a stream task's surroundings: network, environment, sources and sinks. All run on one thread."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FakeResultPartition:
         self.bytes_out = 0
         #: True if the producer must persist the data that a barrier overtakes here.
         self.keeps_overtaken = True
-        #: A barrier in order that the test says has not left.
+        #: A barrier that keeps its place in the queue and has not been sent.
         self.queued_barrier: int | None = None
         self.is_finished = False
 
@@ -100,7 +100,7 @@ class FakeResultPartition:
 
 
 class FakeInputGate:
-    """Gives what the test has put in, in that order, but for blocked channels and priority barriers."""
+    """Returns the items of the test in their order, except those of blocked channels and priority barriers."""
 
     def __init__(self, num_channels: int = 1) -> None:
         self.num_channels = num_channels
@@ -270,7 +270,7 @@ class ListReader(SourceReader):
         return
 
 
-#: What sinks made by unpickled specs have written, by name; tests clear it.
+#: The records that sinks from unpickled specs have written, by name. Tests clear it.
 WRITTEN: dict[str, list[Any]] = {}
 
 
@@ -324,7 +324,7 @@ class DirectExecutor:
 
 
 class FakeTaskStateManager:
-    """Keeps everything in memory; `restored` is what a task starts from."""
+    """Keeps state in memory. A task starts from `restored`."""
 
     def __init__(
         self,
@@ -459,7 +459,7 @@ def forward_partitioner() -> bytes:
 
 
 class CollectingOutput:
-    """Keeps what an operator emits."""
+    """Collects the output of an operator."""
 
     def __init__(self) -> None:
         self.items: list[Any] = []

@@ -69,7 +69,7 @@ def test_a_snapshot_contains_the_values_at_its_time(registry: AccumulatorRegistr
 def test_a_snapshot_is_requested_once_and_not_too_often() -> None:
     clock = ManualClock(1_000)
     registry = AccumulatorRegistry(clock)
-    assert not registry.wants_snapshot()  # nothing is there
+    assert not registry.wants_snapshot()  # there are no accumulators
     registry.get_or_add("n", IntCounter)
     assert registry.wants_snapshot()
     assert not registry.wants_snapshot()

@@ -49,7 +49,7 @@ def open_harness(opened: list[AsyncHarness], function: Any, **settings: Any) -> 
 
 
 def checkpoint(*harnesses: AsyncHarness) -> FakeTaskStateManager:
-    """The state of all of them, for one that takes over."""
+    """Merges the states of all subtasks into one."""
     files = MemoryStreams()
     restored = checkpoint_pb2.TaskStateSnapshot()
     for harness in harnesses:

@@ -186,7 +186,7 @@ class TestCallsThatWaitForNothing:
     """Calls that finish at once are accounted for together, which must not change the behaviour of any of them."""
 
     class Mixed(AsyncFunction):
-        """Waits for every third record until `let`, and has the results of the others at once."""
+        """Waits until `let` for every third record, and returns the results of the others at once."""
 
         def __init__(self) -> None:
             self.gated = Gated()
@@ -393,7 +393,7 @@ class TestTimeouts:
 
 
 class Flaky(AsyncFunction):
-    """Fails, or gives nothing, until the attempt that a record names."""
+    """Fails or returns no result until the attempt that the record names."""
 
     def __init__(self, *, raises: bool) -> None:
         self.raises = raises

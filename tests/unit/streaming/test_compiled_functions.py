@@ -30,7 +30,7 @@ def worth(price, n):
     return math.sqrt(price) * n
 
 
-#: The mean of the prices and their number, merged as they are added.
+#: Computes the mean and the number of the prices. `merge` works like `add`.
 MEAN = {
     "initial": (0.0, 0),
     "add": lambda acc, price: (acc[0] + price, acc[1] + 1),
@@ -110,7 +110,7 @@ def keyed(*aggregates):
 
 
 def test_a_compiled_aggregate_adds_in_order_and_ignores_nulls():
-    # The last rise of the price, in the order of the records, and the most that was bought at once.
+    # Computes the last rise of the price in the order of the records, and the largest quantity.
     rise = compiled_aggregate(
         "price",
         initial=(0.0, 0.0),

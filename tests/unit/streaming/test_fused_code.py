@@ -21,7 +21,7 @@ STEPS = {
 
 
 def naive(kinds: list[RowStep], rows: list[int]) -> list[tuple[int, int]]:
-    """(position of the input, output) of each."""
+    """Returns (position of the input, output) per record."""
     results = list(enumerate(rows))
     for kind in kinds:
         function: Callable[[Any], Any] = STEPS[kind]

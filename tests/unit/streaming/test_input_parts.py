@@ -1,4 +1,4 @@
-"""A task looks at its mailbox in between: what takes long is processed in parts, and small batches as one."""
+"""A task checks its mailbox between batches. Slow batches are processed in parts, and small ones are merged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SlowHead:
 
 
 class Inputs:
-    """Takes down the barriers."""
+    """Records the barriers."""
 
     def __init__(self, gates: object) -> None:
         self.barriers: list[int] = []

@@ -187,7 +187,7 @@ def test_columns_without_an_arrow_order_are_sorted_by_python(number: Any) -> Non
 
 
 class Counting(MapPartitionFunction):
-    """Says how many records there are, and how many checkpoints there have been."""
+    """Emits the number of records and the number of checkpoints so far."""
 
     def __init__(self) -> None:
         self.checkpoints = 0

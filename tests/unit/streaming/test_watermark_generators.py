@@ -24,7 +24,7 @@ IDLE, ACTIVE = elements.WatermarkStatus(is_idle=True), elements.WatermarkStatus(
 
 
 class Punctuated(WatermarkGenerator):
-    """Does what its records (event time, action) say."""
+    """Carries out the actions in its records (event time, action)."""
 
     def on_event(self, event, timestamp, output):
         if event[1] == "watermark":

@@ -25,7 +25,7 @@ from flinkpy.datastream.window import (
 
 
 class ListAccumulator(AggregateFunction):
-    """Changes its accumulator in place, and gives it out."""
+    """Changes its accumulator in place, and returns it as the result."""
 
     def create_accumulator(self) -> list[int]:
         return []
@@ -48,7 +48,7 @@ class WithBounds(ProcessWindowFunction):
 
 
 class Same(EventTimeTrigger):
-    """The default trigger, of which the fast operator does not know that it is."""
+    """Behaves like the default trigger, but the fast operator does not recognise it."""
 
 
 def concatenate(a: Any, b: Any) -> Any:
@@ -98,7 +98,7 @@ def play(
     restores: tuple[int, ...] = (),
     backends: tuple[str, ...] = (),
 ) -> list[Any]:
-    """All results; batches of at most `cut` records; restores, with another parallelism, before the given positions."""
+    """Returns all results of batches with at most `cut` records. Restores before the given positions."""
     subtasks = Subtasks(spec, backend)
     results: list[Any] = []
     pending: list[Any] = []

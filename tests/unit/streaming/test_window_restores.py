@@ -113,7 +113,7 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def play(spec: Any, backend: str, restore_at: int | None, parallelism: int, other: str) -> list[Any]:
-    """60 records in batches of 5, 7 ms of the clock and then a watermark after each; the last fires all there is."""
+    """Processes 60 records in batches of 5, each with 7 ms and a watermark behind it. The last fires all windows."""
     subtasks = Subtasks(spec, backend)
     results: list[Any] = []
     for step in range(12):

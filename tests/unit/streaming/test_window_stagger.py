@@ -55,7 +55,7 @@ def test_random_stagger_shifts_all_windows_by_one_offset_below_their_size() -> N
         start, end = assigned(one, 0, 0)
         assert -1_000_000 < start <= 0 and end == start + 1_000_000
         assert assigned(one, end, 99) == (end, end + 1_000_000)
-        windows = one  # which has an offset, that its copies do not get
+        windows = one  # it has an offset, which its copies do not get
         starts.add(start)
 
     assert len(starts) > 1

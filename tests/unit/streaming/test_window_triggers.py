@@ -208,7 +208,7 @@ def test_a_count_trigger_fires_with_every_nth_record_inside_a_batch(backend: str
 
 
 class Growing(Collect):
-    """Its accumulator is its result, and changes in place."""
+    """Returns its accumulator as the result, and changes it in place."""
 
     def add(self, value: Any, accumulator: list[int]) -> list[int]:
         accumulator.append(value[1])
@@ -356,7 +356,7 @@ def test_a_trigger_of_the_program_sees_every_record() -> None:
 
 
 class StatefulMerging(EventTimeTrigger):
-    """Has state of every kind that merges, and shows it by when it fires."""
+    """Has mergeable state of every kind, which decides when it fires."""
 
     LISTED = ListStateDescriptor("listed", Types.INT())
     REDUCED = ReducingStateDescriptor("reduced", lambda a, b: a + b, Types.INT())

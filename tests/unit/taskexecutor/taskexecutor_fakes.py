@@ -104,7 +104,7 @@ class FakeDeployed:
         self.vertex_id = deployment.vertex_id
         self.subtask_index = deployment.subtask_index
         self.allocation_id = deployment.allocation_id
-        #: Blocking ones are named so.
+        #: The names of blocking partitions begin with this prefix.
         self.blocking_partition_ids = tuple(
             p.result_partition_id
             for p in deployment.produced_partitions
@@ -258,7 +258,7 @@ class Harness:
         return self
 
     async def settle(self) -> None:
-        """Let everything happen that needs no time to pass."""
+        """Runs everything that is due now."""
         for _ in range(30):
             await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""Checkpoints between a JobMaster and the tasks of a TaskExecutor: triggers, notifications, and what goes back."""
+"""Checkpoint calls between a JobMaster and the tasks of a TaskExecutor: triggers, notifications and answers."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_reports_of_checkpoints_are_repeated_until_they_are_answered(h: Ha
     tasks["t1"].notify_end_of_data()
     await h.pass_time(2_000)
     acks = [request.execution_attempt_id for request in h.peers.requests("acknowledge_checkpoint")]
-    assert sorted(acks) == ["t1", "t1", "t2", "t2"]  # each once more than it was lost
+    assert sorted(acks) == ["t1", "t1", "t2", "t2"]  # each is sent once more than it was lost
     assert len(h.peers.requests("notify_end_of_data")) == 2
     assert tasks["t1"].state.name == "RUNNING"
 

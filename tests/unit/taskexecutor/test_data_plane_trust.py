@@ -1,4 +1,4 @@
-"""Whom the data plane of a TaskExecutor takes, by its security context."""
+"""The peers that the data plane of a TaskExecutor accepts depend on its security context."""
 
 from __future__ import annotations
 

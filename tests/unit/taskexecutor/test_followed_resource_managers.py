@@ -57,7 +57,7 @@ def token_of(leaders: FakeRetrieval) -> str:
 
 
 def registrations(h: Harness) -> list[str | None]:
-    """The tokens that they were sent with."""
+    """Returns the tokens of the calls."""
     return h.peers.tokens("register_task_executor")
 
 

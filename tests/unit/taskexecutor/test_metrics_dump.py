@@ -1,4 +1,4 @@
-"""Metrics as a message, and gauges of users that do not come back."""
+"""Metrics as a message, and user gauges that never return."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_hanging_gauge_blocks_only_its_readers_and_uses_one_thread() -> None:
         asking = [asyncio.ensure_future(service.dump(request_for())) for _ in range(5)]
         await asyncio.sleep(0)
         assert [thread.name for thread in threading.enumerate()].count("metrics") == 1
-        asking[0].cancel()  # who asked has given up waiting
+        asking[0].cancel()  # the caller has given up waiting
         await asyncio.sleep(0)
         assert not any(one.done() for one in asking[1:])
         gate.set()

@@ -69,7 +69,7 @@ class TestTracker:
 
 
 async def finished_task(h: Harness, **properties: str) -> None:
-    """`p-blocking` was made here, and its slot is free again."""
+    """Creates `p-blocking`, and frees its slot again."""
     h.deployer.unread_partitions.add(BLOCKING)
     await h.with_slot()
     h.submit("blocking", properties=properties)

@@ -1,4 +1,4 @@
-"""Log files, thread dump, options."""
+"""Log files, thread dump and options of a process."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from flinkpy.common.errors import (
 
 
 def scenario(**options: object) -> Callable[[Callable[[Harness], Awaitable[None]]], Callable[[], None]]:
-    """Run the test on virtual time with a started TaskExecutor; its invariants are checked at the end."""
+    """Runs the test on virtual time with a started TaskExecutor. Checks its invariants at the end."""
 
     def decorate(test: Callable[[Harness], Awaitable[None]]) -> Callable[[], None]:
         def wrapped() -> None:

@@ -128,7 +128,7 @@ def test_different_modules_of_one_name_in_two_running_jobs_are_an_error(
 def test_different_modules_of_one_name_shipped_by_two_running_jobs_are_an_error(
     tmp_path: Path, python_path: PythonPath
 ) -> None:
-    """Also where none is loaded yet: who imports later would get the other's."""
+    """This also holds if no module is loaded yet: a later import would return the other job's module."""
     for name, content in (("a", "VALUE = 1"), ("b", "VALUE = 2"), ("c", "VALUE = 1")):
         (tmp_path / name / "te_package").mkdir(parents=True)
         (tmp_path / name / "te_package" / "__init__.py").write_text(content)

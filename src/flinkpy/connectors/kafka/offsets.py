@@ -22,7 +22,7 @@ Offsets = dict[KafkaTopicPartition, int]
 
 
 class KafkaOffsetResetStrategy(Enum):
-    """Where reading continues if an offset does not exist (any more): at the end, at the beginning, or not at all.
+    """The point at which reading continues if an offset does not exist: the end, the beginning, or none.
 
     Source: pyflink.datastream.connectors.kafka.KafkaOffsetResetStrategy.
     """

@@ -73,7 +73,7 @@ def is_hive(properties: Mapping[str, str] | None) -> bool:
 
 @dataclass(frozen=True)
 class HiveLayout:
-    """What the metastore says of a table.
+    """The layout of a table, as the metastore describes it.
 
     Attributes:
         location: the directory of the table, as a local path or a URI.

@@ -142,7 +142,7 @@ class CassandraSink:
             """Sets the number of concurrent requests of a subtask; 1024 by default.
 
             Args:
-                max_concurrent_requests: the number. The task waits while there are so many.
+                max_concurrent_requests: the number. The task waits while this number of requests is running.
                 duration: the longest time that the task waits.
             """
             if max_concurrent_requests <= 0:

@@ -45,11 +45,11 @@ logger = logging.getLogger(__name__)
 
 #: How long details wait for a TaskManager. A person waits for them, and the page asks again.
 DETAILS_TIMEOUT_S = 2.0
-#: How long an operation waits that has nothing to tell without the TaskManager.
+#: How long an operation waits if it has no answer without the TaskManager.
 TASK_MANAGER_TIMEOUT_S = 10.0
 #: How long the list of TaskManagers waits for the ResourceManager.
 RESOURCE_MANAGER_TIMEOUT_S = 5.0
-#: What is not known.
+#: The value of a figure that is not known.
 UNKNOWN = -1
 
 

@@ -19,7 +19,7 @@ class DashboardFeatures(msgspec.Struct, kw_only=True):
 
 
 class DashboardConfiguration(msgspec.Struct, kw_only=True, rename="kebab"):
-    """What a dashboard has to know of its server."""
+    """The facts about the server that a dashboard needs."""
 
     refresh_interval: int
     timezone_name: str

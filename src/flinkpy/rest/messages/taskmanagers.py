@@ -82,7 +82,7 @@ class GarbageCollectorInfo(msgspec.Struct, kw_only=True):
 
 
 class TaskManagerMetricsInfo(msgspec.Struct, kw_only=True, rename="camel"):
-    """What a TaskManager uses. The heap is the memory of the process; what only a JVM has is -1."""
+    """The resources that a TaskManager uses. The heap is the memory of the process. Figures of a JVM are -1."""
 
     heap_used: int
     heap_committed: int

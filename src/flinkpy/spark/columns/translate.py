@@ -148,7 +148,7 @@ _Inputs = list[StreamFrame]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a node is translated.
+    """The sessions for which a node is translated.
 
     Attributes:
         session: makes the frames; an _AnyFrame if nothing is planned.

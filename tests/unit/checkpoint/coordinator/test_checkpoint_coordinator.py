@@ -225,7 +225,7 @@ def test_repeated_and_late_answers_change_nothing():
     broken = CheckpointStorageError("broken")
 
     def moved_on(*events):
-        """Each of them has been answered before, or is not asked any more."""
+        """Each of these tasks has answered before, or is no longer asked."""
         job.effects.clear()
         for event in events:
             assert job.send(event) == []
@@ -411,7 +411,7 @@ def test_a_long_checkpoint_delays_the_next():
     assert job.take(fx.MakeLocation) == []
     job.ack_all(checkpoint_id)
     job.finalized(checkpoint_id)
-    assert job.begun() == 2  # one only, however many intervals have passed
+    assert job.begun() == 2  # only one, no matter how many intervals have passed
     job.advance(99)
     assert job.take(fx.MakeLocation) == []
 
@@ -633,7 +633,7 @@ def test_barriers_carry_their_alignment(options, alignment, timeout_ms):
 
 
 def stopping(**options):
-    """A job whose stop-with-savepoint has been triggered."""
+    """Returns a job whose stop-with-savepoint has been triggered."""
     job = Coordination(**options)
     job.request(STOP)
     job.savepoint_id = job.begun()
@@ -998,7 +998,7 @@ def test_finished_tasks_are_in_the_metadata_as_finished():
 
 @pytest.mark.parametrize("has_state_at_its_end", [True, False])
 def test_a_task_that_ends_behind_a_task_that_runs_again_runs_again_too(has_state_at_its_end):
-    """Else a savepoint at the end of the data could not be restored: what the one sends the other would not take."""
+    """Otherwise a savepoint at the end of the data could not be restored: a task would refuse the data it gets."""
     source = vertex("source", 1)
     middle = vertex("middle", 1, [source])
     job = Coordination(FakeJob(source, middle, vertex("sink", 1, [middle])), interval_ms=0)
@@ -1037,7 +1037,7 @@ def test_a_partly_finished_vertex_with_union_state_cannot_be_checkpointed():
 
 
 def test_subtasks_with_union_state_end_with_the_same_checkpoint():
-    """Else one would go, and the other wait for a checkpoint that cannot be completed any more."""
+    """Otherwise one task would end, and the other would wait for a checkpoint that can no longer be completed."""
     job = Coordination(source_and_sink(2))
     first, second = (job.job.attempt("sink", subtask) for subtask in (0, 1))
     sources = [job.job.attempt("source", subtask) for subtask in (0, 1)]

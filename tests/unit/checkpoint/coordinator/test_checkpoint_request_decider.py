@@ -5,7 +5,7 @@ from flinkpy.checkpoint.coordinator.checkpoint_request_decider import Checkpoint
 
 
 def test_the_older_of_two_simultaneous_requests_goes_first_even_if_it_is_requeued():
-    """It may have been tried before, and is queued again behind the other."""
+    """An earlier attempt may have been postponed, so the request is queued again behind the other."""
     decider = CheckpointRequestDecider(max_concurrent=1, min_pause_ms=0)
     older, newer = (CheckpointRequest(PERIODIC, 5, decider.next_number(), trigger_id=name) for name in "ab")
     decider.submit(newer)

@@ -36,7 +36,7 @@ def two_sources():
 
 
 def asked(properties, job=None, **options):
-    """A job of two sources without periodic checkpoints, of which something has been asked."""
+    """Returns a job with two sources, without periodic checkpoints, for which a client has sent a request."""
     coordination = Coordination(job or two_sources(), **{"interval_ms": 0, **options})
     coordination.request(properties)
     return coordination
@@ -171,7 +171,7 @@ def test_a_stop_continues_with_a_task_that_ended_before_its_trigger_as_finished(
     job = asked(properties)
     only = job.begun()
     job.trigger(only)
-    job.ack(only, job.job.attempt("records"))  # it stands now
+    job.ack(only, job.job.attempt("records"))  # the stop can no longer be aborted
     attempt = finish(job, "rules") if is_end_known_first else job.job.attempt("rules")
     job.decline(only, attempt, CLOSING)
     assert job.answers() == {}

@@ -1,4 +1,4 @@
-"""The backend against plain dicts, with so little memory that everything is written, forgotten and read again."""
+"""Compares the backend with plain dicts. Its memory is so small that values are written, evicted and read again."""
 
 from __future__ import annotations
 
