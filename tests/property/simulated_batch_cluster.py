@@ -13,7 +13,8 @@ from random import Random
 from typing import Any
 
 from batch_jobs import NUM_SPLITS, expected_output, partitioned, random_job
-from simulated_cluster import ACK, TICK_S, Cluster, FakeTaskExecutor, SimulationLoop
+from simulated_cluster import ACK, TICK_S, Cluster, FakeTaskExecutor
+from simulated_processes import ProcessLoop
 
 from flinkpy._proto import job_pb2, taskexecutor_pb2
 from flinkpy.common.errors import PartitionCorruptedError, PartitionNotFoundError
@@ -70,7 +71,7 @@ class BatchTaskExecutor(FakeTaskExecutor):
 
 
 class BatchCluster(Cluster):
-    def __init__(self, loop: SimulationLoop, random: Random, directory: Path, configuration: dict[str, str]) -> None:
+    def __init__(self, loop: ProcessLoop, random: Random, directory: Path, configuration: dict[str, str]) -> None:
         self.graph = random_job(random)
         #: The records that each finished attempt has read.
         self.output: dict[str, list[str]] = {}
@@ -127,7 +128,7 @@ class BatchCluster(Cluster):
         await self._until(lambda: self.dispatcher.result is not None, "the job does not end")
         assert self.job_master is not None
         await asyncio.wait_for(self.job_master.terminated.wait(), 60.0)
-        self.network.detach(self.address)  # the process ends, so peers that missed the end of the job notice it
+        self.job_master_process.kill()  # the process ends, so peers that missed the end of the job notice it
         await self._until(lambda: not self._held(), "TaskExecutors hold results of a job that is over")
 
     def check_output(self) -> None:

@@ -1,7 +1,7 @@
 """A simulated cluster on one virtual-time loop: the real JobMaster, fake TaskExecutors, and a network with faults.
 
-One seed determines all random choices, and no other thread runs, so the same seed gives the same run. Every call
-between two endpoints passes through `Network`, which may lose it, lose its answer, deliver it twice or delay it.
+One seed determines all random choices, so the same seed gives the same run. Each endpoint is a simulated process on a
+host of its own. Every call between two endpoints passes through `HostNetwork`, which may lose, repeat or delay it.
 
 The simulated data plane consists of a source whose subtasks count, and a sink. Each sink subtask remembers the position
 of each source subtask and commits it once when a checkpoint is confirmed. This shows whether a restored state is one
@@ -11,15 +11,15 @@ consistent cut, and whether committed output is repeated.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
-from virtual_time import LoopClock, VirtualTimeLoop
+from simulated_processes import ProcessLoop, SimulatedProcess, unwind
+from simulated_rpc import HostNetwork, SimulatedRpcClient, SimulatedRpcServer
+from virtual_time import LoopClock
 
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy._proto import common_pb2, job_pb2, jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
@@ -35,140 +35,23 @@ from flinkpy.common.errors import (
     NotRegisteredError,
     RpcTimeoutError,
     RpcUnavailableError,
-    StaleFencingTokenError,
     TaskSubmissionError,
 )
 from flinkpy.jobmaster.job_master import JobMaster
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.servicer import JobMasterServicer
 from flinkpy.rpc.error_codec import error_to_proto
-from flinkpy.rpc.server import CallContext
 
 ACK = common_pb2.Acknowledge()
-RM = "rm:1"
-DISPATCHER = "dispatcher:1"
+PORT = 1
+RM = f"rm:{PORT}"
+DISPATCHER = f"dispatcher:{PORT}"
 #: The interval in which records move and tasks work.
 TICK_S = 0.02
 
 
-class SimulationLoop(VirtualTimeLoop):
-    """Runs blocking work on the loop after a delay. There is no other thread, so the run does not depend on the
-    machine.
-    """
-
-    def __init__(self, random: Random) -> None:
-        super().__init__()
-        self._random = random
-        #: Called before each blocking call. Its errors are errors of the call.
-        self.disk: Callable[[], None] = lambda: None
-
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
-        future = self.create_future()
-
-        def run() -> None:
-            if future.done():
-                return
-            try:
-                self.disk()
-                future.set_result(func(*args))
-            except Exception as error:  # noqa: BLE001 - as an executor does
-                future.set_exception(error)
-
-        is_slow = self._random.random() < 0.1
-        self.call_later(self._random.uniform(0.1, 1.0) if is_slow else self._random.uniform(0.001, 0.02), run)
-        return future
-
-
-class Network:
-    """The RpcClient of all endpoints. An endpoint that is not attached is a process that does not run."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._endpoints: dict[str, Any] = {}
-        self._watches: dict[str, list[Callable[[], None]]] = {}
-        self.is_faulty = True
-        self.num_faults = 0
-        #: Errors raised by an endpoint that are not answers.
-        self.errors: list[BaseException] = []
-
-    def attach(self, address: str, endpoint: Any) -> None:
-        self._endpoints[address] = endpoint
-
-    def detach(self, address: str) -> None:
-        """Removes an endpoint whose process has ended. Its watchers notice it after a delay."""
-        self._endpoints.pop(address, None)
-        for on_lost in self._watches.pop(address, []):
-            asyncio.get_running_loop().call_later(self._random.uniform(0.001, 0.05), on_lost)
-
-    def gateway(self, service: str, address: str, fencing_token: str | None = None) -> Any:
-        return _Gateway(self, address, fencing_token)
-
-    def watch_peer(self, address: str, on_lost: Callable[[], None]) -> Any:
-        watches = self._watches.setdefault(address, [])
-        watches.append(on_lost)
-
-        def cancel() -> None:
-            if on_lost in watches:
-                watches.remove(on_lost)
-
-        return SimpleNamespace(cancel=cancel)
-
-    async def drop(self, address: str) -> None:
-        return
-
-    async def call(self, address: str, token: str | None, method: str, request: Any, timeout_s: float | None) -> Any:
-        fate = self._random.random() if self.is_faulty else 1.0
-        is_slow = self.is_faulty and self._random.random() < 0.02
-        await asyncio.sleep(self._random.uniform(0.2, 3.0) if is_slow else self._random.uniform(0.0005, 0.01))
-        if fate < 0.04:  # lost
-            self.num_faults += 1
-            await asyncio.sleep(timeout_s or 1.0)
-            raise RpcTimeoutError(f"{method}: no answer from {address}")
-        answer = await self._deliver(address, token, method, request)
-        if fate < 0.08:  # it arrives twice
-            self.num_faults += 1
-            await asyncio.sleep(self._random.uniform(0.0005, 0.5))
-            await self._deliver(address, token, method, request)
-        elif fate < 0.12:  # its answer is lost
-            self.num_faults += 1
-            await asyncio.sleep(timeout_s or 1.0)
-            raise RpcTimeoutError(f"{method}: no answer from {address}")
-        if isinstance(answer, FlinkError):
-            raise answer
-        return answer
-
-    async def _deliver(self, address: str, token: str | None, method: str, request: Any) -> Any:
-        endpoint = self._endpoints.get(address)
-        if endpoint is None:
-            return RpcUnavailableError(f"nobody at {address}")
-        if endpoint.fencing_token is not None and token != endpoint.fencing_token:
-            return StaleFencingTokenError(f"{address} has another token")
-        copied = type(request).FromString(request.SerializeToString())
-        try:
-            answer = getattr(endpoint, method)(copied, CallContext(token, None, "simulation"))
-            return await answer if inspect.isawaitable(answer) else answer
-        except FlinkError as error:
-            return error
-        except Exception as error:
-            self.errors.append(error)
-            raise
-
-
-class _Gateway:
-    def __init__(self, network: Network, address: str, token: str | None) -> None:
-        self._network, self._address, self._token = network, address, token
-
-    def __getattr__(self, method: str) -> Any:
-        def call(request: Any, timeout_s: float | None = None) -> Any:
-            return self._network.call(self._address, self._token, method, request, timeout_s)
-
-        return call
-
-
 class FakeDispatcher:
     """A Dispatcher that only records the end of the job."""
-
-    fencing_token = None
 
     def __init__(self) -> None:
         self.result: job_pb2.JobResult | None = None
@@ -186,8 +69,6 @@ class FakeDispatcher:
 
 class FakeResourceManager:
     """A ResourceManager that gives every free slot to the single job while it needs slots."""
-
-    fencing_token = None
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -271,7 +152,9 @@ class FakeTaskExecutor:
     def __init__(self, cluster: Cluster, number: int) -> None:
         self._cluster = cluster
         self.name = f"tm{number}"
-        self.address = f"{self.name}:1"
+        self.address = f"{self.name}:{PORT}"
+        self.process = cluster.start_process(self.name)
+        self._client = cluster.client_of(self.process)
         self.job_master: tuple[str, str] | None = None
         self.slots: dict[str, None] = {}
         self.tasks: dict[str, FakeTask] = {}
@@ -281,7 +164,8 @@ class FakeTaskExecutor:
         self._outbox: deque[tuple[str, Any]] = deque()
         self._is_sending = False
         self._num_allocations = 0
-        cluster.run(self._live())
+        cluster.serve(self.process, "TaskExecutor", self)
+        cluster.run(self._live(), self.process)
 
     @property
     def fencing_token(self) -> str:
@@ -292,6 +176,7 @@ class FakeTaskExecutor:
 
     def die(self) -> None:
         self.is_alive = False
+        self.process.kill()
         self._leave()
 
     # towards the JobMaster
@@ -324,14 +209,14 @@ class FakeTaskExecutor:
                 continue
             try:
                 await (self._heartbeat(job_master) if self._is_registered else self._register(job_master))
-            except RpcTimeoutError:
-                continue
+            except (RpcTimeoutError, RpcUnavailableError):
+                continue  # the ResourceManager gives the slots to the next JobMaster if this one is gone
             except FlinkError:
                 if self.job_master == job_master:
                     self._leave()
 
     async def _register(self, job_master: tuple[str, str]) -> None:
-        gateway = self._cluster.network.gateway("JobMaster", *job_master)
+        gateway = self._client.gateway("JobMaster", *job_master)
         await gateway.register_task_manager(
             jobmaster_pb2.RegisterTaskManagerRequest(
                 job_id="job", resource_id=self.name, address=self.address, data_address=f"{self.name}:2"
@@ -352,7 +237,7 @@ class FakeTaskExecutor:
         self._is_registered = True
 
     async def _heartbeat(self, job_master: tuple[str, str]) -> None:
-        gateway = self._cluster.network.gateway("JobMaster", *job_master)
+        gateway = self._client.gateway("JobMaster", *job_master)
         answer = await gateway.heartbeat_from_task_manager(self._report(), timeout_s=1.0)
         if self.job_master == job_master and not answer.registered:
             self._leave()
@@ -367,15 +252,16 @@ class FakeTaskExecutor:
         self._outbox.append((method, request))
         if not self._is_sending:
             self._is_sending = True
-            self._cluster.run(self._send())
+            self._cluster.run(self._send(), self.process)
 
     async def _send(self) -> None:
         while self._outbox and self.job_master is not None:
             method, request = self._outbox[0]
-            gateway = self._cluster.network.gateway("JobMaster", *self.job_master)
+            gateway = self._client.gateway("JobMaster", *self.job_master)
             try:
                 await getattr(gateway, method)(request, timeout_s=1.0)
-            except RpcTimeoutError:
+            except (RpcTimeoutError, RpcUnavailableError):
+                await asyncio.sleep(TICK_S)
                 continue
             except FlinkError:
                 self._leave()
@@ -516,18 +402,18 @@ class Cluster:
     break.
     """
 
-    def __init__(self, loop: SimulationLoop, random: Random, directory: Path, configuration: dict[str, str]) -> None:
+    def __init__(self, loop: ProcessLoop, random: Random, directory: Path, configuration: dict[str, str]) -> None:
         self.random = random
         self.loop = loop
         self.directory = directory
         self.parallelism = 2
-        self.network = Network(random)
-        self.network.attach(DISPATCHER, dispatcher := FakeDispatcher())
-        self.dispatcher = dispatcher
+        self.network = HostNetwork(loop, random)
+        self.dispatcher = FakeDispatcher()
+        self.serve(self.start_process("dispatcher"), "Dispatcher", self.dispatcher)
         self.resource_manager = FakeResourceManager(self)
-        self.network.attach(RM, self.resource_manager)
+        self.serve(self.start_process("rm"), "ResourceManager", self.resource_manager)
+        self._client = self.client_of(self.start_process("client"))
         self._configuration = configuration
-        self._tasks: set[asyncio.Task[Any]] = set()
         self.errors = self.network.errors
         self.executors: list[FakeTaskExecutor] = []
         self._num_executors = 0
@@ -540,23 +426,34 @@ class Cluster:
         self.committed = [[0] * self.parallelism for _ in range(self.parallelism)]
         self.confirmed: set[int] = set()
         self.is_disk_faulty = True
-        loop.disk = self._disk
+        loop.disk_of = self._disk
         for _ in range(2):
             self.start_executor()
         self.start_job_master()
-        self.run(self._tick())
+        #: Runs the data plane and the clients. It never dies.
+        self._world = self.start_process("world")
+        self.run(self._tick(), self._world)
 
-    def run(self, coroutine: Any) -> None:
-        task = self.loop.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
+    def start_process(self, name: str) -> SimulatedProcess:
+        """Starts a process on a host of the same name."""
+        return SimulatedProcess(self.loop, name, name, len(self.loop.processes))
+
+    def client_of(self, process: SimulatedProcess) -> SimulatedRpcClient:
+        return process.context.copy().run(_BoundClient, self.network)
+
+    def serve(self, process: SimulatedProcess, service: str, endpoint: Any) -> None:
+        server = process.context.copy().run(_BoundServer, self.network)
+        server.add_endpoint(service, endpoint)
+        server.listen()
+
+    def run(self, coroutine: Any, process: SimulatedProcess) -> None:
+        process.spawn(coroutine).add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self.errors.append(task.exception())  # type: ignore[arg-type]
 
-    def _disk(self) -> None:
+    def _disk(self, process: SimulatedProcess) -> None:
         is_running = self.job_master is not None and self.job_master.state.name != "INITIALIZING"
         if self.is_disk_faulty and is_running and self.random.random() < 0.03:
             self.network.num_faults += 1
@@ -574,26 +471,27 @@ class Cluster:
 
     def start_executor(self) -> None:
         self._num_executors += 1
-        executor = self.make_executor(self._num_executors)
-        self.executors.append(executor)
-        self.network.attach(executor.address, executor)
+        self.executors.append(self.make_executor(self._num_executors))
 
     def crash_executor(self) -> None:
         executor = self.executors.pop(self.random.randrange(len(self.executors)))
         executor.die()
-        self.network.detach(executor.address)
         self.loop.call_later(self.random.uniform(0.1, 2.0), self.start_executor)
 
     def start_job_master(self) -> None:
         self._num_job_masters += 1
         number = self._num_job_masters
-        self.address, self.job_master_id = f"jm{number}:1", f"leader{number}"
-        self.job_master: JobMaster | None = None
+        self.address, self.job_master_id = f"jm{number}:{PORT}", f"leader{number}"
+        self.job_master_process = self.start_process(f"jm{number}")
+        self.job_master = self.job_master_process.context.copy().run(self._make_job_master, number)
+
+    def _make_job_master(self, number: int) -> JobMaster:
+        peers = self.client_of(self.job_master_process)
         environment = JobMasterEnvironment(
-            peers=self.network,
+            peers=peers,  # type: ignore[arg-type]
             resource_id=f"jm{number}",
             address=self.address,
-            dispatcher=self.network.gateway("Dispatcher", DISPATCHER),
+            dispatcher=peers.gateway("Dispatcher", DISPATCHER),
             dispatcher_address=DISPATCHER,
             fetch_blob=lambda _: None,  # type: ignore[arg-type,return-value]
             working_directory=self.directory,
@@ -615,9 +513,9 @@ class Cluster:
         self._observe(job_master)
         servicer = JobMasterServicer(f"jm{number}")
         servicer.attach(job_master, self.job_master_id)
-        self.network.attach(self.address, servicer)
-        self.job_master = job_master
+        self.serve(self.job_master_process, "JobMaster", servicer)
         job_master.start()
+        return job_master
 
     def _observe(self, job_master: JobMaster) -> None:
         """Observes checkpoints at the moment they become durable."""
@@ -640,6 +538,8 @@ class Cluster:
 
     def _note(self, check: Callable[[], None]) -> None:
         """Runs a check whose failure must not look like a failure of the disk."""
+        if self.loop.is_unwinding:
+            return
         try:
             check()
         except AssertionError as error:
@@ -650,10 +550,8 @@ class Cluster:
         self.used_ids.add(checkpoint_id)
 
     async def crash_job_master(self) -> None:
-        job_master, self.job_master = self.job_master, None
-        assert job_master is not None
-        self.network.detach(self.address)
-        await job_master.close()
+        self.job_master = None
+        self.job_master_process.kill()
         await asyncio.sleep(self.random.uniform(0.1, 1.0))
         self.start_job_master()
 
@@ -795,14 +693,14 @@ class Cluster:
                 await self.crash_job_master()
             elif what < 0.8:
                 number += 1
-                self.run(self._ask_for_savepoint(f"t{number}"))
+                self.run(self._ask_for_savepoint(f"t{number}"), self._world)
 
     async def _ask_for_savepoint(self, trigger_id: str) -> None:
         request = pb.TriggerSavepointRequest(
             job_id="job", trigger_id=trigger_id, target_directory=str(self.directory / "savepoints")
         )
         for _ in range(3):  # a client without an answer repeats the call
-            gateway = self.network.gateway("JobMaster", self.address, self.job_master_id)
+            gateway = self._client.gateway("JobMaster", self.address, self.job_master_id)
             try:
                 result = await asyncio.wait_for(gateway.trigger_savepoint(request, timeout_s=1.0), 5.0)
             except (FlinkError, TimeoutError):
@@ -827,9 +725,9 @@ class Cluster:
             request = pb.StopWithSavepointRequest(
                 job_id="job", trigger_id=f"stop{number}", target_directory=str(self.directory / "savepoints")
             )
-            gateway = self.network.gateway("JobMaster", self.address, self.job_master_id)
+            gateway = self._client.gateway("JobMaster", self.address, self.job_master_id)
             try:
-                return await asyncio.wait_for(gateway.stop_with_savepoint(request), 60.0)
+                return await asyncio.wait_for(gateway.stop_with_savepoint(request, timeout_s=None), 60.0)
             except CheckpointError:
                 await asyncio.sleep(1.0)
         raise AssertionError("the job cannot be stopped")
@@ -843,13 +741,19 @@ class Cluster:
         raise AssertionError(otherwise)
 
     async def close(self) -> None:
-        if self.job_master is not None:
-            await self.job_master.close()
-        for executor in self.executors:
-            executor.is_alive = False
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await unwind(self.loop)
+
+
+class _BoundClient(SimulatedRpcClient):
+    def __init__(self, network: HostNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+
+class _BoundServer(SimulatedRpcServer):
+    def __init__(self, network: HostNetwork) -> None:
+        self.network = network
+        super().__init__(port=PORT)
 
 
 def _job_graph(parallelism: int) -> job_pb2.JobGraph:

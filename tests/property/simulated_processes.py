@@ -14,8 +14,8 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-from simulated_cluster import SimulationLoop
 from simulated_threads import BlockingCall
+from virtual_time import VirtualTimeLoop
 
 CURRENT: contextvars.ContextVar[SimulatedProcess | None] = contextvars.ContextVar("process", default=None)
 #: Coroutines that could not be unwound. Collecting them would run their `finally` clauses during another test.
@@ -51,11 +51,12 @@ class _NumberedFuture(asyncio.Future):  # type: ignore[type-arg]
         return self._number
 
 
-class ProcessLoop(SimulationLoop):
-    """A loop that knows the process of every callback."""
+class ProcessLoop(VirtualTimeLoop):
+    """A loop that knows the process of every callback. The seed decides how long blocking calls take."""
 
     def __init__(self, random: Random) -> None:
-        super().__init__(random)
+        super().__init__()
+        self._random = random
         self.processes: list[SimulatedProcess] = []
         self.is_unwinding = False
         self._busy_since, self._num_steps = 0.0, 0

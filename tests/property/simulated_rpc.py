@@ -326,6 +326,9 @@ class SimulatedRpcServer:
         self.endpoints[service] = endpoint
 
     async def start(self) -> None:
+        self.listen()
+
+    def listen(self) -> None:
         assert self.address not in self.network.servers, f"{self.address} is in use"
         self.network.servers[self.address] = self
         self.process.at_exit.append(self._break)

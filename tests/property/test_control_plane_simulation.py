@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 from simulated_batch_cluster import BatchCluster
-from simulated_cluster import Cluster, SimulationLoop
+from simulated_cluster import Cluster
+from simulated_processes import ProcessLoop
 
 from flinkpy.checkpoint.metadata import load_metadata
 from flinkpy.checkpoint.storage.file_systems import FileSystems
@@ -55,7 +56,7 @@ def configuration(random: Random, directory: Path) -> dict[str, str]:
     return chosen
 
 
-async def run(loop: SimulationLoop, random: Random, directory: Path) -> Cluster:
+async def run(loop: ProcessLoop, random: Random, directory: Path) -> Cluster:
     cluster = Cluster(loop, random, directory, configuration(random, directory))
     try:
         await cluster.misbehave(FAULTY_S)
@@ -75,7 +76,7 @@ async def run(loop: SimulationLoop, random: Random, directory: Path) -> Cluster:
         await cluster.close()
 
 
-async def run_batch(loop: SimulationLoop, random: Random, directory: Path) -> Cluster:
+async def run_batch(loop: ProcessLoop, random: Random, directory: Path) -> Cluster:
     chosen = {
         "execution.runtime-mode": "BATCH",
         "execution.batch.adaptive.auto-parallelism.enabled": "false",
@@ -105,7 +106,7 @@ def simulate(seed: int, run: Callable[..., Coroutine[Any, Any, Cluster]] = run) 
     random = Random(seed)
     parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
     directory = Path(tempfile.mkdtemp(prefix="flinkpy-simulation-", dir=parent))
-    loop = SimulationLoop(random)
+    loop = ProcessLoop(random)
     try:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
             return runner.run(run(loop, random, directory))
