@@ -11,6 +11,7 @@ from flinkpy.configuration.options import (
     enum_option,
     int_option,
     list_option,
+    memory_option,
     string_option,
 )
 
@@ -69,6 +70,15 @@ CANCEL_ENABLED = bool_option("web.cancel.enable", True, "Allow to cancel jobs in
 RESCALE_ENABLED = bool_option("web.rescale.enable", True, "Allow to change the parallelism of jobs in the dashboard.")
 REFRESH_INTERVAL = duration_option(
     "web.refresh-interval", "3 s", "How often the dashboard asks for new values.", minimum_ms=1
+)
+UPLOAD_DIRECTORY = string_option(
+    "web.upload.dir",
+    None,
+    "Directory of uploaded programs, which outlive the Dispatcher there. Default: a directory inside the working "
+    "directory.",
+)
+MAX_UPLOADED = memory_option(
+    "rest.upload.max-total-size", "1 gb", "Maximum size of all uploaded programs together.", minimum_bytes=1
 )
 SSL_ENABLED = bool_option(
     "security.ssl.rest.enabled",

@@ -67,6 +67,7 @@ class ApplicationRunner:
         store: None if the result is not stored.
         gateway: makes a gateway to the Dispatcher at an address.
         on_ended: called once, when the application has ended.
+        on_job: called with the id of each job that the program submits.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class ApplicationRunner:
         store: ApplicationStore | None,
         gateway: Callable[[str], Gateway],
         on_ended: Callable[[ApplicationResult], None],
+        on_job: Callable[[str], None] = lambda job_id: None,
     ) -> None:
+        self._on_job = on_job
         self._application = application
         self._configuration = dict(configuration)
         self._store = store
@@ -142,7 +145,9 @@ class ApplicationRunner:
             if earlier is not None:
                 logger.info("the application has already ended: %s", earlier.state.value)
                 return earlier
-        term = _Term(self._application, self._configuration, self._gateway(address), address, self._decided)
+        term = _Term(
+            self._application, self._configuration, self._gateway(address), address, self._decided, self._on_job
+        )
         try:
             result = await term.run()
         finally:
@@ -166,8 +171,10 @@ class _Term:
         dispatcher: Gateway,
         address: str,
         on_decided: Callable[[], None],
+        on_job: Callable[[str], None],
     ) -> None:
         self._on_decided = on_decided
+        self._on_job = on_job
         self._application = application
         self._configuration = configuration
         self._dispatcher = dispatcher
@@ -273,6 +280,7 @@ class _Term:
                 continue
             if isinstance(report, JobSubmitted):
                 if self._status.job_submitted(report.job_id, report.name):
+                    self._on_job(report.job_id)
                     self._spawn(self._await_job(report.job_id), f"result of {report.job_id}")
             else:
                 self._status.program_ended(report)

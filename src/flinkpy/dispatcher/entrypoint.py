@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.process import ShutdownRequest, announce_ready
 from flinkpy.common.process_template import ProcessTemplate
@@ -15,6 +16,7 @@ from flinkpy.dispatcher.blob_server import BlobServer, BlobStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.dispatcher.dispatcher_terms import DispatcherTerms
 from flinkpy.dispatcher.options import DispatcherOptions, dispatcher_options
+from flinkpy.dispatcher.session_applications import SessionApplications
 from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
 from flinkpy.rest.cluster_gateways import LeaderGateways
 from flinkpy.rest.endpoint import RestEndpoint
@@ -96,8 +98,11 @@ async def _serve(
     served = LeaderEndpoint("Dispatcher")
     rest_options = read_rest_options(configuration)
     rest = None
+    applications = None
     if rest_options is not None:
-        rest = RestEndpoint(rest_options, configuration, security)
+        rest = RestEndpoint(
+            rest_options, configuration, security, lambda: directory.subdirectory("web-upload", empty=True)
+        )
         rest.bind()
     dispatcher_terms = DispatcherTerms(
         configuration=configuration,
@@ -128,13 +133,18 @@ async def _serve(
         runner.serve(server.address)
         announce_ready("dispatcher", server.address, ready_file=ready_file)
         if rest is not None:
-            rest.start(LeaderGateways(served, gateways, dispatcher_terms.resource_manager_address))
+            find = dispatcher_terms.resource_manager_address
+            cluster = LeaderGateways(served, gateways, find, server.address)
+            applications = SessionApplications(cluster, SystemClock())
+            rest.start(cluster, applications)
         reason = await runner.wait_for(shutdown)
         logger.info("shutting down: %s", reason)
         has_failed = runner.failed.done()
     finally:
         if rest is not None:
             await rest.stop()
+        if applications is not None:
+            await applications.close()
         await runner.close()
         await server.stop()
         await dispatcher_terms.close()

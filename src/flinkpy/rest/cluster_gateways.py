@@ -29,6 +29,10 @@ class ClusterGateways(Protocol):
         """Returns the gateway of the leading Dispatcher. Raises: NotLeaderError if none is known."""
         ...
 
+    def dispatcher_address(self) -> str:
+        """Returns the address of the leading Dispatcher. Raises: NotLeaderError if none is known."""
+        ...
+
     async def resource_manager(self) -> Any:
         """Returns the gateway of the leading ResourceManager. Raises: RpcUnavailableError if none is known."""
         ...
@@ -43,20 +47,27 @@ class LeaderGateways:
 
     Args:
         find_resource_manager: returns the address of the leading ResourceManager, or None.
+        own_address: the address at which this process serves its Dispatcher.
     """
 
-    def __init__(self, served: LeaderEndpoint, peers: Peers, find_resource_manager: Callable[[], str | None]) -> None:
+    def __init__(
+        self, served: LeaderEndpoint, peers: Peers, find_resource_manager: Callable[[], str | None], own_address: str
+    ) -> None:
         self._served = served
         self._peers = peers
         self._find_resource_manager = find_resource_manager
+        self._own_address = own_address
 
     def dispatcher(self) -> Any:
         if self._served.is_serving:
             return _LocalGateway(self._served)
-        address = self._served.leader_address
+        return _Forwarding(self._peers.gateway("Dispatcher", self.dispatcher_address()))
+
+    def dispatcher_address(self) -> str:
+        address = self._own_address if self._served.is_serving else self._served.leader_address
         if address is None:
             raise NotLeaderError("Service temporarily unavailable due to an ongoing leader election. Please refresh.")
-        return _Forwarding(self._peers.gateway("Dispatcher", address))
+        return address
 
     async def resource_manager(self) -> Any:
         address = self._find_resource_manager()

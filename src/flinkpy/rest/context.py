@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from flinkpy.common.clock import Clock
 from flinkpy.common.configuration import Configuration
 from flinkpy.rest.access import RestAccess
+from flinkpy.rest.applications import Applications
 from flinkpy.rest.asynchronous_operations import AsynchronousOperations
 from flinkpy.rest.cluster_gateways import ClusterGateways
 from flinkpy.rest.inquiries import Inquiries
 from flinkpy.rest.options import RestOptions
+from flinkpy.rest.programs import Programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class RestContext:
         configuration: the configuration of the cluster, with its secrets.
         operations: the operations that were triggered and run on, e.g. savepoints.
         inquiries: the last answers of the services.
+        programs: the uploaded programs.
+        applications: the applications that were started with them.
     """
 
     cluster: ClusterGateways
@@ -28,5 +32,7 @@ class RestContext:
     configuration: Configuration
     access: RestAccess
     operations: AsynchronousOperations
+    programs: Programs
+    applications: Applications
     clock: Clock
     inquiries: Inquiries = field(default_factory=Inquiries)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.addresses import LOOPBACK, cannot_listen, is_loopback
@@ -21,6 +23,7 @@ from flinkpy.security import SecurityContext
 
 if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration
+    from flinkpy.rest.applications import Applications
     from flinkpy.rest.cluster_gateways import ClusterGateways
     from flinkpy.rest.server import RestServer
 
@@ -35,16 +38,24 @@ class RestEndpoint:
 
     Args:
         security: the credentials of this process; they verify the tokens of callers.
+        upload_directory: makes the directory of uploaded programs, if none is configured.
 
     Raises: ConfigurationError if the address may not be bound, or the TLS files cannot be used.
     """
 
-    def __init__(self, options: RestOptions, configuration: Configuration, security: SecurityContext) -> None:
+    def __init__(
+        self,
+        options: RestOptions,
+        configuration: Configuration,
+        security: SecurityContext,
+        upload_directory: Callable[[], Path],
+    ) -> None:
         self._tls = rest_tls_material(configuration, security)
         check_rest_bind(options.bind_address, has_tls=self._tls is not None, security=security)
         self._options = options
         self._configuration = configuration
         self._security = security
+        self._upload_directory = upload_directory
         self._socket: socket.socket | None = None
         self._starting: asyncio.Task[None] | None = None
         self._server: RestServer | None = None
@@ -82,22 +93,31 @@ class RestEndpoint:
                 self.url,
             )
 
-    def start(self, cluster: ClusterGateways) -> None:
+    def start(self, cluster: ClusterGateways, applications: Applications) -> None:
         """Serves from now on. Called after `bind`, when the process is ready."""
         assert self._socket is not None
-        asyncio.get_running_loop().add_reader(self._socket, self._begin, cluster)
+        asyncio.get_running_loop().add_reader(self._socket, self._begin, cluster, applications)
         logger.info("REST server at %s", self.url)
 
-    def _begin(self, cluster: ClusterGateways) -> None:
+    def _begin(self, cluster: ClusterGateways, applications: Applications) -> None:
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._socket)  # type: ignore[arg-type]
-        self._starting = loop.create_task(self._start_server(cluster), name="start of the REST server")
+        self._starting = loop.create_task(self._start_server(cluster, applications), name="start of the REST server")
 
-    async def _start_server(self, cluster: ClusterGateways) -> None:
+    async def _start_server(self, cluster: ClusterGateways, applications: Applications) -> None:
         assert self._socket is not None
         try:
             make: Any = await asyncio.to_thread(_load)
-            self._server = make(self._options, self._configuration, self._security, cluster, self._socket, self._tls)
+            self._server = make(
+                self._options,
+                self._configuration,
+                self._security,
+                cluster,
+                self._socket,
+                self._tls,
+                self._upload_directory,
+                applications,
+            )
             assert self._server is not None
             await self._server.start()
         except Exception:  # the cluster works without it

@@ -282,4 +282,6 @@ def operation(
 
 def operations_of(module: ModuleType) -> list[Operation]:
     """Returns the operations that a module of handlers defines, in the order of definition."""
-    return [value for value in vars(module).values() if isinstance(value, Operation)]
+    found = [value for value in vars(module).values() if isinstance(value, Operation)]
+    # A module may import an operation of another one, to use its handler.
+    return [one for one in found if one.handler.__module__ == module.__name__]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from flinkpy.common.addresses import LOOPBACK, is_loopback
 from flinkpy.common.errors import ConfigurationError
-from flinkpy.configuration import rest_options
+from flinkpy.configuration import client_options, rest_options
 from flinkpy.configuration.options import AnyConfiguration, is_set, raw_value, read_option
 
 _MAX_PORT = 65_535
@@ -32,6 +32,10 @@ class RestOptions:
     may_cancel: bool = True
     may_rescale: bool = True
     refresh_interval_ms: int = 3_000
+    #: None: a directory inside the working directory
+    upload_directory: str | None = None
+    max_uploaded_bytes: int = 1 << 30
+    result_timeout_ms: int = 60_000
 
 
 def read_rest_options(configuration: AnyConfiguration) -> RestOptions | None:
@@ -64,6 +68,9 @@ def read_rest_options(configuration: AnyConfiguration) -> RestOptions | None:
         may_cancel=read_option(configuration, rest_options.CANCEL_ENABLED),
         may_rescale=read_option(configuration, rest_options.RESCALE_ENABLED),
         refresh_interval_ms=read_option(configuration, rest_options.REFRESH_INTERVAL),
+        upload_directory=read_option(configuration, rest_options.UPLOAD_DIRECTORY),
+        max_uploaded_bytes=read_option(configuration, rest_options.MAX_UPLOADED),
+        result_timeout_ms=read_option(configuration, client_options.CLIENT_TIMEOUT),
     )
 
 

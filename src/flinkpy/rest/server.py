@@ -9,7 +9,8 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -18,10 +19,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from flinkpy.common.clock import SystemClock
 from flinkpy.rest.access import RestAccess
 from flinkpy.rest.application import rest_application
+from flinkpy.rest.applications import Applications
 from flinkpy.rest.asynchronous_operations import AsynchronousOperations
 from flinkpy.rest.cluster_gateways import ClusterGateways
 from flinkpy.rest.context import RestContext
 from flinkpy.rest.options import RestOptions
+from flinkpy.rest.programs import Programs, upload_directory
 from flinkpy.security import SecurityContext, TlsMaterial
 
 if TYPE_CHECKING:
@@ -48,9 +51,12 @@ class RestServer:
         cluster: ClusterGateways,
         listening: socket.socket,
         tls: TlsMaterial | None,
+        make_upload_directory: Callable[[], Path],
+        applications: Applications,
     ) -> None:
         clock = SystemClock()
         self._operations = AsynchronousOperations(options.async_store_duration_ms, clock)
+        configured = options.upload_directory
         context = RestContext(
             cluster=cluster,
             options=options,
@@ -62,6 +68,11 @@ class RestServer:
                 clock,
             ),
             operations=self._operations,
+            programs=Programs(
+                make_upload_directory if configured is None else lambda: upload_directory(configured),
+                options.max_uploaded_bytes,
+            ),
+            applications=applications,
             clock=clock,
         )
         self._socket = listening

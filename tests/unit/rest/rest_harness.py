@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from flinkpy.common.clock import ManualClock
 from flinkpy.common.configuration import Configuration
+from flinkpy.dispatcher.session_applications import SessionApplications
 from flinkpy.rest.access import RestAccess
 from flinkpy.rest.application import rest_application
 from flinkpy.rest.asynchronous_operations import AsynchronousOperations
 from flinkpy.rest.context import RestContext
 from flinkpy.rest.options import RestOptions
+from flinkpy.rest.programs import Programs
 from flinkpy.security import Audience, ClusterSecret, Role
 
 NOW_MS = 1_700_000_000_000
@@ -32,6 +35,9 @@ class TestingServices:
 
     def dispatcher(self) -> Any:
         return _or_raise(self._dispatcher)
+
+    def dispatcher_address(self) -> str:
+        return "localhost:6123"
 
     async def resource_manager(self) -> Any:
         return _or_raise(self._resource_manager)
@@ -61,8 +67,10 @@ class RestHarness:
         entries = Configuration()
         for key, value in (configuration or {}).items():
             entries.set_string(key, value)
+        cluster = services or TestingServices()
+        self.uploads: Path | None = None
         self.context = RestContext(
-            cluster=services or TestingServices(),
+            cluster=cluster,
             options=self.options,
             configuration=entries,
             access=RestAccess(
@@ -72,9 +80,16 @@ class RestHarness:
                 self.clock,
             ),
             operations=AsynchronousOperations(self.options.async_store_duration_ms, self.clock),
+            programs=Programs(self._upload_directory, self.options.max_uploaded_bytes),
+            applications=SessionApplications(cluster, self.clock),
             clock=self.clock,
         )
         self.application = rest_application(self.context)
+
+    def _upload_directory(self) -> Path:
+        if self.uploads is None:
+            raise AssertionError("the test sets the directory of uploads")
+        return self.uploads
 
     def token(self, role: Role = Role.SUBMIT, audience: Audience = Audience.DISPATCHER, days: int = 1) -> str:
         return self.secret.token(role, audience, NOW_MS // 1000 + days * 86_400)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from flinkpy.rest.handlers import (
+    applications,
     cluster,
     dashboard,
     datasets,
+    jars,
     job_checkpoints,
     job_control,
     job_details,
@@ -19,9 +21,11 @@ from flinkpy.rest.handlers import (
 from flinkpy.rest.operation import Operation, operations_of
 
 MODULES = (
+    applications,
     cluster,
     dashboard,
     datasets,
+    jars,
     jobmanager,
     jobs,
     job_details,
