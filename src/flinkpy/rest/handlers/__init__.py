@@ -15,6 +15,7 @@ from flinkpy.rest.handlers import (
     job_vertices,
     jobmanager,
     jobs,
+    openapi,
     savepoint_disposal,
     taskmanagers,
 )
@@ -35,6 +36,7 @@ MODULES = (
     job_control,
     savepoint_disposal,
     taskmanagers,
+    openapi,
 )
 
 
