@@ -1,7 +1,8 @@
 """The DataStream examples of the apache-flink wheel run with only their imports changed, and print the same.
 
 The examples are not part of this project: they are fetched from PyPI. The records that they print on PyFlink are
-written down here, and are compared without their order.
+written down here, and are compared without their order. The streaming examples run one after the other in one process,
+and so on one embedded cluster, because its start takes longer than an example.
 """
 
 from __future__ import annotations
@@ -101,35 +102,72 @@ def examples() -> Path:
     return folder
 
 
-def run(examples: Path, name: str, directory: Path) -> list[str]:
-    """Runs the example on flinkpy and returns its sorted output."""
+#: Runs the programs that are its arguments, each as a main program, and prints a line before each.
+_RUN_ALL = """
+import runpy, sys, traceback
+programs = sys.argv[1:]
+for program in programs:
+    print("program", program, flush=True)
+    sys.argv[:] = [program]
+    try:
+        runpy.run_path(program, run_name="__main__")
+    except Exception:
+        traceback.print_exc(file=sys.stdout)
+    sys.stdout.flush()
+"""
+
+
+def copied(examples: Path, name: str, directory: Path) -> str:
+    """Writes the example with the import of flinkpy, and returns the path of the copy."""
     program = directory / Path(name).name
     program.write_text(_IMPORT.sub(r"\1flinkpy", (examples / name).read_text()))
+    return str(program)
+
+
+def run(directory: Path, *arguments: str) -> list[str]:
+    """Runs Python without any configuration of this host and returns the lines of its output."""
     environment = {**os.environ, "TMPDIR": str(directory)}
     for variable in ("FLINKPY_CONF_DIR", "FLINK_CONF_DIR", "FLINKPY_DYNAMIC_PROPERTIES"):
         environment.pop(variable, None)
     done = subprocess.run(
-        [sys.executable, str(program)], check=False, capture_output=True, text=True, timeout=100, env=environment
+        [sys.executable, *arguments], check=False, capture_output=True, text=True, timeout=250, env=environment
     )
     assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stdout.splitlines() if not line.startswith(_ABOUT_ARGUMENTS)]
-    return sorted(_SUBTASK.sub("", line) for line in lines)
+    return done.stdout.splitlines()
+
+
+def records(lines: list[str]) -> list[str]:
+    return sorted(_SUBTASK.sub("", line) for line in lines if not line.startswith(_ABOUT_ARGUMENTS))
+
+
+@pytest.fixture(scope="module")
+def printed(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The sorted output of each streaming example."""
+    directory = tmp_path_factory.mktemp("examples")
+    names = {copied(examples, name, directory): name for name in PRINTED}
+    lines: dict[str, list[str]] = {}
+    for line in run(directory, "-c", _RUN_ALL, *names):
+        is_start, _, program = line.partition(" ")
+        if is_start == "program":
+            current = lines.setdefault(names[program], [])
+        else:
+            current.append(line)
+    return {name: records(found) for name, found in lines.items()}
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_example_prints_what_it_prints_on_pyflink(name: str, examples: Path, tmp_path: Path) -> None:
-    printed = run(examples, name, tmp_path)
+def test_example_prints_what_it_prints_on_pyflink(name: str, printed: dict[str, list[str]]) -> None:
     if name == "event_time_timer.py":
         # The state expires after one second of processing time, so a later timer finds none.
         expected = PRINTED[name]
-        assert len(printed) == len(expected)
-        assert all(line in expected or line.endswith(", None)") for line in printed)
+        assert len(printed[name]) == len(expected)
+        assert all(line in expected or line.endswith(", None)") for line in printed[name])
     else:
-        assert printed == PRINTED[name]
+        assert printed[name] == PRINTED[name]
 
 
 def test_word_count_in_batch_mode_prints_what_it_prints_on_pyflink(examples: Path, tmp_path: Path) -> None:
-    printed = run(examples, "word_count.py", tmp_path)
+    found = records(run(tmp_path, copied(examples, "word_count.py", tmp_path)))
 
-    assert len(printed) == WORDS
-    assert hashlib.sha256("\n".join(printed).encode()).hexdigest() == WORDS_SHA256
+    assert len(found) == WORDS
+    assert hashlib.sha256("\n".join(found).encode()).hexdigest() == WORDS_SHA256
