@@ -26,7 +26,14 @@ def submit(directory: Path, *options: str, program: Path = PROGRAM, **variables:
     (directory / "sent_along.py").write_text("def double(value):\n    return 2 * value\n")
     command = [str(Path(sys.executable).with_name("flinkpy")), "spark-submit", *options]
     command += ["--py-files", str(directory / "sent_along.py"), "-p", "2"]
-    command += ["--conf", f"spark.driver.extraJavaOptions={JAVA_OPTIONS}", "--conf", "spark.driver.host=127.0.0.1"]
+    conf = {
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+    }
+    for key, value in conf.items():
+        command += ["--conf", f"{key}={value}"]
     return subprocess.run(
         [*command, str(program), str(directory / "out")],
         cwd=directory,
@@ -62,13 +69,15 @@ def check(directory: Path, ended: Any) -> None:
 def test_a_program_commits_once_although_its_driver_ends_between_two_commits(tmp_path: Path) -> None:
     require_spark()
     job = ["-D", f"$internal.pipeline.job-id={'7' * 32}", "-D", f"execution.batch.spark.staging-dir={tmp_path}/staging"]
+    # Workers that import flinkpy once: the other test has those of a cluster, which import it again.
+    spark = ["--master", "local[2]", "--conf", "spark.python.daemon.module=flinkpy.spark.worker_daemon"]
     crash = {"FLINKPY_FAILPOINTS": "file_sink.before_link=crash@3"}
 
-    ended = submit(tmp_path, "--master", "local[2]", *job, **crash)
+    ended = submit(tmp_path, *spark, *job, **crash)
     assert ended.returncode != 0
     assert written(tmp_path) == {"one": EXPECTED, "other": Counter()}, ended.stdout[-5000:]
 
-    ended = submit(tmp_path, "--master", "local[2]", *job)
+    ended = submit(tmp_path, *spark, *job)
     check(tmp_path, ended)
     assert "seen 1000" in ended.stdout.splitlines(), "the accumulators are those of the run that counts"
 
