@@ -21,7 +21,9 @@ PROGRAM = Path(__file__).with_name("spark_submitted_program.py")
 EXPECTED = Counter(f"{rest}:{2 * sum(range(rest or 5, 1001, 5))}" for rest in range(5))
 
 
-def submit(directory: Path, *options: str, program: Path = PROGRAM, **variables: str) -> Any:
+def submit(
+    directory: Path, *options: str, program: Path = PROGRAM, arguments: tuple[str, ...] = (), **variables: str
+) -> Any:
     """Runs the program by `flinkpy spark-submit`, and returns its end with its output."""
     (directory / "sent_along.py").write_text("def double(value):\n    return 2 * value\n")
     command = [str(Path(sys.executable).with_name("flinkpy")), "spark-submit", *options]
@@ -35,12 +37,13 @@ def submit(directory: Path, *options: str, program: Path = PROGRAM, **variables:
     for key, value in conf.items():
         command += ["--conf", f"{key}={value}"]
     return subprocess.run(
-        [*command, str(program), str(directory / "out")],
+        [*command, str(program), str(directory / "out"), *arguments],
         cwd=directory,
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, **variables},
         capture_output=True,
         text=True,
-        timeout=SPARK_DEADLINE_S,
+        # The program starts several Java processes, one after the other.
+        timeout=2 * SPARK_DEADLINE_S,
         check=False,
     )
 

@@ -6,7 +6,9 @@ YARN sends flinkpy, functions and their files to the containers, through HDFS.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]
 
 _EXECUTOR = "org.apache.spark.executor.YarnCoarseGrainedExecutorBackend"
 _APPLICATION_MASTER = "org.apache.spark.deploy.yarn.ExecutorLauncher"
+_CLUSTER_APPLICATION_MASTER = "org.apache.spark.deploy.yarn.ApplicationMaster"
 _CONF = "execution.batch.spark.conf."
 
 
@@ -121,6 +124,60 @@ def test_the_error_names_a_missing_python_of_containers(cluster: RunningCluster,
 @pytest.mark.parametrize("mode", ["client", "cluster"])
 def test_spark_submit_runs_a_program_on_yarn(hadoop: HadoopCluster, tmp_path: Path, mode: str) -> None:
     """In cluster mode the driver is the ApplicationMaster, which gets flinkpy, the program and its modules."""
+    options = submit_options(hadoop, mode)
+    num_before = len(hadoop.applications())
+    ended = submit(tmp_path, *options, HADOOP_CONF_DIR=str(hadoop.configuration))
+    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-3000:] + hadoop.container_logs()[-5000:]
+    assert written(tmp_path) == {"one": EXPECTED, "other": EXPECTED}
+    (application,) = hadoop.applications()[num_before:]
+    number = application["id"]
+    wait_until(lambda: hadoop.final_status(number) != "UNDEFINED", "the end of the application", SPARK_DEADLINE_S)
+    assert hadoop.final_status(number) == "SUCCEEDED"
+    assert hadoop.num_attempts(number) == 1
+
+
+@pytest.mark.parametrize("killed", ["ApplicationMaster", "driver", "ApplicationMaster and driver"])
+def test_a_second_attempt_on_yarn_commits_what_the_first_has_written(
+    hadoop: HadoopCluster, tmp_path: Path, killed: str
+) -> None:
+    """The first attempt has committed one of two sinks when it dies. YARN starts another ApplicationMaster.
+
+    A driver that is left without its ApplicationMaster may go on to commit, which must not change the result.
+    """
+    gate = Gate(tmp_path)
+    staging = ["-D", f"execution.batch.spark.staging-dir={hadoop.file_system}/second-attempts"]
+    options = [*submit_options(hadoop, "cluster"), *staging]
+    num_before = len(hadoop.applications())
+    with ThreadPoolExecutor(1) as submitting:
+        ended = submitting.submit(
+            submit, tmp_path, *options, arguments=(str(tmp_path),), HADOOP_CONF_DIR=str(hadoop.configuration)
+        )
+        try:
+            wait_until(lambda: gate.arrivals or ended.done(), "a driver at the gate", SPARK_DEADLINE_S)
+            assert not ended.done(), ended.result().stdout[-3000:] + hadoop.container_logs()[-5000:]
+            assert written(tmp_path) == {"one": EXPECTED, "other": Counter()}
+            (first_driver,) = gate.arrivals
+            (master,) = hadoop.processes(_CLUSTER_APPLICATION_MASTER)
+            if "ApplicationMaster" in killed:
+                master.kill()
+            if "driver" in killed:
+                psutil.Process(first_driver).kill()
+        finally:
+            gate.open()
+        status = ended.result()
+    assert status.returncode == 0, (status.stdout + status.stderr)[-3000:] + hadoop.container_logs()[-5000:]
+    assert written(tmp_path) == {"one": EXPECTED, "other": EXPECTED}
+    (application,) = hadoop.applications()[num_before:]
+    assert hadoop.final_status(application["id"]) == "SUCCEEDED"
+    assert hadoop.num_attempts(application["id"]) == 2
+    assert len(set(gate.arrivals)) == 2, "the second attempt has committed"
+    logs = hadoop.container_logs()
+    assert "has written its sinks" in logs or "has committed its output" in logs
+    assert hadoop.files("/second-attempts/flinkpy-jobs") == []
+
+
+def submit_options(hadoop: HadoopCluster, mode: str) -> list[str]:
+    """Returns the options of `flinkpy spark-submit` for this YARN."""
     conf = {
         **{key.removeprefix(_CONF): value for key, value in hadoop.properties.items() if key.startswith(_CONF)},
         "spark.pyspark.driver.python": sys.executable,
@@ -132,15 +189,7 @@ def test_spark_submit_runs_a_program_on_yarn(hadoop: HadoopCluster, tmp_path: Pa
     options = ["--master", "yarn", "--deploy-mode", mode, "--driver-memory", "512m"]
     for key, value in conf.items():
         options += ["--conf", f"{key}={value}"]
-    num_before = len(hadoop.applications())
-    ended = submit(tmp_path, *options, HADOOP_CONF_DIR=str(hadoop.configuration))
-    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-3000:] + hadoop.container_logs()[-5000:]
-    assert written(tmp_path) == {"one": EXPECTED, "other": EXPECTED}
-    (application,) = hadoop.applications()[num_before:]
-    number = application["id"]
-    wait_until(lambda: hadoop.final_status(number) != "UNDEFINED", "the end of the application", SPARK_DEADLINE_S)
-    assert hadoop.final_status(number) == "SUCCEEDED"
-    assert hadoop.num_attempts(number) == 1
+    return options
 
 
 def sums_of_tens() -> list[int]:

@@ -88,6 +88,23 @@ def test_batch_program_from_a_database(engine_cluster: RunningCluster, tmp_path:
     assert found == {(f"n{rest}", sum(range(rest, COUNT, 3))) for rest in range(3)}
 
 
+def test_parallel_writers_of_a_stream_make_one_version(engine_cluster: RunningCluster, tmp_path: Path) -> None:
+    """Without checkpoints there is one commit, at the end of the job. Each of four subtasks has records for both."""
+    tables = [RealTable(name, tmp_path / name) for name in FORMATS]
+    env = environment(engine_cluster, 4)
+    rows = env.from_sequence(0, COUNT - 1).map(lambda number: Row(name=str(number), id=number), TOTAL_TYPE)
+    num_before = []
+    for table in tables:
+        table.directory.mkdir()
+        table.create(TOTALS)
+        num_before.append(table.num_versions())
+        rows.sink_to(table.sink().build())
+    env.execute("one version")
+    for table, before in zip(tables, num_before, strict=True):
+        assert table.ids() == list(range(COUNT)), table.format
+        assert table.num_versions() == before + 1, table.format
+
+
 def test_overwriting_needs_batch_mode(tmp_path: Path) -> None:
     table = RealTable("delta", tmp_path).create()
     env = StreamExecutionEnvironment.get_execution_environment()

@@ -307,6 +307,14 @@ class SinkBase(ABC):
         return False
 
     @property
+    def has_global_committer(self) -> bool:
+        """True if one committer must commit the output of all subtasks together, once per checkpoint.
+
+        Otherwise each subtask commits its own output. In batch mode every sink has one committer.
+        """
+        return False
+
+    @property
     def is_local_to_task(self) -> bool:
         """True if the written data belongs to the process of the task, such as its standard output."""
         return False

@@ -68,10 +68,10 @@ def check_unaligned_checkpoints(graph: StreamGraph, config: CheckpointConfig) ->
 
 def check_sinks_of_streaming_mode(graph: StreamGraph) -> None:
     """Checks that no sink needs batch mode. Raises: UnsupportedOperationError, which names the sink."""
-    from flinkpy.graph.operator_specs import SinkSpec
+    from flinkpy.graph.operator_specs import SinkSpec, SinkWriterSpec
 
     for node in graph.nodes:
-        if isinstance(node.spec, SinkSpec) and node.spec.sink.needs_batch_mode:
+        if isinstance(node.spec, SinkSpec | SinkWriterSpec) and node.spec.sink.needs_batch_mode:
             raise UnsupportedOperationError(
                 f"sink '{node.name}' ({node.spec.sink!r}) replaces records or writes a success file, which needs one "
                 "commit for the whole job: set execution.runtime-mode: BATCH"
@@ -86,12 +86,16 @@ def warn_of_sinks_that_never_commit(graph: StreamGraph, configuration: Configura
     """
     from flinkpy.configuration import read_option
     from flinkpy.configuration.checkpointing_options import INTERVAL
-    from flinkpy.graph.operator_specs import SinkSpec
+    from flinkpy.graph.operator_specs import SinkSpec, SinkWriterSpec
 
     if read_option(configuration, INTERVAL):
         return
     for node in graph.nodes:
-        if isinstance(node.spec, SinkSpec) and node.spec.sink.commits_at_checkpoints and not _ends(node):
+        if (
+            isinstance(node.spec, SinkSpec | SinkWriterSpec)
+            and node.spec.sink.commits_at_checkpoints
+            and not _ends(node)
+        ):
             warnings.warn(
                 f"no reader will see what sink '{node.name}' writes: the sink commits when a checkpoint is complete, "
                 "and this program takes no checkpoints. Call env.enable_checkpointing(interval_ms), or set "

@@ -774,8 +774,9 @@ class StreamExecutionEnvironment:
         Returns:
             the graph, the configuration of its job, and True if the job runs in batch mode.
         """
-        from flinkpy.graph.batch_mode import runs_in_batch_mode, split_sinks, to_batch_mode
+        from flinkpy.graph.batch_mode import runs_in_batch_mode, to_batch_mode
         from flinkpy.graph.column_optimizer import optimize_columns
+        from flinkpy.graph.sink_topology import split_global_sinks, split_sinks
         from flinkpy.graph.spark_regions import cut_spark_regions
 
         configuration = self._configuration
@@ -784,6 +785,8 @@ class StreamExecutionEnvironment:
             configuration = to_batch_mode(graph, configuration)
             cut_spark_regions(graph, configuration)
             split_sinks(graph)
+        else:
+            split_global_sinks(graph)
         optimize_columns(graph, configuration, is_batch)
         return graph, configuration, is_batch
 

@@ -150,7 +150,8 @@ def _vertex(chain: Chain, graph: StreamGraph, ids: dict[int, str], data_sets: _D
             for edge in head.in_edges
         ],
         results=[_data_set(edge, data_sets) for edge in data_sets.of_chain(chain)],
-        is_committer=isinstance(head.spec, SinkCommitterSpec),
+        # In streaming mode a committer that has finished is restored, like all other tasks.
+        is_committer=isinstance(head.spec, SinkCommitterSpec) and any(edge.is_blocking for edge in head.in_edges),
         task_kind=SPARK_TASK if isinstance(head.spec, SparkRegionSpec) else "",
     )
 

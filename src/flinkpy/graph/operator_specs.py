@@ -438,16 +438,26 @@ class SinkSpec(OperatorSpec):
 
 @dataclass(frozen=True, slots=True)
 class SinkWriterSpec(OperatorSpec):
-    """The writer of a committing sink in batch mode. It emits the committables at its end. See `batch_mode`."""
+    """The writer of a sink whose committer is another operator. It emits the committables. See `sink_topology`.
+
+    Attributes:
+        at_checkpoints: True in streaming mode; otherwise it emits them at its end only.
+    """
 
     sink: Any
+    at_checkpoints: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SinkCommitterSpec(OperatorSpec):
-    """The committer of a sink in batch mode. It commits the output of all writers of the sink, once."""
+    """The committer of a sink that commits the output of all writers of the sink.
+
+    Attributes:
+        at_checkpoints: True in streaming mode; otherwise it commits once, at its end.
+    """
 
     sink: Any
+    at_checkpoints: bool = False
 
 
 @dataclass(frozen=True, slots=True)

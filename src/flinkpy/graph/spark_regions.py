@@ -13,10 +13,10 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.key_groups import default_max_parallelism
 from flinkpy.configuration.options import entries_of
 from flinkpy.graph import spark_choice
-from flinkpy.graph.batch_mode import add_committer, commits
 from flinkpy.graph.operator_hashes import hash_operators, hash_text
 from flinkpy.graph.operator_specs import SinkCommitterSpec, SinkSpec
 from flinkpy.graph.partitioning import FORWARD, REBALANCE, Partitioning
+from flinkpy.graph.sink_topology import add_committer, commits
 from flinkpy.graph.spark_choice import AUTO, NATIVE, SPARK
 from flinkpy.graph.spark_region import (
     SparkEdge,

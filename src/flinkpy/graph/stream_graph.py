@@ -73,7 +73,7 @@ class StreamNode:
     buffer_timeout_ms: int
     in_edges: list[StreamEdge] = field(default_factory=list)
     out_edges: list[StreamEdge] = field(default_factory=list)
-    #: The spec for batch mode, if it differs.
+    #: The spec in batch mode, or that of a writer whose sink has a global committer, if it differs.
     batch_spec: OperatorSpec | None = None
     #: An optimised spec with the same results (see `column_optimizer`), and notes about the optimisations.
     optimized_spec: OperatorSpec | None = None

@@ -15,6 +15,7 @@ from flinkpy.records.batch import Batch
 from flinkpy.streaming.mailbox.mailbox_processor import ActionStatus
 from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
 from flinkpy.streaming.operators.function_source_sink import SinkFunctionOperator, SourceFunctionOperator
+from flinkpy.streaming.operators.global_sink_operators import GlobalSinkCommitterOperator, GlobalSinkWriterOperator
 from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
 from flinkpy.streaming.operators.sink_operator import SinkOperator
 from flinkpy.streaming.operators.source_operator import SourceOperator
@@ -136,6 +137,46 @@ class SourceLife(_Life):
                 break
             batches = None if batches is None else batches - 1
         return self.output.rows[first:]
+
+
+class GlobalSinkLife:
+    """The operators of a sink with a global committer: parallel writers, and the committer.
+
+    Args:
+        restored: the states of the writers and of the committer.
+    """
+
+    def __init__(self, sink, parallelism, restored=None, configuration=None):
+        *writers, committer = restored or [None] * (parallelism + 1)
+        self.writers = []
+        for index, state in enumerate(writers):
+            place = {"subtask_index": index, "parallelism": parallelism, "attempt_number": 0}
+            life = _Life(state, None if state is None else 1, configuration, **place)
+            life.operator = GlobalSinkWriterOperator(sink, None, life.context, life.output, {})
+            life.start(life.operator)
+            self.writers.append(life)
+        self.committer = _Life(committer, None, configuration, subtask_index=0, parallelism=1, attempt_number=0)
+        self.committer.operator = GlobalSinkCommitterOperator(sink, self.committer.context, self.committer.output, {})
+        self.committer.start(self.committer.operator)
+
+    def pass_committables(self) -> None:
+        """Passes what the writers have emitted to the committer."""
+        for writer in self.writers:
+            batches, writer.output.batches = writer.output.batches, []
+            for batch in batches:
+                self.committer.operator.process_batch(batch)
+
+    def checkpoint(self, checkpoint_id: int) -> list[checkpoint_pb2.OperatorSubtaskState]:
+        """Takes a checkpoint, and returns the states of the writers and of the committer."""
+        states = [writer.checkpoint(checkpoint_id) for writer in self.writers]
+        self.pass_committables()
+        return [*states, self.committer.checkpoint(checkpoint_id)]
+
+    def finish(self) -> None:
+        for writer in self.writers:
+            writer.operator.finish()
+        self.pass_committables()
+        self.committer.operator.finish()
 
 
 class SinkLife(_Life):

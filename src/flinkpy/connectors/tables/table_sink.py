@@ -39,7 +39,7 @@ class TableSink(SinkBase):
     """Writes to a table that exists. Create it with `for_catalog` or `for_path`.
 
     The columns of the stream are matched by name. The table may have further columns, if they may be null. In streaming
-    mode each subtask makes a version of the table per checkpoint. In batch mode the job makes one version.
+    mode each checkpoint with records makes one version of the table. In batch mode the job makes one version.
 
     Args:
         table: the table.
@@ -48,7 +48,7 @@ class TableSink(SinkBase):
     Example:
         >>> orders.sink_to(TableSink.for_catalog("lake.sales.orders").build())
 
-    Source: org.apache.iceberg.flink.sink.FlinkSink. Differs: it has one committer for all subtasks.
+    Source: org.apache.iceberg.flink.sink.FlinkSink.
     """
 
     def __init__(self, table: SinkTable, mode: WriteMode) -> None:
@@ -84,6 +84,10 @@ class TableSink(SinkBase):
     @property
     def needs_batch_mode(self) -> bool:
         return self.mode is not WriteMode.APPEND
+
+    @property
+    def has_global_committer(self) -> bool:
+        return True
 
     @property
     def supports_concurrent_attempts(self) -> bool:

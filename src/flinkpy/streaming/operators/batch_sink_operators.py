@@ -1,6 +1,6 @@
 """The two operators of a sink in batch mode: parallel writers, and one committer for all of them.
 
-`flinkpy.graph.batch_mode` explains why there are two.
+`flinkpy.graph.sink_topology` explains why there are two.
 
 Source: org.apache.flink.streaming.runtime.operators.sink.{SinkWriterOperator, CommitterOperator}.
 """

@@ -120,16 +120,20 @@ def _sink(spec: specs.SinkSpec, context: OperatorContext, output: Output, side: 
 
 def _sink_writer(spec: specs.SinkWriterSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:
     from flinkpy.streaming.operators.batch_sink_operators import BatchSinkWriterOperator
+    from flinkpy.streaming.operators.global_sink_operators import GlobalSinkWriterOperator
 
-    return BatchSinkWriterOperator(spec.sink, input_type(spec), context, output, side)
+    operator = GlobalSinkWriterOperator if spec.at_checkpoints else BatchSinkWriterOperator
+    return operator(spec.sink, input_type(spec), context, output, side)
 
 
 def _sink_committer(
     spec: specs.SinkCommitterSpec, context: OperatorContext, output: Output, side: _Side
 ) -> StreamOperator:
     from flinkpy.streaming.operators.batch_sink_operators import BatchSinkCommitterOperator
+    from flinkpy.streaming.operators.global_sink_operators import GlobalSinkCommitterOperator
 
-    return BatchSinkCommitterOperator(spec.sink, context, output, side)
+    operator = GlobalSinkCommitterOperator if spec.at_checkpoints else BatchSinkCommitterOperator
+    return operator(spec.sink, context, output, side)
 
 
 def _reduce(spec: specs.ReduceSpec, context: OperatorContext, output: Output, side: _Side) -> StreamOperator:

@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 #: Elements: the serialized parts of the writer's state.
 _WRITER_STATE = "writer_state"
 #: Elements: (checkpoint id, serialized committable).
-_COMMITTABLES = "committables"
+COMMITTABLES_STATE = "committables"
 
 
 class _WriterContext:
@@ -128,7 +128,7 @@ class SinkOperator(StreamOperator):
             read_versioned(self._sink.writer_state_serializer, data, f"operator {name}, state {_WRITER_STATE}")
             for data in self._list_state(_WRITER_STATE).get()
         ]
-        for checkpoint_id, data in self._list_state(_COMMITTABLES).get():
+        for checkpoint_id, data in self._list_state(COMMITTABLES_STATE).get():
             where = f"operator {name}, a committable of checkpoint {checkpoint_id}"
             committable = read_versioned(self._sink.committable_serializer, data, where)
             self._committables.add(checkpoint_id, [committable])
@@ -222,7 +222,7 @@ class SinkOperator(StreamOperator):
             self._list_state(_WRITER_STATE).update([write_versioned(serializer, state) for state in states])
         if self._committer is not None:
             serializer = self._sink.committable_serializer
-            self._list_state(_COMMITTABLES).update(
+            self._list_state(COMMITTABLES_STATE).update(
                 [(known, write_versioned(serializer, committable)) for known, committable in self._committables.items()]
             )
         return super().snapshot_state(checkpoint_id, options)

@@ -24,6 +24,7 @@ from flinkpy.streaming.io.record_writer_output import RecordWriterOutput
 from flinkpy.streaming.mailbox.task_mailbox import TaskMailbox
 from flinkpy.streaming.operators.factory import ROW_STEPS, create_operator, input_type
 from flinkpy.streaming.operators.fused_row_operator import FusedRowOperator, FusedStep
+from flinkpy.streaming.operators.global_sink_operators import GlobalSinkCommitterOperator
 from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
 from flinkpy.streaming.operators.output import ChainingOutput, CheckedOutput, Output, combine
 from flinkpy.streaming.operators.sink_operator import SinkOperator
@@ -243,7 +244,9 @@ class OperatorChain:
         """
         states = self._environment.state.restored_state
         try:
-            for operator in self.sinks:
+            for operator in self.operators:
+                if not isinstance(operator, SinkOperator | GlobalSinkCommitterOperator):
+                    continue
                 self._to_close.append(operator)
                 operator.restore(states)
                 operator.commit_restored()
