@@ -12,6 +12,7 @@ import pytest
 
 from flinkpy.common import Configuration, Encoder, Types, WatermarkStrategy
 from flinkpy.connectors.file_source import FileSource
+from flinkpy.connectors.tables.table_source import TableSource
 from flinkpy.datastream import StreamExecutionEnvironment
 from flinkpy.datastream.aggregates import sum_
 from flinkpy.datastream.connectors.file_system import FileSink
@@ -139,3 +140,27 @@ def test_an_explained_program_goes_on_with_empty_results() -> None:
         with pytest.raises(Exception, match="runs no jobs"):
             client.trigger_savepoint("/savepoints")
     assert [job.plan.job_name for job in jobs] == ["Flink Streaming Job", "second"]
+
+
+@pytest.mark.parametrize("has_connector", [True, False])
+def test_a_table_is_read_by_spark_if_its_settings_name_the_connector(tmp_path: Path, has_connector: bool) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.write_deltalake(str(tmp_path / "orders"), pa.table({"k": ["a"], "i": [1]}))
+    connector = {
+        "spark.jars.packages": "io.delta:delta-spark_4.1_2.13:4.4.0",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+    conf = {f"execution.batch.spark.conf.{key}": value for key, value in connector.items() if has_connector}
+    env = StreamExecutionEnvironment(Configuration.from_dict({**SPARK, **conf}))
+    source = TableSource.for_path("delta", str(tmp_path / "orders")).build()
+    orders = env.from_source(source, WatermarkStrategy.no_watermarks(), "orders")
+    orders.filter_batches(col("i") > 0).print()
+    (job,) = explained(env)
+    source_of_plan, filtered, *_ = job.plan.operators
+    assert source_of_plan.name == "Source: orders"
+    if has_connector:
+        assert (source_of_plan.engine, filtered.engine) == ("catalyst", "catalyst")
+    else:
+        assert source_of_plan.engine == "python"
+        assert "tables of delta without spark.jars.packages with delta-spark" in source_of_plan.engine_reason

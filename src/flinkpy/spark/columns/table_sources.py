@@ -6,7 +6,8 @@ Without them flinkpy's readers run in Python workers, which read the same versio
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
@@ -16,6 +17,7 @@ from pyspark.sql import types as t
 from flinkpy.connectors.tables.delta import DeltaSnapshot
 from flinkpy.connectors.tables.iceberg import IcebergSnapshot
 from flinkpy.connectors.tables.table_source import TableSource
+from flinkpy.spark.columns.configured_tables import missing_setting
 from flinkpy.spark.columns.file_sources import event_time
 from flinkpy.spark.columns.names import NotExpressible, column, column_types, without_timestamps
 from flinkpy.spark.errors import cause_of
@@ -50,11 +52,33 @@ def _frame_of(session: SparkSession, spec: SourceSpec) -> DataFrame:
     return frame.select(*map(column, column_types(source.row_type)), without_timestamps() if time is None else time)
 
 
-def check_table(session: SparkSession | None, spec: SourceSpec) -> None:
-    """Raises: NotExpressible if Spark cannot read the table, or reads it with other types."""
-    if session is None:
-        raise NotExpressible("only a running session shows if it can read the table")
-    _frame_of(session, spec)
+def check_table(session: SparkSession | None, spec: SourceSpec, conf: Mapping[str, str]) -> None:
+    """Checks that Spark can read the table itself.
+
+    Args:
+        session: the running session; None if it is not known. Then the settings decide.
+        conf: Spark's configuration of the job.
+
+    Raises: NotExpressible if Spark cannot read the table, or reads it with other types.
+    """
+    if session is not None:
+        _frame_of(session, spec)
+        return
+    source = spec.source
+    event_time(spec.watermark_strategy, source.row_type)
+    table_format = _format_of(source)
+    missing = missing_setting(table_format, conf, os.environ)
+    if missing is not None:
+        raise NotExpressible(f"tables of {table_format} without {missing}")
+
+
+def _format_of(source: TableSource) -> str:
+    """Returns `delta` or `iceberg`. Raises: NotExpressible if there is nothing to read."""
+    if isinstance(source.snapshot, DeltaSnapshot):
+        return "delta"
+    if isinstance(source.snapshot, IcebergSnapshot) and source.snapshot.snapshot_id is not None:
+        return "iceberg"
+    raise NotExpressible(f"{source!r}")
 
 
 def _table_frame(session: SparkSession, source: TableSource) -> DataFrame:

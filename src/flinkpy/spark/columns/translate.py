@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -43,13 +43,17 @@ def translate(node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSess
         InputNotFoundError: the files of a source do not exist.
     """
     try:
-        return _translated(node, inputs, session, session)
+        return _translated(node, inputs, session, session, {})
     except NotExpressible:
         return None
 
 
 def _translated(
-    node: SparkNode, inputs: Sequence[StreamFrame], session: SparkSession, running: SparkSession | None
+    node: SparkNode,
+    inputs: Sequence[StreamFrame],
+    session: SparkSession,
+    running: SparkSession | None,
+    conf: Mapping[str, str],
 ) -> StreamFrame | None:
     """Raises: NotExpressible, InputNotFoundError."""
     spec = _operator_spec(node)
@@ -57,7 +61,7 @@ def _translated(
     if make is None:
         return None
     merged = _by_input_index(node, inputs)
-    frame = make(spec, merged, _Place(node, session, running))
+    frame = make(spec, merged, _Place(node, session, running, conf))
     output_type = node.spec.output_type or merged[0].type_info
     return StreamFrame(_conformed(frame, output_type), output_type, Layout.COLUMNS)
 
@@ -79,13 +83,16 @@ class _AnyFrame:
         return self
 
 
-def obstacle_of(node: SparkNode, running: SparkSession | None = None) -> str | None:
+def obstacle_of(
+    node: SparkNode, running: SparkSession | None = None, conf: Mapping[str, str] | None = None
+) -> str | None:
     """Returns why `translate` cannot translate the node; None if it can.
 
     Only its spec and input types matter, and nothing is planned, except for tables: Spark is asked if it can read them.
 
     Args:
         running: the session that will run the node. It is asked for its file systems and its readers of tables.
+        conf: Spark's configuration of the job, which tells about readers of tables if no session runs.
 
     Raises:
         InputNotFoundError: the files of a source do not exist.
@@ -95,7 +102,7 @@ def obstacle_of(node: SparkNode, running: SparkSession | None = None) -> str | N
     nothing: Any = _AnyFrame()
     inputs = [StreamFrame(nothing, edge.type_info, natural_layout(edge.type_info)) for edge in node.inputs]
     try:
-        if _translated(node, inputs, nothing, running) is not None:
+        if _translated(node, inputs, nothing, running, conf or {}) is not None:
             return None
     except NotExpressible as reason:
         return f"Spark cannot do it itself: {reason}"
@@ -153,18 +160,20 @@ class _Place:
     Attributes:
         session: makes the frames; an _AnyFrame if nothing is planned.
         running: the session that will run the node; None if it is not known.
+        conf: Spark's configuration of the job.
     """
 
     node: SparkNode
     session: SparkSession
     running: SparkSession | None
+    conf: Mapping[str, str]
 
 
 def _source(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
     nothing: Any = at.session
     if isinstance(spec.source, TableSource):
         if isinstance(nothing, _AnyFrame):
-            check_table(at.running, spec)
+            check_table(at.running, spec, at.conf)
             return nothing  # type: ignore[return-value]
         return read_table(at.session, spec)
     if isinstance(nothing, _AnyFrame):

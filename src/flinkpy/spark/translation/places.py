@@ -58,7 +58,8 @@ def obstacle_of(region: SparkRegion, node: SparkNode, running: SparkSession | No
     """
     if isinstance(node.spec, SinkSpec):
         return _obstacle_of_sink(region, node, running)
-    obstacle = columns.obstacle_of(node, running)
+    conf = settings_of(region.options).conf if running is None else None
+    obstacle = columns.obstacle_of(node, running, conf)
     if obstacle is not None:
         return obstacle
     if any(natural_layout(edge.type_info) is Layout.BLOCKS for edge in node.inputs):
