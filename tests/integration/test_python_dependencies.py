@@ -94,6 +94,55 @@ def test_functions_can_import_the_programs_requirements_and_pip_runs_once_per_ho
     assert [path.stat().st_mtime_ns for path in environments.glob("*/pip.log")] == [before.st_mtime_ns]
 
 
+def test_jobs_with_two_versions_of_a_module_run_at_once_in_one_process(
+    start: Callable[..., RunningCluster], tmp_path: Path
+) -> None:
+    """Functions import the module when they are called. Its objects are records, keys' state, and in checkpoints."""
+    cluster = start(num_task_executors=1, slots=4)
+
+    process = cluster.task_executors[0].popen.pid
+
+    def job(version: str) -> tuple[StreamExecutionEnvironment, Gate, Any]:
+        directory = tmp_path / version
+        directory.mkdir()
+        (directory / "rules.py").write_text(
+            "from dataclasses import dataclass\n\n"
+            "@dataclass\nclass Rule:\n    value: int\n    version: str\n\n"
+            f"def rule(value):\n    return Rule(value, {version!r})\n"
+        )
+        env = environment(cluster, **{"execution.checkpointing.interval": "100 ms"})
+        env.set_parallelism(2)
+        env.add_python_file(str(directory / "rules.py"))
+        gate = Gate(directory)
+
+        def applied(value: int) -> Any:
+            from rules import rule  # type: ignore[import-not-found]
+
+            return rule(value)
+
+        def merged(one: Any, other: Any) -> Any:
+            import rules
+
+            assert isinstance(one, rules.Rule) and isinstance(other, rules.Rule)
+            return rules.Rule(one.value + other.value, other.version)
+
+        keyed = env.from_sequence(1, 40).map(applied).key_by(lambda rule: rule.value % 2).reduce(merged)
+        last = (version, sum(range(2, 41, 2)), process)
+        held = keyed.map(lambda rule: (rule.version, rule.value, os.getpid())).map(gate.pass_at(last))
+        return env, gate, held.execute_and_collect()
+
+    jobs = [job(version) for version in ("first", "second")]
+    for _, gate, _ in jobs:
+        gate.wait_for_arrival()
+    for _, gate, _ in jobs:
+        gate.open()
+    found = [list(results) for _, _, results in jobs]
+    for version, rows in zip(("first", "second"), found, strict=True):
+        assert {row[0] for row in rows} == {version}
+        assert max(row[1] for row in rows) == sum(range(2, 41, 2))
+    assert len({row[2] for rows in found for row in rows}) == 1, "one process has run both"
+
+
 @pytest.mark.chaos
 def test_jobs_that_require_different_versions_follow_one_another_on_one_cluster(
     start: Callable[..., RunningCluster], packages: Callable[[str], tuple[str, str]]

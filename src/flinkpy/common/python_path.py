@@ -2,8 +2,8 @@
 
 A process has one `sys.path` and one `sys.modules`, which all jobs share. The users of each entry are counted. When the
 last job of an entry ends, the entry is removed from `sys.path`, and the modules imported from it from `sys.modules`, so
-a later job sees its own code. Two jobs that run in a process at the same time must not have different modules of the
-same name. That is an error, because the second job would silently run the code of the first one.
+a later job sees its own code. A job whose modules differ from those of the same name that a running job has, gets
+modules of its own (`job_modules`). Otherwise it would silently run the code of the other job.
 
 Source: the class loaders of org.apache.flink.runtime.execution.librarycache, as far as possible in Python.
 """
@@ -12,41 +12,13 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterable
 from types import ModuleType
 
 from flinkpy.common.errors import UnsupportedOperationError
-
-
-class RefusedModules:
-    """The modules of a job that this process cannot import, because another job uses others of the same name.
-
-    Tasks that need none of them run nevertheless.
-
-    Args:
-        names: the names of the modules and packages at the top level.
-        reason: the error for a task that needs one.
-    """
-
-    def __init__(self, names: Iterable[str], reason: str) -> None:
-        self.names = frozenset(names)
-        self.reason = reason
-        # A pickle of protocol 5 has the name of a module as a short string: an opcode, its length, its text.
-        words = b"|".join(
-            b"\\x8c(?:%s%s|.%s[.])" % (re.escape(bytes([len(name)])), re.escape(name), re.escape(name))
-            for name in sorted(name.encode() for name in self.names)
-        )
-        self._pattern = re.compile(words or b"(?!)", re.DOTALL)
-
-    def are_named_in(self, pickled: bytes) -> bool:
-        """Returns True if loading these pickles may import one of the modules, at once or when a function runs."""
-        return self._pattern.search(pickled) is not None
-
-    def error(self) -> UnsupportedOperationError:
-        return UnsupportedOperationError(self.reason)
+from flinkpy.common.job_modules import JobModules, forget_ordinary_module, ordinary_module
 
 
 class PythonPath:
@@ -56,25 +28,18 @@ class PythonPath:
         self._users: Counter[str] = Counter()
         #: Entries that this object put on sys.path.
         self._added: set[str] = set()
-        #: Entries that contain only files that a job shipped.
-        self._shipped: set[str] = set()
         #: A cache of `os.path.realpath` of module files, which makes a system call for each directory of a path.
         self._real_files: dict[str, str] = {}
 
-    def acquire(self, entries: Iterable[str], shipped: Iterable[str] = ()) -> tuple[str, ...]:
+    def acquire(self, entries: Iterable[str]) -> tuple[str, ...]:
         """Puts `entries` at the front of the path, in their order. Returns them normalised.
 
-        Args:
-            shipped: the entries that contain only files that the job shipped.
-
         Raises:
-            UnsupportedOperationError: another job has loaded or shipped a different module of the same name.
+            UnsupportedOperationError: another job has a different module of the same name.
         """
-        wanted = tuple(dict.fromkeys(os.path.realpath(entry) for entry in entries if os.path.exists(entry)))
-        sent = {os.path.realpath(entry) for entry in shipped}
+        wanted = _normalised(entries)
         self.check_modules(wanted)
-        self._check_shipped(sent)
-        self._shipped.update(sent)
+        self._check_files(wanted)
         for entry in reversed(wanted):
             self._users[entry] += 1
             if entry not in self._added and entry not in sys.path:
@@ -83,9 +48,23 @@ class PythonPath:
         importlib.invalidate_caches()
         return wanted
 
+    def acquire_isolated(self, owner: str, entries: Iterable[str]) -> tuple[tuple[str, ...], JobModules]:
+        """Makes a job find its modules in its own entries. Entries that other jobs have too are shared with them.
+
+        Args:
+            owner: names the job.
+
+        Returns: the shared entries, which `release` must get, and the modules of the job.
+        """
+        wanted = _normalised(entries)
+        shared = self.acquire([entry for entry in wanted if entry in self._users])
+        modules = JobModules(owner, [entry for entry in wanted if entry not in shared])
+        modules.open(self._loaded_modules(self._added))
+        return shared, modules
+
     def path_of(self, entries: Iterable[str]) -> tuple[str, ...]:
         """Returns the `sys.path` of a process that runs only the job with these entries."""
-        wanted = tuple(dict.fromkeys(os.path.realpath(entry) for entry in entries if os.path.exists(entry)))
+        wanted = _normalised(entries)
         return (*wanted, *(entry for entry in sys.path if entry not in self._added and entry not in wanted))
 
     def release(self, entries: Iterable[str]) -> None:
@@ -105,29 +84,28 @@ class PythonPath:
                 if _is_different_file(module, entry, name):
                     raise UnsupportedOperationError(
                         f"cannot load module {name!r} of {entry}: another job in this TaskExecutor has loaded "
-                        f"{module.__file__}. Use TaskExecutors with one slot each, or rename the module.",
+                        f"{module.__file__}",
                         details={"module": name, "path": entry},
                     )
 
-    def _check_shipped(self, sent: set[str]) -> None:
-        for present in self._shipped - sent:
-            for entry in sent:
+    def _check_files(self, wanted: tuple[str, ...]) -> None:
+        """Checks that no module of another job, even if it is not loaded yet, differs from one in these entries."""
+        for present in set(self._users).difference(wanted):
+            for entry in wanted:
                 for name in modules_in(entry) & modules_in(present):
                     if _content(_file_of(entry, name)) != _content(_file_of(present, name)):
                         raise UnsupportedOperationError(
-                            f"cannot load module {name!r} of {entry}: another job in this TaskExecutor has shipped "
-                            f"{_file_of(present, name)}. Use TaskExecutors with one slot each, or "
-                            "rename the module.",
+                            f"cannot load module {name!r} of {entry}: another job in this TaskExecutor has "
+                            f"{_file_of(present, name)}",
                             details={"module": name, "path": entry},
                         )
 
     def _forget(self, entry: str) -> None:
-        self._shipped.discard(entry)
         if entry not in self._added:
             return
         for name, module in self._loaded_modules({entry}):
             self._real_files.pop(module.__file__ or "", None)
-            del sys.modules[name]
+            forget_ordinary_module(name)
         self._added.discard(entry)
         if entry in sys.path:
             sys.path.remove(entry)
@@ -145,8 +123,9 @@ class PythonPath:
         prefixes = tuple(entry.rstrip(os.sep) + os.sep for entry in entries)
         return [
             (name, module)
-            for name, module in list(sys.modules.items())
+            for name, found in list(sys.modules.items())
             if name != "__main__"
+            and (module := ordinary_module(found)) is not None
             and isinstance(file := getattr(module, "__file__", None), str)
             and (real := self._real_file(file)).startswith(prefixes)
             and self._entry_of(real) in entries
@@ -162,6 +141,11 @@ class PythonPath:
         """Returns the entry of a module: the longest one on sys.path that contains its file."""
         holding = [entry for entry in (*self._added, *sys.path) if file.startswith(entry.rstrip(os.sep) + os.sep)]
         return max(holding, key=len, default="")
+
+
+def _normalised(entries: Iterable[str]) -> tuple[str, ...]:
+    """Returns the entries that exist, each once."""
+    return tuple(dict.fromkeys(os.path.realpath(entry) for entry in entries if os.path.exists(entry)))
 
 
 def modules_in(entry: str) -> set[str]:

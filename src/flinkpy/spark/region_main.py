@@ -26,17 +26,14 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.python_path import RefusedModules
 from flinkpy.spark.progress import SparkProgress
 from flinkpy.spark.region_messages import (
     CANCEL,
-    DescriptionOrder,
     DriverQuestion,
     DriverState,
     LogLine,
@@ -44,7 +41,6 @@ from flinkpy.spark.region_messages import (
     SentFiles,
     dump,
     load,
-    names_modules,
 )
 from flinkpy.spark.region_run import Finished, RegionRun
 from flinkpy.spark.session import ClassicSpark, ConnectSpark, RunningSpark, python_of_workers
@@ -128,13 +124,9 @@ class _RegionProcess:
         self._is_cancelled = threading.Event()
 
     def run(self) -> None:
-        order: RegionOrder | DescriptionOrder = load(self._connection.recv_bytes())
+        order: RegionOrder = load(self._connection.recv_bytes())
         sys.path[:] = order.import_path
         importlib.invalidate_caches()
-        if isinstance(order, DescriptionOrder):
-            region = pickle.loads(order.spec_pickle).region
-            self._connection.send_bytes(pickle.dumps(replace(region, nodes=()), protocol=5))
-            return
         os.chdir(order.working_directory)
         initialize_file_systems(Configuration.from_dict(dict(order.job.configuration)))
         logging.getLogger().handlers[:] = [_Forward(self._send)]
@@ -157,11 +149,9 @@ class _RegionProcess:
         run.start(inputs)
         if self._is_cancelled.is_set():
             run.cancel()
-        self._report(run, is_available, sessions.sent, order.refused_modules)
+        self._report(run, is_available, sessions.sent)
 
-    def _report(
-        self, run: RegionRun, is_available: threading.Event, sent: set[str], refused: RefusedModules | None
-    ) -> None:
+    def _report(self, run: RegionRun, is_available: threading.Event, sent: set[str]) -> None:
         """Sends the results and the progress of the run until it ends. A canceled run has no last result."""
         told: SparkProgress | None = None
         while True:
@@ -180,10 +170,6 @@ class _RegionProcess:
                 self._send(run.tracker.now)
                 self._send(SentFiles(frozenset(sent)))
                 self._send(item)
-                return
-            elif refused is not None and names_modules(item, refused):
-                run.close()
-                self._send(Finished(refused.error(), 0))
                 return
             else:
                 self._send(item)

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from flinkpy.common.errors import FlinkError, RemoteError, error_class
-from flinkpy.common.python_path import RefusedModules
 from flinkpy.records.batch import Batch
 from flinkpy.spark.blocks import decode_block, encode_block
-from flinkpy.spark.region_run import AccumulatorReport, Finished
+from flinkpy.spark.region_run import Finished
 from flinkpy.spark.session_handles import Attachment
 from flinkpy.spark.settings import SparkSettings
 from flinkpy.spark.staging import Staging
@@ -41,8 +40,6 @@ class RegionOrder:
         num_inputs: the number of inputs that follow.
         import_path: `sys.path` of the process.
         working_directory: the current directory of the functions.
-        refused_modules: the modules of the job that the TaskExecutor cannot import, so records and accumulators must
-            not name them.
     """
 
     attachment: Attachment
@@ -57,15 +54,6 @@ class RegionOrder:
     import_path: tuple[str, ...]
     working_directory: str
     log_level: int
-    refused_modules: RefusedModules | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DescriptionOrder:
-    """Asks for the SparkRegion of a spec without its nodes, pickled. The process then ends."""
-
-    spec_pickle: bytes
-    import_path: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +96,6 @@ class _PackedEnd:
     details: dict[str, str]
     traceback: str
     num_written: int
-
-
-def names_modules(message: Any, refused: RefusedModules) -> bool:
-    """Returns True if the TaskExecutor may have to import one of the refused modules to load this message."""
-    is_rows = isinstance(message, tuple) and isinstance(message[1].values, list)
-    return (is_rows or isinstance(message, AccumulatorReport)) and refused.are_named_in(dump(message))
 
 
 def dump(message: Any) -> bytes:

@@ -26,14 +26,12 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from flinkpy.common.errors import SparkError
-from flinkpy.common.python_path import RefusedModules
 from flinkpy.spark.errors import as_flink_error, cause_of
 from flinkpy.spark.executor_wait import ExecutorWait
 from flinkpy.spark.java_gateway import CONNECT_MODE
 from flinkpy.spark.progress import ProgressTracker, SparkProgress
 from flinkpy.spark.region_messages import (
     CANCEL,
-    DescriptionOrder,
     DriverQuestion,
     DriverState,
     LogLine,
@@ -125,25 +123,6 @@ class RegionTemplate:
         self._control = self._process = None
 
 
-def described_region(template: RegionTemplate, spec_pickle: bytes, import_path: tuple[str, ...]) -> bytes:
-    """Returns the pickled SparkRegion of a spec, without its nodes.
-
-    Only a process of its own loads the functions in the nodes. Blocks.
-
-    Raises:
-        SparkError: the process has failed; its output tells why.
-    """
-    pid, connection = template.fork()
-    with connection:
-        try:
-            connection.send_bytes(dump(DescriptionOrder(spec_pickle, import_path)))
-            return connection.recv_bytes()
-        except (EOFError, OSError) as error:
-            raise SparkError("a region cannot be loaded in a process of its own: see the TaskExecutor's log") from error
-        finally:
-            template.wait(pid)
-
-
 @dataclass(frozen=True, slots=True)
 class RegionJob:
     """The job of a region's attempt, as RegionOrder describes it."""
@@ -157,7 +136,6 @@ class RegionJob:
     staging: Staging
     import_path: tuple[str, ...]
     working_directory: str
-    refused_modules: RefusedModules | None = None
 
 
 class RegionStatus:
@@ -284,7 +262,6 @@ class RegionProcess:
                 num_inputs=len(inputs),
                 import_path=job.import_path,
                 working_directory=job.working_directory,
-                refused_modules=job.refused_modules,
                 log_level=logging.getLogger().getEffectiveLevel(),
             )
             watch.start()

@@ -9,18 +9,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
-
-from flinkpy._proto import job_pb2
 from flinkpy.common.errors import InternalError
 from flinkpy.graph.spark_region import SparkRegionSpec, output_tag
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import CheckpointBarrier, Element, Watermark
 from flinkpy.spark.progress import register_gauges
-from flinkpy.spark.region_process import TEMPLATE, RegionJob, RegionProcess, described_region, register_waits
+from flinkpy.spark.region_process import TEMPLATE, RegionJob, RegionProcess, register_waits
 from flinkpy.spark.region_run import AccumulatorReport, Finished
 from flinkpy.spark.s3_settings import with_s3
 from flinkpy.spark.sessions import SESSIONS
@@ -41,17 +37,6 @@ _LOG = logging.getLogger(__name__)
 _MAX_WATERMARK = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedRegionSpec(SparkRegionSpec):
-    """The spec of a region whose functions this process cannot load. Its region has no nodes.
-
-    Attributes:
-        spec_pickle: the whole spec, for the process of the region.
-    """
-
-    spec_pickle: bytes = b""
-
-
 class SparkRegionOperator(StreamOperator):
     """The only operator of the task. Thread: task thread, except for `cancel`."""
 
@@ -70,11 +55,7 @@ class SparkRegionOperator(StreamOperator):
         self._outputs = [side_outputs[output_tag(number)] for number in range(spec.region.num_outputs)]
         shipped = getattr(environment, "shipped_files", ShippedFiles())
         job = RegionJob(
-            spec_pickle=(
-                spec.spec_pickle
-                if isinstance(spec, DescribedRegionSpec)
-                else environment.vertex.chain[0].factory_pickle
-            ),
+            spec_pickle=environment.vertex.chain[0].factory_pickle,
             settings=self._settings,
             job=JobFacts(
                 job_id=environment.job_id,
@@ -88,7 +69,6 @@ class SparkRegionOperator(StreamOperator):
             tag=f"flinkpy-{environment.execution_attempt_id}",
             staging=self._staging,
             import_path=shipped.import_path or tuple(sys.path),
-            refused_modules=shipped.refused_modules,
             working_directory=os.getcwd(),
         )
         self._run = RegionProcess(job, SESSIONS, TEMPLATE, context.mailbox.wake)
@@ -147,9 +127,6 @@ class SparkRegionTask(InputStreamTask):
     """Hosts a SparkRegionOperator. Thread: as StreamTask."""
 
     def __init__(self, environment: TaskEnvironment) -> None:
-        refused = getattr(environment, "shipped_files", ShippedFiles()).refused_modules
-        if refused is not None:
-            environment.vertex = _described(environment)
         super().__init__(environment)
         self._operator: SparkRegionOperator | None = None
         self._has_started = False
@@ -190,26 +167,6 @@ class SparkRegionTask(InputStreamTask):
 
 
 register_operator(SparkRegionSpec, SparkRegionOperator)
-register_operator(DescribedRegionSpec, SparkRegionOperator)
-
-
-def _described(environment: Any) -> job_pb2.JobVertex:
-    """Returns the vertex of a region with a DescribedRegionSpec, because this process cannot load its functions.
-
-    Raises: UnsupportedOperationError if the type of an input or output needs a module that is refused.
-    """
-    vertex = job_pb2.JobVertex()
-    vertex.CopyFrom(environment.vertex)
-    (operator,) = vertex.chain
-    described = described_region(TEMPLATE, operator.factory_pickle, environment.shipped_files.import_path)
-    region = environment.load_pickle(described)
-    spec = DescribedRegionSpec(
-        region,
-        input_types=tuple(one.type_info for one in region.inputs),
-        spec_pickle=operator.factory_pickle,
-    )
-    operator.factory_pickle = cloudpickle.dumps(spec, protocol=5)
-    return vertex
 
 
 def _staging(environment: TaskEnvironment, settings: SparkSettings) -> Staging:

@@ -35,6 +35,7 @@ from flinkpy.common.errors import (
     UnsupportedOperationError,
 )
 from flinkpy.common.ids import ExecutionAttemptID, ResultPartitionID
+from flinkpy.common.job_modules import in_current_modules
 from flinkpy.common.python_environment import environments_root
 from flinkpy.common.python_path import PythonPath
 from flinkpy.common.safe_paths import safe_join
@@ -56,7 +57,7 @@ from flinkpy.taskexecutor.contracts import Invokable, TaskCallbacks
 from flinkpy.taskexecutor.local_state_store import LocalStateDirectories, LocalStateStore, remove_in_background
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.task_state_manager import SubtaskStateManager
-from flinkpy.taskexecutor.user_code import ProcessEnvironment, UserCode, load_without
+from flinkpy.taskexecutor.user_code import ProcessEnvironment, UserCode
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -84,8 +85,8 @@ class IoExecutor(Executor):
         self._running: set[Future[Any]] = set()
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Runs `call` on a thread. Raises: RuntimeError after `shutdown`."""
-        future = self._pool.submit(call, *args, **kwargs)
+        """Runs `call` on a thread, with the modules of the calling one. Raises: RuntimeError after `shutdown`."""
+        future = self._pool.submit(in_current_modules(call), *args, **kwargs)
         with self._lock:
             self._running.add(future)
         future.add_done_callback(self._done)
@@ -134,11 +135,8 @@ class RuntimeEnvironment:
     callbacks: TaskCallbacks | None = None
 
     def load_pickle(self, data: bytes) -> Any:
-        refused = self.shipped_files.refused_modules
         try:
-            return pickle.loads(data) if refused is None else load_without(refused, data)
-        except UnsupportedOperationError:
-            raise
+            return pickle.loads(data)
         except USER_ERRORS as error:
             raise FunctionError(
                 f"{self.task_name}: cannot load the code of the job: {describe(error)}",
@@ -207,11 +205,10 @@ class DeployedStreamTask:
         return {partition.partition_id: partition.subpartition_bytes.tolist() for partition in self._blocking}
 
     def create_invokable(self, callbacks: TaskCallbacks) -> Invokable:
-        self._user_code.check_modules()
+        self._user_code.use_in_this_thread()
         environment = self._environment
         # The files of the job have arrived since this object was created.
         environment.shipped_files = self._user_code.shipped_files
-        self._user_code.refused_modules(environment.vertex, has_remote_inputs=self._has_remote_inputs)
         environment.callbacks = self._state.callbacks = callbacks
         use_file_systems_in_this_thread(environment.configuration)
         for partition_id, partition in self._stored.items():

@@ -15,19 +15,17 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import io
 import logging
 import os
-import pickle
 import shutil
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from flinkpy._proto import job_pb2, taskexecutor_pb2
 from flinkpy.common.errors import SlotAllocationError, UnsupportedOperationError
+from flinkpy.common.job_modules import JobModules
 from flinkpy.common.python_environment import (
     CACHED_FILE,
     ENVIRONMENT_KINDS,
@@ -39,10 +37,9 @@ from flinkpy.common.python_environment import (
     environment_profile,
     install,
 )
-from flinkpy.common.python_path import PythonPath, RefusedModules, modules_in
+from flinkpy.common.python_path import PythonPath
 from flinkpy.common.safe_paths import safe_join, safe_join_below
 from flinkpy.common.user_files import FetchBlob, fetch_file, import_entry, unpack
-from flinkpy.graph.spark_region import SPARK_TASK
 from flinkpy.streaming.tasks.environment import ShippedFiles
 from flinkpy.taskexecutor.local_state_store import LocalStateStore
 
@@ -147,26 +144,10 @@ class ProcessEnvironment:
         importlib.invalidate_caches()
 
 
-class _RefusingUnpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, refused: RefusedModules) -> None:
-        super().__init__(file)
-        self._refused = refused
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module.partition(".")[0] in self._refused.names:
-            raise self._refused.error()
-        return super().find_class(module, name)
-
-
-def load_without(refused: RefusedModules, data: bytes) -> Any:
-    """Unpickles. Raises: UnsupportedOperationError if an object is defined in one of the refused modules."""
-    return _RefusingUnpickler(io.BytesIO(data), refused).load()
-
-
 class UserCode:
     """The files, the import path and the local state copies of one job. Implements `JobUserCode`.
 
-    Thread: main thread, except for `check_modules`.
+    Thread: main thread, except for `use_in_this_thread`.
     """
 
     is_ready = False
@@ -186,9 +167,10 @@ class UserCode:
         self._environment = environment
         self._fetch_blob = fetch_blob
         self._acquired: tuple[str, ...] = ()
-        #: The directories that the job imports from, and those of them that it has shipped.
+        #: The modules of the job, if others of the same names belong to other jobs.
+        self._modules: JobModules | None = None
+        #: The directories that the job imports from.
         self._entries: list[str] = []
-        self._shipped_entries: list[str] = []
         self._is_closed = False
         #: The paths of the job's cached files, by name.
         self.cached_files: dict[str, str] = {}
@@ -219,41 +201,26 @@ class UserCode:
             self._remove_files()
             return
         self.shipped_files = self._environment.shipped_files(entries)
-        self._shipped_entries, self._entries = entries, [*entries, *self._job.python_path]
+        self._entries = [*entries, *self._job.python_path]
         self.shipped_files = replace(self.shipped_files, import_path=self._python_path.path_of(self._entries))
         self._import_modules()
 
     def _import_modules(self) -> None:
-        """Puts the modules of the job on the import path, unless another job uses others of the same name."""
-        refused = None
+        """Puts the modules of the job on the import path, or beside it if another job has others of the same name."""
         try:
-            self._acquired = self._python_path.acquire(self._entries, shipped=self._shipped_entries)
+            self._acquired = self._python_path.acquire(self._entries)
         except UnsupportedOperationError as error:
-            refused = RefusedModules(set().union(*map(modules_in, self._entries)), error.message)
-        self.shipped_files = replace(self.shipped_files, refused_modules=refused)
+            logger.info("job %s gets modules of its own: %s", self._job.job_id, error.message)
+            owner = f"{self._job.job_id}-{id(self)}"
+            self._acquired, self._modules = self._python_path.acquire_isolated(owner, self._entries)
 
-    def refused_modules(self, vertex: job_pb2.JobVertex, *, has_remote_inputs: bool) -> RefusedModules | None:
-        """Returns the modules that a task of this vertex cannot import; None if it can import all.
+    def use_in_this_thread(self) -> None:
+        """Makes the current thread import the modules of the job. Called after `prepare`. Thread: any.
 
-        Called after `prepare`, from any thread. A region in Spark needs none, because it has a process of its own. A
-        native task needs none if its functions name none, and neither do the records of its producers. Those on other
-        TaskExecutors may.
-
-        Raises:
-            UnsupportedOperationError: the task may need one of them.
+        Raises: UnsupportedOperationError if another job has meanwhile loaded others, which did not exist before.
         """
-        refused = self.shipped_files.refused_modules
-        if refused is None:
-            return None
-        pickles = [] if vertex.task_kind == SPARK_TASK else [operator.factory_pickle for operator in vertex.chain]
-        for result in vertex.results:
-            pickles += [result.partitioner_pickle, result.type_pickle]
-        if has_remote_inputs or any(map(refused.are_named_in, pickles)):
-            raise refused.error()
-        return refused
-
-    def check_modules(self) -> None:
-        """Checks that no other job's module hides one of this job. Raises: UnsupportedOperationError. Thread: any."""
+        if self._modules is not None:
+            self._modules.use()
         self._python_path.check_modules(self._acquired)
 
     def close(self) -> None:
@@ -263,6 +230,8 @@ class UserCode:
         self._is_closed = True
         self._python_path.release(self._acquired)
         self._acquired = ()
+        if self._modules is not None:
+            self._modules.close()
         self._remove_files()
         self.local_state.close()
 

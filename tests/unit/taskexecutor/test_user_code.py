@@ -4,24 +4,22 @@ import asyncio
 import hashlib
 import importlib
 import io
-import pickle
 import sys
 import tarfile
 import zipfile
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
-import cloudpickle
 import pytest
 from taskexecutor_fakes import AtOnce
 
 from flinkpy._proto import job_pb2, taskexecutor_pb2
 from flinkpy.common.errors import ExternalError, FlinkError, RpcUnavailableError, UnsupportedOperationError, UserError
-from flinkpy.common.python_path import PythonPath, RefusedModules
-from flinkpy.graph.spark_region import SPARK_TASK
+from flinkpy.common.python_path import PythonPath
 from flinkpy.taskexecutor.local_state_store import LocalStateStore
-from flinkpy.taskexecutor.user_code import ProcessEnvironment, UserCode, load_without
+from flinkpy.taskexecutor.user_code import ProcessEnvironment, UserCode
 
 
 class Blobs:
@@ -125,88 +123,79 @@ def test_different_modules_of_one_name_in_two_running_jobs_are_an_error(
     python_path.release(python_path.acquire([str(tmp_path / "b")]))
 
 
-def test_different_modules_of_one_name_shipped_by_two_running_jobs_are_an_error(
+def test_different_modules_of_one_name_in_two_running_jobs_are_an_error_before_one_is_loaded(
     tmp_path: Path, python_path: PythonPath
 ) -> None:
-    """This also holds if no module is loaded yet: a later import would return the other job's module."""
+    """The job that imports later would get the module of the other."""
     for name, content in (("a", "VALUE = 1"), ("b", "VALUE = 2"), ("c", "VALUE = 1")):
         (tmp_path / name / "te_package").mkdir(parents=True)
         (tmp_path / name / "te_package" / "__init__.py").write_text(content)
         (tmp_path / name / f"te_{name}.py").write_text("")
     first, second, same = (str(tmp_path / name) for name in "abc")
-    acquired = python_path.acquire([first], shipped=[first])
+    acquired = python_path.acquire([first])
     with pytest.raises(UnsupportedOperationError, match="te_package"):
-        python_path.acquire([second], shipped=[second])
-    python_path.release(python_path.acquire([same], shipped=[same]))
+        python_path.acquire([second])
+    python_path.release(python_path.acquire([same]))
     python_path.release(acquired)
-    python_path.release(python_path.acquire([second], shipped=[second]))
+    python_path.release(python_path.acquire([second]))
 
 
-def vertex(function: object, task_kind: str = "") -> job_pb2.JobVertex:
-    operator = job_pb2.OperatorDescriptor(factory_pickle=cloudpickle.dumps(function, protocol=5))
-    return job_pb2.JobVertex(chain=[operator], task_kind=task_kind)
+def used_value(code: UserCode) -> object:
+    """Returns the value of the module of a job, as a task of the job sees it."""
+
+    def imported() -> object:
+        code.use_in_this_thread()
+        from te_udf import VALUE  # type: ignore[import-not-found]
+
+        return VALUE
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(imported).result()
 
 
-def clashing(value: object) -> object:
-    from te_udf import VALUE  # type: ignore[import-not-found]
-
-    return VALUE
-
-
-clashing.__module__ = "__main__"  # so that it is pickled by value
-
-
-def test_a_job_whose_modules_clash_runs_tasks_that_do_not_need_them(tmp_path: Path, python_path: PythonPath) -> None:
+def test_jobs_with_different_modules_of_one_name_run_at_the_same_time(tmp_path: Path, python_path: PythonPath) -> None:
     blobs = Blobs()
-    first = user_code(tmp_path / "1", python_path, blobs, blobs.add("te_udf.py", b"VALUE = 1"))
-    second = user_code(tmp_path / "2", python_path, blobs, blobs.add("te_udf.py", b"VALUE = 2"))
-    asyncio.run(first.prepare())
-    asyncio.run(second.prepare())
-    assert first.refused_modules(vertex(clashing), has_remote_inputs=True) is None
-    refused = second.refused_modules(vertex("te_other"), has_remote_inputs=False)
-    assert refused is not None and refused.names == {"te_udf"}
-    assert second.refused_modules(vertex(clashing, SPARK_TASK), has_remote_inputs=False) is not None
-    assert second.shipped_files.import_path[0] == str(tmp_path / "2" / "job" / "files" / key_of(second))
-    assert second.shipped_files.import_path[0] not in sys.path
-    assert first.shipped_files.import_path[0] not in second.shipped_files.import_path
-    with pytest.raises(UnsupportedOperationError, match="'te_udf'"):
-        second.refused_modules(vertex(clashing), has_remote_inputs=False)
-    with pytest.raises(UnsupportedOperationError, match="'te_udf'"):
-        second.refused_modules(vertex("te_other"), has_remote_inputs=True)
-    first.close()
-    second.close()
+    codes = [
+        user_code(tmp_path / str(number), python_path, blobs, blobs.add("te_udf.py", f"VALUE = {number}".encode()))
+        for number in range(3)
+    ]
+    for code in codes:
+        asyncio.run(code.prepare())
+    assert [used_value(code) for code in codes] == [0, 1, 2]
+    second = codes[1].shipped_files.import_path
+    assert second[0] == str(tmp_path / "1" / "job" / "files" / key_of(codes[1]))
+    assert second[0] not in sys.path
+    assert codes[0].shipped_files.import_path[0] not in second
+    codes[0].close()
+    assert [used_value(code) for code in codes[1:]] == [1, 2]
+    for code in codes:
+        code.close()
+
+
+def test_directories_of_clients_with_different_modules_are_isolated_too(
+    tmp_path: Path, python_path: PythonPath
+) -> None:
+    common = tmp_path / "common"
+    common.mkdir()
+    (common / "te_common.py").write_text("VALUE = []")
+    codes = []
+    for number in range(2):
+        home = tmp_path / f"home-{number}"
+        home.mkdir()
+        (home / "te_udf.py").write_text(f"import te_common\nVALUE = ({number}, te_common.VALUE)")
+        code = user_code(tmp_path / str(number), python_path, Blobs(), python_path=[str(home), str(common)])
+        asyncio.run(code.prepare())
+        codes.append(code)
+    (first, one), (second, other) = [used_value(code) for code in codes]  # type: ignore[attr-defined]
+    assert (first, second) == (0, 1)
+    assert one is other, "both jobs have this directory"
+    for code in codes:
+        code.close()
 
 
 def key_of(code: UserCode) -> str:
     (artifact,) = code._job.artifacts
     return artifact.blob_key[:16]
-
-
-@pytest.mark.parametrize(
-    ("value", "is_named"),
-    [
-        (Path, False),
-        (["a text about te_refused", "te_refused and more"], False),
-        ("te_refused", True),
-        ("te_refused.part", True),
-        ("te_refusedness", False),
-    ],
-)
-def test_pickles_that_name_a_refused_module_are_found(value: object, is_named: bool) -> None:
-    refused = RefusedModules(["te_refused", "te_other"], "no")
-    assert refused.are_named_in(pickle.dumps(value, protocol=5)) is is_named
-
-
-def test_objects_of_refused_modules_are_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "te_refused.py").write_text("class Value: pass")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    data = pickle.dumps(importlib.import_module("te_refused").Value(), protocol=5)
-    del sys.modules["te_refused"]
-    refused = pickle.loads(pickle.dumps(RefusedModules(["te_refused"], "cannot load te_refused")))
-    with pytest.raises(UnsupportedOperationError, match="cannot load te_refused"):
-        load_without(refused, data)
-    assert "te_refused" not in sys.modules
-    assert load_without(refused, pickle.dumps((1, Path("a")))) == (1, Path("a"))
 
 
 def test_modules_of_an_entry_inside_another_stay(tmp_path: Path, python_path: PythonPath) -> None:

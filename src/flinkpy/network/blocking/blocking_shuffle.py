@@ -13,10 +13,12 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+from flinkpy.common.job_modules import in_current_modules
 from flinkpy.network.blocking.read_scheduler import SortMergeReadScheduler
 from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResultPartition
 from flinkpy.network.buffer_pool import NetworkBufferPool
@@ -82,7 +84,7 @@ class BlockingShuffle:
                 path=directory / f"{_UNSAFE.sub('_', partition_id)[:_NAME_LENGTH]}-{number}",
                 scheduler=self.scheduler,
                 compression=self.options.compression,
-                parallel_map=map if self._encoders is None else self._encoders.map,
+                parallel_map=map if self._encoders is None else self._map,
                 owner=owner,
                 on_released=on_released,
             )
@@ -99,6 +101,10 @@ class BlockingShuffle:
             temporary, self._temporary = self._temporary, None
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+    def _map(self, call: Callable[..., Any], *values: Iterable[Any]) -> Iterator[Any]:
+        assert self._encoders is not None
+        return self._encoders.map(in_current_modules(call), *values)
 
     def _directory(self, number: int) -> Path:
         if self._directories:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flinkpy.common.python_path import RefusedModules
-
 if TYPE_CHECKING:
     from concurrent.futures import Executor
     from pathlib import Path
@@ -70,13 +68,11 @@ class ShippedFiles:
         python_path: the directories from which functions import.
         working_directory: the directory of the extracted archives; None if there are none.
         import_path: `sys.path` for a process that runs functions of this job only; empty if it is that of this process.
-        refused_modules: the modules of the job that this process cannot import; None if it can import all.
     """
 
     python_path: tuple[str, ...] = ()
     working_directory: str | None = None
     import_path: tuple[str, ...] = ()
-    refused_modules: RefusedModules | None = None
 
 
 class TaskEnvironment(Protocol):
