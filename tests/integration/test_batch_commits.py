@@ -92,7 +92,8 @@ class KafkaTopics:
     def add(self, numbers: DataStream, faults: Faults, name: str) -> None:
         topic = f"{self._prefix}-{name}"
         self._kafka.create_topic(topic, 2)
-        sink = exactly_once(self._kafka, topic, topic)
+        # Longer than all kills together take on a busy machine.
+        sink = exactly_once(self._kafka, topic, topic, **{"transaction.timeout.ms": "600000"})
         numbers.map(str, Types.STRING()).sink_to(FaultySink(sink, faults, name))
 
     def read(self, name: str) -> list[int]:

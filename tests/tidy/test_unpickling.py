@@ -35,14 +35,13 @@ UNPICKLING = {
     "network/codec.py": (2, TASK, "rows that tasks of the same job sent"),
     "records/column_codecs.py": (1, TASK, "values of types that have no other form"),
     "spark/blocks.py": (2, TASK, "what the job's functions in Spark returned"),
-    "spark/region_main.py": (2, "the process of a region in Spark", "the job's functions"),
+    "spark/region_main.py": (1, "the process of a region in Spark", "the job's functions"),
     "spark/region_messages.py": (1, TASK, "what the process of its region sent; that process: what its task sent"),
     "spark/driver/driver_job.py": (2, PROGRAM, "the operators of its own jobs"),
     "spark/translation/worker.py": (2, SPARK_WORKER, "the job's functions and their input"),
     "spark/translation/worker_chain.py": (1, SPARK_WORKER, "the job's functions"),
     "state/pickling.py": (2, TASK, "state of the job"),
     "state/rocksdb/key_codec.py": (2, TASK, "keys of the job's state"),
-    "taskexecutor/user_code.py": (2, TASK, "functions of the job, without modules that clash"),
     "taskexecutor/task_deployer.py": (1, TASK, "functions of the job whose task it deploys"),
 }
 #: Packages of processes that serve all jobs, and the packages that they import.
