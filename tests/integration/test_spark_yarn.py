@@ -24,6 +24,7 @@ from test_spark_submit import EXPECTED, submit, written
 from flinkpy.common import Encoder, Types
 from flinkpy.common.errors import JobExecutionError
 from flinkpy.datastream.connectors.file_system import FileSink
+from flinkpy.spark.staging_leases import LEASE
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]
 
@@ -60,8 +61,14 @@ def test_a_region_runs_in_containers_of_yarn(cluster: RunningCluster, hadoop: Ha
 def test_records_pass_through_a_staging_directory_on_hdfs(
     cluster: RunningCluster, hadoop: HadoopCluster, tmp_path: Path
 ) -> None:
-    """Twelve megabytes pass from a native operator to Spark, which writes a sink, and back to a native operator."""
+    """Twelve megabytes pass from a native operator to Spark, which writes a sink, and back to a native operator.
+
+    The attempt also removes what a dead one has left behind.
+    """
     staging = f"{hadoop.file_system}/staging"
+    hadoop.write_file(f"/staging/dead/{LEASE}", age_s=25 * 3600)
+    hadoop.write_file(f"/staging/alive/{LEASE}", age_s=3600)
+    hadoop.write_file("/staging/of-somebody/file", age_s=25 * 3600)
     env = spark_environment(cluster, 2, **hadoop.properties, **{"execution.batch.spark.staging-dir": staging})
     num_records = 20_000
     numbers = env.from_sequence(1, num_records).set_batch_backend("native")
@@ -75,7 +82,7 @@ def test_records_pass_through_a_staging_directory_on_hdfs(
     files = [path for path in (tmp_path / "sink").rglob("*") if path.is_file() and not path.name.startswith(".")]
     lines = [int(line) for path in files for line in path.read_text().split()]
     assert sorted(lines) == list(range(1, num_records + 1))
-    assert hadoop.files("/staging") == []
+    assert sorted(hadoop.files("/staging")) == [".flinkpy-cleaned", "alive", "of-somebody"]
 
 
 def test_a_killed_executor_container_does_not_change_the_result(
@@ -174,6 +181,7 @@ def test_a_second_attempt_on_yarn_commits_what_the_first_has_written(
     logs = hadoop.container_logs()
     assert "has written its sinks" in logs or "has committed its output" in logs
     assert hadoop.files("/second-attempts/flinkpy-jobs") == []
+    assert sorted(hadoop.files("/second-attempts")) == [".flinkpy-cleaned", "flinkpy-jobs"]
 
 
 def submit_options(hadoop: HadoopCluster, mode: str) -> list[str]:

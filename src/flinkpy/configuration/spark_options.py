@@ -38,6 +38,12 @@ STAGING_DIR = string_option(
     "Spark's driver copies files to and from a URI. Spark Connect takes a path only. Default: a temporary directory "
     "if the master is `local`. With any other master, such records pass through the Spark driver.",
 )
+STAGING_CLEANUP_AGE = duration_option(
+    "execution.batch.spark.staging-cleanup-age",
+    "1 d",
+    "The files of an attempt in the staging directory are removed if its process has not been alive for this time: it, "
+    "its host or Spark's driver has died. At least 10 minutes; 0 keeps them.",
+)
 MAX_INPUT_WITHOUT_STAGING = memory_option(
     "execution.batch.spark.max-input-without-staging",
     "256 mb",

@@ -6,6 +6,7 @@ login, copies them. So no client of the file system is needed in Python.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -14,9 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration.spark_options import STAGING_DIR
+from flinkpy.spark.errors import cause_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_LOG = logging.getLogger(__name__)
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _FILE = "file://"
@@ -76,6 +80,15 @@ class HadoopDirectory:
             self._file_system.copyToLocalFile(True, source, self._path(f"{_FILE}{target}"), True)
             yield target
 
+    def remove(self) -> None:
+        """Removes the directory, if this process has opened it. Logs a warning if it cannot."""
+        if self._session is None:
+            return
+        try:
+            self._file_system.delete(self._path(self.uri), True)
+        except Exception as error:  # noqa: BLE001 - the files are not needed; the driver may be gone
+            _LOG.warning("%s could not be removed: %s", self.uri, cause_of(str(error)))
+
     @property
     def _jvm(self) -> Any:
         return self._session._jvm
@@ -87,6 +100,34 @@ class HadoopDirectory:
 
     def _path(self, uri: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(uri)
+
+
+class HadoopStaging:
+    """A staging directory that Spark's driver reaches. Implements StagingFiles."""
+
+    def __init__(self, session: SparkSession, root: str) -> None:
+        self._jvm: Any = session._jvm  # type: ignore[attr-defined]
+        self._root = root
+        configuration = session._jsparkSession.sessionState().newHadoopConf()  # type: ignore[attr-defined]
+        self._files = self._path("").getFileSystem(configuration)
+
+    def directories(self) -> list[str]:
+        statuses = self._files.listStatus(self._path(""))
+        return [status.getPath().getName() for status in statuses if status.isDirectory()]
+
+    def modified_ms(self, path: str) -> int | None:
+        if not self._files.exists(self._path(path)):
+            return None
+        return int(self._files.getFileStatus(self._path(path)).getModificationTime())
+
+    def touch(self, path: str) -> None:
+        self._files.create(self._path(path), True).close()
+
+    def remove_directory(self, name: str) -> None:
+        self._files.delete(self._path(name), True)
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{path}" if path else f"{self._root}/")
 
 
 def local_path(directory: str) -> str:

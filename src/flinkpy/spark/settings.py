@@ -13,6 +13,7 @@ from typing import Protocol
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import read_option, spark_options, taskmanager_options
 from flinkpy.configuration.options import AnyConfiguration, entries_of
+from flinkpy.spark.staging_leases import MIN_AGE_MS
 
 _LOCAL = re.compile(r"local(\[.*\])?$")
 _MASTER = re.compile(r"(local(\[(\d+|\*)(, *\d+)?\])?|yarn|spark://.+|k8s://.+|sc://.+)$")
@@ -78,6 +79,8 @@ class SparkSettings:
         conf: Spark's configuration.
         staging_dir: the directory for files that TaskExecutors and executors exchange. Without one, records go through
             the driver unless the master is local.
+        cleanup_age_ms: how long the process of an attempt must be dead until others remove its files in the staging
+            directory; 0 if they never do.
         idle_timeout_ms: the session ends when no region has used it for this long.
         max_sessions: the maximum number of sessions of a TaskExecutor.
         driver_address: the settings by which executors on other hosts find the driver, unless the user has set them.
@@ -86,6 +89,7 @@ class SparkSettings:
     master: str
     conf: Mapping[str, str] = field(default_factory=dict)
     staging_dir: str | None = None
+    cleanup_age_ms: int = 0
     start_timeout_ms: int = 120_000
     idle_timeout_ms: int = 300_000
     max_sessions: int = 4
@@ -164,6 +168,7 @@ def settings_of(configuration: AnyConfiguration) -> SparkSettings:
         master=master,
         conf=conf,
         staging_dir=read_option(configuration, spark_options.STAGING_DIR),
+        cleanup_age_ms=_cleanup_age_ms(configuration),
         start_timeout_ms=read_option(configuration, spark_options.START_TIMEOUT),
         idle_timeout_ms=read_option(configuration, spark_options.SESSION_IDLE_TIMEOUT),
         max_sessions=max(1, read_option(configuration, spark_options.MAX_SESSIONS)),
@@ -171,6 +176,17 @@ def settings_of(configuration: AnyConfiguration) -> SparkSettings:
         max_input_without_staging=read_option(configuration, spark_options.MAX_INPUT_WITHOUT_STAGING),
         driver_address=_driver_address(configuration),
     )
+
+
+def _cleanup_age_ms(configuration: AnyConfiguration) -> int:
+    age_ms = read_option(configuration, spark_options.STAGING_CLEANUP_AGE)
+    if 0 < age_ms < MIN_AGE_MS:
+        raise ConfigurationError(
+            f"{spark_options.STAGING_CLEANUP_AGE.key}: {age_ms} ms is too short: an attempt on a busy host would be "
+            f"taken for dead. Set at least {MIN_AGE_MS // 60_000} min, or 0 to keep the files of dead attempts",
+            details={"option": spark_options.STAGING_CLEANUP_AGE.key, "value": str(age_ms)},
+        )
+    return age_ms
 
 
 class PresentConf(Protocol):

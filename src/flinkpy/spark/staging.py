@@ -34,9 +34,10 @@ from flinkpy.configuration import values
 from flinkpy.configuration.spark_options import MAX_INPUT_WITHOUT_STAGING, STAGING_DIR
 from flinkpy.records.batch import Batch
 from flinkpy.spark.frame_store import FrameStore
-from flinkpy.spark.hadoop_directory import HadoopDirectory, is_remote, local_path
+from flinkpy.spark.hadoop_directory import HadoopDirectory, HadoopStaging, is_remote, local_path
 from flinkpy.spark.result_rows import collected_rows, with_finished_stages
 from flinkpy.spark.settings import SparkSettings
+from flinkpy.spark.staging_leases import LEASE, LEASES, MountedStaging, StagingFiles, remove_dead_attempts
 from flinkpy.spark.stream_frame import (
     Layout,
     StreamFrame,
@@ -147,12 +148,29 @@ class Staging:
         remote: the directory of the attempt that the executors reach, if they cannot reach `directory`.
     """
 
-    def __init__(self, directory: Path | None, max_input_bytes: int, remote: HadoopDirectory | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path | None,
+        max_input_bytes: int,
+        remote: HadoopDirectory | None = None,
+        *,
+        is_shared: bool = False,
+        cleanup_age_ms: int = 0,
+    ) -> None:
+        """Creates the directory on this host.
+
+        Args:
+            is_shared: True if `directory` is below the configured staging directory, so it needs a lease.
+            cleanup_age_ms: the age of the leases of dead attempts, whose directories are removed; 0 keeps them.
+        """
         self.directory = directory
         self.remote = remote
         self._max_input_bytes = max_input_bytes
+        self._cleanup_age_ms = cleanup_age_ms
         if directory is not None:
             directory.mkdir(parents=True, mode=0o700)
+            if is_shared:
+                self._keep_lease(MountedStaging(directory.parent), str(directory))
 
     @property
     def shared(self) -> str | None:
@@ -165,6 +183,15 @@ class Staging:
         """Creates the directory that the driver reaches. Raises: ConfigurationError if the driver reaches none."""
         if self.remote is not None:
             self.remote.open(session)
+            root, _, _ = self.remote.uri.rpartition("/")
+            self._keep_lease(HadoopStaging(session, root), self.remote.uri)
+
+    def _keep_lease(self, files: StagingFiles, directory: str) -> None:
+        """Keeps the lease of the attempt until `close`, and removes the directories of dead attempts."""
+        attempt = directory.rpartition("/")[2]
+        LEASES.keep(directory, lambda: files.touch(f"{attempt}/{LEASE}"))
+        if self._cleanup_age_ms:
+            remove_dead_attempts(files, self._cleanup_age_ms, attempt)
 
     def input(self, number: int, name: str, type_info: Any) -> StagedInput:
         path = None if self.directory is None else self.directory / f"input-{number}.parquet"
@@ -209,7 +236,10 @@ class Staging:
 
     def close(self) -> None:
         """Removes the directory on this host. The session removes the one that the driver reaches."""
+        if self.remote is not None:
+            LEASES.release(self.remote.uri)
         if self.directory is not None:
+            LEASES.release(str(self.directory))
             shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -220,15 +250,21 @@ def staging_of_attempt(settings: SparkSettings, local: Path, attempt: str) -> St
         local: a directory of this process, which does not exist yet.
         attempt: the name of the attempt, for its directory below the configured one.
     """
-    directory, remote = None, None
+    directory, remote, is_shared = None, None, False
     if settings.staging_dir is None:
         # The executors of another host reach no directory.
         directory = local if settings.is_local else None
     elif is_remote(settings.staging_dir):
         directory, remote = local, HadoopDirectory(f"{settings.staging_dir.rstrip('/')}/{attempt}")
     else:
-        directory = safe_join(Path(local_path(settings.staging_dir)), attempt)
-    return Staging(directory, settings.max_input_without_staging, remote)
+        directory, is_shared = safe_join(Path(local_path(settings.staging_dir)), attempt), True
+    return Staging(
+        directory,
+        settings.max_input_without_staging,
+        remote,
+        is_shared=is_shared,
+        cleanup_age_ms=settings.cleanup_age_ms,
+    )
 
 
 def has_few_rows(frame: DataFrame) -> bool:

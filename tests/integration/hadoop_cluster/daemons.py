@@ -9,9 +9,11 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -112,6 +114,21 @@ class HadoopCluster:
     def files(self, directory: str) -> list[str]:
         """Returns the names of the files and directories in a directory of HDFS."""
         return [entry["pathSuffix"] for entry in self._list(directory)]
+
+    def write_file(self, path: str, age_s: float) -> None:
+        """Writes an empty file into HDFS, as if it had been written some time ago."""
+        self._put(f"{path}?op=CREATE&overwrite=true&")
+        self._put(f"{path}?op=SETTIMES&modificationtime={int((time.time() - age_s) * 1000)}&")
+
+    def _put(self, path: str) -> None:
+        url = f"http://{self._files_web}/webhdfs/v1{path}user.name={getpass.getuser()}"
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=30).close()
+        except urllib.error.HTTPError as answer:
+            # The NameNode names the DataNode that takes the content of a file.
+            assert answer.code == HTTPStatus.TEMPORARY_REDIRECT, answer.read()
+            request = urllib.request.Request(answer.headers["Location"], method="PUT")
+            urllib.request.urlopen(request, timeout=30).close()
 
     def _list(self, directory: str) -> list[dict[str, Any]]:
         query = f"op=LISTSTATUS&user.name={getpass.getuser()}"

@@ -205,6 +205,8 @@ class Execution:
                     self._take(vertex, *item)
         finally:
             run.close()
+            if staging.remote is not None:
+                staging.remote.remove()
 
     def _take(self, vertex: RegionVertex, number: int, batch: Any) -> None:
         """Passes a batch of a region's output to its readers."""
