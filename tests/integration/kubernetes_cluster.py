@@ -1,7 +1,8 @@
 """KubernetesCluster: an API server with pods, config maps and services of one namespace, and a kubelet beside it.
 
 Only what clients of Spark use is served. The kubelet runs a pod's container as a process of this host, with the
-environment that the pod asks for, and in place of the image the installed pyspark.
+environment that the pod asks for, and in place of the image the installed pyspark. The names of services mean this
+host.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import queue
 import re
+import socket
 import subprocess
 import threading
 import time
@@ -32,6 +34,8 @@ _KINDS = {
     "persistentvolumeclaims": "PersistentVolumeClaim",
 }
 _PATH = re.compile(r"/api/v1/namespaces/([^/]+)/([a-z]+)(?:/([^/]+))?$")
+#: The field by which a client selects one resource.
+_NAME = "metadata.name"
 _EXECUTOR = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 #: A watch without events must see its client's end within this time.
 _WATCH_S = 0.5
@@ -64,6 +68,9 @@ class KubernetesCluster:
         self._watches: list[tuple[str, Selector, queue.Queue[Resource]]] = []
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.is_stopped = threading.Event()
+        #: The names that the containers resolve.
+        self._hosts = directory / "hosts"
+        self._write_hosts()
 
     # -- what the tests ask ---------------------------------------------------------------------------------------
 
@@ -99,6 +106,7 @@ class KubernetesCluster:
         with self._lock:
             self._resources[kind, metadata["name"]] = resource
             self._publish("ADDED", kind, resource)
+            self._write_hosts()
         if kind == "pods":
             threading.Thread(target=self._run_pod, args=(resource,), daemon=True).start()
         return resource
@@ -110,6 +118,12 @@ class KubernetesCluster:
     def get(self, kind: str, name: str) -> Resource | None:
         with self._lock:
             return self._resources.get((kind, name))
+
+    def apply(self, kind: str, namespace: str, name: str, resource: Resource) -> Resource | None:
+        """Creates or changes a resource."""
+        if self.get(kind, name) is None:
+            return self.create(kind, namespace, resource)
+        return self.patch(kind, name, resource)
 
     def patch(self, kind: str, name: str, change: Any) -> Resource | None:
         with self._lock:
@@ -146,10 +160,15 @@ class KubernetesCluster:
             if watched == kind and _matches(resource, labels):
                 events.put({"type": event, "object": json.loads(json.dumps(resource))})
 
+    def _write_hosts(self) -> None:
+        services = [each["metadata"] for (kind, _), each in self._resources.items() if kind == "services"]
+        names = ["localhost", socket.gethostname(), *(f"{each['name']}.{each['namespace']}.svc" for each in services)]
+        self._hosts.write_text("".join(f"127.0.0.1 {name}\n" for name in names))
+
     # -- the kubelet ----------------------------------------------------------------------------------------------
 
     def _run_pod(self, pod: Resource) -> None:
-        """Runs the executor of a pod as the entry point of Spark's image does, and reports its phases."""
+        """Runs the container of a pod as the entry point of Spark's image does, and reports its phases."""
         import pyspark
 
         name = pod["metadata"]["name"]
@@ -158,22 +177,19 @@ class KubernetesCluster:
         asked = {
             entry["name"]: entry.get("value") or fields[entry["valueFrom"]["fieldRef"]["fieldPath"]]
             for entry in container["env"]
+            if "value" in entry or "valueFrom" in entry
         }
-        assert container["args"] == ["executor"]
         home = Path(pyspark.__file__).parent
-        own_options = [value for key, value in sorted(asked.items()) if key.startswith("SPARK_JAVA_OPT_")]
-        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
-        command = [
-            *("java", "-XX:+IgnoreUnrecognizedVMOptions", "--add-modules=jdk.incubator.vector", *opened, *own_options),
-            *(f"-Xmx{asked['SPARK_EXECUTOR_MEMORY']}", "-cp", f"{home}/jars/*", _EXECUTOR),
-            *("--driver-url", asked["SPARK_DRIVER_URL"], "--executor-id", asked["SPARK_EXECUTOR_ID"]),
-            *("--cores", asked["SPARK_EXECUTOR_CORES"], "--app-id", asked["SPARK_APPLICATION_ID"]),
-            *("--hostname", asked["SPARK_EXECUTOR_POD_IP"], "--podName", asked["SPARK_EXECUTOR_POD_NAME"]),
-            *("--resourceProfileId", asked["SPARK_RESOURCE_PROFILE_ID"]),
-        ]
         place = self._directory / name
         place.mkdir()
         local = {"SPARK_HOME": str(home), "SPARK_LOCAL_DIRS": str(place), "PATH": os.environ["PATH"]}
+        local["JAVA_TOOL_OPTIONS"] = f"-Djdk.net.hosts.file={self._hosts}"
+        if container["args"][0] == "driver":
+            command = self._driver_command(pod, container, asked, place, home)
+            local["SPARK_CONF_DIR"] = str(place / "conf")
+        else:
+            assert container["args"] == ["executor"]
+            command = self._executor_command(asked, home)
         with (self._directory / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=place, env={**asked, **local}
@@ -185,9 +201,40 @@ class KubernetesCluster:
         ended = {"terminated": {**started, "finishedAt": _timestamp(), "exitCode": code if code >= 0 else 128 - code}}
         self._report(name, "Failed" if code else "Succeeded", container, ended)
 
+    def _driver_command(
+        self, pod: Resource, container: Resource, asked: dict[str, str], place: Path, home: Path
+    ) -> list[str]:
+        """Mounts the config maps of a driver, as soon as they exist, and returns its command."""
+        maps = [volume["configMap"]["name"] for volume in pod["spec"]["volumes"] if "configMap" in volume]
+        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        assert mounts["spark-conf-volume-driver"] == asked["SPARK_CONF_DIR"]
+        (place / "conf").mkdir()
+        for name in maps:
+            while self.get("configmaps", name) is None and not self.is_stopped.wait(0.05):
+                continue
+            for file, text in (self.get("configmaps", name) or {}).get("data", {}).items():
+                (place / "conf" / file).write_text(text)
+        arguments = [each.replace(asked["SPARK_CONF_DIR"], str(place / "conf")) for each in container["args"][1:]]
+        address = f"spark.driver.bindAddress={asked['SPARK_DRIVER_BIND_ADDRESS']}"
+        return [f"{home}/bin/spark-submit", "--conf", address, "--deploy-mode", "client", *arguments]
+
+    def _executor_command(self, asked: dict[str, str], home: Path) -> list[str]:
+        own_options = [value for key, value in sorted(asked.items()) if key.startswith("SPARK_JAVA_OPT_")]
+        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
+        return [
+            *("java", "-XX:+IgnoreUnrecognizedVMOptions", "--add-modules=jdk.incubator.vector", *opened, *own_options),
+            *(f"-Xmx{asked['SPARK_EXECUTOR_MEMORY']}", "-cp", f"{home}/jars/*", _EXECUTOR),
+            *("--driver-url", asked["SPARK_DRIVER_URL"], "--executor-id", asked["SPARK_EXECUTOR_ID"]),
+            *("--cores", asked["SPARK_EXECUTOR_CORES"], "--app-id", asked["SPARK_APPLICATION_ID"]),
+            *("--hostname", asked["SPARK_EXECUTOR_POD_IP"], "--podName", asked["SPARK_EXECUTOR_POD_NAME"]),
+            *("--resourceProfileId", asked["SPARK_RESOURCE_PROFILE_ID"]),
+        ]
+
     def _report(self, pod: str, phase: str, container: Resource, state: Resource) -> None:
         status = {"name": container["name"], "image": container["image"], "state": state, "ready": phase == "Running"}
-        self.patch("pods", pod, {"status": {"phase": phase, "podIP": "127.0.0.1", "containerStatuses": [status]}})
+        ready = {"type": "Ready", "status": "True" if phase == "Running" else "False"}
+        report = {"phase": phase, "podIP": "127.0.0.1", "containerStatuses": [status], "conditions": [ready]}
+        self.patch("pods", pod, {"status": report})
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -208,19 +255,25 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         kind, _, _ = self._target()
-        namespace = _PATH.match(urlsplit(self.path).path)[1]  # type: ignore[index]
-        self._answer(self.cluster.create(kind, namespace, self._body), 201)
+        self._answer(self.cluster.create(kind, self._namespace, self._body), 201)
 
     def do_PATCH(self) -> None:
         kind, name, _ = self._target()
         assert name is not None
-        self._answer(self.cluster.patch(kind, name, self._body))
+        if "apply-patch" in self.headers["Content-Type"]:
+            self._answer(self.cluster.apply(kind, self._namespace, name, self._body))
+        else:
+            self._answer(self.cluster.patch(kind, name, self._body))
 
     def do_DELETE(self) -> None:
         kind, name, query = self._target()
         names = [name] if name is not None else [_name_of(each) for each in self.cluster.select(kind, _labels(query))]
         deleted = [self.cluster.delete(kind, each) for each in names]
         self._answer(deleted[0] if name is not None else {"kind": "Status", "apiVersion": "v1", "status": "Success"})
+
+    @property
+    def _namespace(self) -> str:
+        return str(_PATH.match(urlsplit(self.path).path)[1])  # type: ignore[index]
 
     def _target(self) -> tuple[str, str | None, dict[str, list[str]]]:
         """Reads and records the request. Returns its kind, its name and its query."""
@@ -289,8 +342,12 @@ def kubernetes_cluster(directory: Path) -> Iterator[tuple[KubernetesCluster, str
 
 
 def _labels(query: dict[str, list[str]]) -> Selector:
-    """Returns the terms of a query's selector: a label, whether it must be equal, and the value."""
+    """Returns the terms of a query's selector: a label or a name, whether it must be equal, and the value."""
     found = []
+    for term in filter(None, ",".join(query.get("fieldSelector", [])).split(",")):
+        key, _, value = term.partition("=")
+        assert key == _NAME, f"unsupported selector: {term}"
+        found.append((key, True, value.removeprefix("=")))
     for term in filter(None, ",".join(query.get("labelSelector", [])).split(",")):
         key, sign, value = term.partition("=")
         assert sign, f"unsupported selector: {term}"
@@ -299,7 +356,7 @@ def _labels(query: dict[str, list[str]]) -> Selector:
 
 
 def _matches(resource: Resource, selector: Selector) -> bool:
-    own = resource["metadata"].get("labels") or {}
+    own = {**(resource["metadata"].get("labels") or {}), _NAME: _name_of(resource)}
     return all((own.get(key) == value) == is_equal for key, is_equal, value in selector)
 
 

@@ -13,8 +13,10 @@ from clusters import RunningCluster, running_cluster
 from java_archives import JAVA_OPTIONS
 from job_support import Gate, wait_until
 from kubernetes_cluster import KubernetesCluster, kubernetes_cluster
+from ports import own_port
 from spark_support import SPARK_DEADLINE_S, require_spark, spark_environment
 from test_spark_clusters import check, program
+from test_spark_submit import EXPECTED, submit, written
 
 from flinkpy.common.errors import JobExecutionError
 
@@ -109,6 +111,40 @@ def test_the_error_names_a_missing_image(
         list(env.from_collection([1, 2]).map(str).execute_and_collect())
     last = str(caught.value).splitlines()[-1]
     assert "execution.batch.spark.conf.spark.kubernetes.container.image" in last
+
+
+def test_spark_submit_runs_a_program_in_a_driver_pod(kubernetes: tuple[KubernetesCluster, str], tmp_path: Path) -> None:
+    """The pods get flinkpy, the program and its modules from the directory to which `spark-submit` uploads them."""
+    api, master = kubernetes
+    uploads = tmp_path / "uploads"
+    uploads.mkdir()
+    conf = {
+        **{key.removeprefix(_CONF): value for key, value in properties(master).items() if key.startswith(_CONF)},
+        "spark.kubernetes.driver.master": master.removeprefix("k8s://"),
+        "spark.kubernetes.file.upload.path": f"file://{uploads}",
+        "spark.kubernetes.driver.label.team": "data",
+        "spark.driver.port": str(own_port()),
+        "spark.driver.blockManager.port": str(own_port()),
+        "spark.pyspark.driver.python": sys.executable,
+    }
+    # Spark names the driver by its service.
+    del conf["spark.driver.host"]
+    options = ["--master", master, "--deploy-mode", "cluster", "--driver-memory", "512m"]
+    for key, value in conf.items():
+        options += ["--conf", f"{key}={value}"]
+    num_before = len(api.created("pods"))
+    ended = submit(tmp_path, *options)
+    driver, *executors = api.created("pods")[num_before:]
+    log = api.log(driver["metadata"]["name"])
+    assert ended.returncode == 0, ended.stderr[-3000:] + log[-5000:]
+    assert driver["spec"]["containers"][0]["image"] == "registry.example.org/pipelines:7"
+    assert driver["metadata"]["labels"]["team"] == "data"
+    assert len(executors) >= 2
+    assert {pod["metadata"]["labels"]["spark-role"] for pod in executors} == {"executor"}
+    assert written(tmp_path) == {"one": EXPECTED, "other": EXPECTED}
+    assert "collected [10, 20, 30, 40]" in log.splitlines()
+    (pod,) = [pod for pod in api.now("pods") if pod["metadata"]["name"] == driver["metadata"]["name"]]
+    assert pod["status"]["phase"] == "Succeeded"
 
 
 def test_the_pods_end_with_the_task_executor(

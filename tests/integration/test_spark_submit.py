@@ -34,6 +34,8 @@ def submit(
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
     }
+    if any(option.startswith("k8s://") for option in options):
+        del conf["spark.driver.host"]  # Kubernetes names the driver
     for key, value in conf.items():
         command += ["--conf", f"{key}={value}"]
     return subprocess.run(
