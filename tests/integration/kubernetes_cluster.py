@@ -32,8 +32,9 @@ _KINDS = {
     "configmaps": "ConfigMap",
     "services": "Service",
     "persistentvolumeclaims": "PersistentVolumeClaim",
+    "networkpolicies": "NetworkPolicy",
 }
-_PATH = re.compile(r"/api/v1/namespaces/([^/]+)/([a-z]+)(?:/([^/]+))?$")
+_PATH = re.compile(r"/(?:api|apis/networking.k8s.io)/v1/namespaces/([^/]+)/([a-z]+)(?:/([^/]+))?$")
 #: The field by which a client selects one resource.
 _NAME = "metadata.name"
 _EXECUTOR = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
@@ -259,7 +260,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PATCH(self) -> None:
         kind, name, _ = self._target()
-        assert name is not None
+        assert name is not None, f"{self.command} {self.path}"
         if "apply-patch" in self.headers["Content-Type"]:
             self._answer(self.cluster.apply(kind, self._namespace, name, self._body))
         else:
