@@ -114,7 +114,7 @@ def test_spark_reads_and_stages_files_in_a_bucket(cluster: RunningCluster, bucke
         )
         log = cluster.log("taskexecutor-1")[known:]
         assert "bucket: Catalyst" in log, "Spark reads the files itself"
-        assert bucket.names("staging") == [".flinkpy-cleaned"], "nothing is left in the staging directory"
+        assert bucket.names("staging") == ["staging/.flinkpy-cleaned"], "nothing is left in the staging directory"
     finally:
         initialize_file_systems({})
 
