@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from rest_harness import RestHarness, TestingServices
 
-from flinkpy._proto import checkpoint_pb2, common_pb2, metrics_pb2, resourcemanager_pb2, taskexecutor_pb2
+from flinkpy._proto import (
+    checkpoint_pb2,
+    common_pb2,
+    dispatcher_pb2,
+    metrics_pb2,
+    resourcemanager_pb2,
+    taskexecutor_pb2,
+)
 from flinkpy.common.errors import RpcTimeoutError, RpcUnavailableError, UserError
 from flinkpy.security import Role
 
@@ -209,3 +216,32 @@ def test_the_disposal_of_a_savepoint_is_triggered_and_asked_about() -> None:
 def test_a_malformed_or_unknown_trigger_id_is_refused() -> None:
     assert harness().call("GET", "/savepoint-disposal/xyz").status_code == 400
     assert harness().call("GET", f"/savepoint-disposal/{'0' * 32}").status_code == 404
+
+
+def test_metrics_of_a_task_manager_are_named_and_chosen() -> None:
+    server, name = harness(), "Status.JVM.Memory.Heap.Used"
+    assert server.call("GET", "/taskmanagers/te-1/metrics").json() == [{"id": name}]
+    assert server.call("GET", f"/taskmanagers/te-1/metrics?get={name},x").json() == [{"id": name, "value": "5"}]
+    silent = harness(RpcTimeoutError("no answer"))
+    assert silent.call("GET", f"/taskmanagers/te-1/metrics?get={name}").json() == []
+
+
+def test_metrics_of_task_managers_are_aggregated() -> None:
+    server, name = harness(), "Status.JVM.Memory.Heap.Used"
+    answer = server.call("GET", f"/taskmanagers/metrics?get={name}&agg=max,sum&taskmanagers=te-1")
+    assert answer.json() == [{"id": name, "max": 5.0, "sum": 5.0}]
+    assert server.call("GET", f"/taskmanagers/metrics?get={name}&taskmanagers=te-2").json() == []
+    assert server.call("GET", "/taskmanagers/metrics?agg=median").status_code == 400
+
+
+class Overview:
+    async def request_cluster_overview(self, request: Any) -> dispatcher_pb2.ClusterOverview:
+        return dispatcher_pb2.ClusterOverview(num_task_managers=3, num_jobs_running=2)
+
+
+def test_metrics_of_the_job_manager_are_of_its_process_and_of_the_cluster() -> None:
+    server = RestHarness(TestingServices(Overview()))
+    names = [one["id"] for one in server.call("GET", "/jobmanager/metrics").json()]
+    assert "Status.JVM.Threads.Count" in names and names == sorted(names)
+    chosen = server.call("GET", "/jobmanager/metrics?get=numRunningJobs,numRegisteredTaskManagers").json()
+    assert chosen == [{"id": "numRunningJobs", "value": "2"}, {"id": "numRegisteredTaskManagers", "value": "3"}]

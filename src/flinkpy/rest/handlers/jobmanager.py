@@ -12,10 +12,12 @@ from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
+from flinkpy._proto import dispatcher_pb2
 from flinkpy.common.process_diagnostics import CHUNK_BYTES, LogFiles, process_metrics, thread_stacks
 from flinkpy.configuration import core_options, read_option
 from flinkpy.configuration.redaction import redacted
 from flinkpy.rest.errors import RestError, not_found
+from flinkpy.rest.forms.metrics import metric_collection
 from flinkpy.rest.messages.jobmanager import (
     ConfigurationInfoEntry,
     EnvironmentInfo,
@@ -28,9 +30,11 @@ from flinkpy.rest.messages.jobmanager import (
     ThreadDumpInfo,
     ThreadInfo,
 )
-from flinkpy.rest.operation import RestCall, operation
+from flinkpy.rest.messages.metrics import MetricCollection
+from flinkpy.rest.operation import TEXTS, QueryParameter, RestCall, operation
 from flinkpy.security import Role
 
+GET_PARAMETER = QueryParameter("get", "Comma-separated list of string values to select specific metrics.", TEXTS)
 #: Flink's words for a log file that is not there.
 NO_SUCH_FILE = "This file does not exist in JobManager log dir."
 NO_PROFILER = "flinkpy runs no JVM, so there is no JVM profiler. The flame graph of a vertex shows its Python code."
@@ -126,10 +130,23 @@ async def jobmanager_thread_dump(call: RestCall) -> ThreadDumpInfo:
     )
 
 
-async def jobmanager_metric_values() -> dict[str, str]:
-    """Returns the metrics of this process as texts."""
-    values = await asyncio.to_thread(process_metrics)
-    return {name: str(value) for name, value in values.items()}
+@operation(
+    "GET",
+    "/jobmanager/metrics",
+    "Provides access to job manager metrics.",
+    response=MetricCollection,
+    query=(GET_PARAMETER,),
+)
+async def jobmanager_metrics(call: RestCall) -> MetricCollection:
+    overview = await call.dispatcher.request_cluster_overview(dispatcher_pb2.ClusterOverviewRequest())
+    values = {
+        **await asyncio.to_thread(process_metrics),
+        "numRegisteredTaskManagers": overview.num_task_managers,
+        "taskSlotsTotal": overview.num_slots_total,
+        "taskSlotsAvailable": overview.num_slots_available,
+        "numRunningJobs": overview.num_jobs_running,
+    }
+    return metric_collection({name: str(value) for name, value in values.items()}, call.query["get"])
 
 
 # --- the profiler of the JVM ------------------------------------------------------------------------------------------

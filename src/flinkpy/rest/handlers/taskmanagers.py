@@ -17,7 +17,8 @@ from flinkpy._proto import metrics_pb2, resourcemanager_pb2, taskexecutor_pb2
 from flinkpy.common.errors import ExternalError, UserError
 from flinkpy.rest.context import RestContext
 from flinkpy.rest.errors import not_found
-from flinkpy.rest.handlers.jobmanager import NO_PROFILER, no_profiling, text_stream
+from flinkpy.rest.forms.metrics import AGGREGATIONS, aggregated_metrics, metric_collection
+from flinkpy.rest.handlers.jobmanager import GET_PARAMETER, NO_PROFILER, no_profiling, text_stream
 from flinkpy.rest.messages.jobmanager import (
     LogInfo,
     LogListInfo,
@@ -27,6 +28,7 @@ from flinkpy.rest.messages.jobmanager import (
     ThreadDumpInfo,
     ThreadInfo,
 )
+from flinkpy.rest.messages.metrics import AggregatedMetrics, MetricCollection
 from flinkpy.rest.messages.taskmanagers import (
     GarbageCollectorInfo,
     HardwareDescription,
@@ -38,7 +40,7 @@ from flinkpy.rest.messages.taskmanagers import (
     TaskManagerMetricsInfo,
     TaskManagersInfo,
 )
-from flinkpy.rest.operation import RestCall, operation
+from flinkpy.rest.operation import TEXTS, QueryParameter, RestCall, operation, some_of
 from flinkpy.security import Role
 
 logger = logging.getLogger(__name__)
@@ -172,6 +174,49 @@ def _metrics(values: dict[str, int | float]) -> TaskManagerMetricsInfo:
         heap_max=value("Status.JVM.Memory.Heap.Max"),
         garbage_collectors=collectors,
     )
+
+
+# --- metrics ----------------------------------------------------------------------------------------------------------
+
+
+@operation(
+    "GET",
+    "/taskmanagers/:taskmanagerid/metrics",
+    "Provides access to task manager metrics.",
+    response=MetricCollection,
+    query=(GET_PARAMETER,),
+)
+async def task_manager_metrics(call: RestCall) -> MetricCollection:
+    """Answers with an empty list if the TaskManager does not answer, as Flink does while it has no metrics."""
+    values = await process_values(call.context, await _task_manager(call), DETAILS_TIMEOUT_S)
+    return metric_collection(_texts(values or {}), call.query["get"])
+
+
+@operation(
+    "GET",
+    "/taskmanagers/metrics",
+    "Provides access to aggregated task manager metrics.",
+    response=AggregatedMetrics,
+    query=(
+        GET_PARAMETER,
+        QueryParameter(
+            "agg",
+            "Comma-separated list of aggregation modes which should be calculated: min, max, sum, avg, skew.",
+            some_of(*AGGREGATIONS),
+        ),
+        QueryParameter("taskmanagers", "Comma-separated list of TaskManager ids to select.", TEXTS),
+    ),
+)
+async def aggregated_task_manager_metrics(call: RestCall) -> AggregatedMetrics:
+    """Leaves out TaskManagers that are unknown or do not answer."""
+    wanted = call.query["taskmanagers"]
+    found = [one for one in await task_managers(call.context) if not wanted or one.resource_id in wanted]
+    values = await asyncio.gather(*(process_values(call.context, one, DETAILS_TIMEOUT_S) for one in found))
+    return aggregated_metrics([_texts(one) for one in values if one], call.query["get"], call.query["agg"])
+
+
+def _texts(values: dict[str, int | float]) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items()}
 
 
 # --- logs and threads -------------------------------------------------------------------------------------------------
