@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
-from connector_fakes import TestingReaderContext, TestingWriterContext
+from connector_fakes import TestingWriterContext
+from reading import Reading
 
 from flinkpy.common import Duration, SimpleStringSchema, WatermarkStrategy
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.errors import ConfigurationError, InputFormatError, KinesisError, UnsupportedOperationError
-from flinkpy.connector_api.source import ReaderStatus
 from flinkpy.connectors.kinesis import client as kinesis_client
 from flinkpy.connectors.kinesis.enumerator import FinishKept, ShardsFinished
 from flinkpy.connectors.kinesis.shards import KinesisShardSplit, Position, Shard
@@ -31,7 +31,6 @@ from flinkpy.datastream.connectors.kinesis import (
     WatermarkTracker,
 )
 from flinkpy.records.batch import Batch
-from flinkpy.records.lanes import rows_of
 
 STREAM = "orders"
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -140,65 +139,6 @@ def _answer(code: str | None) -> dict[str, Any]:
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
-
-
-class ReaderContext(TestingReaderContext):
-    def __init__(self, **values: Any) -> None:
-        super().__init__(**values)
-        self.available = threading.Condition()
-        self.events: list[Any] = []
-
-    def notify_available(self) -> None:
-        with self.available:
-            self.availability_calls += 1
-            self.available.notify_all()
-
-    def send_source_event(self, event: Any) -> None:
-        self.events.append(event)
-
-
-class Reading:
-    """Reads a source with one reader."""
-
-    def __init__(self, source: KinesisSource, splits: list[KinesisShardSplit], **values: Any) -> None:
-        self.context = ReaderContext(**values)
-        self.reader = source.create_reader(self.context)
-        self.reader.add_splits(splits)
-        self.reader.start()
-        #: (split, record, timestamp).
-        self.read: list[tuple[str | None, Any, int]] = []
-
-    def __enter__(self) -> Reading:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.reader.close()
-
-    def poll(self) -> bool:
-        polled = self.reader.poll_batch()
-        if isinstance(polled, ReaderStatus):
-            return False
-        assert polled.timestamps is not None
-        split_id = self.reader.current_split_id
-        self.read += [(split_id, row, int(at)) for row, at in zip(rows_of(polled), polled.timestamps)]
-        return True
-
-    def until(self, condition: Callable[[], bool]) -> None:
-        while True:
-            with self.context.available:
-                calls = self.context.availability_calls
-            while self.poll():
-                if condition():
-                    return
-            if condition():
-                return
-            with self.context.available:
-                if self.context.availability_calls == calls:
-                    assert self.context.available.wait(10)
-
-    @property
-    def records(self) -> list[Any]:
-        return [record for _, record, _ in self.read]
 
 
 def source_of(service: FakeKinesis, schema: Any = None, **properties: str) -> KinesisSource:

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from connector_fakes import TestingReaderContext, TestingWriterContext
+from connector_fakes import TestingWriterContext
+from reading import Reading
 
 from flinkpy.common import ConfigOptions, Duration, SimpleStringSchema
 from flinkpy.common.errors import ConfigurationError, PulsarError, TypeMismatchError, UnsupportedOperationError
-from flinkpy.connector_api.source import Boundedness, ReaderStatus
+from flinkpy.connector_api.source import Boundedness
 from flinkpy.connectors.pulsar.client import PulsarConnection, PulsarMessage, Subscription, TopicProducer
 from flinkpy.connectors.pulsar.cursors import StartPosition, murmur3_32
 from flinkpy.connectors.pulsar.enumerator import PulsarSplit
@@ -31,7 +32,6 @@ from flinkpy.datastream.connectors.pulsar import (
     TopicRoutingMode,
 )
 from flinkpy.records.batch import Batch
-from flinkpy.records.lanes import rows_of
 
 
 def message_id(number: int) -> PulsarMessageId:
@@ -166,18 +166,7 @@ def source_of(cluster: FakeCluster, change: Callable[[Any], Any] = lambda builde
     return source
 
 
-class ReaderContext(TestingReaderContext):
-    def __init__(self, **values: Any) -> None:
-        super().__init__(**values)
-        self.available = threading.Condition()
-
-    def notify_available(self) -> None:
-        with self.available:
-            self.availability_calls += 1
-            self.available.notify_all()
-
-
-class Reading:
+class PulsarReading(Reading):
     """Reads a source with one reader. Unless restored, it gets the splits that an enumerator finds."""
 
     def __init__(self, source: PulsarSource, splits: list[PulsarSplit] | None = None, **values: Any) -> None:
@@ -185,57 +174,14 @@ class Reading:
             context = EnumeratorContext()
             source.create_enumerator(context).start()
             splits = list(context.splits.values())
-        self.context = ReaderContext(**values)
-        self.reader = source.create_reader(self.context)
-        self.reader.add_splits(splits)
-        self.reader.start()
-        self.read: list[tuple[str | None, Any, int]] = []
-        self.has_ended = False
-
-    def __enter__(self) -> Reading:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.reader.close()
-
-    def poll(self) -> bool:
-        polled = self.reader.poll_batch()
-        if isinstance(polled, ReaderStatus):
-            self.has_ended = polled is ReaderStatus.END_OF_INPUT
-            return False
-        assert polled.timestamps is not None
-        split_id = self.reader.current_split_id
-        self.read += [(split_id, row, int(at)) for row, at in zip(rows_of(polled), polled.timestamps)]
-        return True
-
-    def until(self, condition: Callable[[], bool]) -> None:
-        while True:
-            with self.context.available:
-                calls = self.context.availability_calls
-            while self.poll():
-                if condition():
-                    return
-            if condition():
-                return
-            with self.context.available:
-                if self.context.availability_calls == calls:
-                    assert self.context.available.wait(10)
-
-    def to_the_end(self) -> list[Any]:
-        self.reader.notify_no_more_splits()
-        self.until(lambda: self.has_ended)
-        return self.records
-
-    @property
-    def records(self) -> list[Any]:
-        return [record for _, record, _ in self.read]
+        super().__init__(source, splits, **values)
 
 
 def test_timestamp_is_the_event_time_or_the_publish_time() -> None:
     cluster = FakeCluster(t=["t-0", "t-1"])
     cluster.put("t-0", "a", event_time=500)
     cluster.put("t-1", "b", publish_time=1234)
-    with Reading(source_of(cluster)) as reading:
+    with PulsarReading(source_of(cluster)) as reading:
         reading.until(lambda: len(reading.read) == 2)
         cluster.put("t-0", "c", event_time=700)
         reading.until(lambda: len(reading.read) == 3)
@@ -246,10 +192,10 @@ def test_restored_reader_continues_after_the_last_message_of_the_checkpoint() ->
     cluster = FakeCluster(t=["t-0"])
     cluster.put("t-0", *"abcde")
     source = source_of(cluster)
-    with Reading(source, max_batch_rows=2) as reading:
+    with PulsarReading(source, max_batch_rows=2) as reading:
         reading.until(lambda: len(reading.read) == 2)
         state = pickle.loads(pickle.dumps(reading.reader.snapshot_state(1)))
-    with Reading(source, state) as restored:
+    with PulsarReading(source, state) as restored:
         restored.until(lambda: len(restored.read) == 3)
     assert reading.records + restored.records == list("abcde")
     assert cluster.sought[-1] == ("t-0", message_id(1))
@@ -258,7 +204,7 @@ def test_restored_reader_continues_after_the_last_message_of_the_checkpoint() ->
 def test_messages_are_acknowledged_when_their_checkpoint_is_complete() -> None:
     cluster = FakeCluster(t=["t-0"])
     cluster.put("t-0", *"abc")
-    with Reading(source_of(cluster), max_batch_rows=2) as reading:
+    with PulsarReading(source_of(cluster), max_batch_rows=2) as reading:
         reading.until(lambda: len(reading.read) == 2)
         reading.reader.snapshot_state(1)
         reading.until(lambda: len(reading.read) == 3)
@@ -276,7 +222,7 @@ def test_messages_of_selected_keys_are_acknowledged_one_by_one() -> None:
     cluster = FakeCluster(t=["t-0"])
     cluster.put("t-0", *"abc")
     change = lambda builder: builder.set_range_generator(RangeGenerator.fixed_key(keys="k"))  # noqa: E731
-    with Reading(source_of(cluster, change)) as reading:
+    with PulsarReading(source_of(cluster, change)) as reading:
         reading.until(lambda: len(reading.read) == 3)
         reading.reader.snapshot_state(1)
         reading.reader.notify_checkpoint_complete(1)
@@ -301,7 +247,7 @@ def test_reading_ends_at_the_stop_cursor(cursor: StopCursor, expected: str, batc
     for number, text in enumerate("abcd", 1):
         cluster.put("t-0", text, event_time=10 * number, publish_time=100 * number)
     source = source_of(cluster, lambda builder: builder.set_bounded_stop_cursor(cursor))
-    with Reading(source, max_batch_rows=batch_rows) as reading:
+    with PulsarReading(source, max_batch_rows=batch_rows) as reading:
         assert reading.to_the_end() == list(expected)
         assert reading.context.finished_splits == ["t-0"]
         assert reading.reader.snapshot_state(1) == []
@@ -309,7 +255,7 @@ def test_reading_ends_at_the_stop_cursor(cursor: StopCursor, expected: str, batc
 
 def test_a_partition_that_is_empty_ends_at_once_at_its_latest_message() -> None:
     source = source_of(FakeCluster(t=["t-0"]), lambda b: b.set_bounded_stop_cursor(StopCursor.latest()))
-    with Reading(source) as reading:
+    with PulsarReading(source) as reading:
         assert reading.to_the_end() == []
 
 
@@ -319,19 +265,19 @@ def test_reading_begins_at_the_message_of_the_start_cursor(inclusive: bool, expe
     cluster.put("t-0", *"abc")
     start = StartCursor.from_message_id(message_id(1).to_bytes(), inclusive)
     source = source_of(cluster, lambda b: b.set_start_cursor(start).set_bounded_stop_cursor(StopCursor.latest()))
-    with Reading(source) as reading:
+    with PulsarReading(source) as reading:
         assert reading.to_the_end() == list(expected)
     assert cluster.subscriptions["t-0"] == (start.position, False)
     # An existing subscription continues at its position.
     cluster.begins_there = False
-    with Reading(source) as reading:
+    with PulsarReading(source) as reading:
         assert reading.to_the_end() == list("abc")
 
 
 def test_paused_partitions_emit_nothing_until_they_are_resumed() -> None:
     cluster = FakeCluster(t=["t-0", "t-1"])
     cluster.put("t-0", *"abc")
-    with Reading(source_of(cluster), max_batch_rows=1) as reading:
+    with PulsarReading(source_of(cluster), max_batch_rows=1) as reading:
         reading.until(lambda: reading.records == ["a"])
         reading.reader.pause_or_resume_splits(["t-0"], [])
         cluster.put("t-1", "x")
@@ -344,7 +290,7 @@ def test_paused_partitions_emit_nothing_until_they_are_resumed() -> None:
 
 def test_a_partition_that_cannot_be_read_fails_the_job() -> None:
     cluster = FakeCluster(t=["t-0"])
-    with Reading(source_of(cluster)) as reading, pytest.raises(PulsarError, match="t-0: down"):
+    with PulsarReading(source_of(cluster)) as reading, pytest.raises(PulsarError, match="t-0: down"):
         cluster.is_down = True
         reading.until(lambda: False)
 
