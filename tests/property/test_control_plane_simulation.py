@@ -6,11 +6,7 @@ FLINKPY_SIMULATION_SEED=17 pytest tests/property/test_control_plane_simulation.p
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
@@ -20,19 +16,14 @@ import pytest
 from simulated_batch_cluster import BatchCluster
 from simulated_cluster import Cluster
 from simulated_processes import ProcessLoop
+from simulated_runs import seeds_of_runs, simulation
 
 from flinkpy.checkpoint.metadata import load_metadata
 from flinkpy.checkpoint.storage.file_systems import FileSystems
 
-NUM_SEEDS = int(os.environ.get("FLINKPY_SIMULATION_SEEDS", "50"))
-FIRST_SEED = int(os.environ.get("FLINKPY_SIMULATION_FIRST_SEED", "0"))
-SEEDS = range(FIRST_SEED, FIRST_SEED + NUM_SEEDS)
-if "FLINKPY_SIMULATION_SEED" in os.environ:
-    SEEDS = range(int(os.environ["FLINKPY_SIMULATION_SEED"]), int(os.environ["FLINKPY_SIMULATION_SEED"]) + 1)
+SEEDS = seeds_of_runs()
 #: The duration of the faults, in virtual time.
 FAULTY_S = 12.0
-#: A directory in memory if possible, because syncing is free there.
-SHARED_MEMORY = Path("/dev/shm")
 
 
 def configuration(random: Random, directory: Path) -> dict[str, str]:
@@ -103,18 +94,8 @@ async def run_batch(loop: ProcessLoop, random: Random, directory: Path) -> Clust
 
 
 def simulate(seed: int, run: Callable[..., Coroutine[Any, Any, Cluster]] = run) -> Cluster:
-    random = Random(seed)
-    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
-    directory = Path(tempfile.mkdtemp(prefix="flinkpy-simulation-", dir=parent))
-    loop = ProcessLoop(random)
-    try:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            return runner.run(run(loop, random, directory))
-    except BaseException as error:
-        error.add_note(f"FLINKPY_SIMULATION_SEED={seed} replays this")
-        raise
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    with simulation(seed) as (runner, loop, random, directory):
+        return runner.run(run(loop, random, directory))
 
 
 @pytest.fixture(autouse=True)

@@ -9,29 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Coroutine
 from functools import cache, partial
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 from simulated_nemesis import Nemesis
-from simulated_processes import ProcessLoop
+from simulated_runs import seeds_of_runs, simulation
 from simulated_services import ServiceCluster
 
 from flinkpy.common.states import JobState
 
-#: The number of runs. `make chaos` runs ten thousand others.
-NUM_SEEDS = int(os.environ.get("FLINKPY_SIMULATION_SEEDS", "50"))
-FIRST_SEED = int(os.environ.get("FLINKPY_SIMULATION_FIRST_SEED", "0"))
-SEEDS = range(FIRST_SEED, FIRST_SEED + NUM_SEEDS)
-if "FLINKPY_SIMULATION_SEED" in os.environ:
-    SEEDS = range(int(os.environ["FLINKPY_SIMULATION_SEED"]), int(os.environ["FLINKPY_SIMULATION_SEED"]) + 1)
+SEEDS = seeds_of_runs()
 #: Seeds whose runs once did not end: ZooKeeper was stopped last, or a job restarted while it was being stopped.
 SEEDS_TO_REMEMBER = (7269, 7306)
 #: The number of seeds in one test. They share imports and setup.
@@ -42,8 +34,6 @@ STANDALONE_EVERY = 5
 END_EVERY = 9
 #: The duration of the faults, in virtual time.
 FAULTY_S = 15.0
-#: A directory in memory if possible, because syncing is free there.
-SHARED_MEMORY = Path("/dev/shm")
 Run = Callable[[ServiceCluster], Coroutine[Any, Any, None]]
 JOBS = [f"{number:032x}" for number in range(1, 3)]
 
@@ -106,24 +96,14 @@ def simulate(seed: int, run: Run = run) -> ServiceCluster:
 
 
 def simulate_once(seed: int, num_masters: int | None, run: Run = run) -> ServiceCluster:
-    random = Random(seed)
     if num_masters is None:
         num_masters = 1 if seed % STANDALONE_EVERY == 0 else 2
-    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
-    directory = Path(tempfile.mkdtemp(prefix="flinkpy-simulation-", dir=parent))
-    loop = ProcessLoop(random)
-    loop.set_exception_handler(lambda *_: None)
-    try:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            cluster = ServiceCluster(loop, random, directory, num_masters=num_masters)
-            with cluster.installed():
-                runner.run(run(cluster))
-            return cluster
-    except BaseException as error:
-        error.add_note(f"FLINKPY_SIMULATION_SEED={seed} replays this")
-        raise
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    with simulation(seed) as (runner, loop, random, directory):
+        loop.set_exception_handler(lambda *_: None)
+        cluster = ServiceCluster(loop, random, directory, num_masters=num_masters)
+        with cluster.installed():
+            runner.run(run(cluster))
+        return cluster
 
 
 @pytest.fixture(autouse=True)
