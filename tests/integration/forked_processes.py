@@ -62,7 +62,8 @@ _LAZY_MODULES = (
     "flinkpy.highavailability.standalone_services",
     "flinkpy.security.certificates",
     "flinkpy.security.confidential_settings",
-    "cryptography.hazmat.primitives.serialization",
+    "cryptography.hazmat.primitives.asymmetric.ec",
+    "cryptography.x509",
 )
 #: Modules of the verbs that clients use, and of the services that do not load Arrow.
 CONTROL_MODULES = (
