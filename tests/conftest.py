@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import compileall
+import gc
 import os
 import shutil
 import signal
@@ -43,6 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if not hasattr(config, "workerinput"):
         compileall.compile_dir(Path(__file__).parents[1] / "src" / "flinkpy", quiet=2)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Tells the garbage collector to ignore the tests and modules, which live until the end of the process."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

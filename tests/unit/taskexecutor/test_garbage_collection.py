@@ -131,11 +131,13 @@ class Function:
 
 @pytest.fixture
 def _collector_as_it_was() -> Iterator[None]:
-    thresholds = gc.get_threshold()
+    thresholds, is_frozen = gc.get_threshold(), gc.get_freeze_count() > 0
     yield
     gc.set_threshold(*thresholds)
     gc.unfreeze()
     gc.collect()
+    if is_frozen:
+        gc.freeze()
 
 
 @pytest.mark.usefixtures("_collector_as_it_was")
