@@ -1,12 +1,16 @@
-"""Bases of sources whose records are fetched by threads of the reader: FetcherThreads, SplitFetcher, SourceReaderBase.
+"""Bases of sources whose records are fetched by threads of the reader.
 
 ```
-   fetcher's thread   fetch records of a split -> queue          then it waits until the task has emitted them
-   task thread        poll_batch <- take <- queue                done_with: the split may be fetched again
+   fetcher's thread   fetch records of splits -> queue           then it waits until the queue may take more
+   task thread        poll_batch <- take <- queue
 ```
 
-Source: org.apache.flink.connector.base.source.reader.{SourceReaderBase,fetcher.SplitFetcher}. Differs: records travel
-in lists, and each split has at most one list that the task has not emitted.
+FetcherThreads runs the threads and keeps their first error. SplitFetcherManager adds the queue. Its subclass
+SplitFetcher fetches a split again when the task has emitted all its records. The Kafka fetcher bounds the queue
+instead, because one call to librdkafka returns records of many splits. SourceReaderBase emits the records of the queue.
+
+Source: org.apache.flink.connector.base.source.reader: SourceReaderBase, fetcher.SplitFetcherManager,
+fetcher.SplitFetcher. Differs: records travel in lists of one split each.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -26,6 +30,8 @@ from flinkpy.formats.bad_records import BadRecordReporter
 from flinkpy.formats.schema import DecodedMessages, on_error_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from flinkpy.records.batch import Batch
 
 _LOG = logging.getLogger(__name__)
@@ -74,12 +80,16 @@ class FetcherThreads:
         self._error: FlinkError | None = None
         self._threads: list[threading.Thread] = []
 
-    def close(self) -> None:
-        """Ends the threads, and waits a limited time for them. Thread: task thread."""
+    def close(self, extra_s: float = 0.0) -> None:
+        """Ends the threads, and waits a limited time for them. Thread: task thread.
+
+        Args:
+            extra_s: how many seconds longer than usual a thread may take to end.
+        """
         self._closed.set()
         self._wake_threads()
         for thread in self._threads:
-            thread.join(_CLOSE_S)
+            thread.join(extra_s + _CLOSE_S)
             if thread.is_alive():
                 _LOG.warning("%s: thread %s does not end", self._system, thread.name)
 
@@ -104,11 +114,10 @@ class FetcherThreads:
         self._notify()
 
 
-StateT = TypeVar("StateT", bound=SplitState)
+class SplitFetcherManager(FetcherThreads, ABC):
+    """Fetches the records of a reader's splits and queues them for the task.
 
-
-class SplitFetcher(FetcherThreads, ABC, Generic[StateT]):
-    """Fetches the records of a reader's splits. Subclasses define `start`, `add` and the work of their threads.
+    Subclasses define the work of the threads, and how much of it may be queued.
 
     Thread: public methods are called by the task thread.
     """
@@ -116,8 +125,10 @@ class SplitFetcher(FetcherThreads, ABC, Generic[StateT]):
     def __init__(self, system: str, notify: Callable[[], None]) -> None:
         super().__init__(system, notify)
         self._lock = threading.Condition()
-        self._splits: dict[str, StateT] = {}
-        self._queue: deque[Fetched] = deque()
+        #: The result of each fetch that the task has not taken: records of one or several splits.
+        self._queue: deque[list[Fetched]] = deque()
+        #: The rest of the fetch that the task took last. Only the task thread uses it.
+        self._taken: deque[Fetched] = deque()
 
     @abstractmethod
     def start(self) -> None:
@@ -127,14 +138,9 @@ class SplitFetcher(FetcherThreads, ABC, Generic[StateT]):
     def add(self, split: Any) -> None:
         """Begins to fetch the records of a split."""
 
+    @abstractmethod
     def pause_or_resume(self, to_pause: list[str], to_resume: list[str]) -> None:
         """Stops and resumes fetching. Records that are queued already are still returned by `take`."""
-        with self._lock:
-            for split_ids, is_paused in ((to_pause, True), (to_resume, False)):
-                for split_id in split_ids:
-                    if split_id in self._splits:
-                        self._splits[split_id].is_paused = is_paused
-            self._lock.notify_all()
 
     def take(self) -> Fetched | None:
         """Returns the oldest records in the queue, or None if it is empty.
@@ -142,15 +148,54 @@ class SplitFetcher(FetcherThreads, ABC, Generic[StateT]):
         Raises:
             FlinkError: the error that ended a thread, once the queue is empty.
         """
-        with self._lock:
-            if self._queue:
-                return self._queue.popleft()
-        if self._error is not None:
-            raise self._error
-        return None
+        if not self._taken:
+            with self._lock:
+                if self._queue:
+                    self._taken.extend(self._queue.popleft())
+                    self._lock.notify_all()
+                elif self._error is not None:
+                    raise self._error
+        return self._taken.popleft() if self._taken else None
 
     def done_with(self, split_id: str) -> None:
-        """Allows the next fetch of a split. Called when all its records from `take` have been emitted."""
+        """Called when all records of a split from `take` have been emitted."""
+
+    def _enqueue(self, fetched: list[Fetched]) -> None:
+        """Queues the result of a fetch. Called by the fetcher's threads without the lock."""
+        with self._lock:
+            self._queue.append(fetched)
+        self._notify()
+
+    def _wake_threads(self) -> None:
+        with self._lock:
+            self._lock.notify_all()
+
+
+StateT = TypeVar("StateT", bound=SplitState)
+
+
+class SplitFetcher(SplitFetcherManager, Generic[StateT]):
+    """Fetches records of a split when the task has emitted all earlier ones.
+
+    Subclasses define `start`, `add` and the work of their threads.
+
+    Thread: public methods are called by the task thread.
+    """
+
+    def __init__(self, system: str, notify: Callable[[], None]) -> None:
+        super().__init__(system, notify)
+        self._splits: dict[str, StateT] = {}
+
+    def pause_or_resume(self, to_pause: list[str], to_resume: list[str]) -> None:
+        with self._lock:
+            for split_ids, is_paused in ((to_pause, True), (to_resume, False)):
+                for split_id in split_ids:
+                    if split_id in self._splits:
+                        self._splits[split_id].is_paused = is_paused
+            self._lock.notify_all()
+
+    def done_with(self, split_id: str) -> None:
+        """Allows the next fetch of a split."""
         with self._lock:
             state = self._splits.get(split_id)
             if state is not None:
@@ -164,16 +209,11 @@ class SplitFetcher(FetcherThreads, ABC, Generic[StateT]):
             if is_end:
                 del self._splits[split_id]
             state.is_queued = True
-            self._queue.append(Fetched(split_id, records, is_end))
-        self._notify()
-
-    def _wake_threads(self) -> None:
-        with self._lock:
-            self._lock.notify_all()
+        self._enqueue([Fetched(split_id, records, is_end)])
 
 
 class SourceReaderBase(SourceReader):
-    """Emits the records that a SplitFetcher fetches, in batches of one split each.
+    """Emits the records that a SplitFetcherManager fetches, in batches of one split each.
 
     Subclasses define `add_splits`, which fills `_splits` and calls `add` of the fetcher; `_read`; and `snapshot_state`.
 
@@ -182,7 +222,7 @@ class SourceReaderBase(SourceReader):
 
     names_splits = True
 
-    def __init__(self, context: SourceReaderContext, fetcher: SplitFetcher[Any], schema: Any) -> None:
+    def __init__(self, context: SourceReaderContext, fetcher: SplitFetcherManager, schema: Any) -> None:
         self._context = context
         self._fetcher = fetcher
         self._schema = schema
@@ -193,9 +233,8 @@ class SourceReaderBase(SourceReader):
         #: The records being emitted, and how many of them have been emitted.
         self._fetched: Fetched | None = None
         self._num_emitted = 0
-        self._paused: set[str] = set()
-        #: Records of paused splits. One entry per split is enough: the fetcher queues no second one.
-        self._held_back: dict[str, Fetched] = {}
+        #: Records of the paused splits, by id. When a split resumes, they move to `_resumed`, which is emitted first.
+        self._held_back: dict[str, deque[Fetched]] = {}
         self._resumed: deque[Fetched] = deque()
 
     @abstractmethod
@@ -216,35 +255,42 @@ class SourceReaderBase(SourceReader):
         self._context.notify_available()
 
     def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
-        self._paused.update(splits_to_pause)
-        self._paused.difference_update(splits_to_resume)
-        for split_id in splits_to_resume:
-            held_back = self._held_back.pop(split_id, None)
-            if held_back is not None:
-                self._resumed.append(held_back)
-        self._fetcher.pause_or_resume(splits_to_pause, splits_to_resume)
+        """Pauses and resumes splits. Ignores splits that are finished, or that another reader has."""
+        to_pause = [split_id for split_id in splits_to_pause if split_id in self._splits]
+        to_resume = [split_id for split_id in splits_to_resume if split_id in self._splits]
+        for split_id in to_pause:
+            self._held_back.setdefault(split_id, deque())
+        for split_id in to_resume:
+            self._resumed.extend(self._held_back.pop(split_id, ()))
+        self._fetcher.pause_or_resume(to_pause, to_resume)
         if self._resumed:
             self._context.notify_available()
 
     def poll_batch(self) -> Batch | ReaderStatus:
         while True:
             if self._fetched is None:
-                if self._no_more_splits and not self._splits:
+                if self._has_ended:
                     return ReaderStatus.END_OF_INPUT
                 self._fetched = self._resumed.popleft() if self._resumed else self._fetcher.take()
                 self._num_emitted = 0
                 if self._fetched is None:
                     return ReaderStatus.NOTHING_AVAILABLE
             fetched = self._fetched
-            if fetched.split_id in self._paused:
-                self._held_back[fetched.split_id] = fetched._replace(records=fetched.records[self._num_emitted :])
+            held_back = self._held_back.get(fetched.split_id)
+            if held_back is not None:
+                held_back.append(fetched._replace(records=fetched.records[self._num_emitted :]))
                 self._fetched = None
                 continue
             batch = self._next_batch(fetched)
             if batch is not None:
                 return batch
 
+    @property
+    def _has_ended(self) -> bool:
+        return self._no_more_splits and not self._splits
+
     def _next_batch(self, fetched: Fetched) -> Batch | None:
+        """Returns the next batch of fetched records; None if they gave no row or are used up."""
         split = self._splits.get(fetched.split_id)
         if split is None:
             # The split finished while these records were queued.
@@ -262,17 +308,19 @@ class SourceReaderBase(SourceReader):
                 self._on_end(self._splits[fetched.split_id])
         return batch
 
-    def _batch_of(self, decoded: DecodedMessages, times: list[int]) -> Batch | None:
+    def _batch_of(self, decoded: DecodedMessages, times: Sequence[int] | NDArray[np.int64]) -> Batch | None:
         """Reports records that could not be decoded; returns the others with timestamps.
 
         Args:
             times: one timestamp in ms for each message that was to be decoded.
         """
-        self._bad_records.report(decoded.bad)
-        if not decoded.batch.num_rows:
+        batch, positions, bad = decoded
+        self._bad_records.report(bad)
+        if not batch.num_rows:
             return None
-        decoded.batch.timestamps = np.array(times, np.int64)[decoded.positions]
-        return decoded.batch
+        all_times = np.asarray(times, np.int64)
+        batch.timestamps = all_times if len(positions) == len(all_times) else all_times[positions]
+        return batch
 
     def close(self) -> None:
         self._fetched = None

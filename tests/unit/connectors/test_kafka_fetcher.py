@@ -1,4 +1,4 @@
-"""KafkaFetcher with a fake consumer: the last commit of offsets."""
+"""KafkaFetcher with a fake consumer: fetched messages, and the last commit of offsets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from connector_fakes import TestingReaderContext
 
 from flinkpy.connectors.kafka.fetcher import KafkaFetcher, KafkaReaderMetrics
-from flinkpy.connectors.kafka.partitions import KafkaTopicPartition
+from flinkpy.connectors.kafka.partitions import KafkaPartitionSplit, KafkaTopicPartition
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
@@ -36,6 +36,8 @@ class FakeConsumer:
         self.committed: dict[KafkaTopicPartition, int] = {}
         self.num_commits = 0
         self.is_closed = False
+        #: The messages of the next fetch.
+        self.messages: list[Any] = []
         #: Is released with each commit.
         self.sent = threading.Semaphore(0)
         self.polled = threading.Event()
@@ -46,20 +48,25 @@ class FakeConsumer:
         self._unanswered.append(offsets)
         self.sent.release()
 
-    def poll(self, timeout_s: float) -> None:
+    def poll(self, timeout_s: float) -> Any:
         self.polled.set()
         answered = self._unanswered[::-1] if self.answers_newest_first else list(self._unanswered)
         for offsets in answered:
             if self._codes[:1] == [NEVER]:
-                return
+                return None
             code = self._codes.pop(0) if self._codes else 0
             if not code:
                 self.committed |= {KafkaTopicPartition(at.topic, at.partition): at.offset for at in offsets}
             self._on_commit(confluent_kafka.KafkaError(code) if code else None, offsets)
         del self._unanswered[: len(answered)]
+        return self.messages.pop(0) if self.messages else None
 
     def consume(self, num_messages: int, timeout_s: float) -> list[Any]:
-        return []
+        messages, self.messages = self.messages, []
+        return messages
+
+    def get_watermark_offsets(self, partition: Any, cached: bool) -> tuple[int, int]:
+        return 0, 100
 
     def incremental_assign(self, partitions: list[Any]) -> None:
         return
@@ -74,17 +81,38 @@ class FakeConsumer:
         self.is_closed = True
 
 
+class FakeMessage:
+    def __init__(self, partition: KafkaTopicPartition, offset: int, error: Any = None) -> None:
+        self._partition = partition
+        self._offset = offset
+        self._error = error
+
+    def topic(self) -> str:
+        return self._partition.topic
+
+    def partition(self) -> int:
+        return self._partition.partition
+
+    def offset(self) -> int:
+        return self._offset
+
+    def error(self) -> Any:
+        return self._error
+
+
 class Fetching:
-    def __init__(self, *codes: int) -> None:
+    def __init__(self, *codes: int, messages: tuple[FakeMessage, ...] = ()) -> None:
         self.context = TestingReaderContext()
         self.consumer: Any = None
+        self.is_notified = threading.Event()
 
         def make_consumer(settings: dict[str, Any]) -> FakeConsumer:
             self.consumer = FakeConsumer(settings, list(codes))
+            self.consumer.messages = list(messages)
             return self.consumer
 
         metrics = KafkaReaderMetrics(self.context.metric_group)
-        self.fetcher = KafkaFetcher({}, "fetcher", lambda: None, metrics, make_consumer)
+        self.fetcher = KafkaFetcher({}, "fetcher", self.is_notified.set, metrics, make_consumer)
         self.fetcher.start()
 
     def commit_and_close(self, last_commit_s: float, *commits: dict[KafkaTopicPartition, int]) -> FakeConsumer:
@@ -93,6 +121,30 @@ class Fetching:
         self.fetcher.close(last_commit_s)
         assert self.consumer.is_closed
         return self.consumer
+
+
+def test_fetch_is_divided_by_split_and_ends_follow_the_records() -> None:
+    end = confluent_kafka.KafkaError(confluent_kafka.KafkaError._PARTITION_EOF)
+    unassigned = KafkaTopicPartition("t", 9)
+    fetching = Fetching(
+        messages=(
+            FakeMessage(A, 0),
+            FakeMessage(B, 7),
+            FakeMessage(A, 1),
+            FakeMessage(unassigned, 5),
+            FakeMessage(A, 4, end),
+            FakeMessage(A, 4),
+        )
+    )
+    with fetching.fetcher._lock:
+        fetching.fetcher.add(KafkaPartitionSplit(A, 0))
+        fetching.fetcher.add(KafkaPartitionSplit(B, 7, kafka_cluster_id="east"))
+    assert fetching.is_notified.wait(60)
+    found = []
+    while (fetched := fetching.fetcher.take()) is not None:
+        found.append((fetched.split_id, [message.offset() for message in fetched.records]))
+    fetching.commit_and_close(0.0)
+    assert found == [("t-0", [0, 1]), ("east-t-1", [7]), ("t-0", [4]), ("t-0", [4])]
 
 
 @pytest.mark.parametrize("code", [LOADING, NOT_COORDINATOR, NOT_KNOWN_YET, LOST])
@@ -104,7 +156,7 @@ def test_last_commit_is_retried_until_the_coordinator_accepts_it(code: int) -> N
 
 def test_refused_commit_is_repeated_at_the_end() -> None:
     fetching = Fetching(LOADING)
-    fetching.fetcher.assign({A: 0})
+    fetching.fetcher.add(KafkaPartitionSplit(A, 0))
     fetching.fetcher.commit({A: 5})
     assert fetching.consumer.polled.wait(10)
     consumer = fetching.commit_and_close(60.0)

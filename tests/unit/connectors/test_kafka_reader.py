@@ -11,7 +11,7 @@ from connector_fakes import TestingReaderContext
 from flinkpy.common import SimpleStringSchema
 from flinkpy.common.errors import KafkaError
 from flinkpy.connector_api.source import ReaderStatus
-from flinkpy.connectors.kafka.fetcher import LAST_COMMIT_S, Fetched, KafkaReaderMetrics
+from flinkpy.connectors.kafka.fetcher import LAST_COMMIT_S, KafkaReaderMetrics
 from flinkpy.connectors.kafka.partitions import (
     KafkaPartitionSplit,
     KafkaPartitionSplitSerializer,
@@ -21,6 +21,7 @@ from flinkpy.connectors.kafka.partitions import (
 )
 from flinkpy.connectors.kafka.reader import KafkaSourceReader
 from flinkpy.connectors.kafka.serialization import KafkaRecordDeserializationSchema
+from flinkpy.connectors.source_reader_base import Fetched
 
 A, B = KafkaTopicPartition("t", 0), KafkaTopicPartition("t", 1)
 
@@ -28,8 +29,12 @@ A, B = KafkaTopicPartition("t", 0), KafkaTopicPartition("t", 1)
 class Message:
     """A fake confluent_kafka.Message."""
 
-    def __init__(self, partition, offset, value="", timestamp=None):
+    def __init__(self, partition, offset, value="", timestamp=None, error=None):
         self._fields = partition, offset, value, timestamp
+        self._error = error
+
+    def error(self):
+        return self._error
 
     def topic(self):
         return self._fields[0].topic
@@ -53,8 +58,8 @@ class FakeFetcher:
 
     def __init__(self, *fetched):
         self.queue = deque(fetched)
-        self.assigned = {}
-        self.unassigned = []
+        self.added = []
+        self.ended = []
         self.pauses = []
         self.commits = []
         self.error = None
@@ -64,11 +69,14 @@ class FakeFetcher:
     def start(self):
         return
 
-    def assign(self, offsets):
-        self.assigned |= offsets
+    def add(self, split):
+        self.added.append(split)
 
-    def unassign(self, partition):
-        self.unassigned.append(partition)
+    def end(self, split_id):
+        self.ended.append(split_id)
+
+    def done_with(self, split_id):
+        return
 
     def pause_or_resume(self, to_pause, to_resume):
         self.pauses.append((to_pause, to_resume))
@@ -89,11 +97,11 @@ class FakeFetcher:
 
 
 def messages(partition, *offsets):
-    return Fetched(partition, [Message(partition, offset) for offset in offsets], offsets[-1] + 1)
+    return Fetched(f"{partition}", [Message(partition, offset) for offset in offsets])
 
 
 def end(partition, offset):
-    return Fetched(partition, [], offset, offset)
+    return Fetched(f"{partition}", [Message(partition, offset, error="_PARTITION_EOF")])
 
 
 class Reading:
@@ -122,10 +130,9 @@ class Reading:
 
 
 def test_batch_holds_records_of_one_partition_and_names_it():
-    reading = Reading(
-        messages(A, 0, 1), messages(B, 5), messages(A, 2), splits=[KafkaPartitionSplit(A, 0), KafkaPartitionSplit(B, 5)]
-    )
-    assert reading.fetcher.assigned == {A: 0, B: 5}
+    splits = [KafkaPartitionSplit(A, 0), KafkaPartitionSplit(B, 5)]
+    reading = Reading(messages(A, 0, 1), messages(B, 5), messages(A, 2), splits=splits)
+    assert reading.fetcher.added == splits
     assert reading.batches() == [("t-0", ["0:0", "0:1"]), ("t-1", ["1:5"]), ("t-0", ["0:2"])]
     assert reading.status is ReaderStatus.NOTHING_AVAILABLE
     assert reading.positions() == {"t-0": 3, "t-1": 6}
@@ -155,7 +162,7 @@ def test_split_ends_before_its_stopping_offset():
     reading.reader.notify_no_more_splits()
     assert reading.batches() == [("t-0", ["0:0", "0:3"]), ("t-0", ["0:4"])]
     assert reading.status is ReaderStatus.END_OF_INPUT
-    assert reading.context.finished_splits == ["t-0"] and reading.fetcher.unassigned == [A]
+    assert reading.context.finished_splits == ["t-0"] and reading.fetcher.ended == ["t-0"]
     assert reading.positions() == {}
 
 
@@ -172,7 +179,7 @@ def test_split_ends_if_the_last_offsets_hold_no_records(last):
 
 def test_empty_split_finishes_at_once():
     reading = Reading(splits=[KafkaPartitionSplit(A, 5, 5), KafkaPartitionSplit(B, 0, 0)])
-    assert reading.context.finished_splits == ["t-0", "t-1"] and reading.fetcher.assigned == {}
+    assert reading.context.finished_splits == ["t-0", "t-1"] and reading.fetcher.added == []
     assert reading.batches() == [] and reading.status is ReaderStatus.NOTHING_AVAILABLE
     reading.reader.notify_no_more_splits()
     assert reading.batches() == [] and reading.status is ReaderStatus.END_OF_INPUT
@@ -185,9 +192,9 @@ def test_end_of_a_partition_becomes_the_position():
 
 
 def test_messages_without_a_value_advance_the_position():
-    reading = Reading(Fetched(A, [Message(A, 0), Message(A, 1, None), Message(A, 2)], 3), rows=1)
+    reading = Reading(Fetched("t-0", [Message(A, 0), Message(A, 1, None), Message(A, 2)]), rows=1)
     assert reading.batches() == [("t-0", ["0:0"]), ("t-0", ["0:2"])]
-    reading = Reading(Fetched(A, [Message(A, 0, None)], 1))
+    reading = Reading(Fetched("t-0", [Message(A, 0, None)]))
     assert reading.batches() == []
     assert reading.positions() == {"t-0": 1}
 
@@ -205,7 +212,7 @@ def test_paused_split_returns_nothing_until_it_resumes_and_then_everything():
     reading.reader.pause_or_resume_splits([], ["t-0"])
     reading.fetcher.queue.append(messages(A, 5))
     assert [value for _, [value] in reading.batches()] == ["0:1", "0:2", "0:3", "0:4", "0:5"]
-    assert reading.fetcher.pauses == [([A], []), ([], [A])]
+    assert reading.fetcher.pauses == [(["t-0"], []), ([], ["t-0"])]
     reading.reader.pause_or_resume_splits(["t-9"], ["t-8"])
     assert reading.fetcher.pauses[-1] == ([], []), "splits that have ended are ignored"
 

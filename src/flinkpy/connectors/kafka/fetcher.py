@@ -10,17 +10,15 @@ org.apache.flink.connector.kafka.source.metrics.KafkaSourceReaderMetrics.
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from flinkpy.common.errors import FlinkError, InternalError
 from flinkpy.connectors.kafka.client import load_confluent_kafka, new_client, typed_error
-from flinkpy.connectors.kafka.partitions import KafkaTopicPartition
+from flinkpy.connectors.kafka.partitions import KafkaPartitionSplit, KafkaTopicPartition
+from flinkpy.connectors.source_reader_base import Fetched, SplitFetcherManager
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,8 +28,6 @@ FETCH_MESSAGES = 5_000
 QUEUE_CAPACITY = 2
 #: The longest wait for a message. A new split waits for as long before the thread notices it.
 POLL_S = 0.1
-#: librdkafka's threads end within a few milliseconds, unless a broker hangs.
-CLOSE_S = 10.0
 #: The longest time a reader that has read everything waits until its offsets are committed. Java's KafkaConsumer.close
 #: waits as long.
 LAST_COMMIT_S = 30.0
@@ -51,7 +47,8 @@ class KafkaReaderMetrics:
         KafkaSourceReader.{commitsSucceeded,commitsFailed}
         pendingRecords                    records behind the positions of all partitions, as of the last fetch
 
-    Thread: the task thread writes positions, the fetcher's thread commits. Any thread reads.
+    Thread: the task thread writes positions, the fetcher's thread writes ends of partitions and commits. Any thread
+    reads.
     """
 
     def __init__(self, metric_group: Any) -> None:
@@ -87,25 +84,14 @@ class KafkaReaderMetrics:
         return sum(max(0, end - self._positions.get(partition, end)) for partition, end in ends)
 
 
-class Fetched(NamedTuple):
-    """Messages of a partition in the order of their offsets, or the end of the partition without messages."""
-
-    partition: KafkaTopicPartition
-    messages: list[Any]
-    #: The last known end of the partition; -1 if it is not known.
-    high_watermark: int = -1
-    #: Set when the end was reached: the next message of the partition has this offset or a greater one.
-    end_offset: int | None = None
-
-
 @dataclass(slots=True)
 class _Requests:
-    """The requests of the task since the thread last took them."""
+    """The requests of the task since the thread last took them. Splits are named by their ids."""
 
-    assign: dict[KafkaTopicPartition, int] = field(default_factory=dict)
-    unassign: set[KafkaTopicPartition] = field(default_factory=set)
-    pause: set[KafkaTopicPartition] = field(default_factory=set)
-    resume: set[KafkaTopicPartition] = field(default_factory=set)
+    assign: list[KafkaPartitionSplit] = field(default_factory=list)
+    unassign: set[str] = field(default_factory=set)
+    pause: set[str] = field(default_factory=set)
+    resume: set[str] = field(default_factory=set)
     commit: dict[KafkaTopicPartition, int] = field(default_factory=dict)
     #: True if the queue can take another chunk.
     has_room: bool = False
@@ -115,8 +101,11 @@ class _Requests:
         return bool(self.assign or self.unassign or self.pause or self.resume or self.commit)
 
 
-class KafkaFetcher:
+class KafkaFetcher(SplitFetcherManager):
     """Fetches messages of the assigned partitions and commits offsets.
+
+    The records of a split are messages of confluent-kafka in the order of their offsets. At the end of the partition
+    comes a list of one message with the error _PARTITION_EOF: the next record has its offset or a greater one.
 
     Thread: the task thread calls the methods. Only the thread that `start` creates uses the consumer: a call of one
     thread may block for ever while another thread keeps polling (observed with `commit`).
@@ -135,15 +124,16 @@ class KafkaFetcher:
         metrics: KafkaReaderMetrics,
         make_consumer: Callable[[dict[str, Any]], Any] = partial(new_client, "Consumer"),  # noqa: B008 - it is a constant
     ) -> None:
+        super().__init__("Kafka", notify)
         self._settings = settings
+        self._name = name
         self._metrics = metrics
-        self._notify = notify
-        self._lock = threading.Condition()
-        self._queue: deque[list[Fetched]] = deque()
-        self._taken: deque[Fetched] = deque()
         self._requests = _Requests()
         # The fields up to `_is_last_commit_refused` are only used by the thread.
-        self._assigned: set[KafkaTopicPartition] = set()
+        #: The assigned partitions, by split id.
+        self._assigned: dict[str, KafkaTopicPartition] = {}
+        #: The same the other way round: split ids, by topic and number of the partition.
+        self._split_ids: dict[tuple[str, int], str] = {}
         self._known_topics: set[str] = set()
         #: Offsets that were sent to the coordinator of the group and are not confirmed.
         self._unconfirmed: dict[KafkaTopicPartition, int] = {}
@@ -151,12 +141,9 @@ class KafkaFetcher:
         self._last_sent: dict[KafkaTopicPartition, int] = {}
         self._num_commits_in_flight = 0
         self._is_last_commit_refused = False
-        self._error: BaseException | None = None
-        self._is_closed = False
         self._last_commit_s = 0.0
         self._make_consumer = make_consumer
         self._consumer: Any = None
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         """Creates the consumer and starts the thread.
@@ -166,22 +153,21 @@ class KafkaFetcher:
         """
         callbacks = {"error_cb": self._on_client_error, "on_commit": self._on_commit}
         self._consumer = self._make_consumer({**self._settings, **callbacks})
-        self._thread.start()
+        self._start_thread(self._name, self._serve_until_closed)
 
-    def assign(self, offsets: dict[KafkaTopicPartition, int]) -> None:
-        """Starts reading partitions at the given offsets."""
+    def add(self, split: KafkaPartitionSplit) -> None:
+        """Starts reading a partition at the starting offset of its split."""
         with self._lock:
-            self._requests.assign.update(offsets)
+            self._requests.assign.append(split)
             self._lock.notify_all()
 
-    def unassign(self, partition: KafkaTopicPartition) -> None:
+    def end(self, split_id: str) -> None:
         """Stops reading a partition. `take` still returns messages of it that were fetched before."""
         with self._lock:
-            self._requests.unassign.add(partition)
+            self._requests.unassign.add(split_id)
             self._lock.notify_all()
 
-    def pause_or_resume(self, to_pause: list[KafkaTopicPartition], to_resume: list[KafkaTopicPartition]) -> None:
-        """Pauses and resumes partitions. `take` still returns fetched messages of paused partitions."""
+    def pause_or_resume(self, to_pause: list[str], to_resume: list[str]) -> None:
         with self._lock:
             requests = self._requests
             requests.pause.difference_update(to_resume)
@@ -190,58 +176,36 @@ class KafkaFetcher:
             requests.resume.update(to_resume)
             self._lock.notify_all()
 
-    def take(self) -> Fetched | None:
-        """Returns the next fetched messages; None if there are none yet.
-
-        Raises:
-            FlinkError: the fetcher has ended with this error.
-        """
-        if not self._taken:
-            with self._lock:
-                if self._queue:
-                    self._taken.extend(self._queue.popleft())
-                    self._lock.notify_all()
-                elif self._error is not None:
-                    raise self._error
-        return self._taken.popleft() if self._taken else None
-
     def commit(self, offsets: dict[KafkaTopicPartition, int]) -> None:
         """Commits offsets to the consumer group in the background. A failed commit is made up for by the next one."""
         with self._lock:
             self._requests.commit.update(offsets)
             self._lock.notify_all()
 
-    def close(self, last_commit_s: float = 0.0) -> None:
+    def close(self, extra_s: float = 0.0) -> None:
         """Ends the thread.
 
         Args:
-            last_commit_s: the longest wait, in seconds, until the coordinator has confirmed all offsets. It matters
-                at the end of the input, because no later commit makes up for a failed one.
+            extra_s: the longest wait, in seconds, until the coordinator has confirmed all offsets. It matters at the
+                end of the input, because no later commit makes up for a failed one.
         """
-        with self._lock:
-            self._is_closed = True
-            self._last_commit_s = last_commit_s
-            self._lock.notify_all()
-        if self._thread.ident is None:
-            return
-        self._thread.join(last_commit_s + CLOSE_S)
-        if self._thread.is_alive():
-            _LOG.warning("Kafka: thread %s did not end in time", self._thread.name)
+        self._last_commit_s = extra_s
+        super().close(extra_s)
 
     # -- the thread ----------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run(self, run: Callable[..., None], *arguments: Any) -> None:
+        # The task learns of an error before the consumer is closed, which may take long.
         try:
-            while (requests := self._wait_for_work()) is not None:
-                self._serve(requests)
-                if requests.has_room and self._assigned:
-                    self._fetch()
-        except FlinkError as error:
-            self._fail(error)
-        except Exception as error:  # noqa: BLE001 - the task raises it; a silent end of the thread would hang the job
-            self._fail(InternalError(f"the Kafka fetcher failed: {type(error).__name__}: {error}"))
+            super()._run(run, *arguments)
         finally:
             self._end()
+
+    def _serve_until_closed(self) -> None:
+        while (requests := self._wait_for_work()) is not None:
+            self._serve(requests)
+            if requests.has_room and self._assigned:
+                self._fetch()
 
     def _end(self) -> None:
         with self._lock:
@@ -258,8 +222,7 @@ class KafkaFetcher:
     def _wait_for_commits(self, timeout_s: float) -> None:
         """Waits until all offsets are confirmed. Resends them while the coordinator is not ready."""
         if self._assigned:
-            self._consumer.incremental_unassign(_client_partitions(self._assigned))
-            self._assigned.clear()
+            self._unassign(list(self._assigned))
         deadline = time.monotonic() + timeout_s
         poll_s = COMMIT_POLL_S
         # An older commit in flight may yet replace the offsets of a newer one.
@@ -279,7 +242,7 @@ class KafkaFetcher:
         Returns None when the fetcher is closed.
         """
         with self._lock:
-            while not self._is_closed:
+            while not self._closed.is_set():
                 has_room = len(self._queue) < QUEUE_CAPACITY
                 requests, self._requests = self._requests, _Requests()
                 if requests.is_any or (has_room and self._assigned):
@@ -291,21 +254,34 @@ class KafkaFetcher:
         if requests.assign:
             client_partition = load_confluent_kafka().TopicPartition
             self._consumer.incremental_assign(
-                [client_partition(key.topic, key.partition, offset) for key, offset in requests.assign.items()]
+                [
+                    client_partition(split.partition.topic, split.partition.partition, split.starting_offset)
+                    for split in requests.assign
+                ]
             )
-            self._assigned.update(requests.assign)
-            self._ask_for_leaders({key.topic for key in requests.assign})
-        unassign = self._assigned.intersection(requests.unassign)
-        if unassign:
-            self._consumer.incremental_unassign(_client_partitions(unassign))
-            self._assigned -= unassign
-        # Only assigned partitions: one may have ended since the task asked to pause it.
-        if pause := self._assigned.intersection(requests.pause):
-            self._consumer.pause(_client_partitions(pause))
-        if resume := self._assigned.intersection(requests.resume):
-            self._consumer.resume(_client_partitions(resume))
+            for split in requests.assign:
+                self._assigned[split.split_id] = split.partition
+                self._split_ids[split.partition.topic, split.partition.partition] = split.split_id
+            self._ask_for_leaders({split.partition.topic for split in requests.assign})
+        # Only assigned partitions: one may have ended since the task asked.
+        if unassign := self._assigned.keys() & requests.unassign:
+            self._unassign(unassign)
+        if pause := self._assigned.keys() & requests.pause:
+            self._consumer.pause(self._client_partitions(pause))
+        if resume := self._assigned.keys() & requests.resume:
+            self._consumer.resume(self._client_partitions(resume))
         if requests.commit:
             self._send_commit(requests.commit)
+
+    def _unassign(self, split_ids: Collection[str]) -> None:
+        self._consumer.incremental_unassign(self._client_partitions(split_ids))
+        for split_id in split_ids:
+            partition = self._assigned.pop(split_id)
+            del self._split_ids[partition.topic, partition.partition]
+
+    def _client_partitions(self, split_ids: Iterable[str]) -> list[Any]:
+        partitions = map(self._assigned.__getitem__, split_ids)
+        return [load_confluent_kafka().TopicPartition(key.topic, key.partition) for key in partitions]
 
     def _ask_for_leaders(self, topics: set[str]) -> None:
         """Makes librdkafka look up leaders now. Otherwise it does so once a second, which delays the start."""
@@ -325,40 +301,43 @@ class KafkaFetcher:
         fetched: list[Fetched] = []
         for message in (first, *self._consumer.consume(FETCH_MESSAGES, 0)):
             error = message.error()
-            if error is not None:
-                ended = self._on_message_error(message, error)
-                if ended is not None:
-                    fetched.append(ended)
-                    chunk.pop((ended.partition.topic, ended.partition.partition), None)
+            if error is not None and not self._is_end(message, error):
                 continue
             key = (message.topic(), message.partition())
             known = chunk.get(key)
-            if known is None:
-                partition = KafkaTopicPartition(*key)
-                known = chunk[key] = Fetched(partition, [], self._high_watermark(partition))
+            if known is None or error is not None:
+                split_id = self._split_ids.get(key)
+                if split_id is None:
+                    # The partition has been unassigned.
+                    continue
+                known = chunk[key] = Fetched(split_id, [])
                 fetched.append(known)
-            known.messages.append(message)
+            known.records.append(message)
+            if error is not None:
+                del chunk[key]
+                self._metrics.on_end_offset(KafkaTopicPartition(*key), message.offset())
         if fetched:
-            with self._lock:
-                self._queue.append(fetched)
-            self._notify()
+            for key in chunk:
+                self._note_high_watermark(KafkaTopicPartition(*key))
+            self._enqueue(fetched)
 
-    def _on_message_error(self, message: Any, error: Any) -> Fetched | None:
+    def _is_end(self, message: Any, error: Any) -> bool:
+        """True if the message marks the end of a partition. Raises: KafkaError if its error is permanent."""
         module = load_confluent_kafka()
         if error.code() == module.KafkaError._PARTITION_EOF:
-            end_offset = message.offset()
-            return Fetched(KafkaTopicPartition(message.topic(), message.partition()), [], end_offset, end_offset)
+            return True
         where = "Kafka" if message.topic() is None else f"Kafka partition {message.topic()}-{message.partition()}"
         if error.retriable() or error.code() in (module.KafkaError._TRANSPORT, module.KafkaError._ALL_BROKERS_DOWN):
             _LOG.warning("%s: %s", where, error)
-            return None
+            return False
         raise typed_error(error, where)
 
-    def _high_watermark(self, partition: KafkaTopicPartition) -> int:
-        """Returns the end of the partition as of the last answer of a broker; sends no request."""
-        [asked] = _client_partitions([partition])
+    def _note_high_watermark(self, partition: KafkaTopicPartition) -> None:
+        """Records the end of the partition as of the last answer of a broker, for a metric; sends no request."""
+        asked = load_confluent_kafka().TopicPartition(partition.topic, partition.partition)
         known = self._consumer.get_watermark_offsets(asked, cached=True)
-        return -1 if known is None else int(known[1])
+        if known is not None:
+            self._metrics.on_end_offset(partition, int(known[1]))
 
     def _on_client_error(self, error: Any) -> None:
         """Fails the fetcher on permanent errors. `poll` of the consumer calls this.
@@ -409,12 +388,6 @@ class KafkaFetcher:
                 self._unconfirmed[partition] = last_sent
         self._metrics.on_commit(committed)
 
-    def _fail(self, error: FlinkError) -> None:
-        with self._lock:
-            if self._error is None:
-                self._error = error
-        self._notify()
-
 
 def _is_transient(error: Any) -> bool:
     """Returns True if a commit failed because the coordinator is unknown, moving or loading, or not connected."""
@@ -431,8 +404,3 @@ def _is_transient(error: Any) -> bool:
         known._TIMED_OUT_QUEUE,
         known._ALL_BROKERS_DOWN,
     }
-
-
-def _client_partitions(partitions: Iterable[KafkaTopicPartition]) -> list[Any]:
-    module = load_confluent_kafka()
-    return [module.TopicPartition(key.topic, key.partition) for key in partitions]

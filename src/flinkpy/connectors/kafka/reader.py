@@ -12,7 +12,6 @@ org.apache.flink.connector.kafka.dynamic.source.reader.DynamicKafkaSourceReader.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,17 +20,17 @@ import numpy as np
 
 from flinkpy.connector_api.source import ReaderStatus, SourceReader, SourceReaderContext
 from flinkpy.connectors.kafka.enumerator import MetadataUpdate
-from flinkpy.connectors.kafka.fetcher import LAST_COMMIT_S, Fetched, KafkaFetcher, KafkaReaderMetrics
+from flinkpy.connectors.kafka.fetcher import LAST_COMMIT_S, KafkaFetcher, KafkaReaderMetrics
 from flinkpy.connectors.kafka.partitions import KafkaPartitionSplit, KafkaTopicPartition
 from flinkpy.connectors.kafka.serialization import KafkaRecordDeserializationSchema
 from flinkpy.connectors.kafka.subscriber import ClusterMetadata
-from flinkpy.formats.bad_records import BadRecordReporter
+from flinkpy.connectors.source_reader_base import SourceReaderBase
 
 if TYPE_CHECKING:
     from flinkpy.records.batch import Batch
 
 
-class KafkaSourceReader(SourceReader):
+class KafkaSourceReader(SourceReaderBase):
     """Reads partitions of one cluster.
 
     Thread: task thread.
@@ -40,7 +39,7 @@ class KafkaSourceReader(SourceReader):
         commits_offsets: commit the positions of each completed checkpoint to the consumer group.
     """
 
-    names_splits = True
+    _fetcher: KafkaFetcher
 
     def __init__(
         self,
@@ -50,130 +49,56 @@ class KafkaSourceReader(SourceReader):
         commits_offsets: bool,
         metrics: KafkaReaderMetrics,
     ) -> None:
-        self._context = context
-        self._fetcher = fetcher
-        self._deserializer = deserializer
+        super().__init__(context, fetcher, deserializer)
         self._commits_offsets = commits_offsets
         self._metrics = metrics
-        self._bad_records = BadRecordReporter(context, deserializer.on_error)
-        #: The unfinished splits. `starting_offset` is the position.
-        self._splits: dict[KafkaTopicPartition, KafkaPartitionSplit] = {}
-        #: The messages that are being emitted, and the number of them that have been emitted.
-        self._fetched: Fetched | None = None
-        self._num_emitted = 0
-        #: Messages of paused splits. When a split resumes, they move to `_resumed`, which is emitted first.
-        self._held_back: dict[KafkaTopicPartition, deque[Fetched]] = {}
-        self._resumed: deque[Fetched] = deque()
-        self._no_more_splits = False
         #: The positions in each checkpoint that is not complete, by checkpoint id, including finished splits.
         self._to_commit: dict[int, dict[KafkaTopicPartition, int]] = {}
         self._finished: dict[KafkaTopicPartition, int] = {}
 
-    def start(self) -> None:
-        self._fetcher.start()
-
     def add_splits(self, splits: list[KafkaPartitionSplit]) -> None:
-        reading = {}
         for split in splits:
             self._metrics.on_position(split.partition, split.starting_offset)
             if split.has_end and split.starting_offset >= split.stopping_offset:
                 self._context.split_finished(split.split_id)
                 continue
-            self._splits[split.partition] = split
-            reading[split.partition] = split.starting_offset
-        if reading:
-            self._fetcher.assign(reading)
+            self._splits[split.split_id] = split
+            self._fetcher.add(split)
         self._context.notify_available()
 
-    def notify_no_more_splits(self) -> None:
-        self._no_more_splits = True
-        self._context.notify_available()
-
-    def pause_or_resume_splits(self, splits_to_pause: list[str], splits_to_resume: list[str]) -> None:
-        by_id = {split.split_id: key for key, split in self._splits.items()}
-        to_pause = [by_id[split_id] for split_id in splits_to_pause if split_id in by_id]
-        to_resume = [by_id[split_id] for split_id in splits_to_resume if split_id in by_id]
-        for key in to_pause:
-            self._held_back.setdefault(key, deque())
-        for key in to_resume:
-            self._resumed.extend(self._held_back.pop(key, ()))
-        self._fetcher.pause_or_resume(to_pause, to_resume)
-        if self._resumed:
-            self._context.notify_available()
-
-    def poll_batch(self) -> Batch | ReaderStatus:
-        while True:
-            if self._fetched is None:
-                if self._has_ended:
-                    return ReaderStatus.END_OF_INPUT
-                self._fetched = self._resumed.popleft() if self._resumed else self._fetcher.take()
-                self._num_emitted = 0
-                if self._fetched is None:
-                    return ReaderStatus.NOTHING_AVAILABLE
-            fetched = self._fetched
-            held_back = self._held_back.get(fetched.partition)
-            if held_back is not None:
-                held_back.append(fetched._replace(messages=fetched.messages[self._num_emitted :]))
-                self._fetched = None
-                continue
-            batch = self._next_batch(fetched)
-            if batch is not None:
-                return batch
-
-    def _next_batch(self, fetched: Fetched) -> Batch | None:
-        """Returns the next batch of the fetched messages; None if they gave no record or are used up."""
-        split = self._splits.get(fetched.partition)
-        if split is None:
-            # The split ended while these messages were on their way.
-            self._fetched = None
-            return None
-        self._metrics.on_end_offset(fetched.partition, fetched.high_watermark)
-        if fetched.end_offset is not None:
+    def _read(self, split: KafkaPartitionSplit, messages: list[Any]) -> Batch | None:
+        last = messages[-1]
+        if last.error() is not None:
             # Transaction markers and aborted records are not delivered, so the end may lie behind the last record.
-            self._advance(split, fetched.end_offset)
-            self._fetched = None
+            self._advance(split, last.offset())
             return None
-        messages = fetched.messages
-        begin = self._num_emitted
-        end = min(begin + self._context.max_batch_rows, len(messages))
-        position = messages[end - 1].offset() + 1
+        position = last.offset() + 1
         if split.has_end and position > split.stopping_offset:
-            end = bisect_left(messages, split.stopping_offset, begin, end, key=_offset)
+            messages = messages[: bisect_left(messages, split.stopping_offset, key=_offset)]
             position = split.stopping_offset
-        self._num_emitted = end
-        if end == len(messages):
-            self._fetched = None
-        batch = self._decode(messages[begin:end])
-        self.current_split_id = split.split_id
+        batch = self._decode(messages) if messages else None
         self._advance(split, position)
         return batch
 
     def _decode(self, messages: list[Any]) -> Batch | None:
-        if not messages:
-            return None
-        batch, positions, bad = self._deserializer.decode(messages)
-        self._bad_records.report(bad)
-        if not batch.num_rows:
-            return None
         times = np.fromiter((message.timestamp()[1] for message in messages), np.int64, len(messages))
-        batch.timestamps = times if len(positions) == len(times) else times[positions]
-        return batch
+        return self._batch_of(self._schema.decode(messages), times)
 
     def _advance(self, split: KafkaPartitionSplit, position: int) -> None:
         """Sets the position: all records before it have been emitted, or are in the batch that is returned next."""
         position = max(position, split.starting_offset)
         self._metrics.on_position(split.partition, position)
         if split.has_end and position >= split.stopping_offset:
-            del self._splits[split.partition]
+            del self._splits[split.split_id]
             self._finished[split.partition] = split.stopping_offset
-            self._fetcher.unassign(split.partition)
+            self._fetcher.end(split.split_id)
             self._context.split_finished(split.split_id)
         else:
-            self._splits[split.partition] = replace(split, starting_offset=position)
+            self._splits[split.split_id] = replace(split, starting_offset=position)
 
     def snapshot_state(self, checkpoint_id: int) -> list[KafkaPartitionSplit]:
         if self._commits_offsets:
-            positions = {key: split.starting_offset for key, split in self._splits.items()}
+            positions = {split.partition: split.starting_offset for split in self._splits.values()}
             self._to_commit[checkpoint_id] = self._finished | positions
         return list(self._splits.values())
 
@@ -188,10 +113,6 @@ class KafkaSourceReader(SourceReader):
         self._fetched = None
         # A reader that is closed before its end has failed or was cancelled. It does not wait for commits.
         self._fetcher.close(LAST_COMMIT_S if self._has_ended else 0.0)
-
-    @property
-    def _has_ended(self) -> bool:
-        return self._no_more_splits and not self._splits
 
 
 def _offset(message: Any) -> int:

@@ -74,8 +74,8 @@ class PartitionFetcher(SplitFetcher[_Partition]):
             self._splits[split_id].to_acknowledge += message_ids
             self._lock.notify_all()
 
-    def close(self) -> None:
-        super().close()
+    def close(self, extra_s: float = 0.0) -> None:
+        super().close(extra_s)
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
