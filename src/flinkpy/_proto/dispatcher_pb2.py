@@ -28,13 +28,15 @@ from flinkpy._proto import checkpoint_pb2 as flinkpy_dot_checkpoint__pb2
 from flinkpy._proto import metrics_pb2 as flinkpy_dot_metrics__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66linkpy/dispatcher.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\x1a\x11\x66linkpy/job.proto\x1a\x18\x66linkpy/checkpoint.proto\x1a\x15\x66linkpy/metrics.proto\"\x19\n\tBlobChunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"\x19\n\x07\x42lobKey\x12\x0e\n\x06sha256\x18\x01 \x01(\t\"\x1e\n\x0cJobIdMessage\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"8\n\x12JobClientHeartbeat\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x03\"T\n\x10SubmitJobRequest\x12$\n\tjob_graph\x18\x01 \x01(\x0b\x32\x11.flinkpy.JobGraph\x12\x1a\n\x12job_graph_blob_key\x18\x02 \x01(\t\"#\n\x11SubmitJobResponse\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"\x11\n\x0fListJobsRequest\"{\n\x0bJobOverview\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x06status\x18\x03 \x01(\x0e\x32\x12.flinkpy.JobStatus\x12\x15\n\rstart_time_ms\x18\x04 \x01(\x03\x12\x13\n\x0b\x65nd_time_ms\x18\x05 \x01(\x03\"6\n\x10ListJobsResponse\x12\"\n\x04jobs\x18\x01 \x03(\x0b\x32\x14.flinkpy.JobOverview\"G\n\x11JobStatusResponse\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\"\n\x06status\x18\x02 \x01(\x0e\x32\x12.flinkpy.JobStatus\"=\n\x17RequestJobResultRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x03\"P\n\x18RequestJobResultResponse\x12\x10\n\x08\x66inished\x18\x01 \x01(\x08\x12\"\n\x06result\x18\x02 \x01(\x0b\x32\x12.flinkpy.JobResult\"\x18\n\x16\x43lusterOverviewRequest\"\xbd\x02\n\x0f\x43lusterOverview\x12\x19\n\x11num_task_managers\x18\x01 \x01(\x05\x12\x17\n\x0fnum_slots_total\x18\x02 \x01(\x05\x12\x1b\n\x13num_slots_available\x18\x03 \x01(\x05\x12\x18\n\x10num_jobs_running\x18\x04 \x01(\x05\x12\x19\n\x11num_jobs_finished\x18\x05 \x01(\x05\x12\x1a\n\x12num_jobs_cancelled\x18\x06 \x01(\x05\x12\x17\n\x0fnum_jobs_failed\x18\x07 \x01(\x05\x12\x0f\n\x07version\x18\x08 \x01(\t\x12\x15\n\rdispatcher_id\x18\t \x01(\t\x12 \n\x18resource_manager_address\x18\n \x01(\t\x12\x13\n\x0bis_insecure\x18\x0b \x01(\x08\x12\x10\n\x08rest_url\x18\x0c \x01(\t\"\x18\n\x16ShutDownClusterRequest\"K\n\x13\x43oordinationRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0boperator_id\x18\x02 \x01(\t\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\"\x8d\x01\n\x0eJobLogsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x39\n\tpositions\x18\x02 \x03(\x0b\x32&.flinkpy.JobLogsRequest.PositionsEntry\x1a\x30\n\x0ePositionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"U\n\x07JobLogs\x12$\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x14.flinkpy.JobLogChunk\x12\x0f\n\x07is_over\x18\x02 \x01(\x08\x12\x13\n\x0bunreachable\x18\x03 \x03(\t\"\'\n\x14\x43oordinationResponse\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\"\x9c\x01\n\x0eJobMasterHello\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0b\n\x03pid\x18\x02 \x01(\x03\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x0e\n\x06job_id\x18\x04 \x01(\t\x12\x15\n\rjob_master_id\x18\x05 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x06 \x01(\t\x12\"\n\x06status\x18\x07 \x01(\x0e\x32\x12.flinkpy.JobStatus\"\x97\x01\n\x10JobMasterCommand\x12\"\n\x05start\x18\x01 \x01(\x0b\x32\x11.flinkpy.StartJobH\x00\x12&\n\x04stop\x18\x02 \x01(\x0b\x32\x16.flinkpy.StopJobMasterH\x00\x12,\n\x07\x61\x64opted\x18\x03 \x01(\x0b\x32\x19.flinkpy.JobMasterAdoptedH\x00\x42\t\n\x07\x63ommand\")\n\x10JobMasterAdopted\x12\x15\n\rdispatcher_id\x18\x01 \x01(\t\"\xf6\x01\n\x08StartJob\x12$\n\tjob_graph\x18\x01 \x01(\x0b\x32\x11.flinkpy.JobGraph\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12 \n\x18resource_manager_address\x18\x03 \x01(\t\x12-\n\rconfiguration\x18\x04 \x01(\x0b\x32\x16.flinkpy.Configuration\x12\x15\n\rdispatcher_id\x18\x05 \x01(\t\x12\x14\n\x0csubmitted_ms\x18\x06 \x01(\x03\x12\x1a\n\x12recovery_directory\x18\x07 \x01(\t\x12\x13\n\x0bis_recovery\x18\x08 \x01(\x08\"\x1f\n\rStopJobMaster\x12\x0e\n\x06reason\x18\x01 \x01(\t\"J\n\x10JobMasterStarted\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"r\n\x0fJobStatusUpdate\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\"\n\x06status\x18\x03 \x01(\x0e\x32\x12.flinkpy.JobStatus\x12\x14\n\x0ctimestamp_ms\x18\x04 \x01(\x03\"\xc6\x01\n\rJobTerminated\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\"\n\x06result\x18\x03 \x01(\x0b\x32\x12.flinkpy.JobResult\x12$\n\x07\x64\x65tails\x18\x04 \x01(\x0b\x32\x13.flinkpy.JobDetails\x12\x44\n\x15\x63heckpoint_statistics\x18\x05 \x01(\x0b\x32%.flinkpy.CheckpointStatisticsResponse2\xd4\r\n\nDispatcher\x12\x42\n\tSubmitJob\x12\x19.flinkpy.SubmitJobRequest\x1a\x1a.flinkpy.SubmitJobResponse\x12?\n\x08ListJobs\x12\x18.flinkpy.ListJobsRequest\x1a\x19.flinkpy.ListJobsResponse\x12=\n\nRequestJob\x12\x1a.flinkpy.JobDetailsRequest\x1a\x13.flinkpy.JobDetails\x12\x45\n\x10RequestJobStatus\x12\x15.flinkpy.JobIdMessage\x1a\x1a.flinkpy.JobStatusResponse\x12\x45\n\x0eWatchJobStatus\x12\x15.flinkpy.JobIdMessage\x1a\x1a.flinkpy.JobStatusResponse0\x01\x12W\n\x10RequestJobResult\x12 .flinkpy.RequestJobResultRequest\x1a!.flinkpy.RequestJobResultResponse\x12\x38\n\tCancelJob\x12\x15.flinkpy.JobIdMessage\x1a\x14.flinkpy.Acknowledge\x12M\n\x18ReportJobClientHeartbeat\x12\x1b.flinkpy.JobClientHeartbeat\x1a\x14.flinkpy.Acknowledge\x12S\n\x16RequestClusterOverview\x12\x1f.flinkpy.ClusterOverviewRequest\x1a\x18.flinkpy.ClusterOverview\x12H\n\x0fShutDownCluster\x12\x1f.flinkpy.ShutDownClusterRequest\x1a\x14.flinkpy.Acknowledge\x12V\n\x17SendCoordinationRequest\x12\x1c.flinkpy.CoordinationRequest\x1a\x1d.flinkpy.CoordinationResponse\x12Q\n\x11TriggerCheckpoint\x12!.flinkpy.TriggerCheckpointRequest\x1a\x19.flinkpy.CheckpointResult\x12O\n\x10TriggerSavepoint\x12 .flinkpy.TriggerSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12Q\n\x11StopWithSavepoint\x12!.flinkpy.StopWithSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12j\n\x1bRequestCheckpointStatistics\x12$.flinkpy.CheckpointStatisticsRequest\x1a%.flinkpy.CheckpointStatisticsResponse\x12J\n\x10\x44isposeSavepoint\x12 .flinkpy.DisposeSavepointRequest\x1a\x14.flinkpy.Acknowledge\x12M\n\x13RequestAccumulators\x12\x1c.flinkpy.AccumulatorsRequest\x1a\x18.flinkpy.JobAccumulators\x12?\n\x0eRequestMetrics\x12\x17.flinkpy.MetricsRequest\x1a\x14.flinkpy.MetricsDump\x12;\n\x0eRequestJobLogs\x12\x17.flinkpy.JobLogsRequest\x1a\x10.flinkpy.JobLogs\x12L\n\x14OpenJobMasterSession\x12\x17.flinkpy.JobMasterHello\x1a\x19.flinkpy.JobMasterCommand0\x01\x12I\n\x16NotifyJobMasterStarted\x12\x19.flinkpy.JobMasterStarted\x1a\x14.flinkpy.Acknowledge\x12\x41\n\x0fNotifyJobStatus\x12\x18.flinkpy.JobStatusUpdate\x1a\x14.flinkpy.Acknowledge\x12\x43\n\x13NotifyJobTerminated\x12\x16.flinkpy.JobTerminated\x1a\x14.flinkpy.Acknowledge2r\n\nBlobServer\x12\x31\n\x07PutBlob\x12\x12.flinkpy.BlobChunk\x1a\x10.flinkpy.BlobKey(\x01\x12\x31\n\x07GetBlob\x12\x10.flinkpy.BlobKey\x1a\x12.flinkpy.BlobChunk0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66linkpy/dispatcher.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\x1a\x11\x66linkpy/job.proto\x1a\x18\x66linkpy/checkpoint.proto\x1a\x15\x66linkpy/metrics.proto\"\x19\n\tBlobChunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"\x19\n\x07\x42lobKey\x12\x0e\n\x06sha256\x18\x01 \x01(\t\"\x1e\n\x0cJobIdMessage\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"8\n\x12JobClientHeartbeat\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x03\"T\n\x10SubmitJobRequest\x12$\n\tjob_graph\x18\x01 \x01(\x0b\x32\x11.flinkpy.JobGraph\x12\x1a\n\x12job_graph_blob_key\x18\x02 \x01(\t\"#\n\x11SubmitJobResponse\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"\x11\n\x0fListJobsRequest\"\xf3\x01\n\x0bJobOverview\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x06status\x18\x03 \x01(\x0e\x32\x12.flinkpy.JobStatus\x12\x15\n\rstart_time_ms\x18\x04 \x01(\x03\x12\x13\n\x0b\x65nd_time_ms\x18\x05 \x01(\x03\x12@\n\x0ftasks_per_state\x18\x06 \x03(\x0b\x32\'.flinkpy.JobOverview.TasksPerStateEntry\x1a\x34\n\x12TasksPerStateEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"6\n\x10ListJobsResponse\x12\"\n\x04jobs\x18\x01 \x03(\x0b\x32\x14.flinkpy.JobOverview\"G\n\x11JobStatusResponse\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\"\n\x06status\x18\x02 \x01(\x0e\x32\x12.flinkpy.JobStatus\"=\n\x17RequestJobResultRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x03\"P\n\x18RequestJobResultResponse\x12\x10\n\x08\x66inished\x18\x01 \x01(\x08\x12\"\n\x06result\x18\x02 \x01(\x0b\x32\x12.flinkpy.JobResult\"\x18\n\x16\x43lusterOverviewRequest\"\xbd\x02\n\x0f\x43lusterOverview\x12\x19\n\x11num_task_managers\x18\x01 \x01(\x05\x12\x17\n\x0fnum_slots_total\x18\x02 \x01(\x05\x12\x1b\n\x13num_slots_available\x18\x03 \x01(\x05\x12\x18\n\x10num_jobs_running\x18\x04 \x01(\x05\x12\x19\n\x11num_jobs_finished\x18\x05 \x01(\x05\x12\x1a\n\x12num_jobs_cancelled\x18\x06 \x01(\x05\x12\x17\n\x0fnum_jobs_failed\x18\x07 \x01(\x05\x12\x0f\n\x07version\x18\x08 \x01(\t\x12\x15\n\rdispatcher_id\x18\t \x01(\t\x12 \n\x18resource_manager_address\x18\n \x01(\t\x12\x13\n\x0bis_insecure\x18\x0b \x01(\x08\x12\x10\n\x08rest_url\x18\x0c \x01(\t\"\x18\n\x16ShutDownClusterRequest\"K\n\x13\x43oordinationRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0boperator_id\x18\x02 \x01(\t\x12\x0f\n\x07payload\x18\x03 \x01(\x0c\"\x8d\x01\n\x0eJobLogsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x39\n\tpositions\x18\x02 \x03(\x0b\x32&.flinkpy.JobLogsRequest.PositionsEntry\x1a\x30\n\x0ePositionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"U\n\x07JobLogs\x12$\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x14.flinkpy.JobLogChunk\x12\x0f\n\x07is_over\x18\x02 \x01(\x08\x12\x13\n\x0bunreachable\x18\x03 \x03(\t\"\'\n\x14\x43oordinationResponse\x12\x0f\n\x07payload\x18\x01 \x01(\x0c\"\x9c\x01\n\x0eJobMasterHello\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x0b\n\x03pid\x18\x02 \x01(\x03\x12\x0c\n\x04host\x18\x03 \x01(\t\x12\x0e\n\x06job_id\x18\x04 \x01(\t\x12\x15\n\rjob_master_id\x18\x05 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x06 \x01(\t\x12\"\n\x06status\x18\x07 \x01(\x0e\x32\x12.flinkpy.JobStatus\"\x97\x01\n\x10JobMasterCommand\x12\"\n\x05start\x18\x01 \x01(\x0b\x32\x11.flinkpy.StartJobH\x00\x12&\n\x04stop\x18\x02 \x01(\x0b\x32\x16.flinkpy.StopJobMasterH\x00\x12,\n\x07\x61\x64opted\x18\x03 \x01(\x0b\x32\x19.flinkpy.JobMasterAdoptedH\x00\x42\t\n\x07\x63ommand\")\n\x10JobMasterAdopted\x12\x15\n\rdispatcher_id\x18\x01 \x01(\t\"\xf6\x01\n\x08StartJob\x12$\n\tjob_graph\x18\x01 \x01(\x0b\x32\x11.flinkpy.JobGraph\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12 \n\x18resource_manager_address\x18\x03 \x01(\t\x12-\n\rconfiguration\x18\x04 \x01(\x0b\x32\x16.flinkpy.Configuration\x12\x15\n\rdispatcher_id\x18\x05 \x01(\t\x12\x14\n\x0csubmitted_ms\x18\x06 \x01(\x03\x12\x1a\n\x12recovery_directory\x18\x07 \x01(\t\x12\x13\n\x0bis_recovery\x18\x08 \x01(\x08\"\x1f\n\rStopJobMaster\x12\x0e\n\x06reason\x18\x01 \x01(\t\"J\n\x10JobMasterStarted\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"r\n\x0fJobStatusUpdate\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\"\n\x06status\x18\x03 \x01(\x0e\x32\x12.flinkpy.JobStatus\x12\x14\n\x0ctimestamp_ms\x18\x04 \x01(\x03\"\xc6\x01\n\rJobTerminated\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rjob_master_id\x18\x02 \x01(\t\x12\"\n\x06result\x18\x03 \x01(\x0b\x32\x12.flinkpy.JobResult\x12$\n\x07\x64\x65tails\x18\x04 \x01(\x0b\x32\x13.flinkpy.JobDetails\x12\x44\n\x15\x63heckpoint_statistics\x18\x05 \x01(\x0b\x32%.flinkpy.CheckpointStatisticsResponse2\xd4\r\n\nDispatcher\x12\x42\n\tSubmitJob\x12\x19.flinkpy.SubmitJobRequest\x1a\x1a.flinkpy.SubmitJobResponse\x12?\n\x08ListJobs\x12\x18.flinkpy.ListJobsRequest\x1a\x19.flinkpy.ListJobsResponse\x12=\n\nRequestJob\x12\x1a.flinkpy.JobDetailsRequest\x1a\x13.flinkpy.JobDetails\x12\x45\n\x10RequestJobStatus\x12\x15.flinkpy.JobIdMessage\x1a\x1a.flinkpy.JobStatusResponse\x12\x45\n\x0eWatchJobStatus\x12\x15.flinkpy.JobIdMessage\x1a\x1a.flinkpy.JobStatusResponse0\x01\x12W\n\x10RequestJobResult\x12 .flinkpy.RequestJobResultRequest\x1a!.flinkpy.RequestJobResultResponse\x12\x38\n\tCancelJob\x12\x15.flinkpy.JobIdMessage\x1a\x14.flinkpy.Acknowledge\x12M\n\x18ReportJobClientHeartbeat\x12\x1b.flinkpy.JobClientHeartbeat\x1a\x14.flinkpy.Acknowledge\x12S\n\x16RequestClusterOverview\x12\x1f.flinkpy.ClusterOverviewRequest\x1a\x18.flinkpy.ClusterOverview\x12H\n\x0fShutDownCluster\x12\x1f.flinkpy.ShutDownClusterRequest\x1a\x14.flinkpy.Acknowledge\x12V\n\x17SendCoordinationRequest\x12\x1c.flinkpy.CoordinationRequest\x1a\x1d.flinkpy.CoordinationResponse\x12Q\n\x11TriggerCheckpoint\x12!.flinkpy.TriggerCheckpointRequest\x1a\x19.flinkpy.CheckpointResult\x12O\n\x10TriggerSavepoint\x12 .flinkpy.TriggerSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12Q\n\x11StopWithSavepoint\x12!.flinkpy.StopWithSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12j\n\x1bRequestCheckpointStatistics\x12$.flinkpy.CheckpointStatisticsRequest\x1a%.flinkpy.CheckpointStatisticsResponse\x12J\n\x10\x44isposeSavepoint\x12 .flinkpy.DisposeSavepointRequest\x1a\x14.flinkpy.Acknowledge\x12M\n\x13RequestAccumulators\x12\x1c.flinkpy.AccumulatorsRequest\x1a\x18.flinkpy.JobAccumulators\x12?\n\x0eRequestMetrics\x12\x17.flinkpy.MetricsRequest\x1a\x14.flinkpy.MetricsDump\x12;\n\x0eRequestJobLogs\x12\x17.flinkpy.JobLogsRequest\x1a\x10.flinkpy.JobLogs\x12L\n\x14OpenJobMasterSession\x12\x17.flinkpy.JobMasterHello\x1a\x19.flinkpy.JobMasterCommand0\x01\x12I\n\x16NotifyJobMasterStarted\x12\x19.flinkpy.JobMasterStarted\x1a\x14.flinkpy.Acknowledge\x12\x41\n\x0fNotifyJobStatus\x12\x18.flinkpy.JobStatusUpdate\x1a\x14.flinkpy.Acknowledge\x12\x43\n\x13NotifyJobTerminated\x12\x16.flinkpy.JobTerminated\x1a\x14.flinkpy.Acknowledge2r\n\nBlobServer\x12\x31\n\x07PutBlob\x12\x12.flinkpy.BlobChunk\x1a\x10.flinkpy.BlobKey(\x01\x12\x31\n\x07GetBlob\x12\x10.flinkpy.BlobKey\x1a\x12.flinkpy.BlobChunk0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'flinkpy.dispatcher_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_JOBOVERVIEW_TASKSPERSTATEENTRY']._loaded_options = None
+  _globals['_JOBOVERVIEW_TASKSPERSTATEENTRY']._serialized_options = b'8\001'
   _globals['_JOBLOGSREQUEST_POSITIONSENTRY']._loaded_options = None
   _globals['_JOBLOGSREQUEST_POSITIONSENTRY']._serialized_options = b'8\001'
   _globals['_BLOBCHUNK']._serialized_start=127
@@ -51,50 +53,52 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBMITJOBRESPONSE']._serialized_end=392
   _globals['_LISTJOBSREQUEST']._serialized_start=394
   _globals['_LISTJOBSREQUEST']._serialized_end=411
-  _globals['_JOBOVERVIEW']._serialized_start=413
-  _globals['_JOBOVERVIEW']._serialized_end=536
-  _globals['_LISTJOBSRESPONSE']._serialized_start=538
-  _globals['_LISTJOBSRESPONSE']._serialized_end=592
-  _globals['_JOBSTATUSRESPONSE']._serialized_start=594
-  _globals['_JOBSTATUSRESPONSE']._serialized_end=665
-  _globals['_REQUESTJOBRESULTREQUEST']._serialized_start=667
-  _globals['_REQUESTJOBRESULTREQUEST']._serialized_end=728
-  _globals['_REQUESTJOBRESULTRESPONSE']._serialized_start=730
-  _globals['_REQUESTJOBRESULTRESPONSE']._serialized_end=810
-  _globals['_CLUSTEROVERVIEWREQUEST']._serialized_start=812
-  _globals['_CLUSTEROVERVIEWREQUEST']._serialized_end=836
-  _globals['_CLUSTEROVERVIEW']._serialized_start=839
-  _globals['_CLUSTEROVERVIEW']._serialized_end=1156
-  _globals['_SHUTDOWNCLUSTERREQUEST']._serialized_start=1158
-  _globals['_SHUTDOWNCLUSTERREQUEST']._serialized_end=1182
-  _globals['_COORDINATIONREQUEST']._serialized_start=1184
-  _globals['_COORDINATIONREQUEST']._serialized_end=1259
-  _globals['_JOBLOGSREQUEST']._serialized_start=1262
-  _globals['_JOBLOGSREQUEST']._serialized_end=1403
-  _globals['_JOBLOGSREQUEST_POSITIONSENTRY']._serialized_start=1355
-  _globals['_JOBLOGSREQUEST_POSITIONSENTRY']._serialized_end=1403
-  _globals['_JOBLOGS']._serialized_start=1405
-  _globals['_JOBLOGS']._serialized_end=1490
-  _globals['_COORDINATIONRESPONSE']._serialized_start=1492
-  _globals['_COORDINATIONRESPONSE']._serialized_end=1531
-  _globals['_JOBMASTERHELLO']._serialized_start=1534
-  _globals['_JOBMASTERHELLO']._serialized_end=1690
-  _globals['_JOBMASTERCOMMAND']._serialized_start=1693
-  _globals['_JOBMASTERCOMMAND']._serialized_end=1844
-  _globals['_JOBMASTERADOPTED']._serialized_start=1846
-  _globals['_JOBMASTERADOPTED']._serialized_end=1887
-  _globals['_STARTJOB']._serialized_start=1890
-  _globals['_STARTJOB']._serialized_end=2136
-  _globals['_STOPJOBMASTER']._serialized_start=2138
-  _globals['_STOPJOBMASTER']._serialized_end=2169
-  _globals['_JOBMASTERSTARTED']._serialized_start=2171
-  _globals['_JOBMASTERSTARTED']._serialized_end=2245
-  _globals['_JOBSTATUSUPDATE']._serialized_start=2247
-  _globals['_JOBSTATUSUPDATE']._serialized_end=2361
-  _globals['_JOBTERMINATED']._serialized_start=2364
-  _globals['_JOBTERMINATED']._serialized_end=2562
-  _globals['_DISPATCHER']._serialized_start=2565
-  _globals['_DISPATCHER']._serialized_end=4313
-  _globals['_BLOBSERVER']._serialized_start=4315
-  _globals['_BLOBSERVER']._serialized_end=4429
+  _globals['_JOBOVERVIEW']._serialized_start=414
+  _globals['_JOBOVERVIEW']._serialized_end=657
+  _globals['_JOBOVERVIEW_TASKSPERSTATEENTRY']._serialized_start=605
+  _globals['_JOBOVERVIEW_TASKSPERSTATEENTRY']._serialized_end=657
+  _globals['_LISTJOBSRESPONSE']._serialized_start=659
+  _globals['_LISTJOBSRESPONSE']._serialized_end=713
+  _globals['_JOBSTATUSRESPONSE']._serialized_start=715
+  _globals['_JOBSTATUSRESPONSE']._serialized_end=786
+  _globals['_REQUESTJOBRESULTREQUEST']._serialized_start=788
+  _globals['_REQUESTJOBRESULTREQUEST']._serialized_end=849
+  _globals['_REQUESTJOBRESULTRESPONSE']._serialized_start=851
+  _globals['_REQUESTJOBRESULTRESPONSE']._serialized_end=931
+  _globals['_CLUSTEROVERVIEWREQUEST']._serialized_start=933
+  _globals['_CLUSTEROVERVIEWREQUEST']._serialized_end=957
+  _globals['_CLUSTEROVERVIEW']._serialized_start=960
+  _globals['_CLUSTEROVERVIEW']._serialized_end=1277
+  _globals['_SHUTDOWNCLUSTERREQUEST']._serialized_start=1279
+  _globals['_SHUTDOWNCLUSTERREQUEST']._serialized_end=1303
+  _globals['_COORDINATIONREQUEST']._serialized_start=1305
+  _globals['_COORDINATIONREQUEST']._serialized_end=1380
+  _globals['_JOBLOGSREQUEST']._serialized_start=1383
+  _globals['_JOBLOGSREQUEST']._serialized_end=1524
+  _globals['_JOBLOGSREQUEST_POSITIONSENTRY']._serialized_start=1476
+  _globals['_JOBLOGSREQUEST_POSITIONSENTRY']._serialized_end=1524
+  _globals['_JOBLOGS']._serialized_start=1526
+  _globals['_JOBLOGS']._serialized_end=1611
+  _globals['_COORDINATIONRESPONSE']._serialized_start=1613
+  _globals['_COORDINATIONRESPONSE']._serialized_end=1652
+  _globals['_JOBMASTERHELLO']._serialized_start=1655
+  _globals['_JOBMASTERHELLO']._serialized_end=1811
+  _globals['_JOBMASTERCOMMAND']._serialized_start=1814
+  _globals['_JOBMASTERCOMMAND']._serialized_end=1965
+  _globals['_JOBMASTERADOPTED']._serialized_start=1967
+  _globals['_JOBMASTERADOPTED']._serialized_end=2008
+  _globals['_STARTJOB']._serialized_start=2011
+  _globals['_STARTJOB']._serialized_end=2257
+  _globals['_STOPJOBMASTER']._serialized_start=2259
+  _globals['_STOPJOBMASTER']._serialized_end=2290
+  _globals['_JOBMASTERSTARTED']._serialized_start=2292
+  _globals['_JOBMASTERSTARTED']._serialized_end=2366
+  _globals['_JOBSTATUSUPDATE']._serialized_start=2368
+  _globals['_JOBSTATUSUPDATE']._serialized_end=2482
+  _globals['_JOBTERMINATED']._serialized_start=2485
+  _globals['_JOBTERMINATED']._serialized_end=2683
+  _globals['_DISPATCHER']._serialized_start=2686
+  _globals['_DISPATCHER']._serialized_end=4434
+  _globals['_BLOBSERVER']._serialized_start=4436
+  _globals['_BLOBSERVER']._serialized_end=4550
 # @@protoc_insertion_point(module_scope)

@@ -323,6 +323,9 @@ def _print_details(
         where = f" in {failure.task_name} on {failure.resource_id}" if failure.task_name else ""
         click.echo(f"\nFailure at {format_timestamp(failure.timestamp_ms)}{where}:")
         click.echo(escaped((failure.error.traceback or failure.error.message).rstrip()))
+        if failure.concurrent:
+            others = ", ".join(dict.fromkeys(one.task_name or "the job" for one in failure.concurrent))
+            click.echo(escaped_line(f"Failed with it: {others}"))
 
 
 @click.command()

@@ -105,7 +105,16 @@ def overview_of(terminated: dispatcher_pb2.JobTerminated) -> dispatcher_pb2.JobO
         status=terminated.result.status,
         start_time_ms=terminated.details.start_time_ms,
         end_time_ms=terminated.details.end_time_ms,
+        tasks_per_state=tasks_per_state(terminated.details),
     )
+
+
+def tasks_per_state(details: job_pb2.JobDetails) -> Counter[str]:
+    """Returns the number of subtasks in each state, over all vertices."""
+    total: Counter[str] = Counter()
+    for vertex in details.vertices:
+        total.update(vertex.tasks_per_state)
+    return total
 
 
 def archived_accumulators(

@@ -38,6 +38,8 @@ MAX_EVENT_BYTES_PER_CALL = 4 * 1024 * 1024
 #: The pause before a failed call is repeated that must be answered: to cancel tasks, to release partitions, and to
 #: notify of checkpoints. It is repeated until the TaskExecutor is lost.
 RETRY_DELAY_MS = 500
+#: How long metrics wait for a TaskExecutor. One that hangs must not keep those of the others from viewers.
+METRICS_TIMEOUT_S = 3.0
 
 #: The maximum number of aborts that wait for a TaskExecutor. The oldest is dropped first: a task can do without it.
 MAX_WAITING_ABORTS = 32
@@ -258,7 +260,8 @@ class TaskManagerConnection(PeerConnection):
     async def request_metrics(self, request: metrics_pb2.MetricsRequest) -> metrics_pb2.MetricsDump:
         """Returns the metrics of the TaskExecutor. Empty if it does not answer."""
         try:
-            dump: metrics_pb2.MetricsDump = await self._gateway.request_metrics(request, timeout_s=self._timeout_s)
+            timeout_s = min(self._timeout_s, METRICS_TIMEOUT_S)
+            dump: metrics_pb2.MetricsDump = await self._gateway.request_metrics(request, timeout_s=timeout_s)
             return dump
         except FlinkError as error:
             logger.debug("requesting the metrics of %s failed: %s", self.location.resource_id, error)

@@ -112,7 +112,8 @@ async def _answer(context: RestContext, one: Operation, request: Request) -> Res
     result = await one.handler(call)
     if isinstance(result, Response):
         return result
-    return json_response({} if result is None else result, one.status)
+    headers = {"age": str(call.age_ms // 1000)} if call.age_ms >= 1000 else None
+    return json_response({} if result is None else result, one.status, headers)
 
 
 def json_response(body: Any, status: HTTPStatus, headers: dict[str, str] | None = None) -> Response:

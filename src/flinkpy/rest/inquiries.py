@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 
 from flinkpy.common.errors import RpcTimeoutError, RpcUnavailableError
 
+#: How long a caller waits for a new answer if there is an old one. A page that polls shows the old one meanwhile.
+PATIENCE_S = 2.0
 #: Answers that are kept. The answer for a vertex of 300 subtasks has about 200 kB.
 MAX_ANSWERS = 128
 
@@ -57,13 +59,15 @@ class Inquiries:
         if asking is None:
             asking = self._asking[key] = asyncio.ensure_future(fetch())
             asking.add_done_callback(lambda done: self._answered(key, done, now_ms))
+        # It goes on for later callers if this one gives up.
+        done, _ = await asyncio.wait({asking}, timeout=None if kept is None else PATIENCE_S)
         try:
-            # It goes on for the others if this caller gives up.
-            return await asyncio.shield(asking), 0
+            if done or kept is None:
+                return asking.result(), 0
         except (RpcUnavailableError, RpcTimeoutError):
             if kept is None:
                 raise
-            return kept.value, now_ms - kept.asked_ms
+        return kept.value, now_ms - kept.asked_ms
 
     def _answered(self, key: Hashable, done: asyncio.Future[Any], asked_ms: int) -> None:
         self._asking.pop(key, None)

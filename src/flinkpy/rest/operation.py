@@ -160,6 +160,7 @@ class RestCall:
         query: the values of all query parameters, by name.
         body: the request body, of the type that the operation declares.
         request: the request itself, for multipart bodies and conditional headers.
+        age_ms: how old the oldest answer of a service is that the handler has used. The header `age` tells it.
     """
 
     context: RestContext
@@ -168,6 +169,7 @@ class RestCall:
     query: dict[str, Any] = field(default_factory=dict)
     body: Any = None
     request: Request | None = None
+    age_ms: int = 0
 
     @property
     def dispatcher(self) -> Any:

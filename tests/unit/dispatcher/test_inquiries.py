@@ -44,7 +44,10 @@ async def test_ended_jobs_keep_the_accumulators_of_their_vertices_and_their_chec
     vertex.subtasks.add(subtask_index=1, accumulators=accumulators("2"))
     checkpoint = ended.checkpoint_statistics.history.add(checkpoint_id=7)
     checkpoint.vertices.add(vertex_id="v").subtasks.add(subtask_index=1)
+    vertex.tasks_per_state["FINISHED"] = 2
     await harness.dispatcher.notify_job_terminated(ended, CONTEXT)
+    (listed,) = harness.dispatcher.list_jobs(pb.ListJobsRequest(), CONTEXT).jobs
+    assert dict(listed.tasks_per_state) == {"FINISHED": 2}
     asked = job_pb2.AccumulatorsRequest(job_id=JOB, vertex_id="v", by_subtask=True)
     answer = await harness.dispatcher.request_accumulators(asked, CONTEXT)
     assert list(answer.accumulators) == accumulators("3")

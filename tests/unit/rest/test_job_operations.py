@@ -18,6 +18,8 @@ from flinkpy.common.errors import (
     RpcTimeoutError,
 )
 from flinkpy.common.states import ExecutionState as E
+from flinkpy.rest import inquiries as inquiries_module
+from flinkpy.rest.inquiries import MAX_ANSWERS, Inquiries
 from flinkpy.security import Role
 
 JOB, OTHER_JOB = "a" * 32, "b" * 32
@@ -160,6 +162,9 @@ class FakeDispatcher:
         self.requests: list[tuple[str, Any]] = []
         self.outcome: Any = checkpoint_pb2.CheckpointResult(checkpoint_id=3, path="/s/1")
         self.failure: Exception | None = None
+        self.listed = [
+            dispatcher_pb2.JobOverview(job_id=JOB, status=common_pb2.RUNNING, start_time_ms=STARTED_MS, end_time_ms=-1)
+        ]
 
     def _asked(self, name: str, request: Any) -> None:
         self.requests.append((name, request))
@@ -197,7 +202,7 @@ class FakeDispatcher:
         return dispatcher_pb2.RequestJobResultResponse(finished=True, result=result)
 
     async def list_jobs(self, request: Any, timeout_s: float | None = None) -> Any:
-        return dispatcher_pb2.ListJobsResponse(jobs=[dispatcher_pb2.JobOverview(job_id=JOB)])
+        return dispatcher_pb2.ListJobsResponse(jobs=self.listed)
 
     async def request_checkpoint_statistics(self, request: Any, timeout_s: float | None = None) -> Any:
         self._asked("request_checkpoint_statistics", request)
@@ -286,6 +291,23 @@ def test_a_running_job_is_told_with_flinks_fields_and_sentinels(jobs: Jobs) -> N
     assert len(source["slotSharingGroupId"]) == 32
     assert [node["id"] for node in told["stream-graph"]["nodes"]] == ["o1", "o2", "o3"]
     assert jobs.dispatcher.last("request_job").without_subtasks  # a poll does not carry the subtasks of large jobs
+
+
+def test_the_overview_counts_the_tasks_of_running_and_ended_jobs(jobs: Jobs) -> None:
+    ended = dispatcher_pb2.JobOverview(
+        job_id=OTHER_JOB, name="e", status=common_pb2.FINISHED, start_time_ms=STARTED_MS, end_time_ms=NOW_MS - 9
+    )
+    ended.tasks_per_state["FINISHED"] = 5
+    jobs.dispatcher.listed.append(ended)
+    running, finished = jobs.call("GET", "/jobs/overview").json()["jobs"]
+    assert (running["jid"], running["state"], running["end-time"], running["duration"]) == (JOB, "RUNNING", -1, 60_000)
+    assert (running["tasks"]["total"], running["tasks"]["running"], running["tasks"]["failed"]) == (2, 2, 0)
+    assert running["last-modification"] == STARTED_MS + 5
+    assert (finished["tasks"]["total"], finished["tasks"]["finished"]) == (5, 5)
+    assert (finished["end-time"], finished["duration"]) == (NOW_MS - 9, 59_991)
+    jobs.dispatcher.failure = RpcTimeoutError("no answer")
+    jobs.clock.advance(60_000)
+    assert jobs.call("GET", "/jobs/overview").json()["jobs"][0]["state"] == "RUNNING"
 
 
 def test_the_plan_is_flinks_plan_json_with_descriptions_as_harmless_html(jobs: Jobs) -> None:
@@ -705,14 +727,62 @@ def test_viewers_share_an_answer_for_the_refresh_interval(jobs: Jobs) -> None:
     for path in ("", "/plan", "/exceptions", "/config", ""):
         jobs.get(path)
     assert jobs.dispatcher.num_calls("request_job") == 1
+    assert "age" not in jobs.call("GET", f"/jobs/{JOB}").headers
     jobs.clock.advance(jobs.options.refresh_interval_ms)
     jobs.get("")
     assert jobs.dispatcher.num_calls("request_job") == 2
+
+
+def test_callers_that_ask_at_once_share_one_answer(jobs: Jobs) -> None:
+    async def scenario() -> None:
+        answers = await asyncio.gather(*(jobs.acall("GET", f"/jobs/{JOB}") for _ in range(20)))
+        assert {answer.status_code for answer in answers} == {200}
+
+    asyncio.run(scenario())
+    assert jobs.dispatcher.num_calls("request_job") == 1
+
+
+def test_a_caller_gets_the_old_answer_if_the_new_one_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inquiries_module, "PATIENCE_S", 0.0)
+    inquiries, gate = Inquiries(), asyncio.Event()
+
+    async def slowly() -> str:
+        await gate.wait()
+        return "new"
+
+    async def at_once() -> str:
+        return "old"
+
+    async def scenario() -> None:
+        assert await inquiries.ask("job", at_once, 0, 1_000) == ("old", 0)
+        assert await inquiries.ask("job", slowly, 5_000, 1_000) == ("old", 5_000)
+        gate.set()
+        await asyncio.sleep(0.001)
+        assert await inquiries.ask("job", at_once, 5_500, 1_000) == ("new", 500)
+
+    asyncio.run(scenario())
+
+
+def test_the_answers_that_are_kept_are_bounded() -> None:
+    inquiries, asked = Inquiries(), []
+
+    async def scenario() -> None:
+        for number in (*range(MAX_ANSWERS + 1), 0, MAX_ANSWERS):
+
+            async def fetch(number: int = number) -> int:
+                asked.append(number)
+                return number
+
+            assert await inquiries.ask(number, fetch, 0, 1_000) == (number, 0)
+
+    asyncio.run(scenario())
+    assert asked == [*range(MAX_ANSWERS + 1), 0]
 
 
 def test_the_last_answer_is_told_while_the_job_master_does_not_answer(jobs: Jobs) -> None:
     jobs.get("")
     jobs.clock.advance(60_000)
     jobs.dispatcher.failure = RpcTimeoutError("no answer")
-    assert jobs.get("")["state"] == "RUNNING"
+    stale = jobs.call("GET", f"/jobs/{JOB}")
+    assert (stale.json()["state"], stale.headers["age"]) == ("RUNNING", "60")
     assert jobs.get(f"/vertices/{SOURCE}", 504)["errors"]  # it has never been told

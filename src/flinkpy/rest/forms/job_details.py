@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import UNSET
 
-from flinkpy._proto import common_pb2, job_pb2
+from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2
 from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import quantile_of
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.rest.forms.job_plan import plan_of, stream_graph_of
@@ -28,11 +28,14 @@ from flinkpy.rest.messages.job_details import (
     SubtaskTimeInfo,
     VertexTaskManagerInfo,
 )
+from flinkpy.rest.messages.jobs import JobDetails
 
 #: What Flink tells instead of the address of a TaskManager while a subtask has no slot.
 UNASSIGNED = "(unassigned)"
 
-_EXECUTION_STATES = [state.name for state in ExecutionState]
+#: All states of Flink. No task is ever RECONCILING here.
+_EXECUTION_STATES = [*(state.name for state in ExecutionState), "RECONCILING"]
+_STATE_NAMES = [state.name for state in ExecutionState]
 #: States whose durations are told. Terminal states have none, and a task is CANCELING for a moment only.
 _TIMED_STATES = (
     ExecutionState.CREATED,
@@ -68,6 +71,44 @@ def job_details_info(details: job_pb2.JobDetails, now_ms: int) -> JobDetailsInfo
         stream_graph=stream_graph_of(details),
         pending_operators=0,
     )
+
+
+def job_overview(details: job_pb2.JobDetails, now_ms: int) -> JobDetails:
+    """Returns a job that runs as a line of the overview."""
+    counts: Counter[str] = Counter()
+    for vertex in details.vertices:
+        counts.update(vertex.tasks_per_state)
+    end_ms = _end_ms(details)
+    return JobDetails(
+        jid=details.job_id,
+        name=details.name,
+        start_time=details.start_time_ms,
+        end_time=end_ms,
+        duration=_duration_ms(details.start_time_ms, end_ms, now_ms),
+        state=job_state_of(details.status),
+        last_modification=max(details.status_timestamps.values(), default=details.start_time_ms),
+        tasks=_task_counts(counts),
+    )
+
+
+def ended_job_overview(job: dispatcher_pb2.JobOverview, now_ms: int) -> JobDetails:
+    """Returns a job that has ended, or whose JobMaster does not answer, as a line of the overview."""
+    end_ms = _known_ms(job.end_time_ms)
+    return JobDetails(
+        jid=job.job_id,
+        name=job.name,
+        start_time=job.start_time_ms,
+        end_time=end_ms,
+        duration=_duration_ms(job.start_time_ms, end_ms, now_ms),
+        state=job_state_of(job.status),
+        last_modification=job.start_time_ms if end_ms < 0 else end_ms,
+        tasks=_task_counts(job.tasks_per_state),
+    )
+
+
+def _task_counts(counts: Mapping[str, int]) -> dict[str, int]:
+    """Returns the counts under Flink's names, which are in lower case here, with their total."""
+    return {"total": sum(counts.values()), **{name.lower(): counts.get(name, 0) for name in _EXECUTION_STATES}}
 
 
 def _end_ms(details: job_pb2.JobDetails) -> int:
@@ -161,16 +202,15 @@ def _attempt_times(attempt: job_pb2.SubtaskDetails) -> tuple[int, int]:
 
 def status_durations(attempt: job_pb2.SubtaskDetails, now_ms: int) -> dict[str, int]:
     """Returns how long the attempt was in each state. -1: never."""
-    entered = attempt.state_timestamps
+    entered = dict(attempt.state_timestamps)
     durations = {}
-    for state in _TIMED_STATES:
-        start_ms = entered.get(state.name)
-        if start_ms is None:
-            durations[state.name] = -1
-            continue
-        later = [entered[other.name] for other in ExecutionState if other.value > state.value and other.name in entered]
-        durations[state.name] = max(0, min(later, default=now_ms) - start_ms)
-    return durations
+    # An attempt enters its states in the order of the enum, and may leave some out.
+    left_ms = now_ms
+    for name in reversed(_STATE_NAMES):
+        start_ms = entered.get(name)
+        durations[name] = -1 if start_ms is None else max(0, left_ms - start_ms)
+        left_ms = left_ms if start_ms is None else start_ms
+    return {state.name: durations[state.name] for state in _TIMED_STATES}
 
 
 def aggregated(subtasks: Sequence[SubtaskExecutionAttemptDetailsInfo]) -> AggregatedTaskDetailsInfo:

@@ -25,19 +25,25 @@ async def _ask(call: RestCall, method: str, request: Any) -> Any:
     Raises: JobNotFoundError, RpcUnavailableError, RpcTimeoutError, NotLeaderError.
     """
     context = call.context
-    answer, _ = await context.inquiries.ask(
+    answer, age_ms = await context.inquiries.ask(
         (method, request.SerializeToString(deterministic=True)),
         lambda: getattr(call.dispatcher, method)(request, timeout_s=TIMEOUT_S),
         context.clock.monotonic_ms(),
         context.options.refresh_interval_ms,
     )
+    call.age_ms = max(call.age_ms, age_ms)
     return answer
 
 
 async def job_of(call: RestCall) -> job_pb2.JobDetails:
-    """Returns the job without its subtasks. Raises: JobNotFoundError."""
+    """Returns the job that the path names, without its subtasks. Raises: JobNotFoundError."""
+    return await job_with_id(call, call.job_id)
+
+
+async def job_with_id(call: RestCall, job_id: str) -> job_pb2.JobDetails:
+    """Returns a job without its subtasks. Raises: JobNotFoundError."""
     details: job_pb2.JobDetails = await _ask(
-        call, "request_job", job_pb2.JobDetailsRequest(job_id=call.job_id, without_subtasks=True)
+        call, "request_job", job_pb2.JobDetailsRequest(job_id=job_id, without_subtasks=True)
     )
     return details
 

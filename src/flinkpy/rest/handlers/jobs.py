@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+
 from flinkpy._proto import common_pb2, dispatcher_pb2
+from flinkpy.common.errors import FlinkError
+from flinkpy.common.states import JobState
+from flinkpy.rest.forms.job_details import ended_job_overview, job_overview
+from flinkpy.rest.handlers.job_inquiries import job_with_id
 from flinkpy.rest.messages.jobs import JobDetails, JobIdsWithStatusOverview, JobIdWithStatus, MultipleJobsDetails
 from flinkpy.rest.operation import RestCall, operation
+
+logger = logging.getLogger(__name__)
 
 
 @operation(
@@ -17,23 +26,21 @@ async def job_ids_with_status(call: RestCall) -> JobIdsWithStatusOverview:
 
 @operation("GET", "/jobs/overview", "Returns an overview over all jobs.", response=MultipleJobsDetails)
 async def jobs_overview(call: RestCall) -> MultipleJobsDetails:
+    """Asks the JobMasters of running jobs for their tasks; those that do not answer are shown without."""
     found = await call.dispatcher.list_jobs(dispatcher_pb2.ListJobsRequest())
+    return MultipleJobsDetails(jobs=await asyncio.gather(*(_details(call, job) for job in found.jobs)))
+
+
+async def _details(call: RestCall, job: dispatcher_pb2.JobOverview) -> JobDetails:
     now_ms = call.context.clock.now_ms()
-    return MultipleJobsDetails(jobs=[_details(job, now_ms) for job in found.jobs])
-
-
-def _details(job: dispatcher_pb2.JobOverview, now_ms: int) -> JobDetails:
-    end_ms = job.end_time_ms or -1
-    return JobDetails(
-        jid=job.job_id,
-        name=job.name,
-        start_time=job.start_time_ms,
-        end_time=end_ms,
-        duration=(now_ms if end_ms < 0 else end_ms) - job.start_time_ms,
-        state=_state(job),
-        last_modification=job.start_time_ms if end_ms < 0 else end_ms,
-        tasks={},
-    )
+    if JobState(job.status).is_globally_terminal:
+        return ended_job_overview(job, now_ms)
+    try:
+        details = await job_with_id(call, job.job_id)
+    except FlinkError as error:
+        logger.debug("the overview shows job %s as the Dispatcher knows it: %s", job.job_id, error)
+        return ended_job_overview(job, now_ms)
+    return job_overview(details, now_ms)
 
 
 def _state(job: dispatcher_pb2.JobOverview) -> str:
