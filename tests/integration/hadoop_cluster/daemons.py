@@ -60,6 +60,7 @@ class HadoopCluster:
         self._daemons["datanode"] = self._launch("datanode", f"{_HDFS}.datanode.DataNode")
         host, port = self.file_system.removeprefix("hdfs://").split(":")
         self._wait(lambda: _accepts(host, int(port)), "the NameNode")
+        self._wait(lambda: self._num_data_nodes() == 1, "the DataNode")
         self._wait(lambda: len(self._running_nodes()) == 1, "the NodeManager")
 
     def start_node_manager(self) -> None:
@@ -155,6 +156,15 @@ class HadoopCluster:
         except OSError:
             return []
         return [node for node in nodes if node["state"] == "RUNNING"]
+
+    def _num_data_nodes(self) -> int:
+        url = f"http://{self._files_web}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                beans = json.load(answer)["beans"]
+        except OSError:
+            return 0
+        return int(beans[0]["NumLiveDataNodes"]) if beans else 0
 
     def _ask(self, what: str) -> Any:
         with urllib.request.urlopen(f"http://{self._web}/ws/v1/cluster/{what}", timeout=10) as answer:
