@@ -37,8 +37,11 @@ _OF_JVM = re.compile(
     r"spark\.(master|driver\.(memory.*|extra.*|defaultJavaOptions)|jars.*|submit\..*|yarn\..*|kerberos\..*)$"
 )
 _FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")
-#: Lines that Spark logs at every start.
-_LOGGED_NOISE = re.compile(r"\S+ WARN (Utils: (Your hostname|Set SPARK_LOCAL_IP)|NativeCodeLoader: Unable to load)")
+#: Lines that Spark logs at every start, and when it is told to forget frames.
+_LOGGED_NOISE = re.compile(
+    r"\S+ WARN (Utils: (Your hostname|Set SPARK_LOCAL_IP)|NativeCodeLoader: Unable to load|"
+    r"\w+: RDD \d+ was locally checkpointed, its lineage has been truncated)"
+)
 #: A report of YARN about the application, which Spark logs each second while it starts.
 _YARN_REPORT = re.compile(r" INFO Client: Application report for \S+ \(state: (\w+)\)")
 _INFO = re.compile(r"\S+ INFO ")

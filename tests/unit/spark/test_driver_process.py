@@ -36,6 +36,7 @@ def test_last_words_contain_no_stack_traces_and_no_start_messages(tmp_path: Path
         "org.apache.spark.SparkException: Could not parse Master URL: 'local[x]'\n"
         "\tat org.apache.spark.SparkContext$.create(SparkContext.scala:3202)\n"
         "\t... 5 more\n"
+        "10:00:02.000 WARN MapPartitionsRDD: RDD 15 was locally checkpointed, its lineage has been truncated and\n"
     )
     _, driver = started(log, "cat")
     assert driver.last_words == (
