@@ -47,6 +47,7 @@ _LAST_FAILURE = re.compile(
 _ON_EXECUTOR = re.compile(r"\(TID \d+\) \(([^\s()]+) executor ([^\s()]+)\)")
 _CAUSED_BY = "Caused by: "
 _CONF = "execution.batch.spark.conf."
+_EXECUTOR_LOST = "executor lost"
 _KILLED = (
     r"exceeding (?:physical |virtual )?memory limits|exited (?:with )?code:? 137|exit code:? 137|OOMKilled|"
     r"exitCode=137"
@@ -56,7 +57,8 @@ _MEANINGS = {
     r"No space left on device|not enough space": (
         f"no space left on a disk of the executors; free some, or set {_CONF}spark.local.dir to a larger disk"
     ),
-    r"OutOfMemoryError|Unable to acquire \d+ bytes of memory": (
+    # An executor ends with code 52 when it has no memory left.
+    r"OutOfMemoryError|Unable to acquire \d+ bytes of memory|exited with code 52\b": (
         f"an executor ran out of memory; set {_CONF}spark.executor.memory to more, or use more partitions"
     ),
     _KILLED: (
@@ -76,7 +78,7 @@ _MEANINGS = {
         "executor lost, and a function gave other records when Spark ran it again, so Spark cannot repeat only the "
         "lost tasks; make the functions deterministic, or set a restart strategy"
     ),
-    r"ExecutorLostFailure|FetchFailed|has failed the maximum allowable number of times": "executor lost",
+    r"ExecutorLostFailure|FetchFailed|has failed the maximum allowable number of times": _EXECUTOR_LOST,
     r"AccessControlException|AccessDeniedException|Permission denied": "permission denied",
 }
 
@@ -199,6 +201,7 @@ def as_flink_error(
     progress: str = "",
     last_words: str = "",
     ending: str = "",
+    lost_executors: str = "",
 ) -> FlinkError:
     """Returns the error that the task fails with.
 
@@ -206,6 +209,7 @@ def as_flink_error(
         progress: the progress of Spark's jobs.
         last_words: the last log lines of Spark's driver.
         ending: how the driver has ended, if it has. It is then the cause of every other error.
+        lost_executors: the executors that were lost last, with the reasons.
     """
     if isinstance(error, FlinkError):
         return error
@@ -221,7 +225,7 @@ def as_flink_error(
     signs = _GONE if _STAGE_FAILED in text else _GONE + _GONE_UNLESS_STAGE_FAILED
     if any(sign in text for sign in signs):
         return SparkError(f"{task_name}: Spark at {master} is gone: {with_last_words(cause_of(text), last_words)}")
-    return SparkError(f"{task_name}: {meaning_of(text)}", remote_traceback=short_trace(text))
+    return SparkError(f"{task_name}: {meaning_of(text, lost_executors)}", remote_traceback=short_trace(text))
 
 
 def short_trace(text: str) -> str:
@@ -243,18 +247,25 @@ def short_trace(text: str) -> str:
     return "\n".join(kept).rstrip()[:_MAX_TRACE_CHARACTERS]
 
 
-def meaning_of(text: str) -> str:
-    """Returns what an exception of Spark means, with the option that helps, and Spark's own words."""
+def meaning_of(text: str, lost_executors: str = "") -> str:
+    """Returns what an exception of Spark means, with the option that helps, and Spark's own words.
+
+    Args:
+        lost_executors: as in `as_flink_error`. Spark gives up when shuffle files are missing, and tells only that.
+    """
     cause = cause_of(text)
     places = [f"on {host}, executor {executor}" for host, executor in _ON_EXECUTOR.findall(text)[-1:]]
     if (found := _STAGE_FAILURE.search(text)) is not None:
         places.insert(0, found[1])
     told = f"{cause} ({'; '.join(places)})" if places else cause
-    for searched in (cause, text):
-        for sign, meaning in _MEANINGS.items():
-            if re.search(sign, searched):
-                return f"{meaning}: {told}"
-    return f"Spark failed: {told}"
+    meaning = _meaning_in(cause) or _meaning_in(text) or "Spark failed"
+    if meaning == _EXECUTOR_LOST and lost_executors:
+        meaning, told = _meaning_in(lost_executors) or meaning, f"{told}; lost {lost_executors}"
+    return f"{meaning}: {told}"
+
+
+def _meaning_in(text: str) -> str:
+    return next((meaning for sign, meaning in _MEANINGS.items() if re.search(sign, text)), "")
 
 
 def _python_obstacle(text: str, master: str) -> str | None:

@@ -143,8 +143,8 @@ class RegionRun:
         self._wake_watch = threading.Event()
         self._thread: threading.Thread | None = None
         self._has_warned = False
-        #: The last log lines of Spark's driver and how it ended, if the run has failed.
-        self._last_words = self._ending = ""
+        #: The last log lines of Spark's driver, how it ended, and the lost executors, if the run has failed.
+        self._last_words = self._ending = self._lost_executors = ""
 
     def start(self, inputs: list[StagedInput]) -> None:
         self._thread = threading.Thread(target=self._run, args=(inputs,), name=f"spark {self._task_name}", daemon=True)
@@ -192,7 +192,8 @@ class RegionRun:
             now = self.tracker.now
             progress = f"{now}; {now.lineage}" if now.stages else ""
             master = self._settings.redacted_master
-            error = as_flink_error(error, self._task_name, master, progress, self._last_words, self._ending)
+            known = self._last_words, self._ending, self._lost_executors
+            error = as_flink_error(error, self._task_name, master, progress, *known)
         try:
             self._items.put(Finished(error, num_written))
         except CancelledError:
@@ -244,6 +245,7 @@ class RegionRun:
         except BaseException:
             if not self._is_cancelled.is_set():
                 self._last_words, self._ending = spark.last_words, spark.ending
+                self._lost_executors = "" if self._ending else spark.lost_executors
             raise
         finally:
             self._ask(store.close, "does not remove the records that it kept")

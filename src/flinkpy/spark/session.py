@@ -6,6 +6,7 @@ The sessions themselves belong to the TaskExecutor (`flinkpy.spark.session_handl
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -18,6 +19,12 @@ from flinkpy.spark.settings import SparkSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOG = logging.getLogger(__name__)
+
+#: The reason of executors that Spark itself gave back.
+_GIVEN_BACK = "killed by driver"
+#: The number of lost executors that an error names.
+_SHOWN_LOSSES = 2
 #: Spark's option with the address of YARN's proxy for the web page of a driver.
 _YARN_PROXY = "spark.org.apache.hadoop.yarn.server.webproxy.amfilter.AmIpFilter.param.PROXY_URI_BASES"
 
@@ -46,6 +53,11 @@ class RunningSpark(Protocol):
     @property
     def web_url(self) -> str:
         """The address of Spark's web page for this application; empty if there is none or it is not known."""
+        ...
+
+    @property
+    def lost_executors(self) -> str:
+        """The executors that were lost last, with the reasons; empty if there are none or they are not known."""
         ...
 
     @property
@@ -91,6 +103,24 @@ class ClassicSpark:
         return ClassicProgress(self.context, tag, tracker)
 
     @property
+    def lost_executors(self) -> str:
+        if self.settings.is_local:
+            return ""
+        try:
+            known = self.context._jsc.sc().statusStore().executorList(False)
+            executors = [known.apply(number) for number in range(known.size())]
+            ends = [(executor, executor.removeReason()) for executor in executors if not executor.isActive()]
+        except Exception as error:  # noqa: BLE001 - the driver is gone, which is the cause
+            _LOG.debug("the lost executors of Spark are not known: %s", error)
+            return ""
+        reasons = [
+            (int(executor.id()), f"executor {executor.id()} on {executor.hostPort()}: {reason.get()}")
+            for executor, reason in ends
+            if reason.isDefined() and _GIVEN_BACK not in reason.get()
+        ]
+        return ", ".join(text for _, text in sorted(reasons)[-_SHOWN_LOSSES:])
+
+    @property
     def web_url(self) -> str:
         # YARN shows the page of a driver below its own address.
         return self.context.getConf().get(_YARN_PROXY) or self.context.uiWebUrl or ""
@@ -117,6 +147,10 @@ class ConnectSpark:
 
     def watch(self, session: SparkSession, tag: str, tracker: ProgressTracker) -> ProgressWatch:
         return ConnectProgress(session, tracker)
+
+    @property
+    def lost_executors(self) -> str:
+        return ""
 
     @property
     def web_url(self) -> str:

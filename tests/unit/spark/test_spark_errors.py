@@ -12,6 +12,7 @@ from flinkpy.spark.errors import (
     as_flink_error,
     cause_of,
     failed_attempt_in,
+    meaning_of,
     short_trace,
     worker_failure,
 )
@@ -77,6 +78,10 @@ def test_the_message_tells_the_cause_inside_sparks_wrappers() -> None:
             "spark.executor.memoryOverhead to more:",
         ),
         ("java.lang.OutOfMemoryError: Java heap space\n\tat x", "ran out of memory; set execution.batch.spark.conf."),
+        (
+            "ExecutorLostFailure (executor 1 exited) Reason: Command exited with code 52",
+            "an executor ran out of memory; set execution.batch.spark.conf.spark.executor.memory to more",
+        ),
         ("java.io.IOException: No space left on device\n\tat x", "no space left on a disk of the executors; free some"),
         (
             "FetchFailed(null, shuffleId=4): java.io.IOException: Failed to connect to h: Connection refused\n\tat x",
@@ -111,6 +116,21 @@ def test_executors_that_are_lost_again_and_again_are_the_cause_of_a_failed_stage
     assert error.message == (
         "Map (1/1): executor lost: MetadataFetchFailedException: Missing an output location for shuffle 4 partition 0"
     )
+
+
+def test_the_end_of_the_lost_executors_tells_why_shuffle_files_are_missing() -> None:
+    text = (
+        "Job aborted due to stage failure: ShuffleMapStage 8 (collect at x.py:1) has failed the maximum allowable "
+        "number of times: 4. Most recent failure reason: org.apache.spark.shuffle.MetadataFetchFailedException: "
+        "Missing an output location for shuffle 4 partition 0"
+    )
+    lost = "executor 3 on 10.0.0.2:4041: Command exited with code {}"
+    missing = "MetadataFetchFailedException: Missing an output location for shuffle 4 partition 0"
+    assert meaning_of(text, lost.format(52)) == (
+        "an executor ran out of memory; set execution.batch.spark.conf.spark.executor.memory to more, or use more "
+        f"partitions: {missing}; lost {lost.format(52)}"
+    )
+    assert meaning_of(text, lost.format(1)) == f"executor lost: {missing}; lost {lost.format(1)}"
 
 
 def test_executors_with_another_python_are_reported_with_both_versions_and_the_option_to_set() -> None:
