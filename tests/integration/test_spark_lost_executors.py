@@ -202,6 +202,23 @@ def test_records_that_come_out_different_after_a_loss_fail_the_job_with_the_opti
     assert lines_of(tmp_path / "first") == lines_of(tmp_path / "second") == []
 
 
+def test_executors_that_are_lost_again_and_again_fail_the_job_with_the_reason(
+    spark_cluster: RunningCluster, standalone: StandaloneCluster, tmp_path: Path
+) -> None:
+    def kill_always(value: Any) -> Any:
+        return ExecutorKill(tmp_path).at(lambda _: True)(value)
+
+    env = spark_environment(spark_cluster, 2, **standalone.properties)
+    numbers = env.from_collection([1, 2, 3], Types.LONG()).map(kill_always, Types.LONG())
+    numbers.map(str, Types.STRING()).sink_to(file_sink(tmp_path / "out"))
+    with pytest.raises(JobExecutionError) as caught:
+        env.execute()
+    last = str(caught.value).splitlines()[-1]
+    assert "executor lost: it was killed, usually because it used too much memory" in last
+    assert "exited with code 137" in last and "Py4J" not in last
+    assert lines_of(tmp_path / "out") == []
+
+
 def _hold(gate: Gate) -> Any:
     wait = gate.pass_at(True)
     return lambda each: (wait(True), each)[1]
