@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http
+import http.client
 import os
 import pickle
 import socket
@@ -9,9 +11,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
 import psutil
@@ -166,12 +169,20 @@ def test_a_pickle_bomb_sent_without_a_token_is_never_unpickled(
     contents.append(pickle.dumps((os.mkdir, str(canary))))
     ports = [f"{host}:{port}" for host, port in listening(processes_of(cluster))]
     data = {process.data_address for process in cluster.task_executors}
+    rest = urlsplit(cluster.client.request_cluster_overview().rest_url)
+    assert rest.netloc in ports, "the port of the REST server is one of them"
     for address in ports:
-        if address in data:
+        if address in data or address == rest.netloc:
             continue
         for path, call in calls_of_everybody(address, cluster.security):
             for token in (None, "0" * 64):
                 assert call(contents[0], token) is grpc.StatusCode.UNAUTHENTICATED, (address, path)
+    for token in (None, "0" * 64):
+        for content in contents:
+            headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+            with closing(http.client.HTTPConnection(rest.netloc, timeout=10)) as connection:
+                connection.request("POST", "/jars/upload", content, headers)
+                assert connection.getresponse().status == http.HTTPStatus.UNAUTHORIZED
     for address in ports:  # including those of the data plane
         host, _, port = address.rpartition(":")
         for content in (*contents, *(len(one).to_bytes(4, "big") + one for one in contents)):
