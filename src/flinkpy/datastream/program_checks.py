@@ -78,6 +78,38 @@ def check_sinks_of_streaming_mode(graph: StreamGraph) -> None:
             )
 
 
+def check_replaced_inputs(graph: StreamGraph) -> None:
+    """Checks that no file sink deletes files that another sink of the job may still need.
+
+    Each sink commits when its own writers have ended. Another one may have to read the input after that, or read it
+    again after a failure. A job with one sink may replace its input: nothing reads it again after the commit.
+
+    Raises: UnsupportedOperationError, which names the sink.
+    """
+    from flinkpy.connectors.file_sink import FileSink
+    from flinkpy.connectors.file_source import FileSource
+    from flinkpy.connectors.write_mode import WriteMode
+    from flinkpy.graph.operator_specs import SinkSpec
+
+    sinks = [node for node in graph.nodes if isinstance(node.spec, SinkSpec)]
+    if len(sinks) < 2:
+        return
+    sources = [node.spec.source for node in graph.nodes if isinstance(node.spec, SourceSpec)]
+    paths = [path.rstrip("/") for source in sources if isinstance(source, FileSource) for path in source.paths]
+    for node in sinks:
+        sink = node.spec.sink  # type: ignore[attr-defined]
+        if not isinstance(sink, FileSink) or sink.publication.mode is WriteMode.APPEND:
+            continue
+        base = f"{sink.base_path.rstrip('/')}/"
+        for path in paths:
+            if f"{path}/".startswith(base) or base.startswith(f"{path}/"):
+                raise UnsupportedOperationError(
+                    f"sink '{node.name}' replaces files of {path}, which this job reads, and another sink may need "
+                    "them after its commit: write to another directory, or give the other sinks a job of their own",
+                    details={"path": path},
+                )
+
+
 def warn_of_sinks_that_never_commit(graph: StreamGraph, configuration: Configuration) -> None:
     """Warns of sinks that commit at checkpoints if their input is unbounded and there are no periodic checkpoints.
 

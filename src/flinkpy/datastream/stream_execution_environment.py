@@ -25,6 +25,7 @@ from flinkpy.datastream.checkpointing_mode import CheckpointingMode
 from flinkpy.datastream.execution_mode import RuntimeExecutionMode
 from flinkpy.datastream.job_submitter import JobSubmitter
 from flinkpy.datastream.program_checks import (
+    check_replaced_inputs,
     check_sinks_of_streaming_mode,
     check_state_backend,
     check_timestamp_column,
@@ -753,6 +754,7 @@ class StreamExecutionEnvironment:
         warn_of_keys(self._configuration)
         check_unaligned_checkpoints(graph, self.get_checkpoint_config())
         check_types_are_declared(graph, self._config)
+        check_replaced_inputs(graph)
         graph, configuration, is_batch = self._final_graph(graph)
         if not is_batch:
             check_sinks_of_streaming_mode(graph)
