@@ -69,7 +69,7 @@ class OutputFileConfig:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """How a batch job shows its files.
+    """Says how a batch job makes its files visible.
 
     Attributes:
         mode: what happens to the files that are there.

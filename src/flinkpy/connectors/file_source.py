@@ -189,8 +189,8 @@ class FileSource(SourceBase):
             newlines_in_values: True if quoted fields may contain newlines. Files are then not split among subtasks.
             on_error: what happens to rows that cannot be read: "fail", "skip" or an OutputTag.
             partition_columns: names, or a dict from name to type, of columns in the names of directories.
-            spark_reader: True to let Spark parse the files itself where the source runs in Spark. It is faster, but
-                some texts are read otherwise (docs/spark.md).
+            spark_reader: True to let Spark parse the files itself where the source runs in Spark, without Python
+                workers. Some texts are read otherwise (docs/spark.md).
 
         Raises:
             InputNotFoundError, InputFormatError: there is no `schema`, and the first file cannot be read.
@@ -458,9 +458,9 @@ class FileSourceBuilder:
         return self
 
     def set_spark_reader(self) -> FileSourceBuilder:
-        """Lets Spark parse CSV or JSON itself where the source runs in Spark. Beyond PyFlink.
+        """Lets Spark parse CSV or JSON itself where the source runs in Spark, without Python workers. Beyond PyFlink.
 
-        It is faster, but some texts are read otherwise (docs/spark.md).
+        Some texts are read otherwise (docs/spark.md).
         """
         self._format = self._format.with_spark_reader()
         return self

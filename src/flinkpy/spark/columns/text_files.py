@@ -43,7 +43,7 @@ _CSV_TYPES = (
 
 @dataclass(frozen=True)
 class TextReader:
-    """How Spark reads a format.
+    """Describes how Spark reads a format.
 
     Attributes:
         kind: Spark's name of the format.
