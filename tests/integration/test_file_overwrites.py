@@ -85,19 +85,6 @@ def test_files_are_replaced_on_both_engines(engine_cluster: RunningCluster, tmp_
     directories.check()
 
 
-@pytest.mark.parametrize("engine", ["native-batch", "spark"])
-def test_a_job_with_one_sink_may_replace_its_input(engine_cluster: RunningCluster, tmp_path: Path, engine: str) -> None:
-    directory = Directories(tmp_path).input
-    env = environment(engine_cluster, 2, **engine_properties(engine))
-    source = FileSource.for_parquet(str(directory))
-    records = env.from_source(source, WatermarkStrategy.no_watermarks(), "input").filter_batches(col("n") < 30)
-    sink = FileSink.for_bulk_format(str(directory), ParquetBulkWriters.for_row_type(None))
-    records.sink_to(sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).overwrite().build())
-    env.execute("in place")
-    found = [n for path in directory.iterdir() if path.name[0] != "." for n in pq.read_table(path)["n"].to_pylist()]
-    assert sorted(found) == list(range(30))
-
-
 def test_replacing_files_needs_batch_mode(tmp_path: Path) -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     with pytest.raises(UnsupportedOperationError, match=r"writes a success file.*execution\.runtime-mode: BATCH"):

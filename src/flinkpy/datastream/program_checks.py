@@ -82,7 +82,7 @@ def check_replaced_inputs(graph: StreamGraph) -> None:
     """Checks that no file sink deletes files that another sink of the job may still need.
 
     Each sink commits when its own writers have ended. Another one may have to read the input after that, or read it
-    again after a failure. A job with one sink may replace its input: nothing reads it again after the commit.
+    again after a failure. Nothing reads the input of a single sink after its commit.
 
     Raises: UnsupportedOperationError, which names the sink.
     """
