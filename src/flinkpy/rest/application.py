@@ -57,7 +57,7 @@ def rest_application(context: RestContext) -> ASGIApp:
     application = Starlette(routes=routes, exception_handlers=handlers)
     # A path with a slash at its end is another path, as with Flink.
     application.router.redirect_slashes = False
-    return _Guard(application, context.options.max_content_bytes, is_https=context.access.scheme == "https")
+    return _Guard(application, context.options.max_content_bytes)
 
 
 def _routes(context: RestContext, operations: Iterable[Operation]) -> list[Route]:
@@ -188,13 +188,13 @@ class _TooLarge(Exception):
 class _Guard:
     """Bounds the size of requests, adds security headers, and keeps defects from ending a connection without answer."""
 
-    def __init__(self, application: ASGIApp, max_content_bytes: int, *, is_https: bool) -> None:
+    def __init__(self, application: ASGIApp, max_content_bytes: int) -> None:
         self._application = application
         self._max_content_bytes = max_content_bytes
+        # Not Strict-Transport-Security: it would concern every server at `localhost`, whatever its port.
         self._headers = (
             *_SECURITY_HEADERS,
             (b"content-security-policy", _CONTENT_SECURITY_POLICY),
-            *(((b"strict-transport-security", b"max-age=31536000"),) if is_https else ()),
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
