@@ -22,6 +22,7 @@ from benchmarks.result import Result
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.garbage_collector import tune_garbage_collector
 from flinkpy.common.key_groups import KeyGroupRange
 from flinkpy.common.typeinfo import Types
 from flinkpy.datastream.state import (
@@ -33,7 +34,6 @@ from flinkpy.datastream.state import (
 from flinkpy.state.backend import KeyContext, KeyedStateBackend, KeyedStateBackendParameters
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope
 from flinkpy.state.factory import create_keyed_state_backend
-from flinkpy.taskexecutor.garbage_collection import tune_garbage_collector
 
 OPERATIONS = 400_000
 KEYS = 100_000

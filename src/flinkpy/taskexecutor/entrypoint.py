@@ -17,6 +17,7 @@ from pathlib import Path
 from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ConfigurationError, ErrorDomain, FlinkError
+from flinkpy.common.garbage_collector import tune_garbage_collector
 from flinkpy.common.process import announce_ready, die_with_parent_if_asked
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import read_option, taskmanager_options
@@ -34,7 +35,6 @@ from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.server import RpcServer
 from flinkpy.security import SecurityContext, check_bind
-from flinkpy.taskexecutor.garbage_collection import tune_garbage_collector
 from flinkpy.taskexecutor.options import TaskExecutorOptions, task_executor_options, tmp_directories
 from flinkpy.taskexecutor.preload import preload
 from flinkpy.taskexecutor.shuffle_directories import ShuffleDirectories

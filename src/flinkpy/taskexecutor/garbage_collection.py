@@ -1,4 +1,4 @@
-"""Settings of the cyclic garbage collector, and its runs after tasks have ended (docs/decisions/0004)."""
+"""Runs of the cyclic garbage collector after tasks have ended (docs/decisions/0004)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ from collections.abc import Callable
 
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 
-#: The number of new container objects that starts a collection of the youngest generation. CPython's 700 is a fraction
-#: of a batch, whose rows live until the batch has been processed, so an earlier collection frees nothing.
-YOUNG_THRESHOLD = 100_000
-#: The number of collections of a generation that starts one of the next older generation; CPython's is 10.
-OLDER_THRESHOLD = 20
 #: How long after the end of a task to collect: its thread has mostly returned from its last function by then.
 SETTLE_MS = 100
 #: The maximum number of collections for tasks that are still referenced, by their threads on a busy machine or for ever
@@ -21,17 +16,6 @@ MAX_COLLECTIONS = 9
 #: The pause after a collection, as a multiple of its CPU time. So collections take a twentieth of the time at most,
 #: also if many small jobs run beside a job with much state.
 PAUSE_PER_COLLECTION = 20
-
-
-def tune_garbage_collector(*, freezes: bool) -> None:
-    """Makes collections rarer, and excludes all present objects from them if `freezes` is true.
-
-    Objects of a job must not be among those: they would never be freed, nor would the state that they refer to.
-    """
-    if freezes:
-        gc.collect()
-        gc.freeze()
-    gc.set_threshold(YOUNG_THRESHOLD, OLDER_THRESHOLD, OLDER_THRESHOLD)
 
 
 class EndedTaskCollector:

@@ -10,15 +10,14 @@ from collections.abc import Iterator
 import pytest
 from virtual_time import LoopClock, run_on_virtual_time
 
+from flinkpy.common.garbage_collector import YOUNG_THRESHOLD, tune_garbage_collector
 from flinkpy.common.ids import JobID, JobMasterId
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.taskexecutor.garbage_collection import (
     MAX_COLLECTIONS,
     PAUSE_PER_COLLECTION,
     SETTLE_MS,
-    YOUNG_THRESHOLD,
     EndedTaskCollector,
-    tune_garbage_collector,
 )
 from flinkpy.taskexecutor.job_table import Job, JobTable
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from flinkpy.common.garbage_collector import tune_garbage_collector
 from flinkpy.records.batch import Batch
 from flinkpy.spark.blocks import FAILED_ATTEMPTS, SinkReport, decode_block, encode_accumulators, encode_sink_report
 from flinkpy.spark.errors import TaskAttempt, worker_failure
@@ -42,6 +43,8 @@ def _run_pass(files: WorkerFiles, payload: bytes, rows: Iterator[pa.RecordBatch]
 
     task = TaskContext.get()
     assert task is not None
+    # Spark's workers collect all garbage after each task.
+    tune_garbage_collector(freezes=False)
     files.use()
     program: PassProgram = pickle.loads(payload)
     attempt = TaskAttempt(task.stageId(), task.partitionId(), task.attemptNumber())
