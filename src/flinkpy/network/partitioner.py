@@ -217,6 +217,8 @@ class KeyGroupStreamPartitioner(Partitioner):
         from flinkpy.records import declared_keys, key_hash
 
         columns = _key_columns(batch, self.key_selector)
+        if columns is None:
+            columns = self._picked_column(batch, type_info)
         if columns is not None:
             hashes = key_hash.hash_columns(columns)
         else:
@@ -225,6 +227,20 @@ class KeyGroupStreamPartitioner(Partitioner):
         groups = key_hash.key_groups(hashes, self.max_parallelism)
         # Flink's assignment of key groups to subtasks; 32768 groups times 32768 subtasks fit in int32.
         return scatter(groups * self.num_channels // self.max_parallelism, self.num_channels)
+
+    def _picked_column(self, batch: Batch, type_info: Any) -> list[Any] | None:
+        """Returns the key column if the batch has columns and the selector only picks one of them, else None."""
+        values = batch.values
+        if isinstance(values, list) or type_info is None:
+            return None
+        from flinkpy.records.key_selection import picked_column
+
+        get_key = getattr(self.key_selector, "get_key", self.key_selector)
+        position = picked_column(get_key, self.key_type, type_info)
+        if position is None or values.num_columns != len(type_info.get_field_types()):
+            return None
+        column = values.column(position)
+        return None if column.null_count else [column]
 
 
 class CustomPartitioner(Partitioner):

@@ -18,7 +18,7 @@ from flinkpy.common import typeinfo as ti
 from flinkpy.common.either import Either
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.typeinfo import BasicType, EitherTypeInfo, EnumTypeInfo, SetTypeInfo, TypeInformation
-from flinkpy.common.types import Row, row_of
+from flinkpy.common.types import Row, row_of, rows_of_values
 from flinkpy.records.scalar_codecs import (
     BASIC_CODECS,
     TEMPORAL_CODECS,
@@ -175,11 +175,19 @@ class StructCodec(ColumnCodec):
     def decode_columns(self, arrays: Sequence[pa.Array], num_rows: int) -> list[Any]:
         if not arrays:
             return [row_of([], self._names) if self._is_row else () for _ in range(num_rows)]
+        return self._records([field.decode(array) for field, array in zip(self._fields, arrays)], num_rows)
+
+    def decode_with_field(
+        self, arrays: Sequence[pa.Array], num_rows: int, position: int
+    ) -> tuple[list[Any], list[Any]]:
+        """Returns the records, and the values of one of their fields. The type has fields."""
         columns = [field.decode(array) for field, array in zip(self._fields, arrays)]
+        return self._records(columns, num_rows), columns[position]
+
+    def _records(self, columns: list[list[Any]], num_rows: int) -> list[Any]:
         if not self._is_row:
             return list(zip(*columns))
-        names = self._names
-        return [row_of(list(values), names) for values in zip(*columns)]
+        return rows_of_values(zip(*columns), num_rows, self._names)
 
     def encode(self, values: Sequence[Any]) -> pa.Array:
         empty = (None,) * len(self._fields)

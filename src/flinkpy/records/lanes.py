@@ -119,6 +119,23 @@ def rows_of(batch: Batch, type_info: TypeInformation | None = None) -> list[Any]
     return rows
 
 
+def rows_with_field(batch: Batch, type_info: TypeInformation, position: int) -> tuple[list[Any], list[Any]]:
+    """Returns the records of a batch of columns as Python objects, and the values of one field of each.
+
+    Args:
+        type_info: a ROW or TUPLE.
+    """
+    values = batch.values
+    assert not isinstance(values, list)
+    codec = codec_of(type_info)
+    assert isinstance(codec, StructCodec)
+    columns = conform(values, type_info)
+    rows, field = codec.decode_with_field(columns.columns, columns.num_rows, position)
+    if batch.kinds is not None:
+        _set_kinds(rows, batch.kinds)
+    return rows, field
+
+
 def to_rows(batch: Batch, type_info: TypeInformation | None = None) -> Batch:
     """Returns the batch in the row lane."""
     return batch.with_values(rows_of(batch, type_info)) if batch.is_columnar else batch

@@ -15,6 +15,8 @@ from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.graph.operator_specs import KeyedSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK
+from flinkpy.records.key_selection import picked_column
+from flinkpy.records.lanes import rows_with_field
 from flinkpy.streaming.operators.batch.batch_operator import BatchOperator
 from flinkpy.streaming.operators.batch.sorted_input import SortedInput
 from flinkpy.streaming.operators.keyed_operator import KeyedOperator
@@ -61,6 +63,7 @@ class BatchReduceOperator(BatchOperator):
         self.operator = _Reduced(spec, input_type, context, output, side)
         self._input_type = input_type
         self._reduce = function
+        self._key_position = picked_column(spec.key_selector.get_key, spec.key_type, input_type)
         self._reduced: dict[Any, Any] = {}
         self._has_outgrown_memory = False
         self._spills = spill_directory(context)
@@ -68,12 +71,13 @@ class BatchReduceOperator(BatchOperator):
         self._sorted = SortedInput(self._spills, self._memory_bytes)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        rows = as_rows(batch, self._input_type)
+        rows, keys = self._rows_and_keys(batch)
         try:
+            keys = self.operator.read_keys(rows) if keys is None else keys
             if batch.timestamps is not None or self._has_outgrown_memory:
-                self._sorted.add(self.operator.read_keys(rows), rows, batch, 0)
+                self._sorted.add(keys, rows, batch, 0)
                 return
-            self._add(rows)
+            self._add(rows, keys)
             if self._reduced_bytes(rows) > self._memory_bytes:
                 self._has_outgrown_memory = True
                 self._sort_reduced()
@@ -114,12 +118,19 @@ class BatchReduceOperator(BatchOperator):
             # The results have the maximum timestamp, like those of a timer at the end of event time.
             self.output.emit(Batch(rows, np.full(len(rows), MAX_WATERMARK, dtype=np.int64)))
 
-    def _add(self, rows: list[Any]) -> None:
+    def _rows_and_keys(self, batch: Batch) -> tuple[list[Any], list[Any] | None]:
+        """Returns the records, and their keys if these are a column of the batch."""
+        if batch.is_columnar and self._key_position is not None:
+            rows, keys = rows_with_field(batch, self._input_type, self._key_position)
+            return rows, None if None in keys else keys
+        return as_rows(batch, self._input_type), None
+
+    def _add(self, rows: list[Any], keys: list[Any]) -> None:
         function, reduced = self._reduce, self._reduced
         key_context = self.operator.key_context
         if isinstance(function, RollingReduce):
             function = function.for_batch(rows)
-        for key, value in zip(self.operator.read_keys(rows), rows):
+        for key, value in zip(keys, rows):
             key_context.key = key
             reduced[key] = function(reduced[key], value) if key in reduced else value
 

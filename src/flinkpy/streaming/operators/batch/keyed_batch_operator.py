@@ -10,12 +10,13 @@ org.apache.flink.streaming.api.operators.sorted.state.BatchExecutionInternalTime
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.error_text import USER_ERRORS
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
+from flinkpy.records.key_selection import picked_column
 from flinkpy.streaming.operators.batch.batch_operator import BatchOperator
 from flinkpy.streaming.operators.batch.sorted_input import SortedColumns, SortedInput, can_sort_columns
 from flinkpy.streaming.operators.key_reader import KeyReader
@@ -104,9 +105,8 @@ class KeyedBatchOperator(BatchOperator):
         self._inputs = SortedInput(self._spills, memory_bytes)
         #: Used instead of `_inputs` if the records and their keys are columns.
         self._columns: SortedColumns | None = None
-        selector, _, type_info = keyed[0]
-        if num_inputs == 1 and isinstance(selector, FieldKeySelector) and can_sort_columns(selector.fields, type_info):
-            self._columns = SortedColumns(selector.fields, type_info, self._spills, memory_bytes)
+        if num_inputs == 1 and (fields := _key_fields(*keyed[0])):
+            self._columns = SortedColumns(fields, keyed[0][2], self._spills, memory_bytes)
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
@@ -164,3 +164,15 @@ class KeyedBatchOperator(BatchOperator):
             return
         self.operator.process_watermark(Watermark(MAX_WATERMARK))
         timers.end_key()
+
+
+def _key_fields(key_selector: Any, key_type: Any, type_info: Any) -> tuple[int | str, ...]:
+    """Returns the columns that contain the keys; none if the records have to be Python objects to be sorted."""
+    if key_selector is None:
+        return ()
+    if isinstance(key_selector, FieldKeySelector):
+        fields = key_selector.fields
+    else:
+        position = picked_column(key_selector.get_key, key_type, type_info)
+        fields = () if position is None else (position,)
+    return fields if fields and can_sort_columns(fields, type_info) else ()
