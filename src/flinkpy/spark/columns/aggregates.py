@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from flinkpy.graph.operator_specs import (
@@ -20,7 +18,8 @@ from flinkpy.graph.operator_specs import (
     PreAggregateSpec,
     WindowAggregateSpec,
 )
-from flinkpy.spark.columns.names import ColumnTypes, NotExpressible, column, name_of, without_timestamps
+from flinkpy.spark.columns.functions import F, Window
+from flinkpy.spark.columns.names import ColumnTypes, NotExpressible, castable, column, name_of, without_timestamps
 from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def _sum(values: Column, kind: t.DataType) -> Column:
     if isinstance(kind, (*_INTEGERS, *_FLOATS)):
         return F.sum(values)
     if isinstance(kind, t.DecimalType):
-        return F.sum(values).cast(t.DecimalType(38, kind.scale))
+        return F.sum(values).cast(castable(t.DecimalType(38, kind.scale)))
     raise NotExpressible(f"SUM of {kind.simpleString()}")
 
 

@@ -15,7 +15,6 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from flinkpy.common.typeinfo import TypeInformation
@@ -30,7 +29,8 @@ from flinkpy.expressions.types import (
     literal_digits,
     result_type,
 )
-from flinkpy.spark.columns.names import NotExpressible, column, type_of
+from flinkpy.spark.columns.functions import F
+from flinkpy.spark.columns.names import NotExpressible, castable, column, type_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -63,12 +63,12 @@ def to_column(expression: Expression, columns: Types) -> Column:
 
 def _literal(value: Any, kind: t.DataType) -> Column:
     if value is None:
-        return F.lit(None).cast(kind)
+        return F.lit(None).cast(castable(kind))
     if isinstance(value, float | int | str | bytes | decimal.Decimal | datetime.date):
         if isinstance(value, datetime.datetime) and value.tzinfo is None:
             # PySpark would read a datetime literal in the session's time zone.
-            return F.lit(value.isoformat(sep=" ")).cast(kind)
-        return F.lit(bytearray(value) if isinstance(value, bytes) else value).cast(kind)
+            return F.lit(value.isoformat(sep=" ")).cast(castable(kind))
+        return F.lit(bytearray(value) if isinstance(value, bytes) else value).cast(castable(kind))
     raise NotExpressible(f"the literal {value!r}")
 
 
@@ -77,7 +77,7 @@ def _type(expression: Expression, columns: Types) -> TypeInformation:
 
 
 def _cast_to(values: Column, type_info: TypeInformation) -> Column:
-    return values.cast(type_of(type_info))
+    return values.cast(castable(type_of(type_info)))
 
 
 # -- numbers -------------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def _operands(call: Call, columns: Types) -> tuple[Column, Column]:
         if is_decimal(result):
             digits = literal_digits(argument, type_info)
             assert digits is not None
-            prepared.append(values.cast(t.DecimalType(*digits)))
+            prepared.append(values.cast(castable(t.DecimalType(*digits))))
         else:
             prepared.append(_cast_to(values, result))
     return prepared[0], prepared[1]
@@ -215,7 +215,7 @@ def _as_decimal(values: Column, types: list[TypeInformation]) -> Column:
     precision = max(each[0] - each[1] for each in digits) + scale
     if precision > t.DecimalType(38, 0).precision:
         raise NotExpressible("a comparison of decimals that takes more than 38 digits")
-    return values.cast(t.DecimalType(precision, scale))
+    return values.cast(castable(t.DecimalType(precision, scale)))
 
 
 def _literal_as(argument: Expression, wanted: TypeInformation) -> Column | None:
@@ -228,7 +228,7 @@ def _literal_as(argument: Expression, wanted: TypeInformation) -> Column | None:
         exact = pa.scalar(argument.value, arrow_type(argument.type)).cast(arrow_type(wanted))
     except pa.ArrowException:
         return None
-    return F.lit(exact.as_py()).cast(type_of(wanted))
+    return F.lit(exact.as_py()).cast(castable(type_of(wanted)))
 
 
 def _comparison(
@@ -359,7 +359,7 @@ def _cast(call: Call, columns: Types) -> Column:
         return values
     one, other = type_of(was), type_of(wanted)
     if _is_cast_alike(one, other):
-        return values.cast(other)
+        return values.cast(castable(other))
     raise NotExpressible(f"a cast of {was!r} to {wanted!r}")
 
 

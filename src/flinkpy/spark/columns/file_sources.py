@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from flinkpy.common.watermark_strategy import WatermarkStrategy
@@ -33,8 +32,9 @@ from flinkpy.formats.parquet_format import ParquetFormat, open_parquet
 from flinkpy.formats.partitioned_format import PartitionedFormat, is_partition, unescaped
 from flinkpy.graph.operator_specs import SourceSpec
 from flinkpy.records.lanes import arrow_schema
+from flinkpy.spark.columns.functions import F
 from flinkpy.spark.columns.hadoop_paths import hadoop_uri, is_seen_by_hadoop
-from flinkpy.spark.columns.names import NotExpressible, column, column_types, name_of, without_timestamps
+from flinkpy.spark.columns.names import NotExpressible, castable, column, column_types, name_of, without_timestamps
 from flinkpy.spark.columns.text_files import text_reader_of
 from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN
 
@@ -112,7 +112,7 @@ def read_files(session: SparkSession, spec: SourceSpec) -> DataFrame:
         frames.append(reader.load([hadoop_uri(session, path) for path in table.paths]))
     frame = reduce(lambda one, other: one.unionByName(other), frames)
     columns = [
-        column(name).cast(kind).alias(name)
+        column(name).cast(castable(kind)).alias(name)
         if name in partitions
         else (column(name) if text is None else text.value(name, kind))
         for name, kind in column_types(source.produced_type).items()

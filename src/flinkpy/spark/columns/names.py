@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as t
 from pyspark.sql.pandas.types import from_arrow_type
 
 from flinkpy.common.typeinfo import RowTypeInfo, TupleTypeInfo
+from flinkpy.spark.columns.functions import F
 from flinkpy.spark.stream_frame import TIMESTAMP_COLUMN, column_schema
 
 if TYPE_CHECKING:
@@ -49,6 +49,13 @@ def field_types(type_info: TypeInformation | None) -> dict[str, TypeInformation]
     if isinstance(type_info, TupleTypeInfo):
         return {f"f{index}": kind for index, kind in enumerate(type_info.get_field_types())}
     raise NotExpressible(f"records of {type_info!r}")
+
+
+def castable(kind: t.DataType) -> t.DataType | str:
+    """Returns a type for `Column.cast`. PySpark asks the JVM three times for a type that is not given by its name."""
+    # The meaning of the name "timestamp" is a setting of the session.
+    is_named = isinstance(kind, t.AtomicType) and not isinstance(kind, t.TimestampType)
+    return kind.simpleString() if is_named else kind
 
 
 def column(name: str) -> Column:

@@ -39,16 +39,11 @@ _NO_DATA_SOURCE = "DATA_SOURCE_NOT_FOUND"
 
 def read_table(session: SparkSession, spec: SourceSpec) -> DataFrame:
     """Returns the frame of a TableSource. Its errors are those of `check_table`."""
-    frame = _frame_of(session, spec)
-    _LOG.info("Spark reads table %s itself", spec.source.snapshot.name)
-    return frame
-
-
-def _frame_of(session: SparkSession, spec: SourceSpec) -> DataFrame:
     source = spec.source
     assert isinstance(source, TableSource)
     time = event_time(spec.watermark_strategy, source.row_type)
     frame = _table_frame(session, source)
+    _LOG.info("Spark reads table %s itself", source.snapshot.name)
     return frame.select(*map(column, column_types(source.row_type)), without_timestamps() if time is None else time)
 
 
@@ -61,11 +56,11 @@ def check_table(session: SparkSession | None, spec: SourceSpec, conf: Mapping[st
 
     Raises: NotExpressible if Spark cannot read the table, or reads it with other types.
     """
-    if session is not None:
-        _frame_of(session, spec)
-        return
     source = spec.source
     event_time(spec.watermark_strategy, source.row_type)
+    if session is not None:
+        _table_frame(session, source)
+        return
     table_format = _format_of(source)
     missing = missing_setting(table_format, conf, os.environ)
     if missing is not None:

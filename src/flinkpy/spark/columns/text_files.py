@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from flinkpy.formats.bad_records import FAIL
 from flinkpy.formats.csv_format import CsvFormat, CsvOptions, HeaderMode
 from flinkpy.formats.file_format import FileFormat, FileSourceSplit
 from flinkpy.formats.json_format import JsonFormat
+from flinkpy.spark.columns.functions import F
 from flinkpy.spark.columns.names import NotExpressible, column, column_types
 
 if TYPE_CHECKING:

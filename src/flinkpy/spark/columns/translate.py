@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from flinkpy.connectors.tables.table_source import TableSource
@@ -17,6 +16,7 @@ from flinkpy.graph.spark_region import SparkNode
 from flinkpy.spark.columns.aggregates import aggregate_all, aggregate_by_key, aggregate_windows, pre_aggregate
 from flinkpy.spark.columns.expressions import to_column
 from flinkpy.spark.columns.file_sources import check_files, event_time, read_files
+from flinkpy.spark.columns.functions import ANYTHING, Anything, F, only_checked
 from flinkpy.spark.columns.names import (
     ColumnTypes,
     NotExpressible,
@@ -71,18 +71,6 @@ def _operator_spec(node: SparkNode) -> specs.OperatorSpec:
     return node.spec.operator if isinstance(node.spec, specs.BatchSpec) else node.spec
 
 
-class _AnyFrame:
-    """Stands for a DataFrame or a session. Every operation returns the object itself, and nothing is planned."""
-
-    columns: Sequence[str] = ()
-
-    def __getattr__(self, name: str) -> _AnyFrame:
-        return self
-
-    def __call__(self, *arguments: Any, **named: Any) -> _AnyFrame:
-        return self
-
-
 def obstacle_of(
     node: SparkNode, running: SparkSession | None = None, conf: Mapping[str, str] | None = None
 ) -> str | None:
@@ -99,10 +87,11 @@ def obstacle_of(
     """
     if _calls_function(_operator_spec(node)):
         return "it calls a function of the program"
-    nothing: Any = _AnyFrame()
-    inputs = [StreamFrame(nothing, edge.type_info, natural_layout(edge.type_info)) for edge in node.inputs]
+    inputs = [StreamFrame(ANYTHING, edge.type_info, natural_layout(edge.type_info)) for edge in node.inputs]
     try:
-        if _translated(node, inputs, nothing, running, conf or {}) is not None:
+        with only_checked():
+            translated = _translated(node, inputs, ANYTHING, running, conf or {})
+        if translated is not None:
             return None
     except NotExpressible as reason:
         return f"Spark cannot do it itself: {reason}"
@@ -141,7 +130,7 @@ def _conformed(frame: DataFrame, type_info: Any) -> DataFrame:
     """Returns the frame with the column names that the stream declares."""
     names = list(column_types(type_info))
     found = [name for name in frame.columns if name != TIMESTAMP_COLUMN]
-    if found == names or isinstance(frame, _AnyFrame):
+    if found == names or isinstance(frame, Anything):
         return frame
     if len(found) != len(names):
         raise NotExpressible(f"columns {found} in place of {names}")
@@ -158,7 +147,7 @@ class _Place:
     """The sessions for which a node is translated.
 
     Attributes:
-        session: makes the frames; an _AnyFrame if nothing is planned.
+        session: makes the frames; ANYTHING if nothing is planned.
         running: the session that will run the node; None if it is not known.
         conf: Spark's configuration of the job.
     """
@@ -172,11 +161,11 @@ class _Place:
 def _source(spec: Any, inputs: _Inputs, at: _Place) -> DataFrame:
     nothing: Any = at.session
     if isinstance(spec.source, TableSource):
-        if isinstance(nothing, _AnyFrame):
+        if isinstance(nothing, Anything):
             check_table(at.running, spec, at.conf)
             return nothing  # type: ignore[return-value]
         return read_table(at.session, spec)
-    if isinstance(nothing, _AnyFrame):
+    if isinstance(nothing, Anything):
         check_files(at.running, spec)
         return nothing  # type: ignore[return-value]
     return read_files(at.session, spec)

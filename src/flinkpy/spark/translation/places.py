@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,9 +24,6 @@ CATALYST = "catalyst"
 #: flinkpy's own operator, in a Python worker of Spark.
 PYTHON = "python"
 
-#: The variable by which PySpark makes columns without a JVM.
-_CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
-
 
 @dataclass(frozen=True, slots=True)
 class OperatorPlace:
@@ -47,38 +42,50 @@ class OperatorPlace:
     unit: int
 
 
-def obstacle_of(region: SparkRegion, node: SparkNode, running: SparkSession | None = None) -> str | None:
-    """Returns why Spark cannot run a node itself; None if it can.
+class Obstacles:
+    """Says for each node of a region why Spark cannot run it itself. Checks each node once.
 
     Args:
-        running: the session that will run the node; None if it is not known. It is asked for its file systems.
-
-    Raises:
-        InputNotFoundError: the files of a source do not exist.
+        running: the session that will run the region; None if it is not known. It is asked for its file systems.
     """
-    if isinstance(node.spec, SinkSpec):
-        return _obstacle_of_sink(region, node, running)
-    conf = settings_of(region.options).conf if running is None else None
-    obstacle = columns.obstacle_of(node, running, conf)
-    if obstacle is not None:
-        return obstacle
-    if any(natural_layout(edge.type_info) is Layout.BLOCKS for edge in node.inputs):
-        return "Spark has no columns for the records of its input"
-    return "it has a side output" if any(one == node.id and tag for one, tag in read_streams(region)) else None
 
+    def __init__(self, region: SparkRegion, running: SparkSession | None = None) -> None:
+        self._region = region
+        self._running = running
+        self._found: dict[int, str | None] = {}
 
-def _obstacle_of_sink(region: SparkRegion, node: SparkNode, running: SparkSession | None) -> str | None:
-    try:
-        check_parquet_sink(node)
-    except NotExpressible as reason:
-        return f"Spark cannot do it itself: {reason}"
-    edges = node.inputs
-    if len(edges) != 1 or edges[0].tag is not None or edges[0].partitioning_kind not in (GLOBAL, *ANYWHERE):
-        return "its records come from several streams, or go to certain subtasks"
-    source = edges[0].source
-    if source >= 0 and obstacle_of(region, region.node(source), running) is not None:
-        return "its records come from a Python worker"
-    return None
+    def of(self, node: SparkNode) -> str | None:
+        """Returns the obstacle of a node; None if Spark can run it.
+
+        Raises:
+            InputNotFoundError: the files of a source do not exist.
+        """
+        if node.id not in self._found:
+            self._found[node.id] = self._of_sink(node) if isinstance(node.spec, SinkSpec) else self._of_operator(node)
+        return self._found[node.id]
+
+    def _of_operator(self, node: SparkNode) -> str | None:
+        conf = settings_of(self._region.options).conf if self._running is None else None
+        obstacle = columns.obstacle_of(node, self._running, conf)
+        if obstacle is not None:
+            return obstacle
+        if any(natural_layout(edge.type_info) is Layout.BLOCKS for edge in node.inputs):
+            return "Spark has no columns for the records of its input"
+        has_side_output = any(one == node.id and tag for one, tag in read_streams(self._region))
+        return "it has a side output" if has_side_output else None
+
+    def _of_sink(self, node: SparkNode) -> str | None:
+        try:
+            check_parquet_sink(node)
+        except NotExpressible as reason:
+            return f"Spark cannot do it itself: {reason}"
+        edges = node.inputs
+        if len(edges) != 1 or edges[0].tag is not None or edges[0].partitioning_kind not in (GLOBAL, *ANYWHERE):
+            return "its records come from several streams, or go to certain subtasks"
+        source = edges[0].source
+        if source >= 0 and self.of(self._region.node(source)) is not None:
+            return "its records come from a Python worker"
+        return None
 
 
 def read_streams(region: SparkRegion) -> list[tuple[int, str | None]]:
@@ -87,7 +94,7 @@ def read_streams(region: SparkRegion) -> list[tuple[int, str | None]]:
     return edges + [(output.node, output.tag) for output in region.outputs]
 
 
-def places_of(region: SparkRegion, planned: Plan, running: SparkSession | None = None) -> list[OperatorPlace]:
+def places_of(region: SparkRegion, planned: Plan, obstacles: Obstacles) -> list[OperatorPlace]:
     """Returns the places of the operators of a planned region, in the order of its nodes."""
     found: dict[int, OperatorPlace] = {}
     for number, unit in enumerate(planned.units):
@@ -96,7 +103,7 @@ def places_of(region: SparkRegion, planned: Plan, running: SparkSession | None =
             found[unit.node.id] = OperatorPlace(unit.node.id, unit.node.name, CATALYST, reason, number)
             continue
         for node in unit.nodes:
-            why = obstacle_of(region, node, running) or f"it goes on in the Python worker of '{unit.head.name}'"
+            why = obstacles.of(node) or f"it goes on in the Python worker of '{unit.head.name}'"
             found[node.id] = OperatorPlace(node.id, node.name, PYTHON, why, number)
     return [found[node.id] for node in region.nodes]
 
@@ -117,22 +124,6 @@ def planned_places(region: SparkRegion) -> list[OperatorPlace]:
         InputNotFoundError: the files of a source do not exist.
     """
     is_local = settings_of(region.options).is_local
-    with _columns_without_jvm():
-        planned = plan(region, lambda node: obstacle_of(region, node) is None, separates_sinks=not is_local)
-        return places_of(region, planned)
-
-
-@contextmanager
-def _columns_without_jvm() -> Iterator[None]:
-    """Makes PySpark build columns in Python, as for Spark Connect. A process with a JVM needs no change."""
-    from pyspark import SparkContext
-
-    before = os.environ.get(_CONNECT_MODE)
-    if SparkContext._active_spark_context is None:
-        os.environ[_CONNECT_MODE] = "1"
-    try:
-        yield
-    finally:
-        os.environ.pop(_CONNECT_MODE, None)
-        if before is not None:
-            os.environ[_CONNECT_MODE] = before
+    obstacles = Obstacles(region)
+    planned = plan(region, lambda node: obstacles.of(node) is None, separates_sinks=not is_local)
+    return places_of(region, planned, obstacles)

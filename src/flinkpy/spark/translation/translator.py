@@ -40,7 +40,7 @@ from flinkpy.spark.stream_frame import (
 from flinkpy.spark.translation import pass_programs
 from flinkpy.spark.translation.parallelism import SparkCapacity, may_change, num_subtasks, with_num_subtasks
 from flinkpy.spark.translation.parquet_sinks import ParquetSinkJob
-from flinkpy.spark.translation.places import OperatorPlace, obstacle_of, places_of, read_streams
+from flinkpy.spark.translation.places import Obstacles, OperatorPlace, places_of, read_streams
 from flinkpy.spark.translation.planner import ANYWHERE, PassUnit, Plan, StreamKey, plan
 from flinkpy.spark.translation.program import (
     EDGE_COLUMN,
@@ -115,6 +115,7 @@ class _Translation:
             check_concurrent_attempts(region.nodes)
         self._store = store
         self._may_recompute = not isinstance(store, DriverStore)
+        self._obstacles = Obstacles(region, session)
         self._plan: Plan = plan(region, self._runs_in_spark, separates_sinks=self._may_recompute)
         self._choose_parallelism()
         #: The streams for readers other than passes.
@@ -134,7 +135,7 @@ class _Translation:
             else:
                 self._add_spark_node(unit.node)
         outputs = [self._streams[output.node, output.tag] for output in self._region.outputs]
-        return Translated(outputs, self._sinks, tuple(places_of(self._region, self._plan, self._session)))
+        return Translated(outputs, self._sinks, tuple(places_of(self._region, self._plan, self._obstacles)))
 
     def _choose_parallelism(self) -> None:
         """Gives the passes as many subtasks as Spark's cores and the data need."""
@@ -152,7 +153,7 @@ class _Translation:
     # -- what Spark does itself ----------------------------------------------------------------------------------
 
     def _runs_in_spark(self, node: SparkNode) -> bool:
-        return obstacle_of(self._region, node, self._session) is None
+        return self._obstacles.of(node) is None
 
     def _add_spark_node(self, node: SparkNode) -> None:
         if isinstance(node.spec, SinkSpec):
