@@ -98,6 +98,24 @@ def test_a_cancelled_job_stops_its_spark_jobs_and_keeps_the_session(
     assert java_processes_of(spark_cluster) == [java]
 
 
+def test_a_region_runs_although_the_process_that_waited_for_it_was_killed(spark_cluster: RunningCluster) -> None:
+    def waiting() -> list[psutil.Process]:
+        """Returns the processes that the template of regions has forked. No region runs."""
+        task_executor = psutil.Process(spark_cluster.task_executors[0].popen.pid)
+        (template,) = [child for child in task_executor.children() if "flinkpy.spark.region_main" in child.cmdline()]
+        return [child for child in template.children() if child.status() != psutil.STATUS_ZOMBIE]
+
+    def run() -> list[str]:
+        return list(spark_environment(spark_cluster, 1).from_collection([1]).map(str).execute_and_collect())
+
+    assert run() == ["1"]
+    wait_until(lambda: len(waiting()) == 1, "a process for the next region", SPARK_DEADLINE_S)
+    (first,) = waiting()
+    first.kill()
+    assert run() == ["1"]
+    wait_until(lambda: [process != first for process in waiting()] == [True], "another process", SPARK_DEADLINE_S)
+
+
 def test_jobs_share_one_session_at_the_same_time(spark_cluster: RunningCluster, tmp_path: Path) -> None:
     gate = Gate(tmp_path)
     env = spark_environment(spark_cluster, parallelism=1)

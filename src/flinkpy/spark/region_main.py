@@ -31,6 +31,7 @@ from typing import Any, NoReturn
 
 from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.configuration import Configuration
+from flinkpy.spark.jvm_view import JvmView
 from flinkpy.spark.progress import SparkProgress
 from flinkpy.spark.region_messages import (
     CANCEL,
@@ -52,6 +53,11 @@ from flinkpy.spark.user_files import PACKAGE
 _ANSWER_S = 10.0
 #: How often progress is reported while there are no results.
 _LOOK_S = 0.05
+#: How long a process waits until it tells the JVM which objects it has dropped, with a call for each. The JVM forgets
+#: all of them when the region ends, so most regions need no such call.
+_FORGET_S = 30
+#: The prefix of settings that are environment variables of executors.
+_EXECUTOR_VARIABLES = "spark.executorEnv."
 _PYSPARK = (
     "pandas",
     "pyspark.sql.classic.column",
@@ -75,6 +81,9 @@ def main() -> None:
     for name in _PYSPARK:
         with contextlib.suppress(ImportError):  # an older PySpark, or one without pandas
             importlib.import_module(name)
+    with contextlib.suppress(ImportError):
+        py4j = importlib.import_module("py4j.clientserver")
+        py4j.DEFAULT_WORKER_SLEEP_TIME = _FORGET_S  # type: ignore[attr-defined]
     gc.collect()
     # A garbage collection would write to every page that the forked processes share, and so copy it.
     gc.freeze()
@@ -124,8 +133,15 @@ class _RegionProcess:
         self._is_cancelled = threading.Event()
 
     def run(self) -> None:
-        order: RegionOrder = load(self._connection.recv_bytes())
-        sys.path[:] = order.import_path
+        attachment: Attachment = load(self._connection.recv_bytes())
+        before = set(sys.path)
+        sessions = _Attached(attachment, self.ask_driver)
+        # PySpark's handler would cancel the jobs of all regions of the session.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # The directories of files that the settings of the session name.
+        added = [path for path in sys.path if path not in before]
+        order = self._next_order()
+        sys.path[:] = [*order.import_path[:1], *added, *order.import_path[1:]]
         importlib.invalidate_caches()
         os.chdir(order.working_directory)
         initialize_file_systems(Configuration.from_dict(dict(order.job.configuration)))
@@ -133,7 +149,7 @@ class _RegionProcess:
         logging.getLogger().setLevel(order.log_level)
         inputs = [load(self._connection.recv_bytes()) for _ in range(order.num_inputs)]
         is_available = threading.Event()
-        sessions = _Attached(order.attachment, self)
+        sessions.sent.update(order.sent)
         run = self._run = RegionRun(
             region=pickle.loads(order.spec_pickle).region,
             settings=order.settings,
@@ -150,6 +166,14 @@ class _RegionProcess:
         if self._is_cancelled.is_set():
             run.cancel()
         self._report(run, is_available, sessions.sent)
+
+    def _next_order(self) -> RegionOrder:
+        """Waits for the region. Ends this process if none comes, because the session or the TaskExecutor has ended."""
+        try:
+            order: RegionOrder = load(self._connection.recv_bytes())
+        except (EOFError, OSError):
+            _exit(0)
+        return order
 
     def _report(self, run: RegionRun, is_available: threading.Event, sent: set[str]) -> None:
         """Sends the results and the progress of the run until it ends. A canceled run has no last result."""
@@ -217,30 +241,42 @@ class _Forward(logging.Handler):
 
 
 class _Attached:
-    """The session of this process. Implements `Sessions`."""
+    """The session of this process. Implements `Sessions`.
 
-    def __init__(self, attachment: Attachment, process: _RegionProcess) -> None:
+    Attributes:
+        sent: the names of the files that were sent to the executors.
+    """
+
+    def __init__(self, attachment: Attachment, ask_driver: Callable[[], DriverState]) -> None:
         self._attachment = attachment
-        self._process = process
-        self.sent = set(attachment.sent)
+        self.sent: set[str] = set()
+        self._driver: _AttachedDriver | None = None
+        self._error: Exception | None = None
+        if not attachment.settings.is_connect:
+            try:
+                self._driver = _AttachedDriver(attachment, self.sent, ask_driver)
+            except Exception as error:  # noqa: BLE001 - the region fails with it
+                self._error = error
 
     @contextlib.contextmanager
     def use(self, settings: SparkSettings, is_cancelled: Callable[[], bool]) -> Iterator[RunningSpark]:
-        if self._attachment.settings.is_connect:
+        if self._error is not None:
+            raise self._error
+        if self._driver is None:
             yield _AttachedServer(self._attachment, self.sent)
             return
-        spark = _AttachedDriver(self._attachment, self.sent, self._process.ask_driver)
         try:
-            yield spark
+            self._driver.enter()
+            yield self._driver
         finally:
-            spark.remove_files()
+            self._driver.remove_files()
 
 
 class _AttachedDriver(ClassicSpark):
     """A driver that is a child of the TaskExecutor. Its SparkContext is shared with the processes of other regions."""
 
     def __init__(self, attachment: Attachment, sent: set[str], ask: Callable[[], DriverState]) -> None:
-        from pyspark import SparkConf, SparkContext
+        from pyspark import SparkContext
         from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
 
@@ -251,15 +287,21 @@ class _AttachedDriver(ClassicSpark):
         os.environ.update(PYSPARK_GATEWAY_PORT=str(attachment.port), PYSPARK_GATEWAY_SECRET=attachment.secret)
         gateway = launch_gateway()
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
-        jvm: Any = gateway.jvm
+        jvm: Any = JvmView(gateway.jvm)
+        gateway.jvm = jvm
         java_context = jvm.JavaSparkContext(jvm.org.apache.spark.SparkContext.getOrCreate())
         with python_of_workers(attachment.settings.conf.get("spark.pyspark.python")):
-            self.context = SparkContext(
-                conf=SparkConf(_jconf=java_context.getConf()), jsc=java_context, gateway=gateway
-            )
+            self.context = SparkContext(conf=_running_conf(java_context), jsc=java_context, gateway=gateway)
+        self._session = SparkSession(self.context)
+
+    def enter(self) -> None:
+        """Prepares for the region. Called by the thread that runs it."""
+        from pyspark.sql import SparkSession
+
+        # The JVM has a session per thread, and PySpark would look for one again and again.
+        SparkSession._get_j_spark_session_class(self.context._jvm).setActiveSession(self._session._jsparkSession)
         # Functions of this SparkContext import flinkpy from the archive that an earlier region has sent.
         self.context._python_includes += [path.name for path in self.files.glob(f"{PACKAGE}-*.zip")]
-        self._session = SparkSession(self.context)
 
     def remove_files(self) -> None:
         """Removes the directory that PySpark has made for this SparkContext."""
@@ -272,6 +314,22 @@ class _AttachedDriver(ClassicSpark):
     @property
     def ending(self) -> str:
         return self._ask().ending
+
+
+def _running_conf(java_context: Any) -> Any:
+    """Returns the configuration of a running context for a SparkContext that attaches to it."""
+    from pyspark import SparkConf
+
+    class RunningConf(SparkConf):
+        def getAll(self) -> list[tuple[str, str]]:
+            """Returns the variables of executors only. A SparkContext looks for nothing else among all settings.
+
+            Each setting takes three calls to the JVM.
+            """
+            found = self._jconf.getAllWithPrefix(_EXECUTOR_VARIABLES)  # type: ignore[union-attr]
+            return [(_EXECUTOR_VARIABLES + pair._1(), pair._2()) for pair in found]
+
+    return RunningConf(_jconf=java_context.getConf())
 
 
 class _AttachedServer(ConnectSpark):

@@ -2,6 +2,7 @@
 
 ```
    TaskExecutor                              process of the region
+     Attachment                            ->  attaches to the session; maybe long before the next message
      RegionOrder, then a StagedInput each  ->
      CANCEL                                ->  cancels its Spark jobs, then ends
                                            <-  Item (results), SparkProgress, LogLine, SentFiles
@@ -22,7 +23,6 @@ from flinkpy.common.errors import FlinkError, RemoteError, error_class
 from flinkpy.records.batch import Batch
 from flinkpy.spark.blocks import decode_block, encode_block
 from flinkpy.spark.region_run import Finished
-from flinkpy.spark.session_handles import Attachment
 from flinkpy.spark.settings import SparkSettings
 from flinkpy.spark.staging import Staging
 from flinkpy.spark.translation.program import JobFacts
@@ -36,13 +36,14 @@ class RegionOrder:
     """Describes the attempt of a region.
 
     Attributes:
+        sent: the names of the files that earlier regions have sent to the executors.
         spec_pickle: the pickled SparkRegionSpec. Only the process of the region loads the functions in it.
         num_inputs: the number of inputs that follow.
         import_path: `sys.path` of the process.
         working_directory: the current directory of the functions.
     """
 
-    attachment: Attachment
+    sent: frozenset[str]
     spec_pickle: bytes
     settings: SparkSettings
     job: JobFacts

@@ -41,7 +41,7 @@ from flinkpy.spark.region_messages import (
     load,
 )
 from flinkpy.spark.region_run import CancelledError, Finished, Item, ItemQueue
-from flinkpy.spark.session_handles import Attachment, SessionHandle
+from flinkpy.spark.session_handles import SessionHandle
 from flinkpy.spark.sessions import SparkSessions
 from flinkpy.spark.settings import SparkSettings
 from flinkpy.spark.staging import StagedInput, Staging
@@ -121,6 +121,54 @@ class RegionTemplate:
             self._process.kill()
             self._process.wait()
         self._control = self._process = None
+
+
+class AttachedProcess:
+    """The process of a region, which attaches to a session before it gets its region.
+
+    Raises:
+        SparkError: the driver does not answer, or no process can be forked.
+    """
+
+    def __init__(self, template: RegionTemplate, session: SessionHandle) -> None:
+        self._template = template
+        self._entrance = contextlib.ExitStack()
+        attachment = self._entrance.enter_context(session.attachment())
+        try:
+            self.pid, self.connection = template.fork()
+        except BaseException:
+            self._entrance.close()
+            raise
+        self.send(dump(attachment))
+
+    def send(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):  # the process has died; the next read says so
+            self.connection.send_bytes(data)
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if it waits for its region. A process without one sends nothing, so only its end can be read."""
+        return not self.connection.poll()
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> int:
+        """Waits for the end of the process, which has finished or was killed. Returns its exit code.
+
+        The JVM then forgets all objects that the process held.
+        """
+        try:
+            self.connection.close()
+            return self._template.wait(self.pid)
+        finally:
+            self._entrance.close()
+
+    def close(self) -> None:
+        """Ends a process that got no region."""
+        self.kill()
+        self.wait()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +275,7 @@ class RegionProcess:
         try:
             with self._sessions.use(job.settings, self._is_cancelled.is_set, self._on_wait) as session:
                 self.status.on_session()
-                with session.attachment() as attachment:
-                    end = self._run_in(session, attachment, inputs)
+                end = self._run_in(session, inputs)
         except BaseException as raised:  # noqa: BLE001 - raised by the task
             error: BaseException = raised
             if not self._is_cancelled.is_set():
@@ -239,19 +286,43 @@ class RegionProcess:
         with contextlib.suppress(CancelledError):  # nobody waits for the end of a canceled region
             self._items.put(end)
 
+    def _prepare_next(self, session: SessionHandle, ended: AttachedProcess) -> None:
+        """Lets a process attach to the session for its next region, which then starts earlier.
+
+        Args:
+            ended: the process of this region, which exits.
+        """
+
+        def prepare() -> None:
+            try:
+                ended.wait()
+                if self._job.settings.is_connect or not session.reserve.wants_one:
+                    return
+                session.reserve.put(AttachedProcess(self._template, session))
+            except Exception as error:  # noqa: BLE001 - the next region attaches by itself, and fails with the cause
+                _LOG.debug("no process is prepared for the next region: %s", error)
+
+        threading.Thread(target=prepare, name="spark-prepare", daemon=True).start()
+
     def _on_wait(self, reason: str) -> None:
         self.status.wait_for_session()
         _LOG.info("%s waits: %s", self._job.task_name, reason)
 
-    def _run_in(self, session: SessionHandle, attachment: Attachment, inputs: list[StagedInput]) -> Finished:
+    def _run_in(self, session: SessionHandle, inputs: list[StagedInput]) -> Finished:
         job = self._job
-        pid, connection = self._template.fork()
+        process: AttachedProcess | None = session.reserve.take()
+        if process is not None and not process.is_waiting:
+            process.close()
+            process = None
+        if process is None:
+            process = AttachedProcess(self._template, session)
+        connection = process.connection
         end: Finished | None = None
         # A read blocks, so another thread counts the executors, and kills a process that does not end.
-        watch = threading.Thread(target=self._watch, args=(session, pid), name="spark-watch", daemon=True)
+        watch = threading.Thread(target=self._watch, args=(session, process), name="spark-watch", daemon=True)
         try:
             order = RegionOrder(
-                attachment=attachment,
+                sent=session.sent,
                 spec_pickle=job.spec_pickle,
                 settings=job.settings,
                 job=job.job,
@@ -278,14 +349,15 @@ class RegionProcess:
             with self._lock:
                 self._connection = None
             self._is_over.set()
-            connection.close()
+            exit_code = 0
             if end is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            exit_code = self._template.wait(pid)
-            watch.join(_CLOSE_S)
-            if end is None:
+                process.kill()
+                exit_code = process.wait()
                 self._interrupt(session)
+            else:
+                # The process only has to exit, so the task does not wait for it.
+                self._prepare_next(session, process)
+            watch.join(_CLOSE_S)
             if job.staging.remote is not None:
                 session.remove_directory(job.staging.remote.uri)
         if end is not None:
@@ -327,13 +399,12 @@ class RegionProcess:
 
     # -- watch thread ------------------------------------------------------------------------------------------------
 
-    def _watch(self, session: SessionHandle, pid: int) -> None:
+    def _watch(self, session: SessionHandle, process: AttachedProcess) -> None:
         while not self._is_over.wait(_LOOK_S):
             if self._is_cancelled.is_set():
                 if not self._is_over.wait(_KILL_S):
                     _LOG.warning("%s: kills its process, which does not end", self._job.task_name)
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+                    process.kill()
                 return
             now = self.tracker.now
             line = self.status.look(session.num_executors, now.tasks - now.tasks_done)

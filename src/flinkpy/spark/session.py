@@ -123,7 +123,8 @@ class ClassicSpark:
     @property
     def web_url(self) -> str:
         # YARN shows the page of a driver below its own address.
-        return self.context.getConf().get(_YARN_PROXY) or self.context.uiWebUrl or ""
+        # `getConf` would copy all settings, with three calls to the JVM for each.
+        return self.context._conf.get(_YARN_PROXY) or self.context.uiWebUrl or ""
 
 
 class ConnectSpark:

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from flinkpy.common.errors import SparkError, SparkUnavailableError
 from flinkpy.common.java_runtime import java_obstacle
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from flinkpy.spark.java_gateway import DriverProcess
 
 _LOG = logging.getLogger(__name__)
+
+C = TypeVar("C", bound="Closeable")
 
 _CONNECT_TIMEOUT_S = 5.0
 _ADDRESS = re.compile(r"(?:spark|sc)://([^/;?]+)")
@@ -54,14 +56,12 @@ class Attachment:
 
     Attributes:
         files: the directory of the files that were sent to the executors.
-        sent: the names of these files.
         port, secret: the entrance to a driver's JVM.
         session_id: the session on a Spark Connect server.
     """
 
     settings: SparkSettings
     files: Path
-    sent: frozenset[str] = frozenset()
     port: int = 0
     secret: str = ""
     session_id: str = ""
@@ -101,10 +101,54 @@ class Startup:
             driver.stop()
 
 
+class Closeable(Protocol):
+    def close(self) -> None: ...
+
+
+class Reserve(Generic[C]):
+    """Holds one object for the next user, until it is closed. Thread: any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: C | None = None
+        self._is_closed = False
+
+    @property
+    def wants_one(self) -> bool:
+        """True if there is none, and `put` would keep one."""
+        return self._held is None and not self._is_closed
+
+    def put(self, one: C) -> None:
+        """Keeps the object, or closes it if there is another one or the reserve is closed."""
+        with self._lock:
+            if self.wants_one:
+                self._held = one
+                return
+        one.close()
+
+    def take(self) -> C | None:
+        """Returns the object, which belongs to the caller from now on; None if there is none."""
+        with self._lock:
+            one, self._held = self._held, None
+        return one
+
+    def close(self) -> None:
+        """Closes the object and all later ones. Idempotent."""
+        self._is_closed = True
+        one = self.take()
+        if one is not None:
+            one.close()
+
+
 class SessionHandle(Protocol):
-    """A running session. Thread: any."""
+    """A running session. Thread: any.
+
+    Attributes:
+        reserve: the process of the next region, which is attached already. It stays empty for a server.
+    """
 
     settings: SparkSettings
+    reserve: Reserve[Any]
 
     @property
     def is_alive(self) -> bool: ...
@@ -116,6 +160,11 @@ class SessionHandle(Protocol):
 
     def attachment(self) -> contextlib.AbstractContextManager[Attachment]:
         """Returns a context in which a region can be attached."""
+        ...
+
+    @property
+    def sent(self) -> frozenset[str]:
+        """The names of the files that regions have sent to the executors."""
         ...
 
     def add_sent(self, names: set[str]) -> None:
@@ -157,6 +206,7 @@ class DriverHandle:
         from flinkpy.spark.java_gateway import launch
 
         self.settings = settings
+        self.reserve: Reserve[Any] = Reserve()
         self._sent: set[str] = set()
         #: The number of shuffles that the driver has forgotten.
         self._num_shuffles = 0
@@ -225,9 +275,10 @@ class DriverHandle:
 
     @contextlib.contextmanager
     def attachment(self) -> Iterator[Attachment]:
-        jvm: Any = self._gateway.jvm
         try:
-            entrance = jvm.org.apache.spark.api.python.Py4JServer(self._jsc.sc().conf())
+            # The name as a whole is looked up at once.
+            server = getattr(self._gateway.jvm, "org.apache.spark.api.python.Py4JServer")
+            entrance = server(self._jsc.sc().conf())
             entrance.start()
             port, secret = entrance.getListeningPort(), entrance.secret()
         except Exception as error:
@@ -236,10 +287,14 @@ class DriverHandle:
                 f"{with_last_words(self.ending or cause_of(str(error)), self.last_words)}"
             ) from error
         try:
-            yield Attachment(self.settings, self._directory, frozenset(self._sent), port, secret)
+            yield Attachment(self.settings, self._directory, port, secret)
         finally:
             with contextlib.suppress(Exception):  # the JVM has ended
                 entrance.shutdown()
+
+    @property
+    def sent(self) -> frozenset[str]:
+        return frozenset(self._sent)
 
     def add_sent(self, names: set[str]) -> None:
         self._sent |= names
@@ -267,6 +322,7 @@ class DriverHandle:
         return self._process.ending
 
     def stop(self) -> None:
+        self.reserve.close()
         try:
             if self._process.is_alive:
                 self._jsc.stop()
@@ -328,6 +384,7 @@ class ServerHandle:
     def __init__(self, settings: SparkSettings) -> None:
         _check_reachable(settings)
         self.settings = settings
+        self.reserve: Reserve[Any] = Reserve()
         self._sent: set[str] = set()
         self._session = connect(settings.master, settings.conf)
         os.environ.pop(CONNECT_MODE, None)
@@ -349,9 +406,11 @@ class ServerHandle:
 
     @contextlib.contextmanager
     def attachment(self) -> Iterator[Attachment]:
-        yield Attachment(
-            self.settings, self._directory, frozenset(self._sent), session_id=str(self._session.session_id)
-        )
+        yield Attachment(self.settings, self._directory, session_id=str(self._session.session_id))
+
+    @property
+    def sent(self) -> frozenset[str]:
+        return frozenset(self._sent)
 
     def add_sent(self, names: set[str]) -> None:
         self._sent |= names
