@@ -1,4 +1,4 @@
-"""What changes a running job: cancellation, rescaling, heartbeats of its client and requests to its coordinators."""
+"""Handlers that change a running job: cancellation, rescaling, client heartbeats, and requests to its coordinators."""
 
 from __future__ import annotations
 

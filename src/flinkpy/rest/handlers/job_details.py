@@ -1,4 +1,4 @@
-"""What a job is, how it is configured, and how it ended."""
+"""Handlers of a job's structure, its configuration, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the handlers of jobs ask the services, through the answers that are kept.
+"""The questions of job handlers to the services. Their answers are kept for a while.
 
 All but the statistics of subtasks comes in one answer for all operations on a job, so that a page that asks for its
 parts sees one state of the job.

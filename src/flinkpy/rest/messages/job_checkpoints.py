@@ -47,7 +47,7 @@ class CheckpointsSummary(msgspec.Struct, kw_only=True):
 
 
 class TaskCheckpointStatistics(msgspec.Struct, kw_only=True):
-    """What all subtasks of a vertex contributed to a checkpoint."""
+    """The contribution of all subtasks of a vertex to a checkpoint."""
 
     id: int
     status: str
@@ -178,7 +178,7 @@ class SubtasksSummary(msgspec.Struct, kw_only=True):
 
 
 class TaskCheckpointStatisticsWithSubtaskDetails(TaskCheckpointStatistics, kw_only=True):
-    """What each subtask of a vertex contributed to a checkpoint."""
+    """The contribution of each subtask of a vertex to a checkpoint."""
 
     summary: SubtasksSummary
     subtasks: list[PendingSubtaskCheckpointStatistics | CompletedSubtaskCheckpointStatistics]

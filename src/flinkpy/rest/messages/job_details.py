@@ -14,7 +14,7 @@ from flinkpy.rest.messages.asynchronous import FailureCause, QueueStatus
 
 
 class IOMetricsInfo(msgspec.Struct, kw_only=True, rename="kebab"):
-    """What an attempt, or all attempts together, have read and written. `...-complete`: the value is a report."""
+    """Amounts that one or all attempts have read and written. `...-complete`: the value is a report."""
 
     read_bytes: int
     read_bytes_complete: bool
