@@ -152,6 +152,7 @@ def test_metrics_show_which_split_is_behind():
     life.read(("b", [30]), ("a", [100]))
     life.advance()
     now = life.clock.now_ms()
+    split_times = [f"{kind}TimeMsPerSecond" for kind in ("active", "idle", "paused")]
     assert metrics() == {
         "currentEmitEventTimeLag": now - 100,
         "watermarkLag": now - 29,
@@ -164,6 +165,7 @@ def test_metrics_show_which_split_is_behind():
         "split.b.watermark.accumulatedActiveTimeMs": 0,
         "split.b.watermark.accumulatedIdleTimeMs": 0,
         "split.b.watermark.accumulatedPausedTimeMs": 0,
+        **{f"split.{split}.watermark.{name}": 0 for split in ("a", "b") for name in split_times},
     }
     life.advance(times=4)
     assert metrics()["split.a.watermark.accumulatedPausedTimeMs"] == 804
