@@ -106,7 +106,8 @@ def test_a_killed_job_master_fails_its_job_at_once_and_a_new_standby_starts(star
     graph = waiting_graph(cluster)
     cluster.client.submit_job(graph)
     wait_for_state(cluster, graph.job_id, JobState.RUNNING)
-    for pid in cluster.job_master_pids():
+    pids = set(cluster.job_master_pids())
+    for pid in pids:
         os.kill(pid, signal.SIGKILL)
     killed = time.monotonic()
     result = cluster.client.wait_for_result(graph.job_id)
@@ -115,6 +116,8 @@ def test_a_killed_job_master_fails_its_job_at_once_and_a_new_standby_starts(star
     assert result.status == JobState.FAILED.value
     assert result.error.type == "JobMasterLostError"
     assert "SIGKILL" in result.error.message, result.error.message
+    # A job that the Dispatcher gave to the killed standby would be lost with it, like the first.
+    wait_until(lambda: set(cluster.job_master_pids()) - pids, "a new standby")
     second = new_id(waiting_graph(cluster))
     cluster.client.submit_job(second)
     wait_for_state(cluster, second.job_id, JobState.RUNNING)

@@ -181,6 +181,8 @@ class Builder:
         return joined.select("k", (col("n") + col("m").if_null(0)).alias("n"), "x")
 
 
+# Threads of ZooKeeper clients in this process use Python's random numbers, which Hypothesis blames on the plan.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @pytest.mark.timeout(300 + 20 * _WANTED)
 @pytest.mark.parametrize("engine", ["native-batch", "spark"])
 @settings(
