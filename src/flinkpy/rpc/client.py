@@ -207,7 +207,8 @@ async def _watch(channel: grpc.aio.Channel, on_lost: Callable[[], None]) -> None
                 break
             was_ready = was_ready or state is grpc.ChannelConnectivity.READY
             await channel.wait_for_state_change(state)
-            state = channel.get_state()
+            # On a busy loop, READY may come and go unseen. An idle channel tells nothing until it connects again.
+            state = channel.get_state(try_to_connect=not was_ready)
     finally:
         await channel.close()
     on_lost()

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
+import grpc
 import pytest
 
 from flinkpy import __version__
@@ -141,6 +142,38 @@ def test_a_peer_that_goes_away_is_noticed_without_any_call() -> None:
         await asyncio.wait_for(lost.wait(), 5)
         with pytest.raises(RpcUnavailableError):
             await client.gateway("Dispatcher", address).request_job(dispatcher_pb2.JobIdMessage())
+        await client.close()
+
+    asyncio.run(scenario())
+
+
+class ChannelWhoseConnectionWasNotSeen:
+    """Has connected and lost its peer between two looks. It learns that the peer is gone when it connects again."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+        self._change = asyncio.Event()
+
+    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
+        self._looks += 1
+        self._change.clear()
+        if self._looks <= 2 and try_to_connect:
+            self._change.set()
+        return grpc.ChannelConnectivity.IDLE if self._looks <= 2 else grpc.ChannelConnectivity.TRANSIENT_FAILURE
+
+    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
+        await self._change.wait()
+
+    async def close(self) -> None: ...
+
+
+def test_a_peer_that_goes_away_before_its_connection_is_seen_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        channel = ChannelWhoseConnectionWasNotSeen()
+        monkeypatch.setattr("flinkpy.rpc.client.open_aio_channel", lambda *_: channel)
+        client, lost = RpcClient(security=INSECURE), asyncio.Event()
+        client.watch_peer("127.0.0.1:1", lost.set)
+        await asyncio.wait_for(lost.wait(), 5)
         await client.close()
 
     asyncio.run(scenario())
