@@ -158,7 +158,7 @@ def _login(context: RestContext) -> Callable[[Request], Awaitable[Response]]:
     return login
 
 
-#: What a browser shows after it was logged in. The dashboard replaces it.
+#: The page that a browser shows after it was logged in.
 _LANDING_PAGE = f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

@@ -30,7 +30,7 @@ from flinkpy.rest.messages.job_details import (
 )
 from flinkpy.rest.messages.jobs import JobDetails
 
-#: What Flink tells instead of the address of a TaskManager while a subtask has no slot.
+#: Stands in place of the address of a TaskManager while a subtask has no slot, as in Flink.
 UNASSIGNED = "(unassigned)"
 
 #: All states of Flink. No task is ever RECONCILING here.

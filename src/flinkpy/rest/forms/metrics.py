@@ -25,7 +25,7 @@ _SUFFIXES = {"p50": "median"}
 _LOW_RATIO, _HIGH_RATIO = 0.1, 0.5
 AGGREGATIONS = ("min", "max", "avg", "sum", "skew")
 
-#: What the back-pressure of a vertex is made from.
+#: The metrics from which the back-pressure of a vertex is computed.
 TIME_METRICS = ("backPressuredTimeMsPerSecond", "idleTimeMsPerSecond", "busyTimeMsPerSecond")
 WATERMARK = "currentInputWatermark"
 
