@@ -66,6 +66,7 @@ def test_a_client_without_the_secret_or_a_certificate_is_refused(compose: Compos
     assert "Traceback" not in no_token.stderr + plaintext.stderr
 
 
+@pytest.mark.chaos
 @pytest.mark.timeout(180)
 def test_the_loss_of_the_leading_containers_costs_a_job_nothing_but_time(compose: ComposeCluster) -> None:
     dispatcher, resource_manager = compose.leader("dispatcher"), compose.leader("resourcemanager")

@@ -113,6 +113,7 @@ def test_task_executors_that_die_after_checkpoints_cost_nothing_but_time(cluster
     runs.assert_exactly_once(run)
 
 
+@pytest.mark.chaos
 def test_a_dispatcher_that_hangs_longer_than_its_session_is_replaced_and_changes_nothing_afterwards(
     cluster: HaCluster, tmp_path: Path
 ) -> None:

@@ -27,7 +27,7 @@ def commit_offset(kafka: KafkaBroker, topic: str, partition: int, offset: int) -
     consumer.close()
 
 
-@pytest.mark.parametrize("engine", ["native-batch", "spark"])
+@pytest.mark.parametrize("engine", ["native-batch", pytest.param("spark", marks=pytest.mark.differential)])
 def test_a_bounded_source_reads_from_and_to_the_chosen_offsets(
     kafka: KafkaBroker, engine_cluster: RunningCluster, engine: str
 ) -> None:

@@ -186,7 +186,8 @@ def test_a_crash_at_any_step_of_a_transaction_loses_and_repeats_nothing(
     assert_no_open_transactions(kafka, "crashed")
 
 
-@pytest.mark.parametrize("outages", [1, pytest.param(2, marks=pytest.mark.chaos)])
+@pytest.mark.chaos
+@pytest.mark.parametrize("outages", [1, 2])
 def test_a_broker_killed_during_the_job_loses_and_repeats_nothing(
     cluster: RunningCluster, own_kafka: KafkaBroker, tmp_path: Path, outages: int
 ) -> None:

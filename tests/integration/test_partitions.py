@@ -16,6 +16,7 @@ from zookeeper_server import require_zookeeper
 LONG_ENOUGH_S = 6.0
 
 
+@pytest.mark.chaos
 @pytest.mark.timeout(240)
 def test_a_job_survives_network_partitions_with_exact_output(network: Network, tmp_path: Path) -> None:
     require_zookeeper()

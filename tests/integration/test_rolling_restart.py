@@ -39,6 +39,7 @@ def far_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_release(tmp_path_factory.mktemp("far"), FAR, protocol=newest, min_protocol=PROTOCOL + 2)
 
 
+@pytest.mark.chaos
 @pytest.mark.timeout(300)  # seven services restart one after the other
 def test_a_rolling_upgrade_of_all_services_loses_no_record_of_a_running_job(
     zookeeper: ZooKeeperServer,

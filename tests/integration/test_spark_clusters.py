@@ -73,6 +73,7 @@ def check(results: list[Any], host_pid: int) -> None:
     assert host_pid not in {result[2] for result in results}
 
 
+@pytest.mark.chaos
 def test_a_standalone_cluster_runs_a_region_and_survives_the_loss_of_an_executor(
     start_cluster: StartCluster, tmp_path: Path
 ) -> None:

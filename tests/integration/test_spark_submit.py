@@ -71,6 +71,7 @@ def check(directory: Path, ended: Any) -> None:
     assert lines[-1] == "collected [10, 20, 30, 40]"
 
 
+@pytest.mark.chaos
 def test_a_program_commits_once_although_its_driver_ends_between_two_commits(tmp_path: Path) -> None:
     require_spark()
     job = ["-D", f"$internal.pipeline.job-id={'7' * 32}", "-D", f"execution.batch.spark.staging-dir={tmp_path}/staging"]

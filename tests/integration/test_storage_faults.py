@@ -171,10 +171,8 @@ def test_a_job_resumes_from_the_checkpoint_before_one_with_damaged_metadata(
             assert path.parent.exists(), "the damaged checkpoint is kept for analysis"
 
 
-@pytest.mark.parametrize(
-    "backend",
-    [pytest.param(HEAP, id="heap", marks=pytest.mark.chaos), pytest.param(EVERYTHING_IN_FILES, id="rocksdb")],
-)
+@pytest.mark.chaos
+@pytest.mark.parametrize("backend", [pytest.param(HEAP, id="heap"), pytest.param(EVERYTHING_IN_FILES, id="rocksdb")])
 def test_a_job_resumes_from_the_checkpoint_before_one_with_damaged_state(
     start_cluster: StartCluster, tmp_path: Path, backend: dict[str, str]
 ) -> None:

@@ -115,7 +115,7 @@ def test_overwriting_needs_batch_mode(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "engine",
-    ["native-streaming", pytest.param("native-batch", marks=pytest.mark.chaos), "spark"],
+    ["native-streaming", *(pytest.param(engine, marks=pytest.mark.chaos) for engine in ("native-batch", "spark"))],
 )
 def test_records_are_in_the_tables_once_after_crashes_around_the_commits(
     start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str

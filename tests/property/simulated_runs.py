@@ -18,12 +18,12 @@ SHARED_MEMORY = Path("/dev/shm")
 
 
 def seeds_of_runs() -> range:
-    """Returns the seeds that the environment names: 50 by default. `make chaos` runs ten thousand others."""
+    """Returns the seeds that the environment names: 30 by default. `make chaos` runs ten thousand others."""
     if "FLINKPY_SIMULATION_SEED" in os.environ:
         seed = int(os.environ["FLINKPY_SIMULATION_SEED"])
         return range(seed, seed + 1)
     first = int(os.environ.get("FLINKPY_SIMULATION_FIRST_SEED", "0"))
-    return range(first, first + int(os.environ.get("FLINKPY_SIMULATION_SEEDS", "50")))
+    return range(first, first + int(os.environ.get("FLINKPY_SIMULATION_SEEDS", "30")))
 
 
 @contextmanager
