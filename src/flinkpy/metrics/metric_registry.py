@@ -46,12 +46,19 @@ class NamedMetricGroup(MetricGroup):
         scope: names of the enclosing scopes and the group, outermost first.
         variables: values by variable name, with angle brackets.
         delimiter: separates the parts of a metric's full name.
+        logical_scope: the kinds of the enclosing scopes and the group, such as `("taskmanager", "job", "task")`.
     """
 
     def __init__(
-        self, scope: tuple[str, ...] = (), variables: dict[str, str] | None = None, delimiter: str = "."
+        self,
+        scope: tuple[str, ...] = (),
+        variables: dict[str, str] | None = None,
+        delimiter: str = ".",
+        logical_scope: tuple[str, ...] = (),
     ) -> None:
         self._scope = scope
+        #: Names of metrics in reporters that send variables as labels. It has no values of variables.
+        self.logical_scope = logical_scope
         self._variables = dict(variables or {})
         self._delimiter = delimiter
         self._groups: dict[tuple[str, str | None], NamedMetricGroup] = {}
@@ -62,7 +69,7 @@ class NamedMetricGroup(MetricGroup):
         if group is None:
             path = (name,) if extra is None else (name, extra)
             variables = self._variables if extra is None else {**self._variables, f"<{name}>": extra}
-            group = NamedMetricGroup((*self._scope, *path), variables, self._delimiter)
+            group = NamedMetricGroup((*self._scope, *path), variables, self._delimiter, (*self.logical_scope, name))
             self._groups[(name, extra)] = group
         return group
 

@@ -23,7 +23,7 @@ from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import read_option, taskmanager_options
 from flinkpy.highavailability.services import create_high_availability_services
 from flinkpy.metrics.metric_registry import MetricRegistry
-from flinkpy.metrics.reporter import MetricReporting
+from flinkpy.metrics.reporters import MetricReporting
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.options import BlockingShuffleOptions, NetworkOptions
 from flinkpy.network.transport.authenticator import (

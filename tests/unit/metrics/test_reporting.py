@@ -13,15 +13,10 @@ from flinkpy.common.clock import ManualClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup
-from flinkpy.metrics.reporter import (
-    JsonLinesReporter,
-    LogReporter,
-    MetricReporter,
-    MetricReporting,
-    ReportedMetric,
-    _reported,
-    create_reporter,
-)
+from flinkpy.metrics.reporters import MetricReporter, MetricReporting, ReportedMetric, create_reporter
+from flinkpy.metrics.reporters.json_lines import JsonLinesReporter
+from flinkpy.metrics.reporters.log import LogReporter
+from flinkpy.metrics.reporters.metric_reporting import _reported
 
 SCOPE = MetricScope("job", "vertex", 0, 0)
 
@@ -83,6 +78,7 @@ def test_a_metric_has_the_variables_of_its_own_group() -> None:
     hits, misses = _reported([group])
     assert hits.variables == {"<job_name>": "j"}
     assert (misses.identifier, misses.variables) == ("host.map.key.value.misses", {"<job_name>": "j", "<key>": "value"})
+    assert (misses.name, misses.logical_scope) == ("misses", ("key",))
 
 
 def test_the_jsonlines_reporter_appends_one_object_per_metric(tmp_path: Path) -> None:

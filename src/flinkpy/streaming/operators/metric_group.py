@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 #: Source: org.apache.flink.runtime.metrics.groups.TaskMetricGroup.METRICS_OPERATOR_NAME_MAX_LENGTH.
 MAX_OPERATOR_NAME_CHARS = 80
+#: The logical scopes of tasks and operators.
+TASK_SCOPE = ("taskmanager", "job", "task")
+OPERATOR_SCOPE = ("taskmanager", "job", "operator")
 
 
 class OperatorMetricGroup(NamedMetricGroup):
@@ -41,7 +44,7 @@ class TaskMetricGroup(NamedMetricGroup):
     ) -> None:
         self._configuration = configuration or Configuration()
         delimiter = read_option(self._configuration, SCOPE_DELIMITER)
-        super().__init__(self._components(SCOPE_TASK, variables), variables, delimiter)
+        super().__init__(self._components(SCOPE_TASK, variables), variables, delimiter, TASK_SCOPE)
         self._metric_scope = scope
         self._registry = registry or MetricRegistry()
         self._registered: list[tuple[MetricScope, NamedMetricGroup]] = []
@@ -51,7 +54,9 @@ class TaskMetricGroup(NamedMetricGroup):
         """Creates and registers the group of one of the task's operators."""
         name = name[:MAX_OPERATOR_NAME_CHARS]
         variables = {**self._variables, "<operator_id>": operator_id, "<operator_name>": name}
-        group = OperatorMetricGroup(self._components(SCOPE_OPERATOR, variables), variables, self._delimiter)
+        group = OperatorMetricGroup(
+            self._components(SCOPE_OPERATOR, variables), variables, self._delimiter, OPERATOR_SCOPE
+        )
         task = self._metric_scope
         scope = MetricScope(
             task.job_id, task.vertex_id, task.subtask_index, task.attempt_number, operator_id, operator_name=name
