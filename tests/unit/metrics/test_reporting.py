@@ -78,7 +78,7 @@ def test_a_metric_has_the_variables_of_its_own_group() -> None:
     hits, misses = _reported([group])
     assert hits.variables == {"<job_name>": "j"}
     assert (misses.identifier, misses.variables) == ("host.map.key.value.misses", {"<job_name>": "j", "<key>": "value"})
-    assert (misses.name, misses.logical_scope) == ("misses", ("key",))
+    assert (misses.name, misses.logical_scope) == ("misses", "key")
 
 
 def test_the_jsonlines_reporter_appends_one_object_per_metric(tmp_path: Path) -> None:

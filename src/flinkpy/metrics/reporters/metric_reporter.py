@@ -6,12 +6,16 @@ Source: org.apache.flink.metrics.reporter.{MetricReporter,Scheduled}.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from flinkpy.metrics.metric_registry import MetricValue
 
-__all__ = ["MetricReporter", "ReportedMetric"]
+__all__ = ["CharacterFilter", "MetricReporter", "ReportedMetric"]
+
+
+#: Replaces the characters that a system for metrics does not accept. Source: org.apache.flink.metrics.CharacterFilter.
+CharacterFilter = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +23,27 @@ class ReportedMetric:
     """A metric to report.
 
     Attributes:
-        identifier: scope and name, separated by `metrics.scope.delimiter`.
-        variables: the variables of the metric's group.
+        identifier: scope and name, separated by the delimiter of the reporter.
+        variables: the variables of the metric's group with angle brackets, as the reporter's options choose them.
         reading: the current value.
-        name: the name alone.
-        logical_scope: the kinds of the enclosing scopes, such as `("taskmanager", "job", "task")`. Unlike the scope it
-            has no values of variables, so metrics of all subtasks have the same one.
+        name: the name without the scope.
+        scope: the parts of the scope, outermost first.
+        logical_scope: the kinds of the enclosing scopes and names of groups, e.g. `taskmanager.job.task`. Unlike the
+            scope it has no values of variables, so the metrics of all subtasks have the same one.
+        delimiter: the delimiter of the reporter.
     """
 
     identifier: str
     variables: Mapping[str, str]
     reading: MetricValue
     name: str = ""
-    logical_scope: tuple[str, ...] = ()
+    scope: tuple[str, ...] = ()
+    logical_scope: str = ""
+    delimiter: str = "."
+
+    def filtered_identifier(self, character_filter: CharacterFilter) -> str:
+        """Returns the identifier with every part passed through the filter, but not the delimiters."""
+        return self.delimiter.join(character_filter(part) for part in (*self.scope, self.name))
 
 
 class MetricReporter(ABC):

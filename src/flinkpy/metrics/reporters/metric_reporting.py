@@ -129,6 +129,7 @@ def _reported(groups: Iterable[NamedMetricGroup]) -> Iterator[ReportedMetric]:
     for root in groups:
         for group in root.groups():
             variables = group.get_all_variables()
+            scope, logical_scope = group.get_scope_components(), ".".join(group.logical_scope)
             for name, metric in group.own_metrics():
                 identifier = group.get_metric_identifier(name)
-                yield ReportedMetric(identifier, variables, read_metric(metric, name), name, group.logical_scope)
+                yield ReportedMetric(identifier, variables, read_metric(metric, name), name, scope, logical_scope)
