@@ -166,7 +166,7 @@ class JobGraph(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., vertices: _Optional[_Iterable[_Union[JobVertex, _Mapping]]] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[UserArtifact, _Mapping]]] = ..., client_version: _Optional[str] = ..., python_version: _Optional[str] = ..., created_ms: _Optional[int] = ..., python_path: _Optional[_Iterable[str]] = ..., working_directory: _Optional[str] = ..., is_cancel_requested: _Optional[bool] = ..., initial_client_heartbeat_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class VertexDetails(_message.Message):
-    __slots__ = ("id", "name", "parallelism", "max_parallelism", "tasks_per_state", "metrics", "subtasks", "parallelism_reason", "spark_description", "state", "start_time_ms", "end_time_ms", "slot_sharing_group", "operators", "accumulators")
+    __slots__ = ("id", "name", "parallelism", "max_parallelism", "tasks_per_state", "metrics", "subtasks", "parallelism_reason", "spark_description", "state", "start_time_ms", "end_time_ms", "slot_sharing_group", "operators", "accumulators", "splits")
     class TasksPerStateEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -189,6 +189,7 @@ class VertexDetails(_message.Message):
     SLOT_SHARING_GROUP_FIELD_NUMBER: _ClassVar[int]
     OPERATORS_FIELD_NUMBER: _ClassVar[int]
     ACCUMULATORS_FIELD_NUMBER: _ClassVar[int]
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     parallelism: int
@@ -204,7 +205,16 @@ class VertexDetails(_message.Message):
     slot_sharing_group: str
     operators: _containers.RepeatedCompositeFieldContainer[OperatorDetails]
     accumulators: _containers.RepeatedCompositeFieldContainer[AccumulatorResult]
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., tasks_per_state: _Optional[_Mapping[str, int]] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., subtasks: _Optional[_Iterable[_Union[SubtaskDetails, _Mapping]]] = ..., parallelism_reason: _Optional[str] = ..., spark_description: _Optional[str] = ..., state: _Optional[_Union[_common_pb2.ExecutionState, str]] = ..., start_time_ms: _Optional[int] = ..., end_time_ms: _Optional[int] = ..., slot_sharing_group: _Optional[str] = ..., operators: _Optional[_Iterable[_Union[OperatorDetails, _Mapping]]] = ..., accumulators: _Optional[_Iterable[_Union[AccumulatorResult, _Mapping]]] = ...) -> None: ...
+    splits: SplitProgress
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., parallelism: _Optional[int] = ..., max_parallelism: _Optional[int] = ..., tasks_per_state: _Optional[_Mapping[str, int]] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., subtasks: _Optional[_Iterable[_Union[SubtaskDetails, _Mapping]]] = ..., parallelism_reason: _Optional[str] = ..., spark_description: _Optional[str] = ..., state: _Optional[_Union[_common_pb2.ExecutionState, str]] = ..., start_time_ms: _Optional[int] = ..., end_time_ms: _Optional[int] = ..., slot_sharing_group: _Optional[str] = ..., operators: _Optional[_Iterable[_Union[OperatorDetails, _Mapping]]] = ..., accumulators: _Optional[_Iterable[_Union[AccumulatorResult, _Mapping]]] = ..., splits: _Optional[_Union[SplitProgress, _Mapping]] = ...) -> None: ...
+
+class SplitProgress(_message.Message):
+    __slots__ = ("num_splits", "num_left")
+    NUM_SPLITS_FIELD_NUMBER: _ClassVar[int]
+    NUM_LEFT_FIELD_NUMBER: _ClassVar[int]
+    num_splits: int
+    num_left: int
+    def __init__(self, num_splits: _Optional[int] = ..., num_left: _Optional[int] = ...) -> None: ...
 
 class OperatorDetails(_message.Message):
     __slots__ = ("id", "name", "uid", "description", "inputs")

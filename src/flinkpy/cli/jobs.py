@@ -31,6 +31,7 @@ from flinkpy.common.states import JobState
 
 if TYPE_CHECKING:
     from flinkpy._proto import dispatcher_pb2, job_pb2, metrics_pb2
+    from flinkpy.cli.progress import ProgressMode
     from flinkpy.client.cluster_client import ClusterClient
     from flinkpy.common.configuration import Configuration
 
@@ -130,6 +131,15 @@ def _summary(job: dispatcher_pb2.JobOverview) -> str:
 @configuration_options
 @cluster_address_option
 @click.option("-d", "--detached", is_flag=True, help="Return when the job is submitted.")
+@click.option("-q", "--quiet", is_flag=True, help="Show nothing of the job but restarts, missing slots and errors.")
+@click.option(
+    "--progress",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="Progress of the job on standard error. `auto`: if it is a terminal; `always`: elsewhere a line every 10 s; "
+    "`never`: changes of status only.",
+)
 @click.option(
     "-t",
     "--target",
@@ -144,6 +154,8 @@ def _summary(job: dispatcher_pb2.JobOverview) -> str:
 def run(
     address: str | None,
     detached: bool,
+    quiet: bool,
+    progress: ProgressMode,
     target: str | None,
     program: str,
     arguments: tuple[str, ...],
@@ -154,7 +166,7 @@ def run(
 ) -> int:
     """Run PROGRAM with ARGUMENTS. Each `execute()` in it submits a job to the cluster.
 
-    Ctrl-C cancels the running job.
+    Ctrl-C cancels the running job; a second Ctrl-C leaves the program without waiting for its end.
     """
     from flinkpy.cli.applications import LOCAL_APPLICATION, check_target, start_application
     from flinkpy.configuration import core_options, read_option
@@ -173,10 +185,12 @@ def run(
         if addresses is not None:
             configuration.set_string("jobmanager.rpc.address", addresses)
             configuration.set_string("high-availability.type", "NONE")
-    from flinkpy.cli.progress import show_submitted, terminal_observer
+    from flinkpy.cli.progress import observer_factory, show_submitted
     from flinkpy.client.job_watch import observe_jobs
 
-    with program_environment(configuration, program, arguments), observe_jobs(terminal_observer, show_submitted):
+    observer = observer_factory(progress, is_quiet=quiet)
+    on_detached = None if quiet else show_submitted
+    with program_environment(configuration, program, arguments), observe_jobs(observer, on_detached):
         return run_program(program, verbose)
 
 

@@ -72,3 +72,31 @@ def format_duration_ms(milliseconds: int) -> str:
     if minutes < 60:
         return f"{minutes} m {seconds_left:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} m"
+
+
+def format_clock(milliseconds: int) -> str:
+    """Formats a duration to the second, e.g. `0:07`, `12:30` or `3:07:15`."""
+    minutes, seconds = divmod(max(0, milliseconds) // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+def format_short_count(count: float) -> str:
+    """Formats a count in at most six characters, e.g. `999`, `12.3k`, `1.23M` or `4.56G`."""
+    if count < 1000:
+        return f"{count:.0f}"
+    value = float(count)
+    for unit in ("k", "M", "G", "T", "P"):
+        value /= 1000
+        # 999.95 would be shown as 1000.
+        if value < 999.5 or unit == "P":
+            digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
+            return f"{value:.{digits}f}{unit}"
+    raise AssertionError("the last unit has no limit")
+
+
+def format_rate(per_second: float | None) -> str:
+    """Formats a number per second; `-` if it is not known."""
+    if per_second is None:
+        return "-"
+    return f"{per_second:.1f}" if 0 < per_second < 10 else format_short_count(max(0.0, per_second))

@@ -249,13 +249,26 @@ def _stamp(job_graph: job_pb2.JobGraph) -> None:
 
 
 def _cancel_and_wait(client: RemoteJobClient) -> None:
-    """Cancels the job and waits for its end, for at most CANCEL_WAIT_S in total."""
+    """Cancels the job and waits for its end, for at most CANCEL_WAIT_S in total. Says what happens to the job.
+
+    A second interruption ends the wait. The cluster cancels the job all the same.
+    """
     deadline_s = time.monotonic() + CANCEL_WAIT_S
+    job_id = str(client.get_job_id())
+    client.tell("interrupted: canceling the job (interrupt again to leave without waiting for its end)")
     try:
-        client.cluster_client.cancel_job(str(client.get_job_id()), timeout_s=CANCEL_WAIT_S)
-    except FlinkError:
-        return  # the job has ended, or its cluster is gone
-    wait_for(client.job_result(), deadline_s - time.monotonic())
+        client.cluster_client.cancel_job(job_id, timeout_s=CANCEL_WAIT_S)
+    except FlinkError as error:
+        # The job has ended, or its cluster is gone.
+        client.tell(f"the job could not be canceled: {error}")
+        return
+    try:
+        is_over = wait_for(client.job_result(), deadline_s - time.monotonic())
+    except KeyboardInterrupt:
+        client.tell(f"the cluster goes on canceling the job; `flinkpy info {job_id}` shows it")
+        raise
+    if not is_over:
+        client.tell(f"the job has not ended within {CANCEL_WAIT_S:g} s; `flinkpy info {job_id}` shows it")
 
 
 def check_program_configuration(configuration: Configuration) -> None:

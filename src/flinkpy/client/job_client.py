@@ -156,6 +156,11 @@ class RemoteJobClient:
                 self._result = _run_on_thread(self._await_end, f"await {self._job_id}")
             return self._result
 
+    def tell(self, text: str) -> None:
+        """Shows a message about the job where its progress is shown, or nowhere if it is not watched."""
+        if self._watch is not None:
+            self._watch.tell(text)
+
     @contextmanager
     def reporting_restarts(self) -> Iterator[None]:
         """Logs restarts of the job while the context lasts, unless the job is watched anyway."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2
+from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.common.errors import FlinkError, chain_of_causes
 from flinkpy.common.states import JobState
@@ -141,7 +141,14 @@ def _failure(failure: job_pb2.ExceptionHistoryEntry) -> str:
 class JobObserver(Protocol):
     """Shows the progress of one job. Thread: one at a time."""
 
-    def on_details(self, details: job_pb2.JobDetails) -> None: ...
+    @property
+    def shows_checkpoints(self) -> bool:
+        """True if `on_details` wants the checkpoint statistics, which costs another request."""
+        ...
+
+    def on_details(
+        self, details: job_pb2.JobDetails, statistics: checkpoint_pb2.CheckpointStatisticsResponse | None = None
+    ) -> None: ...
 
     def on_notice(self, text: str) -> None:
         """Shows a message, e.g. that the job waits for slots."""
@@ -183,11 +190,15 @@ class RestartReporter:
     After the third restart, it logs only the 4th, 8th, 16th and so on.
     """
 
+    shows_checkpoints = False
+
     def __init__(self, job_id: str, job_name: str) -> None:
         self._name = f"job '{job_name}' ({job_id})"
         self._reported = 0
 
-    def on_details(self, details: job_pb2.JobDetails) -> None:
+    def on_details(
+        self, details: job_pb2.JobDetails, statistics: checkpoint_pb2.CheckpointStatisticsResponse | None = None
+    ) -> None:
         number = details.num_restarts
         if number <= self._reported or not details.exception_history:
             return
@@ -214,6 +225,8 @@ class JobWatch:
         self._observer = observer
         self._notices = JobNotices()
         self._ended = threading.Event()
+        #: Guards the observer, which the thread of the watch and callers of `tell` use.
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=f"flinkpy-watch {job_id}", daemon=True)
         self._thread.start()
 
@@ -232,7 +245,13 @@ class JobWatch:
         """Shows the end of the job. Returns when it has been shown, before the program prints more."""
         self.stop()
         self._show()
-        self._observer.on_end(status)
+        with self._lock:
+            self._observer.on_end(status)
+
+    def tell(self, text: str) -> None:
+        """Shows a message about the job. Thread: any."""
+        with self._lock:
+            self._observer.on_notice(text)
 
     def _run(self) -> None:
         while not self._ended.wait(OBSERVE_INTERVAL_S):
@@ -241,10 +260,14 @@ class JobWatch:
     def _show(self) -> None:
         try:
             details = self._client.request_job(self._job_id)
-            self._observer.on_details(details)
+            statistics = None
+            if self._observer.shows_checkpoints and not details.is_batch:
+                statistics = self._client.request_checkpoint_statistics(self._job_id)
+            with self._lock:
+                self._observer.on_details(details, statistics)
             if self._notices.is_shortage_due(details, time.monotonic()):
                 text = describe_shortage(details, self._client.request_cluster_overview())
                 assert text is not None
-                self._observer.on_notice(text)
+                self.tell(text)
         except FlinkError:
             return  # the next request may succeed; the wait for the result reports a lost cluster

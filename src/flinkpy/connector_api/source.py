@@ -122,6 +122,14 @@ class SplitEnumerator(ABC):
         Assign them again, to any reader.
         """
 
+    @property
+    def num_unassigned_splits(self) -> int | None:
+        """The number of splits that are not assigned; None if it is not known or new splits may be found.
+
+        The progress of a job is estimated from it.
+        """
+        return None
+
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """Returns the state that `SourceBase.restore_enumerator` needs, without the assigned splits.
 

@@ -75,6 +75,8 @@ class _Subtask:
     is_ready: bool = False
     #: The events that wait until the reader has registered and the attempt is ready, in order.
     pending: list[Any] = field(default_factory=list)
+    #: Splits that were sent since the reader last requested one. It requests one when it has read all it had.
+    num_reading: int = 0
 
     @property
     def can_receive(self) -> bool:
@@ -110,6 +112,8 @@ class SourceCoordinator:
         self._is_closed = False
         self._num_snapshots = 0
         self._has_backlog = False
+        #: Splits that readers were sent and that were not given back, since the last reset.
+        self._num_sent = 0
 
     # -- OperatorCoordinator ------------------------------------------------------------------------------------------
 
@@ -141,6 +145,7 @@ class SourceCoordinator:
                 self._register(subtask_index, subtask)
             case RequestSplit():
                 self._register(subtask_index, subtask)
+                subtask.num_reading = 0
                 self._call_enumerator("handle_split_request", subtask_index)
             case SourceEvent(payload):
                 self._call_enumerator("handle_source_event", subtask_index, payload)
@@ -211,7 +216,9 @@ class SourceCoordinator:
         for subtask in self._subtasks.values():
             subtask.reset_up_to = max(subtask.reset_up_to, subtask.attempt)
             subtask.is_registered = subtask.is_ready = False
+            subtask.num_reading = 0
             subtask.pending.clear()
+        self._num_sent = 0
         self._tracker = SplitAssignmentTracker(checkpoint_id or 0)
         self._restored_state = state
         if self._alignment is not None:
@@ -232,6 +239,19 @@ class SourceCoordinator:
     def assigned_splits(self, subtask_index: int) -> tuple[Any, ...]:
         """Returns the splits assigned to the subtask since the last completed checkpoint, sent or not."""
         return (*self._tracker.assigned(subtask_index), *self._subtask(subtask_index).waiting_splits)
+
+    @property
+    def split_progress(self) -> tuple[int, int] | None:
+        """The number of splits and of those not read to their end, or None if the enumerator does not know it.
+
+        After a restart of the whole job, splits that were read before the checkpoint are not counted.
+        """
+        unassigned = None if self._enumerator is None else self._enumerator.num_unassigned_splits
+        if unassigned is None:
+            return None
+        waiting = sum(len(subtask.waiting_splits) for subtask in self._subtasks.values())
+        left = unassigned + waiting + sum(subtask.num_reading for subtask in self._subtasks.values())
+        return unassigned + waiting + self._num_sent, left
 
     def _assign(self, assignment: dict[int, list[Any]]) -> None:
         for subtask_index, splits in assignment.items():
@@ -254,6 +274,8 @@ class SourceCoordinator:
         for event in events:
             if isinstance(event, AddSplits):
                 self._tracker.record(subtask_index, event.splits)
+                subtask.num_reading += len(event.splits)
+                self._num_sent += len(event.splits)
             self._context.send_event(subtask_index, event)
 
     # -- subtasks -----------------------------------------------------------------------------------------------------
@@ -289,6 +311,8 @@ class SourceCoordinator:
             # To continue would lose records. A global failover also restores the enumerator.
             self._fail(error)
             return
+        self._num_sent -= len(splits)
+        subtask.num_reading = 0
         splits.extend(waiting)
         if splits:
             self._call_enumerator("add_splits_back", splits, subtask_index)

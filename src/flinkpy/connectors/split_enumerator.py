@@ -53,6 +53,10 @@ class StaticSplitEnumerator(SplitEnumerator):
         """The unassigned splits."""
         return tuple(self._remaining)
 
+    @property
+    def num_unassigned_splits(self) -> int | None:
+        return len(self._remaining) if self._is_listed else None
+
     def start(self) -> None:
         if self._is_listed:
             return

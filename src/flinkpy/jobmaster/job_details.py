@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from flinkpy._proto import common_pb2, job_pb2
+from flinkpy.common.ids import JobVertexID
 from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.graph.spark_region import SPARK_TASK
 from flinkpy.jobmaster.conversions import execution_state, io_metrics_to_proto, job_status
@@ -49,7 +51,13 @@ def job_details(
     num_slots_required: int = 0,
     num_slots_held: int = 0,
     parts: DetailParts = EVERYTHING,
+    splits: Mapping[JobVertexID, tuple[int, int]] = MappingProxyType({}),
 ) -> job_pb2.JobDetails:
+    """Returns the details of a job.
+
+    Args:
+        splits: for vertices with sources, the number of splits and of those not read to their end.
+    """
     graph = scheduler.graph
     return job_pb2.JobDetails(
         job_id=graph.job_id,
@@ -58,7 +66,7 @@ def job_details(
         start_time_ms=graph.start_time_ms,
         end_time_ms=graph.end_time_ms,
         status_timestamps={state.name: at for state, at in graph.status_timestamps.items()},
-        vertices=[_vertex_details(vertex, parts) for vertex in graph.job_vertices.values()],
+        vertices=[_vertex_details(vertex, parts, splits.get(vertex.id)) for vertex in graph.job_vertices.values()],
         exception_history=[_exception(entry) for entry in scheduler.exception_history.entries],
         is_exception_history_truncated=scheduler.exception_history.is_truncated,
         num_restarts=scheduler.num_restarts,
@@ -98,7 +106,9 @@ def _exception(entry: ExceptionHistoryEntry) -> job_pb2.ExceptionHistoryEntry:
     )
 
 
-def _vertex_details(vertex: ExecutionJobVertex, parts: DetailParts) -> job_pb2.VertexDetails:
+def _vertex_details(
+    vertex: ExecutionJobVertex, parts: DetailParts, splits: tuple[int, int] | None
+) -> job_pb2.VertexDetails:
     total = IOMetrics()
     for task_vertex in vertex.task_vertices:
         total += task_vertex.current.metrics
@@ -119,6 +129,8 @@ def _vertex_details(vertex: ExecutionJobVertex, parts: DetailParts) -> job_pb2.V
         slot_sharing_group=vertex.slot_sharing_group,
         operators=_operators(vertex),
     )
+    if splits is not None:
+        details.splits.num_splits, details.splits.num_left = splits
     if parts.has_subtasks_of(str(vertex.id)):
         details.subtasks.extend(_subtask_details(task_vertex) for task_vertex in vertex.task_vertices)
     return details

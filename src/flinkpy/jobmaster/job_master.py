@@ -371,6 +371,7 @@ class JobMaster(RpcEndpoint):
             parts=parts,
             num_slots_required=num_slots_required,
             num_slots_held=pool.num_slots,
+            splits={} if self.state.is_terminal else self._coordinators.split_progress(),
         )
 
     def handle_coordination_request(self, operator_id: str, payload: bytes) -> bytes:

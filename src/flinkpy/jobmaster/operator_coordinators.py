@@ -25,6 +25,7 @@ from flinkpy.connector_api.coordinator import (
     OperatorCoordinatorProvider,
     RecoverableCoordinator,
 )
+from flinkpy.connector_api.source_coordinator import SourceCoordinator
 from flinkpy.jobmaster.coordinator_services import CoordinatorServices
 from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
@@ -140,6 +141,21 @@ class OperatorCoordinatorHolder:
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         self._guarded(self._coordinator.notify_checkpoint_aborted, checkpoint_id)
+
+    @property
+    def is_source(self) -> bool:
+        return isinstance(self._coordinator, SourceCoordinator)
+
+    @property
+    def split_progress(self) -> tuple[int, int] | None:
+        """The number of splits of a source and of those not read to their end; None if it is not known."""
+        if self._is_closed or not isinstance(self._coordinator, SourceCoordinator):
+            return None
+        try:
+            return self._coordinator.split_progress
+        except USER_ERRORS as error:  # an enumerator is user code, and a display must not fail a job
+            logger.debug("operator %r cannot tell its splits: %s", self._name, error)
+            return None
 
     def close(self) -> None:
         """Closes the coordinator. Idempotent. Raises what the coordinator raises."""
@@ -299,6 +315,15 @@ class OperatorCoordinators:
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         for holder in self._holders.values():
             holder.notify_checkpoint_aborted(checkpoint_id)
+
+    def split_progress(self) -> dict[JobVertexID, tuple[int, int]]:
+        """Returns the numbers of splits, and of those not read, of the vertices whose sources all know them."""
+        found = {}
+        for vertex_id, holders in self._by_vertex.items():
+            counts = [holder.split_progress for holder in holders if holder.is_source]
+            if counts and None not in counts:
+                found[vertex_id] = (sum(one[0] for one in counts if one), sum(one[1] for one in counts if one))
+        return found
 
     def receive(self, event: jobmaster_pb2.OperatorEvent, execution: Execution | None) -> None:
         """Passes an event of a task to its coordinator. Drops repetitions, and events of replaced executions (None)."""

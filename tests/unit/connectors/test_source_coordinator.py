@@ -591,3 +591,24 @@ def test_recovery_keeps_splits_that_wait_for_their_reader(context):
 def test_recovery_refuses_bytes_that_are_no_state_of_a_source(context):
     with pytest.raises(CorruptStateError, match="has a wrong header"):
         SourceCoordinator(ListedSource(), context).restore_for_recovery(b"something else")
+
+
+def test_the_coordinator_knows_how_many_splits_are_read(context):
+    coordinator = started(context)
+    assert coordinator.split_progress == (3, 3)
+    bring_up(coordinator, 0)
+    bring_up(coordinator, 1)
+    coordinator.handle_event(0, 0, RequestSplit())
+    coordinator.handle_event(1, 0, RequestSplit())
+    assert coordinator.split_progress == (3, 3), "two splits are being read"
+    coordinator.handle_event(0, 0, RequestSplit())
+    assert coordinator.split_progress == (3, 2)
+    coordinator.subtask_reset(1, None)
+    assert coordinator.split_progress == (3, 2), "the split of the failed reader is to be read again"
+    coordinator.handle_event(0, 0, RequestSplit())
+    coordinator.handle_event(0, 0, RequestSplit())
+    assert coordinator.split_progress == (3, 0)
+
+
+def test_splits_that_are_not_listed_yet_are_not_counted(context):
+    assert started(context, ListedSource(blocking=True)).split_progress is None
