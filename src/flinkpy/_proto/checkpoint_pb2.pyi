@@ -462,7 +462,7 @@ class VertexCheckpointStatistics(_message.Message):
     def __init__(self, vertex_id: _Optional[str] = ..., num_subtasks: _Optional[int] = ..., subtasks: _Optional[_Iterable[_Union[SubtaskCheckpointStatistics, _Mapping]]] = ..., num_acknowledged_subtasks: _Optional[int] = ..., latest_ack_timestamp_ms: _Optional[int] = ..., state_size_bytes: _Optional[int] = ..., persisted_bytes: _Optional[int] = ..., processed_in_flight_bytes: _Optional[int] = ..., persisted_in_flight_bytes: _Optional[int] = ...) -> None: ...
 
 class CheckpointStatistics(_message.Message):
-    __slots__ = ("checkpoint_id", "status", "kind", "trigger_timestamp_ms", "end_timestamp_ms", "state_size_bytes", "persisted_bytes", "processed_in_flight_bytes", "persisted_in_flight_bytes", "num_subtasks", "num_acknowledged_subtasks", "external_path", "discarded", "failure", "vertices", "is_unaligned", "format", "latest_ack_timestamp_ms")
+    __slots__ = ("checkpoint_id", "status", "kind", "trigger_timestamp_ms", "end_timestamp_ms", "state_size_bytes", "persisted_bytes", "processed_in_flight_bytes", "persisted_in_flight_bytes", "num_subtasks", "num_acknowledged_subtasks", "external_path", "discarded", "failure", "vertices", "is_unaligned", "format", "latest_ack_timestamp_ms", "metadata_bytes")
     CHECKPOINT_ID_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -481,6 +481,7 @@ class CheckpointStatistics(_message.Message):
     IS_UNALIGNED_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     LATEST_ACK_TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    METADATA_BYTES_FIELD_NUMBER: _ClassVar[int]
     checkpoint_id: int
     status: str
     kind: SnapshotKind
@@ -499,7 +500,8 @@ class CheckpointStatistics(_message.Message):
     is_unaligned: bool
     format: SavepointFormatType
     latest_ack_timestamp_ms: int
-    def __init__(self, checkpoint_id: _Optional[int] = ..., status: _Optional[str] = ..., kind: _Optional[_Union[SnapshotKind, str]] = ..., trigger_timestamp_ms: _Optional[int] = ..., end_timestamp_ms: _Optional[int] = ..., state_size_bytes: _Optional[int] = ..., persisted_bytes: _Optional[int] = ..., processed_in_flight_bytes: _Optional[int] = ..., persisted_in_flight_bytes: _Optional[int] = ..., num_subtasks: _Optional[int] = ..., num_acknowledged_subtasks: _Optional[int] = ..., external_path: _Optional[str] = ..., discarded: _Optional[bool] = ..., failure: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., vertices: _Optional[_Iterable[_Union[VertexCheckpointStatistics, _Mapping]]] = ..., is_unaligned: _Optional[bool] = ..., format: _Optional[_Union[SavepointFormatType, str]] = ..., latest_ack_timestamp_ms: _Optional[int] = ...) -> None: ...
+    metadata_bytes: int
+    def __init__(self, checkpoint_id: _Optional[int] = ..., status: _Optional[str] = ..., kind: _Optional[_Union[SnapshotKind, str]] = ..., trigger_timestamp_ms: _Optional[int] = ..., end_timestamp_ms: _Optional[int] = ..., state_size_bytes: _Optional[int] = ..., persisted_bytes: _Optional[int] = ..., processed_in_flight_bytes: _Optional[int] = ..., persisted_in_flight_bytes: _Optional[int] = ..., num_subtasks: _Optional[int] = ..., num_acknowledged_subtasks: _Optional[int] = ..., external_path: _Optional[str] = ..., discarded: _Optional[bool] = ..., failure: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., vertices: _Optional[_Iterable[_Union[VertexCheckpointStatistics, _Mapping]]] = ..., is_unaligned: _Optional[bool] = ..., format: _Optional[_Union[SavepointFormatType, str]] = ..., latest_ack_timestamp_ms: _Optional[int] = ..., metadata_bytes: _Optional[int] = ...) -> None: ...
 
 class RestoredCheckpointStatistics(_message.Message):
     __slots__ = ("checkpoint_id", "restore_timestamp_ms", "is_savepoint", "external_path")

@@ -1,12 +1,7 @@
-"""Diagnostics of a process: the stacks of its threads, its log files, and its use of resources.
-
-Names of metrics are Flink's. `Status.JVM` is the process: the heap is its resident memory, and garbage collection is
-that of Python.
-"""
+"""Diagnostics of a process: the stacks of its threads and its log files."""
 
 from __future__ import annotations
 
-import gc
 import os
 import stat
 import sys
@@ -16,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from flinkpy.common.clock import SystemClock
 from flinkpy.common.errors import UserError
 
 CHUNK_BYTES = 1 << 20
@@ -124,29 +118,3 @@ def _regular_file(link: str) -> Path | None:
     except OSError:
         return None
     return path if is_there else None
-
-
-def process_metrics() -> dict[str, int | float]:
-    """Returns the metrics of this process by Flink's names. Thread: any."""
-    import psutil
-
-    process = psutil.Process()
-    with process.oneshot():
-        memory, times = process.memory_info(), process.cpu_times()
-        threads, descriptors = process.num_threads(), process.num_fds()
-        age_s = max(0.001, SystemClock().now_ms() / 1000 - process.create_time())
-    collections = gc.get_stats()
-    soft_limit, _ = process.rlimit(psutil.RLIMIT_NOFILE)
-    cpu_ns = int((times.user + times.system) * 1e9)
-    return {
-        # Since the start of the process: a load over the last seconds would need a reading before this one.
-        "Status.JVM.CPU.Load": min(1.0, cpu_ns / 1e9 / age_s / (os.cpu_count() or 1)),
-        "Status.JVM.CPU.Time": cpu_ns,
-        "Status.JVM.Memory.Heap.Used": memory.rss,
-        "Status.JVM.Memory.Heap.Committed": memory.vms,
-        "Status.JVM.Memory.Heap.Max": psutil.virtual_memory().total,
-        "Status.JVM.Threads.Count": threads,
-        "Status.JVM.GarbageCollector.Python.Count": sum(generation["collections"] for generation in collections),
-        "Status.FileDescriptor.Open": descriptors,
-        "Status.FileDescriptor.Max": soft_limit,
-    }

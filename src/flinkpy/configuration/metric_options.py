@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import bool_option, duration_option, enum_option, int_option, string_option
+from flinkpy.configuration.options import (
+    bool_option,
+    duration_option,
+    enum_option,
+    int_option,
+    list_option,
+    string_option,
+)
 
 REPORTERS = string_option(
     "metrics.reporters",
@@ -12,6 +19,26 @@ REPORTERS = string_option(
     "`metrics.reporter.<name>.interval`, and the reporter's own options below `metrics.reporter.<name>.`.",
 )
 SCOPE_DELIMITER = string_option("metrics.scope.delimiter", ".", "Delimiter between the parts of a metric's full name.")
+SCOPE_JM = string_option(
+    "metrics.scope.jm", "<host>.jobmanager", "Scope format of metrics of the Dispatcher and the ResourceManager."
+)
+SCOPE_JM_JOB = string_option(
+    "metrics.scope.jm-job", "<host>.jobmanager.<job_name>", "Scope format of metrics of a job in its JobMaster."
+)
+SCOPE_JM_OPERATOR = string_option(
+    "metrics.scope.jm-operator",
+    "<host>.jobmanager.<job_name>.<operator_name>",
+    "Scope format of metrics of an operator's coordinator in the JobMaster.",
+)
+SCOPE_TM = string_option(
+    "metrics.scope.tm", "<host>.taskmanager.<tm_id>", "Scope format of metrics of a TaskExecutor's process."
+)
+SCOPE_TM_JOB = string_option(
+    "metrics.scope.tm-job",
+    "<host>.taskmanager.<tm_id>.<job_name>",
+    "Scope format of a job in a TaskExecutor. It has no metrics of its own; formats of tasks that begin with `*` "
+    "begin with it.",
+)
 SCOPE_TASK = string_option(
     "metrics.scope.task",
     "<host>.taskmanager.<tm_id>.<job_name>.<task_name>.<subtask_index>",
@@ -37,6 +64,24 @@ LATENCY_GRANULARITY = enum_option(
 )
 LATENCY_HISTORY_SIZE = int_option(
     "metrics.latency.history-size", 128, "Number of latency measurements that a histogram covers.", minimum=1
+)
+JOB_STATUS_METRICS = list_option(
+    "metrics.job.status.enable",
+    ("STATE", "CURRENT_TIME", "TOTAL_TIME"),
+    "The metrics of each status of a job, separated by semicolons: `STATE` is 1 while the job is in it "
+    "(`runningState`), `CURRENT_TIME` is the time since it entered it (`runningTime`), `TOTAL_TIME` adds up all stays "
+    "(`runningTimeTotal`). Times are in milliseconds. Flink's default is `CURRENT_TIME`.",
+)
+SYSTEM_RESOURCE = bool_option(
+    "metrics.system-resource",
+    False,
+    "Report the CPU, memory and network use of the host as `System.*` metrics of each process.",
+)
+SYSTEM_RESOURCE_PROBING_INTERVAL = duration_option(
+    "metrics.system-resource-probing-interval",
+    "5000 ms",
+    "Time between two readings of the host's resources.",
+    minimum_ms=100,
 )
 PYTHON_METRIC_ENABLED = bool_option(
     "python.metric.enabled",

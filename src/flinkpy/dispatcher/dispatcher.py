@@ -37,17 +37,19 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from flinkpy import __version__
-from flinkpy._proto import checkpoint_pb2, common_pb2, job_pb2, metrics_pb2, resourcemanager_pb2
+from flinkpy._proto import checkpoint_pb2, common_pb2, job_pb2, metrics_pb2, resourcemanager_pb2, taskexecutor_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import StatisticsParts
 from flinkpy.common.clock import Clock
 from flinkpy.common.errors import (
     DuplicateJobSubmissionError,
+    ExternalError,
     FlinkError,
     JobSubmissionError,
     RpcTimeoutError,
     RpcUnavailableError,
     StaleFencingTokenError,
+    UserError,
     VersionMismatchError,
 )
 from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
@@ -64,6 +66,8 @@ from flinkpy.dispatcher.job_operations import JobOperations
 from flinkpy.dispatcher.options import DispatcherOptions
 from flinkpy.dispatcher.running_jobs import JobStatusWatchers, RunningJob, RunningJobs, not_stored
 from flinkpy.graph.validation import validate_job_graph
+from flinkpy.metrics.metric_registry import ScopeKind
+from flinkpy.metrics.query_service import dump_metrics
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.server import CallContext, unfenced
 from flinkpy.rpc.services import MAX_MESSAGE_BYTES
@@ -464,10 +468,41 @@ class Dispatcher(RpcEndpoint):
     async def request_metrics(
         self, request: metrics_pb2.MetricsRequest, context: CallContext
     ) -> metrics_pb2.MetricsDump:
-        """Returns the metrics of a running job, from its TaskExecutors. Raises: JobNotFoundError."""
+        """Returns the metrics of a running job; without a job id those of the cluster or of a TaskExecutor's process.
+
+        Raises: JobNotFoundError; UserError if the TaskExecutor is unknown; RpcUnavailableError, RpcTimeoutError.
+        """
         self.validate_runs_in_main_thread()
+        if not request.job_id:
+            tell = self._task_executor_metrics if request.resource_id else self._cluster_metrics
+            return await tell(request)
         gateway = await self.jobs.leader_of(JobID(request.job_id))
         answer: metrics_pb2.MetricsDump = await gateway.request_metrics(request, timeout_s=self._options.rpc_timeout_s)
+        return answer
+
+    async def _cluster_metrics(self, request: metrics_pb2.MetricsRequest) -> metrics_pb2.MetricsDump:
+        """Returns the metrics of this process and of the ResourceManager; without the latter if it does not answer."""
+        asked = metrics_pb2.MetricsRequest(names=request.names, kinds=[ScopeKind.PROCESS.value])
+        dump = await asyncio.to_thread(dump_metrics, self._services.metrics, asked, str(self._id))
+        try:
+            of_resource_manager = await self.resource_manager().request_metrics(asked, timeout_s=OVERVIEW_TIMEOUT_S)
+            dump.groups.extend(of_resource_manager.groups)
+        except ExternalError as error:
+            logger.warning("the ResourceManager does not tell its metrics: %s", error)
+        return dump
+
+    async def _task_executor_metrics(self, request: metrics_pb2.MetricsRequest) -> metrics_pb2.MetricsDump:
+        infos = await self.resource_manager().request_task_manager_info(
+            resourcemanager_pb2.TaskManagerInfoRequest(resource_id=request.resource_id), timeout_s=OVERVIEW_TIMEOUT_S
+        )
+        if not infos.task_managers:
+            raise UserError(
+                f"there is no TaskExecutor {request.resource_id}", details={"resource_id": request.resource_id}
+            )
+        gateway = self.gateway("TaskExecutor", infos.task_managers[0].address)
+        answer: metrics_pb2.MetricsDump = await gateway.request_process_metrics(
+            taskexecutor_pb2.ProcessMetricsRequest(), timeout_s=self._options.rpc_timeout_s
+        )
         return answer
 
     @unfenced

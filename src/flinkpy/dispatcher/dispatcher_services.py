@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from flinkpy._proto import dispatcher_pb2 as pb
@@ -13,6 +13,7 @@ from flinkpy.dispatcher.job_master_sessions import JobMasterProcesses
 from flinkpy.highavailability.job_recovery_directories import JobRecoveryDirectories
 from flinkpy.highavailability.job_stores import JobGraphStore, JobResultStore
 from flinkpy.highavailability.leader_election import LeaderRetrieval
+from flinkpy.metrics.metric_registry import MetricRegistry
 from flinkpy.rpc.peer_connection import Peers
 
 
@@ -42,6 +43,8 @@ class DispatcherServices:
     resource_manager_address: Callable[[], str | None] | None = None
     #: the URL of this process's REST server; empty if it has none
     rest_url: str = ""
+    #: the metrics of this process
+    metrics: MetricRegistry = field(default_factory=MetricRegistry)
 
     def clean_up(self, terminated: pb.JobTerminated) -> None:
         """Removes everything of the job except its result. Blocks. Can be repeated."""

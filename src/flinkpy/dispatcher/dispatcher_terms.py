@@ -32,6 +32,7 @@ from flinkpy.dispatcher.options import DispatcherOptions
 from flinkpy.dispatcher.recovered_jobs import RecoveredJobs, recover, recover_shared
 from flinkpy.highavailability.leader_election import LeaderInformation, Leadership
 from flinkpy.highavailability.services import HighAvailabilityServices
+from flinkpy.metrics.metric_registry import MetricRegistry
 from flinkpy.rpc.leader_endpoint import LeaderEndpoint
 from flinkpy.rpc.peer_connection import Peers
 
@@ -45,6 +46,7 @@ class DispatcherTerms:
         temporary: the temporary directory of JobMasters; None if they outlive this process.
         template: the process from which JobMasters are forked.
         rest_url: the URL of this process's REST server; empty if it has none.
+        metrics: the metrics of this process.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class DispatcherTerms:
         on_shutdown_requested: Callable[[str], None],
         template: ProcessTemplate | None = None,
         rest_url: str = "",
+        metrics: MetricRegistry | None = None,
     ) -> None:
         self._configuration = configuration
         self._options = options
@@ -70,6 +73,7 @@ class DispatcherTerms:
         self._temporary = temporary
         self._template = template
         self._rest_url = rest_url
+        self._metrics = metrics or MetricRegistry()
         self._on_shutdown_requested = on_shutdown_requested
         #: the launchers of all terms whose children may still run
         self._launchers: list[JobMasterLauncher] = []
@@ -80,6 +84,12 @@ class DispatcherTerms:
         if services.is_highly_available:
             self._retrieval = services.resource_manager_retrieval()
             self._retrieval.start(self._resource_manager_changed)
+
+    @property
+    def num_running_jobs(self) -> int:
+        """The number of jobs that have not ended; 0 while this process does not lead. Any thread."""
+        served = self._served.endpoint
+        return len(served.jobs) if isinstance(served, Dispatcher) else 0
 
     async def make(self, leadership: Leadership) -> Dispatcher:
         services = await asyncio.to_thread(self._services, leadership)
@@ -138,6 +148,7 @@ class DispatcherTerms:
             release_dead_leader=self._release_dead_leader,
             resource_manager_address=self.resource_manager_address if ha.is_highly_available else None,
             rest_url=self._rest_url,
+            metrics=self._metrics,
         )
 
     def _recover(self, services: DispatcherServices) -> RecoveredJobs:

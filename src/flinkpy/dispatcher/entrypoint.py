@@ -18,6 +18,8 @@ from flinkpy.dispatcher.dispatcher_terms import DispatcherTerms
 from flinkpy.dispatcher.options import DispatcherOptions, dispatcher_options
 from flinkpy.dispatcher.session_applications import SessionApplications
 from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
+from flinkpy.metrics.scope_formats import GroupKind
+from flinkpy.metrics.service_metrics import ServiceMetrics
 from flinkpy.rest.cluster_gateways import LeaderGateways
 from flinkpy.rest.endpoint import RestEndpoint
 from flinkpy.rest.options import read_rest_options
@@ -104,6 +106,7 @@ async def _serve(
             rest_options, configuration, security, lambda: directory.subdirectory("web-upload", empty=True)
         )
         rest.bind()
+    metrics = ServiceMetrics(configuration, GroupKind.JOB_MANAGER, {"<host>": options.advertised_host})
     dispatcher_terms = DispatcherTerms(
         configuration=configuration,
         options=options,
@@ -115,7 +118,10 @@ async def _serve(
         on_shutdown_requested=shutdown.request,
         template=template,
         rest_url="" if rest is None else rest.url,
+        metrics=metrics.registry,
     )
+    metrics.group.gauge("numRunningJobs", lambda: dispatcher_terms.num_running_jobs)
+    metrics.start()
     terms: Terms[Dispatcher] = dispatcher_terms
     program = None
     if application is not None:
@@ -150,6 +156,7 @@ async def _serve(
         await dispatcher_terms.close()
         await gateways.close()
         blob_server.close()
+        await asyncio.to_thread(metrics.close)
     if has_failed:
         return EXIT_STATUS_FAILED
     # Read at the end, because an application that was just ending may have finished meanwhile.

@@ -40,6 +40,8 @@ from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.leader_blobs import LeaderBlobs
 from flinkpy.jobmaster.options import JobMasterOptions, advertised_host, bind_address, resource_id, rpc_port
 from flinkpy.jobmaster.servicer import JobMasterServicer
+from flinkpy.metrics.scope_formats import GroupKind
+from flinkpy.metrics.service_metrics import ServiceMetrics
 from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.error_codec import error_to_proto
@@ -138,6 +140,8 @@ class _JobMasterProcess:
         self._job_master: JobMaster | None = None
         self._job_graph_error: FlinkError | None = None
         self._status = 0
+        #: The metrics of this process, once it has a job.
+        self._metrics: ServiceMetrics | None = None
         leaders = services.dispatcher_retrieval() if services.is_highly_available else None
         self._sessions = DispatcherSessions(self._client, self, dispatcher_address, leaders)
         self._configuration = configuration
@@ -173,6 +177,8 @@ class _JobMasterProcess:
             await self._reporter.close()
             await self._server.stop()
             await self._client.close()
+            if self._metrics is not None:
+                await asyncio.to_thread(self._metrics.close)
 
     # ---- SessionHolder
 
@@ -253,6 +259,11 @@ class _JobMasterProcess:
             others_may_lead=is_highly_available,
         )
         cluster_configuration = {**self._configuration.to_dict(), **command.configuration.entries}
+        graph = command.job_graph
+        host = advertised_host(self._configuration)
+        variables = {"<host>": host, "<job_id>": graph.job_id, "<job_name>": graph.name}
+        self._metrics = ServiceMetrics(self._configuration, GroupKind.JOB_MANAGER_JOB, variables)
+        self._metrics.start()
         environment = JobMasterEnvironment(
             peers=self._client,
             resource_id=self._resource_id,
@@ -271,6 +282,8 @@ class _JobMasterProcess:
             python_environments=environments_root(
                 read_option(cluster_configuration, pipeline_options.PYTHON_ENVIRONMENT_DIR)
             ),
+            metrics=self._metrics.registry,
+            host=host,
         )
         initialize_file_systems({**cluster_configuration, **command.job_graph.configuration.entries})
         try:

@@ -46,6 +46,7 @@ from flinkpy.jobmaster.job_event_store.batch_job_recovery_handler import BatchJo
 from flinkpy.jobmaster.job_event_store.job_events import RecordedJob
 from flinkpy.jobmaster.job_loading import load_job
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
+from flinkpy.jobmaster.job_metrics import JobMetrics
 from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators
 from flinkpy.jobmaster.options import job_master_options, restart_strategy, state_assigner
 from flinkpy.jobmaster.resource_manager_connection import ResourceManagerConnection, slot_wishes
@@ -98,6 +99,13 @@ class JobMaster(RpcEndpoint):
             random=environment.random,
             state_assigner=state_assigner(configuration, job_graph),
         )
+        self.metrics = JobMetrics(
+            job_graph.job_id,
+            {"<host>": environment.host, "<job_id>": job_graph.job_id, "<job_name>": job_graph.name},
+            environment.metrics,
+            configuration,
+        )
+        self.metrics.register(self.scheduler, lambda: self._now_ms)
         self._coordinators = OperatorCoordinators()
         self._coordinator_services = CoordinatorServices(self, self)
         self._checkpoint_io = CheckpointIo(

@@ -7,10 +7,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from flinkpy.common.addresses import LOOPBACK
 from flinkpy.common.python_environment import environments_root
 from flinkpy.common.user_files import FetchBlob
 from flinkpy.highavailability.checkpoint_stores import CheckpointRecovery
 from flinkpy.highavailability.leader_election import LeaderRetrieval
+from flinkpy.metrics.metric_registry import MetricRegistry
 from flinkpy.rpc.peer_connection import Peers
 
 
@@ -41,3 +43,7 @@ class JobMasterEnvironment:
     resource_manager: LeaderRetrieval | None = None
     #: The directory in which this host keeps installed requirements of jobs.
     python_environments: Path = field(default_factory=environments_root)
+    #: The registry of this process; None: the metrics of the job are not reported.
+    metrics: MetricRegistry | None = None
+    #: The host of this process, for the scopes of metrics.
+    host: str = LOOPBACK

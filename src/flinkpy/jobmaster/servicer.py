@@ -40,6 +40,8 @@ from flinkpy.jobmaster.accumulators import as_texts, merge_accumulators, reports
 from flinkpy.jobmaster.job_details import DetailParts
 from flinkpy.jobmaster.job_master import JobMaster
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+from flinkpy.metrics.metric_registry import ScopeKind
+from flinkpy.metrics.query_service import dump_metrics
 from flinkpy.rpc.error_codec import error_from_proto
 from flinkpy.rpc.server import CallContext
 
@@ -225,8 +227,13 @@ class JobMasterServicer:
     async def request_metrics(
         self, request: metrics_pb2.MetricsRequest, context: CallContext
     ) -> metrics_pb2.MetricsDump:
-        connections = self._job(request.job_id).task_manager_connections
+        """Returns the metrics of the job's tasks, or of the job and its coordinators, or of all, as `kinds` says."""
+        job_master = self._job(request.job_id)
+        kinds = set(request.kinds) or {ScopeKind.TASK.value}
+        connections = job_master.task_manager_connections if ScopeKind.TASK.value in kinds else []
         dumps = await asyncio.gather(*(connection.request_metrics(request) for connection in connections))
+        if kinds != {ScopeKind.TASK.value}:
+            dumps.append(await asyncio.to_thread(dump_metrics, job_master.metrics.registry, request, self._resource_id))
         return metrics_pb2.MetricsDump(groups=[group for dump in dumps for group in dump.groups])
 
     def _job(self, job_id: str) -> JobMaster:

@@ -5,6 +5,7 @@ Source: org.apache.flink.runtime.metrics.MetricRegistryImpl, dump.MetricQuerySer
 
 from __future__ import annotations
 
+import enum
 import logging
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -26,7 +27,15 @@ from flinkpy.metrics.metricbase import (
     View,
 )
 
-__all__ = ["MetricRegistry", "MetricScope", "MetricValue", "NamedMetricGroup", "read_metric"]
+__all__ = [
+    "MetricRegistry",
+    "MetricScope",
+    "MetricValue",
+    "NamedMetricGroup",
+    "ScopeKind",
+    "metric_kind",
+    "read_metric",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +55,8 @@ class NamedMetricGroup(MetricGroup):
         scope: names of the enclosing scopes and the group, outermost first.
         variables: values by variable name, with angle brackets.
         delimiter: separates the parts of a metric's full name.
-        logical_scope: the kinds of the enclosing scopes and the group, such as `("taskmanager", "job", "task")`.
+        logical_scope: the kinds of the enclosing scopes, e.g. `taskmanager`, `job`, `task`, and names of groups.
+            Values of variables are not part of it.
     """
 
     def __init__(
@@ -107,6 +117,10 @@ class NamedMetricGroup(MetricGroup):
         counter = self._metric(name, Counter, lambda: CounterView(count))
         self._metric(f"{name}PerSecond", Meter, lambda: Meter(DEFAULT_TIME_SPAN_S, counter))
 
+    def register(self, name: str, metric: M) -> M:
+        """Registers a metric. Returns the one that has the name already, if there is one."""
+        return self._metric(name, type(metric), lambda: metric)
+
     def get_all_variables(self) -> dict[str, str]:
         return dict(self._variables)
 
@@ -117,12 +131,15 @@ class NamedMetricGroup(MetricGroup):
         return self._delimiter.join((*self._scope, metric_name))
 
     def metrics(self) -> Iterator[tuple[str, Metric]]:
-        """Yields all metrics of this group and its subgroups with their names relative to this group. Any thread."""
+        """Yields all metrics of this group and its subgroups with their names relative to this group. Any thread.
+
+        The parts of these names are separated by dots, whatever delimiter is configured, as in Flink's REST API.
+        """
         yield from self.own_metrics()
         for (name, extra), group in list(self._groups.items()):
-            prefix = name if extra is None else f"{name}{self._delimiter}{extra}"
+            prefix = name if extra is None else f"{name}.{extra}"
             for below, metric in group.metrics():
-                yield f"{prefix}{self._delimiter}{below}", metric
+                yield f"{prefix}.{below}", metric
 
     def groups(self) -> Iterator[NamedMetricGroup]:
         """Yields this group and all groups below it. Any thread."""
@@ -145,20 +162,43 @@ class NamedMetricGroup(MetricGroup):
         return metric
 
 
+class ScopeKind(enum.Enum):
+    """A kind of things that have metrics."""
+
+    PROCESS = "process"
+    JOB = "job"
+    #: The coordinator of an operator, in the JobMaster.
+    COORDINATOR = "coordinator"
+    #: A subtask, or one of its operators.
+    TASK = "task"
+
+
+#: The `subtask_index` of a scope that is not a subtask's.
+NO_SUBTASK = -1
+
+
 @dataclass(frozen=True, slots=True)
 class MetricScope:
-    """The task or operator that a registered group belongs to.
+    """The process, job, coordinator, task or operator that a registered group belongs to. By default the process.
 
     Source: org.apache.flink.runtime.metrics.dump.QueryScopeInfo.
     """
 
-    job_id: str
-    vertex_id: str
-    subtask_index: int
-    attempt_number: int
+    job_id: str = ""
+    vertex_id: str = ""
+    subtask_index: int = NO_SUBTASK
+    attempt_number: int = 0
     #: Empty for the metrics of the whole task.
     operator_id: str = ""
     operator_name: str = ""
+
+    @property
+    def kind(self) -> ScopeKind:
+        if not self.job_id:
+            return ScopeKind.PROCESS
+        if not self.vertex_id:
+            return ScopeKind.JOB
+        return ScopeKind.COORDINATOR if self.subtask_index == NO_SUBTASK else ScopeKind.TASK
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,15 +256,20 @@ class MetricRegistry:
             return [(scope, group) for scope, group in self._groups.items() if job_id in (None, scope.job_id)]
 
     def read(
-        self, job_id: str | None = None, vertex_id: str | None = None, names: Collection[str] = ()
+        self,
+        job_id: str | None = None,
+        vertex_id: str | None = None,
+        names: Collection[str] = (),
+        kinds: Collection[ScopeKind] = tuple(ScopeKind),
     ) -> Iterator[tuple[MetricScope, str, MetricValue]]:
         """Yields the values of the metrics of one job or vertex, or of all. Runs the gauges of user functions.
 
         Args:
             names: the names of the metrics to read; empty: all.
+            kinds: the kinds of scopes to read.
         """
         for scope, group in self.groups(job_id):
-            if vertex_id in (None, scope.vertex_id):
+            if vertex_id in (None, scope.vertex_id) and scope.kind in kinds:
                 for name, metric in group.metrics():
                     if not names or name in names:
                         yield scope, name, read_metric(metric, name)
@@ -232,7 +277,7 @@ class MetricRegistry:
 
 def read_metric(metric: Metric, name: str = "") -> MetricValue:
     """Returns the current value of the metric, or the text of the error if it cannot be read."""
-    kind = _kind(metric)
+    kind = metric_kind(metric)
     try:
         if isinstance(metric, Counter):
             return MetricValue(kind, _sendable(metric.get_count()), {})
@@ -250,7 +295,8 @@ def read_metric(metric: Metric, name: str = "") -> MetricValue:
         return MetricValue(kind, bounded_text(describe(error), MAX_TEXT_CHARS), {})
 
 
-def _kind(metric: Metric) -> str:
+def metric_kind(metric: Metric) -> str:
+    """Returns `counter`, `meter`, `distribution`, `histogram` or `gauge`."""
     kinds = (Counter, Meter, Distribution, Histogram)
     return next((kind.__name__.lower() for kind in kinds if isinstance(metric, kind)), "gauge")
 

@@ -12,6 +12,10 @@ from flinkpy.common.ids import ResourceID, ResourceManagerId
 from flinkpy.common.process import ShutdownRequest, announce_ready
 from flinkpy.highavailability.leader_election import Leadership
 from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
+from flinkpy.metrics.metric_registry import MetricRegistry
+from flinkpy.metrics.scope_formats import GroupKind
+from flinkpy.metrics.service_metrics import ServiceMetrics
+from flinkpy.resourcemanager.cluster_metrics import PROCESS_GROUP, register_cluster_metrics
 from flinkpy.resourcemanager.driver.local import LocalTaskExecutorDriver
 from flinkpy.resourcemanager.driver.resource_manager_driver import ResourceManagerDriver, StandaloneDriver
 from flinkpy.resourcemanager.options import ResourceManagerOptions, resource_manager_options
@@ -69,7 +73,15 @@ async def _serve(
     )
     peers = RpcClient(security=security)
     served = LeaderEndpoint("ResourceManager")
-    terms = ResourceManagerTerms(configuration, options, peers)
+    metrics = ServiceMetrics(
+        configuration,
+        GroupKind.JOB_MANAGER,
+        {"<host>": options.advertised_host},
+        group=PROCESS_GROUP,
+    )
+    terms = ResourceManagerTerms(configuration, options, peers, metrics.registry)
+    register_cluster_metrics(metrics.group, lambda: terms.leading)
+    metrics.start()
     retrieval = services.resource_manager_retrieval() if services.is_highly_available else None
     runner = LeaderRunner("ResourceManager", terms, services.resource_manager_election(), served, server, retrieval)
     server.add_endpoint("ResourceManager", served)
@@ -87,6 +99,7 @@ async def _serve(
         await server.stop()
         await terms.close()
         await peers.close()
+        await asyncio.to_thread(metrics.close)
 
 
 class ResourceManagerTerms:
@@ -98,11 +111,23 @@ class ResourceManagerTerms:
     Source: org.apache.flink.runtime.resourcemanager.ResourceManagerServiceImpl. Thread: the process's loop.
     """
 
-    def __init__(self, configuration: Configuration, options: ResourceManagerOptions, peers: RpcClient) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        options: ResourceManagerOptions,
+        peers: RpcClient,
+        metrics: MetricRegistry | None = None,
+    ) -> None:
         self._configuration = configuration
         self._options = options
         self._peers = peers
+        self._metrics = metrics
         self._last: ResourceManager | None = None
+
+    @property
+    def leading(self) -> ResourceManager | None:
+        """The ResourceManager of the present term; None if this process does not lead. Any thread."""
+        return self._last
 
     async def make(self, leadership: Leadership) -> ResourceManager:
         driver: ResourceManagerDriver = StandaloneDriver()
@@ -115,6 +140,7 @@ class ResourceManagerTerms:
             resource_manager_id=ResourceManagerId(leadership.token),
             peers=self._peers,
             driver=driver,
+            metrics=self._metrics,
         )
         return self._last
 

@@ -24,11 +24,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from flinkpy._proto import common_pb2, jobmaster_pb2, taskexecutor_pb2
+from flinkpy._proto import common_pb2, jobmaster_pb2, metrics_pb2, taskexecutor_pb2
 from flinkpy._proto import resourcemanager_pb2 as pb
 from flinkpy.common.clock import Clock
 from flinkpy.common.errors import FlinkError, JobMasterLostError, NotRegisteredError, RegistrationRefusedError
 from flinkpy.common.ids import AllocationID, InstanceID, JobID, JobMasterId, ResourceID, ResourceManagerId
+from flinkpy.metrics.metric_registry import MetricRegistry
+from flinkpy.metrics.query_service import dump_metrics
 from flinkpy.resourcemanager.driver.resource_manager_driver import ResourceManagerDriver
 from flinkpy.resourcemanager.job_leader_service import JobLeaderService
 from flinkpy.resourcemanager.options import ResourceManagerOptions
@@ -168,8 +170,10 @@ class ResourceManager(RpcEndpoint):
         driver: ResourceManagerDriver,
         clock: Clock | None = None,
         ids: IdSource | None = None,
+        metrics: MetricRegistry | None = None,
     ) -> None:
         super().__init__(loop, clock)
+        self._metrics = metrics or MetricRegistry()
         ids = ids or IdSource()
         self._options = options
         self._resource_id = resource_id
@@ -372,6 +376,13 @@ class ResourceManager(RpcEndpoint):
             num_pending_task_managers=self.workers.num_pending,
             resource_manager_id=str(self._id),
         )
+
+    @unfenced
+    async def request_metrics(
+        self, request: metrics_pb2.MetricsRequest, context: CallContext
+    ) -> metrics_pb2.MetricsDump:
+        """Returns the metrics of the cluster and of this process."""
+        return await asyncio.to_thread(dump_metrics, self._metrics, request, str(self._resource_id))
 
     # --- events -----------------------------------------------------------------------------------------------------
 

@@ -193,10 +193,10 @@ class TaskExecutorTracker:
 
     @property
     def num_slots(self) -> int:
-        return sum(len(info.slots) for info in self._by_instance.values())
+        return sum(len(info.slots) for info in self)
 
     def count(self, state: SlotState) -> int:
-        return sum(info.count(state) for info in self._by_instance.values())
+        return sum(info.count(state) for info in self)
 
     def slots_of_job(self, job_id: JobID) -> list[tuple[TaskExecutorInfo, TaskManagerSlot]]:
         """Returns the slots that are PENDING or ALLOCATED for the job."""

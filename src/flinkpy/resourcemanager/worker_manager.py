@@ -80,8 +80,11 @@ class StartFailureRate:
         #: Bounded by the rate: the list is emptied when the rate is exceeded and the pause begins.
         self._failures_ms: deque[int] = deque()
         self._paused_until_ms = 0
+        #: The number of all failures.
+        self.num_failures = 0
 
     def record(self, now_ms: int) -> None:
+        self.num_failures += 1
         self._failures_ms.append(now_ms)
         while self._failures_ms and now_ms - self._failures_ms[0] >= MINUTE_MS:
             self._failures_ms.popleft()
@@ -105,7 +108,12 @@ class WorkerManager:
     @property
     def num_pending(self) -> int:
         """The number of requested workers that have not registered yet."""
-        return sum(1 for worker in self._workers.values() if worker.state is not WorkerState.REGISTERED)
+        return sum(1 for worker in list(self._workers.values()) if worker.state is not WorkerState.REGISTERED)
+
+    @property
+    def num_start_failures(self) -> int:
+        """The number of workers that ended, or were given up, before they registered."""
+        return self._failures.num_failures
 
     def owns(self, resource_id: ResourceID) -> bool:
         return resource_id in self._workers

@@ -38,7 +38,7 @@ _BY_ROLE: dict[Role, dict[str, tuple[str, ...]]] = {
             "RequestAccumulators",
             "RequestMetrics",
         ),
-        "flinkpy.ResourceManager": ("RequestTaskManagerInfo", "RequestResourceOverview"),
+        "flinkpy.ResourceManager": ("RequestTaskManagerInfo", "RequestResourceOverview", "RequestMetrics"),
         "grpc.health.v1.Health": ("Check", "Watch", "List"),
         "grpc.reflection.v1alpha.ServerReflection": ("ServerReflectionInfo",),
     },

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Mapping
 
-from flinkpy._proto import common_pb2, metrics_pb2, taskexecutor_pb2
+from flinkpy._proto import common_pb2, taskexecutor_pb2
 from flinkpy.common.ids import JobID
 from flinkpy.common.process_diagnostics import LogFiles, thread_stacks
 
@@ -32,19 +31,6 @@ def log_list(files: LogFiles) -> taskexecutor_pb2.LogList:
         log_name=files.log_name or "",
         stdout_name=files.stdout_name or "",
     )
-
-
-def process_metrics_dump(values: Mapping[str, int | float], resource_id: str) -> metrics_pb2.MetricsDump:
-    """Returns the metrics of this process as one group, which belongs to no job."""
-    dump = metrics_pb2.MetricsDump()
-    group = dump.groups.add(resource_id=resource_id)
-    for name, value in values.items():
-        metric = group.metrics.add(name=name, kind="gauge")
-        if isinstance(value, int):
-            metric.number = value
-        else:
-            metric.real = value
-    return dump
 
 
 class JobLogs:

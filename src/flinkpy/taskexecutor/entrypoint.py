@@ -22,8 +22,8 @@ from flinkpy.common.process import announce_ready, die_with_parent_if_asked
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import read_option, taskmanager_options
 from flinkpy.highavailability.services import create_high_availability_services
-from flinkpy.metrics.metric_registry import MetricRegistry
-from flinkpy.metrics.reporters import MetricReporting
+from flinkpy.metrics.scope_formats import GroupKind
+from flinkpy.metrics.service_metrics import ServiceMetrics
 from flinkpy.network.environment import NetworkEnvironment
 from flinkpy.network.options import BlockingShuffleOptions, NetworkOptions
 from flinkpy.network.transport.authenticator import (
@@ -95,11 +95,11 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
     )
     try:
         data_address = network.start()
-        metrics = MetricRegistry()
-        reporting = MetricReporting(configuration, metrics)
-        reporting.start()
+        variables = {"<host>": options.advertised_host, "<tm_id>": options.resource_id}
+        metrics = ServiceMetrics(configuration, GroupKind.TASK_MANAGER, variables)
+        metrics.start()
         deployer = NetworkTaskDeployer(
-            network, rpc_client, working_directory, configuration, metrics=metrics, options=options
+            network, rpc_client, working_directory, configuration, metrics=metrics.registry, options=options
         )
         task_executor = TaskExecutor(
             loop,
@@ -107,7 +107,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
             deployer,
             options,
             on_fatal=lambda error: _fatal(error, working_directory),
-            metrics=metrics,
+            metrics=metrics.registry,
             collect_garbage=gc.collect,
             on_renewal=lambda: _end(ended, RENEWED, "restarts"),
             resource_managers=services.resource_manager_retrieval(),
@@ -125,7 +125,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
         await task_executor.stop(f"TaskExecutor {options.resource_id} {reason}")
         watchdog.stop()
         leftover = [task.task_name for task in task_executor.service.unfinished_tasks]
-        reporting.close()
+        metrics.close()
         if not deployer.close(STOP_IO_TIMEOUT_S):
             leftover.append("I/O threads")
     finally:

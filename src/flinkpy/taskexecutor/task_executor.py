@@ -35,20 +35,19 @@ from flinkpy.common.errors import (
     UserError,
 )
 from flinkpy.common.ids import AllocationID, JobID
-from flinkpy.common.process_diagnostics import CHUNK_BYTES, LogFiles, process_metrics
+from flinkpy.common.process_diagnostics import CHUNK_BYTES, LogFiles
 from flinkpy.highavailability.leader_election import LeaderRetrieval
 from flinkpy.highavailability.standalone import StandaloneLeaderRetrieval
-from flinkpy.metrics.metric_registry import MetricRegistry
-from flinkpy.metrics.metricbase import UPDATE_INTERVAL_S
+from flinkpy.metrics.metric_registry import MetricRegistry, ScopeKind
+from flinkpy.metrics.query_service import MetricQueryService, dump_metrics
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.error_codec import error_from_proto
 from flinkpy.rpc.peer_connection import Peers
 from flinkpy.rpc.server import CallContext
 from flinkpy.taskexecutor.contracts import TaskDeployer
-from flinkpy.taskexecutor.diagnostics import log_list, process_metrics_dump, thread_dump
+from flinkpy.taskexecutor.diagnostics import log_list, thread_dump
 from flinkpy.taskexecutor.garbage_collection import EndedTaskCollector
 from flinkpy.taskexecutor.job_service import JobEntry, JobService
-from flinkpy.taskexecutor.metrics_dump import MetricQueryService
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.resource_manager_connection import ResourceManagerConnection
 from flinkpy.taskexecutor.slot_table import FreedSlot
@@ -117,7 +116,6 @@ class TaskExecutor(RpcEndpoint):
         """Registers at the ResourceManager. Peers reach this process at the given addresses."""
         self.validate_runs_in_main_thread()
         self.service.start(address, data_address)
-        self._update_meters()
         self.on_resource_manager_missing()
         self._resource_manager = ResourceManagerConnection(
             self, self._rpc_client, self, self.options, task_executor_address=address, data_address=data_address
@@ -338,11 +336,8 @@ class TaskExecutor(RpcEndpoint):
         self, request: taskexecutor_pb2.ProcessMetricsRequest, context: CallContext
     ) -> metrics_pb2.MetricsDump:
         """Returns the metrics of this process. Unlike those of jobs, they run no code of users."""
-        return process_metrics_dump(await asyncio.to_thread(process_metrics), self.options.resource_id)
-
-    def _update_meters(self) -> None:
-        self._metrics.update_meters()
-        self.schedule(UPDATE_INTERVAL_S * 1000, self._update_meters)
+        request_of_process = metrics_pb2.MetricsRequest(kinds=[ScopeKind.PROCESS.value])
+        return await asyncio.to_thread(dump_metrics, self._metrics, request_of_process, self.options.resource_id)
 
     # ---- ResourceManager
 

@@ -16,9 +16,12 @@ from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMe
 from flinkpy.metrics.reporters import MetricReporter, MetricReporting, ReportedMetric, create_reporter
 from flinkpy.metrics.reporters.json_lines import JsonLinesReporter
 from flinkpy.metrics.reporters.log import LogReporter
-from flinkpy.metrics.reporters.metric_reporting import _reported
+from flinkpy.metrics.reporters.metric_selection import MetricSelection
 
 SCOPE = MetricScope("job", "vertex", 0, 0)
+
+
+_reported = MetricSelection({}, ".").reported
 
 
 class Remembering(MetricReporter):

@@ -13,7 +13,6 @@ from rest_harness import RestHarness, TestingServices
 from flinkpy._proto import (
     checkpoint_pb2,
     common_pb2,
-    dispatcher_pb2,
     metrics_pb2,
     resourcemanager_pb2,
     taskexecutor_pb2,
@@ -234,13 +233,18 @@ def test_metrics_of_task_managers_are_aggregated() -> None:
     assert server.call("GET", "/taskmanagers/metrics?agg=median").status_code == 400
 
 
-class Overview:
-    async def request_cluster_overview(self, request: Any) -> dispatcher_pb2.ClusterOverview:
-        return dispatcher_pb2.ClusterOverview(num_task_managers=3, num_jobs_running=2)
+class ClusterMetrics:
+    async def request_metrics(self, request: Any, timeout_s: float) -> metrics_pb2.MetricsDump:
+        assert not request.job_id and not request.resource_id
+        dump = metrics_pb2.MetricsDump()
+        dump.groups.add().metrics.add(name="numRunningJobs", kind="gauge", number=2)
+        dump.groups[0].metrics.add(name="Status.JVM.Threads.Count", kind="gauge", number=9)
+        dump.groups.add().metrics.add(name="numRegisteredTaskManagers", kind="gauge", number=3)
+        return dump
 
 
 def test_metrics_of_the_job_manager_are_of_its_process_and_of_the_cluster() -> None:
-    server = RestHarness(TestingServices(Overview()))
+    server = RestHarness(TestingServices(ClusterMetrics()))
     names = [one["id"] for one in server.call("GET", "/jobmanager/metrics").json()]
     assert "Status.JVM.Threads.Count" in names and names == sorted(names)
     chosen = server.call("GET", "/jobmanager/metrics?get=numRunningJobs,numRegisteredTaskManagers").json()

@@ -9,7 +9,7 @@ import pytest
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ConfigurationError, UserError
-from flinkpy.common.process_diagnostics import LogFiles, process_metrics
+from flinkpy.common.process_diagnostics import LogFiles
 from flinkpy.taskexecutor.diagnostics import thread_dump
 from flinkpy.taskexecutor.options import task_executor_options
 
@@ -42,14 +42,6 @@ def test_the_files_that_a_process_logs_to_are_in_the_list(tmp_path: Path) -> Non
     assert logs.path_of("private") is None
     log.unlink()
     assert (logs.list(), logs.log_name) == ([], None)
-
-
-def test_metrics_of_the_process_are_of_this_process() -> None:
-    values = process_metrics()
-    assert values["Status.JVM.Threads.Count"] >= threading.active_count()
-    assert 0 < values["Status.JVM.Memory.Heap.Used"] < values["Status.JVM.Memory.Heap.Max"]
-    assert 0 < values["Status.FileDescriptor.Open"] <= values["Status.FileDescriptor.Max"]
-    assert values["Status.JVM.CPU.Time"] > 0 and 0 <= values["Status.JVM.CPU.Load"] <= 1
 
 
 def test_the_thread_dump_names_this_thread_and_place() -> None:

@@ -135,6 +135,7 @@ class CheckpointStatsTracker:
         self._num_completed += 1
         statistics = self._end(pending, "COMPLETED", now_ms)
         statistics.external_path = external_path
+        statistics.metadata_bytes = 0 if pending.metadata is None else pending.metadata.ByteSize()
         self._summaries["duration_ms"].add(statistics.end_timestamp_ms - statistics.trigger_timestamp_ms)
         for name in _SUMMARIZED:
             self._summaries[name].add(getattr(statistics, name))
@@ -161,13 +162,41 @@ class CheckpointStatsTracker:
             if statistics.status == "COMPLETED" and not is_savepoint:
                 statistics.discarded = statistics.checkpoint_id not in retained
 
+    # ---- single figures. Any thread may read them.
+
+    @property
+    def num_total(self) -> int:
+        return self.num_completed + self.num_failed + self.num_in_progress
+
+    @property
+    def num_in_progress(self) -> int:
+        return len(self._in_progress)
+
+    @property
+    def num_completed(self) -> int:
+        return self._num_completed
+
+    @property
+    def num_failed(self) -> int:
+        return self._num_failed
+
+    @property
+    def latest_restored(self) -> pb.RestoredCheckpointStatistics | None:
+        return self._latest_restored
+
+    @property
+    def last_completed(self) -> pb.CheckpointStatistics | None:
+        """The completed checkpoint or savepoint with the highest id."""
+        found = [one for one in (self._latest_completed, self._latest_savepoint) if one is not None]
+        return max(found, key=lambda one: one.checkpoint_id, default=None)
+
     def response(self, parts: StatisticsParts = ALL_SUBTASKS) -> pb.CheckpointStatisticsResponse:
         response = pb.CheckpointStatisticsResponse(
             num_restored=self._num_restored,
-            num_total=self._num_completed + self._num_failed + len(self._in_progress),
-            num_in_progress=len(self._in_progress),
-            num_completed=self._num_completed,
-            num_failed=self._num_failed,
+            num_total=self.num_total,
+            num_in_progress=self.num_in_progress,
+            num_completed=self.num_completed,
+            num_failed=self.num_failed,
             latest_completed=self._latest_completed,
             latest_savepoint=self._latest_savepoint,
             latest_failed=self._latest_failed,

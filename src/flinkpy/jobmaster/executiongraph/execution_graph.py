@@ -57,6 +57,8 @@ class ExecutionGraph:
         self.graph_id = graph_id
         self.state = JobState.INITIALIZING
         self.status_timestamps: dict[JobState, int] = {JobState.INITIALIZING: now_ms}
+        #: The total time of all stays in each state that have ended.
+        self.total_ms_in: dict[JobState, int] = {}
         self.start_time_ms = now_ms
         self.end_time_ms = -1
         #: The reason why the job is FAILING, FAILED or SUSPENDED.
@@ -99,8 +101,10 @@ class ExecutionGraph:
             raise InvalidTransitionError(
                 f"job {self.job_id} cannot go from {self.state.name} to {target.name}; history: {story}"
             )
-        self.state = target
+        stayed_ms = max(0, now_ms - self._story[-1][1])
+        self.total_ms_in[self.state] = self.total_ms_in.get(self.state, 0) + stayed_ms
         self.status_timestamps[target] = now_ms
+        self.state = target
         self._story = [*self._story[-MAX_STORY_LENGTH:], (target, now_ms)]
         if target.is_terminal:
             self.end_time_ms = now_ms

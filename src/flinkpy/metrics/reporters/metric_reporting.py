@@ -15,16 +15,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ConfigurationError, FlinkError
 from flinkpy.configuration import metric_options, read_option
 from flinkpy.configuration.options import duration_option
-from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup, read_metric
+from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup
 from flinkpy.metrics.reporters.factories import create_reporter
-from flinkpy.metrics.reporters.metric_reporter import MetricReporter, ReportedMetric
+from flinkpy.metrics.reporters.metric_reporter import MetricReporter
+from flinkpy.metrics.reporters.metric_selection import MetricSelection
 
 __all__ = ["MetricReporting"]
 
@@ -71,6 +72,7 @@ class _Setup:
     reporter: MetricReporter
     interval_s: float
     options: Mapping[str, str]
+    selection: MetricSelection
 
 
 def _setups(names: str, configuration: Mapping[str, str]) -> Iterator[_Setup]:
@@ -80,9 +82,10 @@ def _setups(names: str, configuration: Mapping[str, str]) -> Iterator[_Setup]:
         reporter = create_reporter(name, options.get("factory.class"))
         try:
             interval_ms = read_option(options, _INTERVAL)
+            selection = MetricSelection(options, read_option(configuration, metric_options.SCOPE_DELIMITER))
         except ConfigurationError as error:
-            raise ConfigurationError(f"{prefix}interval: {error}") from error
-        yield _Setup(name, reporter, max(interval_ms, 1) / 1000, options)
+            raise ConfigurationError(f"metrics.reporter.{name}: {error}") from error
+        yield _Setup(name, reporter, max(interval_ms, 1) / 1000, options, selection)
 
 
 class _ReporterThread(threading.Thread):
@@ -120,16 +123,6 @@ class _ReporterThread(threading.Thread):
             groups.append(self._ended.popleft()[1])
         groups += [group for _, group in self._registry.groups()]
         try:
-            self._setup.reporter.report(list(_reported(groups)))
+            self._setup.reporter.report(list(self._setup.selection.reported(groups)))
         except Exception as error:
             logger.warning("Metric reporter %s failed", self._setup.name, exc_info=error)
-
-
-def _reported(groups: Iterable[NamedMetricGroup]) -> Iterator[ReportedMetric]:
-    for root in groups:
-        for group in root.groups():
-            variables = group.get_all_variables()
-            scope, logical_scope = group.get_scope_components(), ".".join(group.logical_scope)
-            for name, metric in group.own_metrics():
-                identifier = group.get_metric_identifier(name)
-                yield ReportedMetric(identifier, variables, read_metric(metric, name), name, scope, logical_scope)

@@ -45,6 +45,11 @@ def values_of_group(group: metrics_pb2.MetricGroupDump) -> Iterator[tuple[str, s
             yield name, _text(metric)
 
 
+def values_of_dump(dump: metrics_pb2.MetricsDump) -> Values:
+    """Returns the metrics of processes or of a job by their names."""
+    return {name: value for group in dump.groups for name, value in values_of_group(group)}
+
+
 def _text(metric: metrics_pb2.MetricDump) -> str:
     kind = metric.WhichOneof("value")
     if kind is None:

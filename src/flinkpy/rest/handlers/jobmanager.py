@@ -12,12 +12,13 @@ from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
-from flinkpy._proto import dispatcher_pb2
-from flinkpy.common.process_diagnostics import CHUNK_BYTES, LogFiles, process_metrics, thread_stacks
+from flinkpy._proto import metrics_pb2
+from flinkpy.common.process_diagnostics import CHUNK_BYTES, LogFiles, thread_stacks
 from flinkpy.configuration import core_options, read_option
 from flinkpy.configuration.redaction import redacted
 from flinkpy.rest.errors import RestError, not_found
-from flinkpy.rest.forms.metrics import metric_collection
+from flinkpy.rest.forms.metrics import metric_collection, values_of_dump
+from flinkpy.rest.handlers.job_inquiries import TIMEOUT_S
 from flinkpy.rest.messages.jobmanager import (
     ConfigurationInfoEntry,
     EnvironmentInfo,
@@ -138,15 +139,10 @@ async def jobmanager_thread_dump(call: RestCall) -> ThreadDumpInfo:
     query=(GET_PARAMETER,),
 )
 async def jobmanager_metrics(call: RestCall) -> MetricCollection:
-    overview = await call.dispatcher.request_cluster_overview(dispatcher_pb2.ClusterOverviewRequest())
-    values = {
-        **await asyncio.to_thread(process_metrics),
-        "numRegisteredTaskManagers": overview.num_task_managers,
-        "taskSlotsTotal": overview.num_slots_total,
-        "taskSlotsAvailable": overview.num_slots_available,
-        "numRunningJobs": overview.num_jobs_running,
-    }
-    return metric_collection({name: str(value) for name, value in values.items()}, call.query["get"])
+    dump: metrics_pb2.MetricsDump = await call.dispatcher.request_metrics(
+        metrics_pb2.MetricsRequest(), timeout_s=TIMEOUT_S
+    )
+    return metric_collection(values_of_dump(dump), call.query["get"])
 
 
 # --- the profiler of the JVM ------------------------------------------------------------------------------------------

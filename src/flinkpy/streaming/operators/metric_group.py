@@ -6,21 +6,12 @@ Differs: metrics live in the task process, so updating one never crosses a proce
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flinkpy.common.configuration import Configuration
-from flinkpy.configuration import read_option
-from flinkpy.configuration.metric_options import SCOPE_DELIMITER, SCOPE_OPERATOR, SCOPE_TASK
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup
-
-if TYPE_CHECKING:
-    from flinkpy.configuration.options import ConfigOption
+from flinkpy.metrics.scope_formats import GroupKind, ScopeFormats
 
 #: Source: org.apache.flink.runtime.metrics.groups.TaskMetricGroup.METRICS_OPERATOR_NAME_MAX_LENGTH.
 MAX_OPERATOR_NAME_CHARS = 80
-#: The logical scopes of tasks and operators.
-TASK_SCOPE = ("taskmanager", "job", "task")
-OPERATOR_SCOPE = ("taskmanager", "job", "operator")
 
 
 class OperatorMetricGroup(NamedMetricGroup):
@@ -42,9 +33,13 @@ class TaskMetricGroup(NamedMetricGroup):
         configuration: Configuration | None = None,
         registry: MetricRegistry | None = None,
     ) -> None:
-        self._configuration = configuration or Configuration()
-        delimiter = read_option(self._configuration, SCOPE_DELIMITER)
-        super().__init__(self._components(SCOPE_TASK, variables), variables, delimiter, TASK_SCOPE)
+        self._formats = ScopeFormats(configuration)
+        super().__init__(
+            self._formats.components(GroupKind.TASK, variables),
+            variables,
+            self._formats.delimiter,
+            logical_scope=GroupKind.TASK.logical_scope,
+        )
         self._metric_scope = scope
         self._registry = registry or MetricRegistry()
         self._registered: list[tuple[MetricScope, NamedMetricGroup]] = []
@@ -55,7 +50,10 @@ class TaskMetricGroup(NamedMetricGroup):
         name = name[:MAX_OPERATOR_NAME_CHARS]
         variables = {**self._variables, "<operator_id>": operator_id, "<operator_name>": name}
         group = OperatorMetricGroup(
-            self._components(SCOPE_OPERATOR, variables), variables, self._delimiter, OPERATOR_SCOPE
+            self._formats.components(GroupKind.OPERATOR, variables),
+            variables,
+            self._delimiter,
+            logical_scope=GroupKind.OPERATOR.logical_scope,
         )
         task = self._metric_scope
         scope = MetricScope(
@@ -72,12 +70,3 @@ class TaskMetricGroup(NamedMetricGroup):
     def _register(self, scope: MetricScope, group: NamedMetricGroup) -> None:
         self._registry.register(scope, group)
         self._registered.append((scope, group))
-
-    def _components(self, option: ConfigOption[str], variables: dict[str, str]) -> tuple[str, ...]:
-        """Returns the parts of the scope format, with all variables replaced by their values."""
-        parts = []
-        for part in str(read_option(self._configuration, option)).split("."):
-            for name, value in variables.items():
-                part = part.replace(name, value)
-            parts.append(part)
-        return tuple(parts)

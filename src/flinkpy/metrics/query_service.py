@@ -11,7 +11,7 @@ import threading
 from flinkpy._proto import metrics_pb2
 from flinkpy.common.error_text import bounded_text
 from flinkpy.common.names import MAX_NAME_CHARS
-from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, MetricValue
+from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, MetricValue, ScopeKind
 
 
 class MetricQueryService:
@@ -59,8 +59,9 @@ def dump_metrics(
     """Returns the metrics that the request asks for. Runs gauges of the user. Thread: any."""
     groups: dict[MetricScope, metrics_pb2.MetricGroupDump] = {}
     dump = metrics_pb2.MetricsDump()
+    kinds = {kind for kind in ScopeKind if kind.value in request.kinds} if request.kinds else {ScopeKind.TASK}
     for scope, name, reading in registry.read(
-        request.job_id or None, request.vertex_id or None, frozenset(request.names)
+        request.job_id or None, request.vertex_id or None, frozenset(request.names), kinds
     ):
         group = groups.get(scope)
         if group is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from flinkpy._proto import metrics_pb2
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup
-from flinkpy.taskexecutor.metrics_dump import MetricQueryService, dump_metrics
+from flinkpy.metrics.query_service import MetricQueryService, dump_metrics
 
 SCOPE = MetricScope("job", "vertex", 2, 1, "id", "map")
 

@@ -1,0 +1,89 @@
+"""ServiceMetrics: the registry of a service's process, its reporters, and the metrics of the process.
+
+Source: org.apache.flink.runtime.metrics.{MetricRegistryImpl,ViewUpdater,groups.ProcessMetricGroup}.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+
+from flinkpy.common.configuration import Configuration
+from flinkpy.configuration import metric_options, read_option
+from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup
+from flinkpy.metrics.metricbase import UPDATE_INTERVAL_S
+from flinkpy.metrics.process_metrics import (
+    GarbageCollectionTimes,
+    register_process_metrics,
+    register_system_resource_metrics,
+)
+from flinkpy.metrics.reporters import MetricReporting
+from flinkpy.metrics.scope_formats import GroupKind, ScopeFormats
+
+__all__ = ["ServiceMetrics"]
+
+logger = logging.getLogger(__name__)
+
+
+class ServiceMetrics:
+    """The metrics of one process, from `start` to `close`.
+
+    Args:
+        kind: the kind of the process's group.
+        variables: the values of the variables of its scope, e.g. `<host>`.
+        group: a group within the scope, for processes that share a scope with another one; None: the scope itself.
+
+    Raises:
+        ConfigurationError: a reporter is not configured correctly.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        kind: GroupKind,
+        variables: Mapping[str, str],
+        *,
+        group: str | None = None,
+    ) -> None:
+        self.registry = MetricRegistry()
+        self.formats = ScopeFormats(configuration)
+        #: The group of the service's own metrics.
+        self.group: NamedMetricGroup = self.formats.group(kind, variables)
+        self.registry.register(MetricScope(), self.group)
+        process = self.group if group is None else self.group.add_group(group)
+        self._collections = GarbageCollectionTimes()
+        register_process_metrics(process, self._collections)
+        if read_option(configuration, metric_options.SYSTEM_RESOURCE):
+            interval_ms = read_option(configuration, metric_options.SYSTEM_RESOURCE_PROBING_INTERVAL)
+            register_system_resource_metrics(process, interval_ms)
+        self._reporting = MetricReporting(configuration, self.registry)
+        self._updater = _ViewUpdater(self.registry)
+
+    def start(self) -> None:
+        """Starts to compute rates and to report."""
+        self._collections.install()
+        self._updater.start()
+        self._reporting.start()
+
+    def close(self) -> None:
+        """Reports for the last time. Blocks for at most `metric_reporting.STOP_TIMEOUT_S` per reporter. Idempotent."""
+        self._collections.remove()
+        self._updater.stop()
+        self._reporting.close()
+
+
+class _ViewUpdater(threading.Thread):
+    """Updates all rates every `UPDATE_INTERVAL_S` seconds."""
+
+    def __init__(self, registry: MetricRegistry) -> None:
+        super().__init__(name="metric rates", daemon=True)
+        self._registry = registry
+        self._is_stopped = threading.Event()
+
+    def stop(self) -> None:
+        self._is_stopped.set()
+
+    def run(self) -> None:
+        while not self._is_stopped.wait(UPDATE_INTERVAL_S):
+            self._registry.update_meters()
