@@ -12,6 +12,10 @@ ARG EXTRAS=tls,rocksdb
 WORKDIR /build
 COPY pyproject.toml README.md ./
 COPY src ./src
+# The dashboard, with Node.js from PyPI. Without the npm registry the image has none, and says so here.
+COPY dashboard ./dashboard
+COPY tools/build_dashboard.py ./tools/
+RUN test -e src/flinkpy/rest/page/index.html || python tools/build_dashboard.py --optional
 RUN pip install --no-cache-dir --no-compile --prefix /install ".[${EXTRAS}]"
 
 FROM ${BASE}

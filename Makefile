@@ -8,16 +8,19 @@ BIN := $(VENV)/bin
 CORE := $(VENV)/.installed-core
 SPARK := $(VENV)/.installed-spark
 STAMP := $(VENV)/.installed
+# The dashboard's page, built from dashboard/ by Node.js.
+PAGE := src/flinkpy/rest/page/index.html
+PAGE_SOURCES := $(shell find dashboard -name node_modules -prune -o -name tests -prune -o -type f ! -name '*.d.ts' ! -name openapi.json ! -name '*.md' -print)
 DEMO_DATA := .data/nycflights13
 DEMO_CLUSTER := .data/demo-cluster
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto docs lint check test test-python test-lowest demo demo-batch bench chaos differential clean
+.PHONY: help setup dashboard dashboard-check proto docs lint check test test-python test-lowest demo demo-batch bench chaos differential clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## make the virtual environment .venv with flinkpy and all tools for its tests
+setup: $(STAMP) $(PAGE) ## make the virtual environment .venv with flinkpy and all tools for its tests
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("flinkpy needs Python 3.11 or newer; this is " + sys.version.split()[0] + " (set PYTHON=...)" if sys.version_info < (3, 11) else 0)'
@@ -37,6 +40,16 @@ $(SPARK): pyproject.toml | $(BIN)/python
 $(STAMP): pyproject.toml | $(BIN)/python
 	$(INSTALL) -e '.[dev]'
 	@touch $(CORE) $(SPARK) $@
+
+$(PAGE): $(PAGE_SOURCES) tools/build_dashboard.py | $(BIN)/python
+	$(BIN)/python tools/build_dashboard.py --optional
+
+dashboard: | $(BIN)/python ## build the dashboard's page (needs the npm registry)
+	$(BIN)/python tools/build_dashboard.py
+
+dashboard-check: $(STAMP) ## types, style and unit tests of the dashboard
+	$(BIN)/python tools/write_openapi.py dashboard/openapi.json
+	$(BIN)/python tools/build_dashboard.py --check
 
 proto: $(STAMP) ## generate src/flinkpy/_proto from proto/
 	$(BIN)/python tools/gen_proto.py
@@ -66,7 +79,7 @@ WITH_PROCESSES := -n 2 $(IN_GROUPS) tests/integration
 
 # Tests with real processes wait a lot. Tests of pure logic run meanwhile, in processes of their own: they must not depend on
 # what tests with real processes leave in the interpreter. What each lane prints appears when it has ended.
-test: $(STAMP) ## set up and run all tests but the long ones of make differential and make chaos
+test: $(STAMP) $(PAGE) ## set up and run all tests but the long ones of make differential and make chaos
 	$(RUN_TOGETHER) "$(BIN)/pytest -q $(WITH_PROCESSES)" "$(BIN)/pytest -q tests/tidy tests/unit" "$(BIN)/pytest -q tests/property"
 
 # Another version of Python: flinkpy and the light tools of its unit tests, in an environment of its own. Tests of Spark and of
@@ -87,7 +100,7 @@ test-lowest: ## run the unit tests with the oldest versions of packages that pyp
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[unit-tests]'
 	$(LOWEST)/bin/pytest -q -n 2 -p no:cacheprovider tests/unit $(NOT_ELSEWHERE)
 
-demo: $(CORE) ## the flights of New York 2013 on a cluster of two TaskExecutors
+demo: $(CORE) $(PAGE) ## the flights of New York 2013 on a cluster of two TaskExecutors
 	@$(BIN)/python tools/fetch_flights.py $(DEMO_DATA)
 	@export FLINKPY_RUN_DIR=$(abspath $(DEMO_CLUSTER)); \
 	trap '$(BIN)/flinkpy cluster stop' EXIT; \
@@ -95,7 +108,7 @@ demo: $(CORE) ## the flights of New York 2013 on a cluster of two TaskExecutors
 	$(BIN)/flinkpy run -p 2 examples/flights.py --data $(DEMO_DATA)
 
 # One TaskExecutor with several slots: the Spark session is of a TaskExecutor.
-demo-batch: $(SPARK) ## the flights joined with weather, aircraft and airlines in batch mode, natively and on Spark
+demo-batch: $(SPARK) $(PAGE) ## the flights joined with weather, aircraft and airlines in batch mode, natively and on Spark
 	@$(BIN)/python tools/fetch_flights.py $(DEMO_DATA)
 	@export FLINKPY_RUN_DIR=$(abspath $(DEMO_CLUSTER)); \
 	trap '$(BIN)/flinkpy cluster stop' EXIT; \
@@ -128,6 +141,6 @@ differential: $(STAMP) ## all programs on all engines, and generated ones on rea
 	DIFFERENTIAL_CASES=$(DIFFERENTIAL_CASES) $(BIN)/pytest -q -rs tests/differential
 
 clean: ## remove everything that was generated here, .venv included
-	rm -rf $(VENV) .data .bench .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache build dist
+	rm -rf $(VENV) src/flinkpy/rest/page dashboard/node_modules .data .bench .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info

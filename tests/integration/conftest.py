@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browser import _chromium, dashboard
 from clusters import _shared_cluster, _wide_cluster, cluster, shared_cluster, start_cluster, wide_cluster
 from engines import _engine_cluster, engine_cluster
 from forked_processes import ForkingPopen, process_templates
@@ -20,12 +21,14 @@ from zookeeper_server import _zookeeper_ensemble, zookeeper, zookeeper_ensemble
 from flinkpy.client import service_process
 
 __all__ = [
+    "_chromium",
     "_engine_cluster",
     "_mortal_kafka",
     "_shared_cluster",
     "_wide_cluster",
     "_zookeeper_ensemble",
     "cluster",
+    "dashboard",
     "engine_cluster",
     "kafka",
     "network",

@@ -22,12 +22,12 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from flinkpy import __version__
 from flinkpy.rest.access import SESSION_COOKIE, SESSION_LIFETIME_S
 from flinkpy.rest.context import RestContext
-from flinkpy.rest.errors import RestError, as_rest_error
+from flinkpy.rest.errors import RestError, as_rest_error, not_found
 from flinkpy.rest.handlers import all_operations
 from flinkpy.rest.operation import Operation, RestCall
+from flinkpy.rest.page_files import PageFiles, accepts_gzip, is_known
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,9 @@ def _routes(context: RestContext, operations: Iterable[Operation]) -> list[Route
         for prefix in (VERSION_PREFIX, ""):
             routes.append(Route(prefix + pattern, endpoint, methods=list(by_path[path])))
     routes.append(Route("/login", _login(context), methods=["GET"]))
-    routes.append(Route("/", _landing_page(context), methods=["GET"]))
+    page = _page(context, PageFiles())
+    routes.append(Route("/", page, methods=["GET"]))
+    routes.append(Route("/assets/{name}", page, methods=["GET"]))
     return routes
 
 
@@ -143,6 +145,8 @@ def _login(context: RestContext) -> Callable[[Request], Awaitable[Response]]:
             context.access.check_source(request.method, request.headers)
             session = context.access.redeem(request.query_params.get("ticket", ""))
         except RestError as error:
+            if error.status == HTTPStatus.UNAUTHORIZED and "text/html" in request.headers.get("accept", ""):
+                return Response(_LINK_IS_USED, error.status, {"cache-control": "no-store"}, "text/html")
             return error_response(error)
         response = RedirectResponse("/", HTTPStatus.SEE_OTHER, {"cache-control": "no-store"})
         response.set_cookie(
@@ -158,25 +162,52 @@ def _login(context: RestContext) -> Callable[[Request], Awaitable[Response]]:
     return login
 
 
-#: The page that a browser shows after it was logged in.
-_LANDING_PAGE = f"""<!doctype html>
+#: The page that a browser shows where the dashboard was not built.
+_NOT_BUILT = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <title>flinkpy</title>
-<h1>flinkpy {__version__}</h1>
-<p>You are logged in. The REST API is at <a href="/v1/overview">/v1/overview</a>,
-<a href="/v1/jobs/overview">/v1/jobs/overview</a>, <a href="/v1/taskmanagers">/v1/taskmanagers</a> and the other paths
-of Flink's monitoring API.</p>
+<h1>flinkpy</h1>
+<p>This installation of flinkpy has no dashboard, because it was made from sources without it.
+<code>make dashboard</code> builds it; it needs access to the npm registry. Released wheels contain it.</p>
+<p>The REST API is at <a href="/v1/overview">/v1/overview</a>, <a href="/v1/jobs/overview">/v1/jobs/overview</a>,
+<a href="/v1/taskmanagers">/v1/taskmanagers</a> and the other paths of Flink's monitoring API.
+<code>flinkpy dashboard</code> logs a browser in.</p>
+"""
+#: The page that a browser shows after a link that cannot be used.
+_LINK_IS_USED = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>flinkpy</title>
+<h1>This link has been used or has expired</h1>
+<p>A link is valid once and for a minute. Run this again, it makes a new one:</p>
+<pre>flinkpy dashboard</pre>
+<p>If this browser is logged in already, <a href="/">go to the dashboard</a>.</p>
 """
 
 
-def _landing_page(context: RestContext) -> Callable[[Request], Awaitable[Response]]:
+def _page(context: RestContext, files: PageFiles) -> Callable[[Request], Awaitable[Response]]:
     async def page(request: Request) -> Response:
+        """Answers with a file of the dashboard. Its names are checked, but it needs no token: it tells nothing."""
         try:
-            context.access.role_of(request.method, request.headers, request.cookies)
+            context.access.check_source(request.method, request.headers)
         except RestError as error:
             return error_response(error)
-        return Response(_LANDING_PAGE, media_type="text/html", headers={"cache-control": "no-store"})
+        name = request.path_params.get("name")
+        gzip = accepts_gzip(request.headers.get("accept-encoding", ""))
+        # Files are small, but disks may be slow.
+        if name is None:
+            found = await asyncio.to_thread(files.index, gzip)
+            if found is None:
+                return Response(_NOT_BUILT, media_type="text/html", headers={"cache-control": "no-store"})
+        else:
+            found = await asyncio.to_thread(files.asset, name, gzip)
+            if found is None:
+                return error_response(not_found(f"Unable to load requested file {request.url.path}."))
+        if is_known(found.headers["etag"], request.headers.get("if-none-match", "")):
+            kept = {key: value for key, value in found.headers.items() if not key.startswith("content-")}
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=kept)
+        return Response(found.content, headers=found.headers)
 
     return page
 

@@ -1,0 +1,7 @@
+import { render } from "preact";
+import { App } from "./app";
+import { startPolling } from "./state/polling";
+import "./styles/page.css";
+
+startPolling();
+render(<App />, document.getElementById("app") as HTMLElement);

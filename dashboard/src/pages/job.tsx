@@ -1,0 +1,54 @@
+import type { VNode } from "preact";
+import { Lazy } from "../components/lazy";
+import { Message, NoData } from "../components/message";
+import { PageHead } from "../components/page_head";
+import { StateBadge, TaskCounts } from "../components/state_badge";
+import { Tabs } from "../components/tabs";
+import { duration, time } from "../format/format";
+import { useQuery } from "../state/polling";
+import { JobActions } from "./job_actions";
+import { JOB_TABS } from "./job_tabs";
+
+/** One job: its head, and the tab that the address names. */
+export default function Job({ jobid, tab = "" }: { jobid: string; tab?: string }): VNode {
+  const { data: job, error } = useQuery("/jobs/{jobid}", { path: { jobid } });
+  if (!job) return <NoData error={error} what="This job" />;
+  const current = JOB_TABS.find((one) => one.id === tab);
+  return (
+    <>
+      <PageHead
+        title={job.name || jobid}
+        path={[{ href: "/jobs", title: "Jobs" }]}
+        beside={<StateBadge state={job.state} />}
+        actions={<JobActions job={job} />}
+      />
+      <p class="subtitle">
+        <code>{jobid}</code>
+        <span>Started {time(job["start-time"])}</span>
+        <span>
+          {job["end-time"] > 0 ? "Ran" : "Running for"} {duration(job.duration)}
+        </span>
+        <span>{job["job-type"] === "BATCH" ? "Batch" : "Streaming"}</span>
+        <TaskCounts tasks={sumOfTasks(job.vertices)} />
+      </p>
+      <Tabs
+        label="Parts of the job"
+        current={tab}
+        tabs={JOB_TABS.map((one) => ({ ...one, href: `/jobs/${jobid}${one.id ? `/${one.id}` : ""}` }))}
+      />
+      {current ? (
+        <Lazy key={current.id} load={current.load} jobid={jobid} job={job} />
+      ) : (
+        <Message title="There is no such tab" />
+      )}
+    </>
+  );
+}
+
+function sumOfTasks(vertices: { tasks: Record<string, number> }[]): Record<string, number> {
+  const sum: Record<string, number> = {};
+  for (const { tasks } of vertices) {
+    for (const [state, count] of Object.entries(tasks)) sum[state] = (sum[state] ?? 0) + count;
+  }
+  return sum;
+}

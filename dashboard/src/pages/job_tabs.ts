@@ -1,0 +1,14 @@
+/** The tabs of the page of a job. Each is a component with the properties `job` (its details) and `jobid`. */
+import type { VNode } from "preact";
+import type { Answer } from "../api/client";
+
+export type JobTabProps = { jobid: string; job: Answer<"/jobs/{jobid}"> };
+
+export type JobTab = {
+  /** The last part of the address; empty: the first tab. */
+  id: string;
+  title: string;
+  load: () => Promise<{ default: (props: JobTabProps) => VNode }>;
+};
+
+export const JOB_TABS: JobTab[] = [{ id: "", title: "Graph", load: () => import("./job_graph") }];

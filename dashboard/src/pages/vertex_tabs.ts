@@ -1,0 +1,19 @@
+/** The tabs of the page of a vertex. */
+import type { VNode } from "preact";
+import type { Answer } from "../api/client";
+
+export type VertexTabProps = {
+  jobid: string;
+  vertexid: string;
+  job: Answer<"/jobs/{jobid}">;
+  vertex: Answer<"/jobs/{jobid}">["vertices"][number];
+};
+
+export type VertexTab = {
+  /** The last part of the address; empty: the first tab. */
+  id: string;
+  title: string;
+  load: () => Promise<{ default: (props: VertexTabProps) => VNode }>;
+};
+
+export const VERTEX_TABS: VertexTab[] = [{ id: "", title: "Subtasks", load: () => import("./vertex_subtasks") }];
