@@ -212,14 +212,14 @@ def test_the_metrics_of_a_running_job_are_shown(cluster: RunningCluster, tmp_pat
     def shown(pattern: str) -> dict[str, dict[str, Any]]:
         output = cluster.flinkpy("metrics", "--json", "-f", pattern, job_id)
         assert output.returncode == 0, output.stderr
-        lines = [json.loads(line) for line in output.stdout.splitlines()]
-        return {f"{line['operator']}/{line['metric']}": line for line in lines}
+        found = json.loads(output.stdout)["metrics"]
+        return {f"{one['operator'] or ''}/{one['name']}": one for one in found}
 
     mine = shown("mine.here.*")
     assert mine["counts/mine.here.hits"]["value"] == 60
     assert mine["counts/mine.here.last"]["value"] == 600
-    sizes = mine["counts/mine.here.sizes"]
-    assert (sizes["value"], sizes["min"], sizes["max"], sizes["sum"], sizes["mean"]) == (60, 1, 60, 1830, 30.5)
+    value, sizes = mine["counts/mine.here.sizes"]["value"], mine["counts/mine.here.sizes"]["statistics"]
+    assert (value, sizes["min"], sizes["max"], sizes["sum"], sizes["mean"]) == (60, 1, 60, 1830, 30.5)
     records = shown("numRecords*")
     assert records["counts/numRecordsIn"]["value"] == 60
     assert records["Source: Sequence Source/numRecordsOut"]["value"] == 60
@@ -237,8 +237,11 @@ def test_latency_markers_show_the_age_of_records_at_every_operator(cluster: Runn
 
     def latencies() -> dict[tuple[str, int], list[float]]:
         output = cluster.flinkpy("metrics", "--json", "-f", "latency.source_id.*", str(client.get_job_id()))
-        lines = [json.loads(line) for line in output.stdout.splitlines()]
-        return {(line["operator"], line["subtask"]): [line["min"], line["p99"]] for line in lines if line["value"]}
+        return {
+            (one["operator"], one["subtask"]): [one["statistics"]["min"], one["statistics"]["p99"]]
+            for one in json.loads(output.stdout)["metrics"]
+            if one["value"]
+        }
 
     names = ("largest", "Filter", "Sink: Print to Std. Out")
     expected = {(name, subtask) for name in names for subtask in (0, 1)}

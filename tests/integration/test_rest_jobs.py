@@ -145,9 +145,8 @@ def check_rates(cluster: RunningCluster, rest: RestClient, job_id: str, source_i
     for index in range(2):
         assert all(0 <= share <= 1000 for share in shares(found, index))
         assert sum(shares(found, index)) <= 1_050, f"a task is in one of three states at a time: {found}"
-    lines = cluster.flinkpy("metrics", "--json", "-f", "*TimeMsPerSecond", job_id).stdout.splitlines()
-    shown = [json.loads(line) for line in lines]
-    assert {one["kind"] for one in shown} == {"gauge"} and {one["metric"] for one in shown} >= set(names[1:])
+    shown = json.loads(cluster.flinkpy("metrics", "--json", "-f", "*TimeMsPerSecond", job_id).stdout)["metrics"]
+    assert {one["kind"] for one in shown} == {"gauge"} and {one["name"] for one in shown} >= set(names[1:])
     assert all(0 <= one["value"] <= 1000 for one in shown)
     (skew,) = rest.get(f"{path}/subtasks/metrics?get=numRecordsOut&agg=min,sum")
     assert 0 < skew["min"] <= skew["sum"]

@@ -205,7 +205,7 @@ def test_metrics_show_the_progress_of_spark(spark_cluster: RunningCluster, tmp_p
 
     def metrics() -> dict[str, int]:
         printed = spark_cluster.flinkpy("metrics", job_id, "-f", "*spark*", "--json").stdout
-        return {line["metric"]: line["value"] for line in map(json.loads, printed.splitlines())}
+        return {one["name"]: one["value"] for one in json.loads(printed)["metrics"]} if printed else {}
 
     running = wait_until(lambda: (now := metrics()).get("sparkTasks", 0) > 0 and now, "a task of Spark's")
     assert running["sparkTasksDone"] < running["sparkTasks"]

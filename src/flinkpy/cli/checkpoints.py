@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flinkpy.cli.jobs import connect, find_job, job_argument
+from flinkpy.cli.jobs import complete_job, connect, find_job, job_argument
+from flinkpy.cli.json_output import checkpoints_document, json_option, print_json
 from flinkpy.cli.options import absolute, cluster_address_option, configuration_options, load_valid_configuration
 from flinkpy.common.states import JobState
 
@@ -27,16 +28,18 @@ _FORMAT = click.option(
 @click.command()
 @configuration_options
 @cluster_address_option
-@click.argument("job", required=False)
+@click.argument("job", required=False, shell_complete=complete_job)
 @click.argument("target_directory", required=False)
 @_FORMAT
 @click.option("-d", "--dispose", metavar="PATH", help="Delete the savepoint at PATH instead of taking one.")
+@json_option
 def savepoint(
     address: str | None,
     job: str | None,
     target_directory: str | None,
     format_type: str,
     dispose: str | None,
+    as_json: bool,
     config_dir: str | None,
     properties: tuple[str, ...],
     verbose: bool,
@@ -55,14 +58,20 @@ def savepoint(
         if dispose is not None:
             path = absolute(dispose)
             client.dispose_savepoint(path)
-            click.echo(f"Savepoint {path} deleted.")
+            if as_json:
+                print_json({"path": path, "is_deleted": True})
+            else:
+                click.echo(f"Savepoint {path} deleted.")
             return
         assert job is not None
         job_id = find_job(client, job)
         target = None if target_directory is None else absolute(target_directory)
         click.echo(f"Taking a savepoint of job {job_id}.", err=True)
         path = client.trigger_savepoint(job_id, target, native=format_type == "native")
-    click.echo(f"Savepoint completed. Path: {path}")
+    if as_json:
+        print_json({"job_id": job_id, "path": path})
+    else:
+        click.echo(f"Savepoint completed. Path: {path}")
 
 
 @click.command()
@@ -70,10 +79,12 @@ def savepoint(
 @cluster_address_option
 @job_argument
 @click.option("-full", "--full", is_flag=True, help="Do not share files with earlier checkpoints.")
+@json_option
 def checkpoint(
     address: str | None,
     job: str,
     full: bool,
+    as_json: bool,
     config_dir: str | None,
     properties: tuple[str, ...],
     verbose: bool,
@@ -83,6 +94,9 @@ def checkpoint(
         job_id = find_job(client, job)
         click.echo(f"Taking a checkpoint of job {job_id}.", err=True)
         result = client.trigger_checkpoint(job_id, full=full)
+    if as_json:
+        print_json({"job_id": job_id, "checkpoint_id": result.checkpoint_id, "path": result.path or None})
+        return
     where = f" Path: {result.path}" if result.path else ""
     click.echo(f"Checkpoint {result.checkpoint_id} completed.{where}")
 
@@ -100,12 +114,14 @@ def checkpoint(
     "resumed from the savepoint.",
 )
 @_FORMAT
+@json_option
 def stop(
     address: str | None,
     job: str,
     target_directory: str | None,
     drain: bool,
     format_type: str,
+    as_json: bool,
     config_dir: str | None,
     properties: tuple[str, ...],
     verbose: bool,
@@ -119,22 +135,31 @@ def stop(
         job_id = find_job(client, job)
         click.echo(f"Stopping job {job_id} with a savepoint.", err=True)
         path = client.stop_with_savepoint(job_id, target, drain=drain, native=format_type == "native")
-        click.echo(f"Savepoint completed. Path: {path}")
+        if not as_json:
+            click.echo(f"Savepoint completed. Path: {path}")
         status = JobState(client.wait_for_result(job_id).status)
-    click.echo(f"Job {job_id}: {status.name}.", err=True)
+    if as_json:
+        print_json({"job_id": job_id, "path": path, "state": status.name})
+    else:
+        click.echo(f"Job {job_id}: {status.name}.", err=True)
     return 0 if status is JobState.FINISHED else 1
 
 
 @click.command()
 @configuration_options
 @cluster_address_option
+@json_option
 @job_argument
 def checkpoints(
-    address: str | None, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool
+    address: str | None, as_json: bool, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool
 ) -> None:
     """Show the checkpoints of JOB: their number, durations, sizes and failures."""
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
-        statistics = client.request_checkpoint_statistics(find_job(client, job))
+        job_id = find_job(client, job)
+        statistics = client.request_checkpoint_statistics(job_id)
+    if as_json:
+        print_json({"job_id": job_id, **checkpoints_document(statistics)})
+        return
     _print_statistics(statistics)
 
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from flinkpy.cli.json_output import cluster_overview_document, json_option, print_json
 from flinkpy.cli.options import configuration_options, load_valid_configuration
 from flinkpy.cli.run_directory import RecordedCluster, RecordedProcess, RunDirectory
 from flinkpy.common.errors import ExternalError, FlinkError, UserError
 from flinkpy.common.process import ProcessIdentity, announce_ready, terminate_and_wait
 
 if TYPE_CHECKING:
+    from flinkpy._proto import dispatcher_pb2
     from flinkpy.client.local_cluster import LocalCluster
 
 logger = logging.getLogger(__name__)
@@ -120,27 +122,52 @@ def stop(config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> 
 
 @cluster.command()
 @configuration_options
-def status(config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> int:
+@json_option
+def status(as_json: bool, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> int:
     """Show the cluster's processes, slots and jobs. Exits with status 1 if a process is missing."""
     from flinkpy.cli.tables import print_table
 
     entries = load_valid_configuration(config_dir, properties, {}).to_dict()
     recorded = RunDirectory.of(entries).read()
     if recorded is None:
-        click.echo("No cluster is running.")
+        if as_json:
+            print_json({"is_running": False, "processes": [], "overview": None})
+        else:
+            click.echo("No cluster is running.")
         return 1
     alive = {process.pid for process in recorded.alive}
+    is_complete = len(alive) == len(recorded.processes)
+    if as_json:
+        overview = _overview(recorded, entries)
+        print_json(
+            {
+                "is_running": bool(alive),
+                "processes": [_process_document(process, process.pid in alive) for process in recorded.processes],
+                "overview": None if overview is None else cluster_overview_document(overview),
+            }
+        )
+        return 0 if is_complete else 1
     rows = [
         [process.name, str(process.pid), "running" if process.pid in alive else "dead", process.address, process.log]
         for process in recorded.processes
     ]
     print_table(["Process", "PID", "State", "Address", "Log"], rows)
     _print_overview(recorded, entries)
-    return 0 if len(alive) == len(recorded.processes) else 1
+    return 0 if is_complete else 1
 
 
-def _print_overview(recorded: RecordedCluster, entries: dict[str, str]) -> None:
-    from flinkpy.cli.jobs import warn_if_insecure
+def _process_document(process: RecordedProcess, is_alive: bool) -> dict[str, Any]:
+    return {
+        "name": process.name,
+        "pid": process.pid,
+        "is_alive": is_alive,
+        "address": process.address or None,
+        "log": process.log,
+    }
+
+
+def _overview(recorded: RecordedCluster, entries: dict[str, str]) -> dispatcher_pb2.ClusterOverview | None:
+    """Returns the overview of the cluster, or None with a message if the Dispatcher does not answer."""
     from flinkpy.client.cluster_client import ClusterClient
     from flinkpy.security import SecurityContext
 
@@ -149,9 +176,17 @@ def _print_overview(recorded: RecordedCluster, entries: dict[str, str]) -> None:
         with ClusterClient(
             recorded.dispatcher_address, timeout_s=5.0, security=SecurityContext.of_client(entries)
         ) as client:
-            overview = client.request_cluster_overview()
+            return client.request_cluster_overview()
     except ExternalError as error:
         click.echo(f"The Dispatcher does not answer: {error}", err=True)
+        return None
+
+
+def _print_overview(recorded: RecordedCluster, entries: dict[str, str]) -> None:
+    from flinkpy.cli.jobs import warn_if_insecure
+
+    overview = _overview(recorded, entries)
+    if overview is None:
         return
     warn_if_insecure(overview)
     click.echo(

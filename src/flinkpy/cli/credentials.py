@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flinkpy.cli.json_output import json_option, print_json
 from flinkpy.cli.options import configuration_options, load_valid_configuration
 from flinkpy.common.errors import UserError
 
@@ -36,8 +37,17 @@ SERVICE, CLIENT, ZOOKEEPER = "service", "client", "zookeeper"
 @click.option(
     "--password-file", type=click.Path(exists=True, dir_okay=False), help="File whose first line is the password."
 )
+@json_option
 @click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an error.")
-def certs(directory: str, days: int, renew: bool, store_type: str, password_file: str | None, verbose: bool) -> None:
+def certs(
+    directory: str,
+    days: int,
+    renew: bool,
+    store_type: str,
+    password_file: str | None,
+    as_json: bool,
+    verbose: bool,
+) -> None:
     """Create a certificate authority and certificates for services, clients and ZooKeeper in DIRECTORY.
 
     Copy `service` and `ca` to the hosts of the services, `client` and `ca` to those of the clients, and `zookeeper`
@@ -50,6 +60,7 @@ def certs(directory: str, days: int, renew: bool, store_type: str, password_file
 
     place = Path(directory)
     password = _password(store_type.upper(), password_file)
+    written: list[tuple[Path, str]] = []
     suffix = "pem" if password is None else "p12"
     now_ms = SystemClock().now_ms()
     try:
@@ -72,13 +83,23 @@ def certs(directory: str, days: int, renew: bool, store_type: str, password_file
                 else identity.as_pkcs12(name, authority, password)
             )
             _write(place / f"{label}.{suffix}", content, 0o600)
-            click.echo(f"{place / f'{label}.{suffix}'}: SHA-256 fingerprint {identity.fingerprint}")
+            written.append((place / f"{label}.{suffix}", identity.fingerprint))
     except OSError as error:
         raise UserError(f"the certificates cannot be written to {place}: {error.strerror}") from error
+    configuration = {
+        "security.ssl.internal.enabled": "true",
+        "security.ssl.internal.keystore": str((place / f"{SERVICE}.{suffix}").absolute()),
+        "security.ssl.internal.truststore": str(trust_store.absolute()),
+    }
+    if as_json:
+        certificates = [{"path": str(path.absolute()), "sha256_fingerprint": print_} for path, print_ in written]
+        print_json({"certificates": certificates, "configuration": configuration})
+        return
+    for path, fingerprint in written:
+        click.echo(f"{path}: SHA-256 fingerprint {fingerprint}")
     click.echo("Configuration of the services (for clients, replace `service` with `client`):")
-    click.echo("security.ssl.internal.enabled: true")
-    click.echo(f"security.ssl.internal.keystore: {(place / f'{SERVICE}.{suffix}').absolute()}")
-    click.echo(f"security.ssl.internal.truststore: {trust_store.absolute()}")
+    for key, value in configuration.items():
+        click.echo(f"{key}: {value}")
 
 
 def _password(store_type: str, file: str | None) -> bytes | None:
@@ -167,11 +188,13 @@ _SECONDS_PER_DAY = 86_400
     type=click.Path(dir_okay=False),
     help="Also write the certificate authority (PEM) to this file.",
 )
+@json_option
 def token(
     role: str,
     service: str,
     days: int,
     ca_file: str | None,
+    as_json: bool,
     config_dir: str | None,
     properties: tuple[str, ...],
     verbose: bool,
@@ -207,4 +230,8 @@ def token(
         except OSError as error:
             raise UserError(f"the authority cannot be written to {ca_file}: {error.strerror}") from None
     made = secret.token(Role[role.upper()], Audience(service), expires_s)
-    click.echo(with_authority(made, authority))
+    shown = with_authority(made, authority)
+    if as_json:
+        print_json({"token": shown, "role": role, "service": service, "expiry_time_ms": expires_s * 1000})
+    else:
+        click.echo(shown)

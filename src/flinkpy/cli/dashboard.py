@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flinkpy.cli.jobs import connect
+from flinkpy.cli.json_output import json_option, print_json
 from flinkpy.cli.options import cluster_address_option, configuration_options, load_valid_configuration
 from flinkpy.common.errors import ExternalError, UserError
 
@@ -27,10 +28,12 @@ _TIMEOUT_S = 10.0
 @cluster_address_option
 @click.option("--read-only", is_flag=True, help="Allow the browser to look, but not to cancel or to run anything.")
 @click.option("--no-browser", is_flag=True, help="Print the link only.")
+@json_option
 def dashboard(
     address: str | None,
     read_only: bool,
     no_browser: bool,
+    as_json: bool,
     config_dir: str | None,
     properties: tuple[str, ...],
     verbose: bool,
@@ -54,7 +57,10 @@ def dashboard(
             raise UserError("--read-only needs the cluster secret: a token has its role already")
         security = security.with_role(Role.READ)
     link = url + _ticket(url, security, configuration)
-    click.echo(link)
+    if as_json:
+        print_json({"link": link, "rest_url": url})
+    else:
+        click.echo(link)
     if not no_browser:
         webbrowser.open(link)
 

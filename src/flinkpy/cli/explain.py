@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from flinkpy.cli.json_output import json_option, print_json
 from flinkpy.cli.options import configuration_options, load_valid_configuration
 from flinkpy.cli.program import (
     ProgramCommand,
@@ -30,7 +30,7 @@ _MODES = ("formatted", "simple", "extended", "cost", "codegen")
 
 @click.command(cls=ProgramCommand)
 @configuration_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON array with an object for each job.")
+@json_option
 @click.option("--spark-plan", is_flag=True, help="Add Spark's own plan. Starts Spark on this host for a moment.")
 @click.option("--spark-plan-mode", type=click.Choice(_MODES), help="The form of Spark's plan. Default: formatted.")
 @click.option("-t", "--target", metavar="TARGET", help="The target of `flinkpy run`, or `spark` for `spark-submit`.")
@@ -88,7 +88,7 @@ def _show(jobs: list[ExplainedJob], plans: list[list[dict[str, Any]]], as_json: 
         described = [
             {**asdict(job.plan), "spark_plans": spark_plans} for job, spark_plans in zip(jobs, plans, strict=True)
         ]
-        click.echo(json.dumps(described, indent=2))
+        print_json({"jobs": described})
         return
     for number, (job, spark_plans) in enumerate(zip(jobs, plans, strict=True)):
         if number:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flinkpy.cli.json_output import json_option, print_json
 from flinkpy.cli.options import configuration_options, load_valid_configuration, split_address
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ SERVICES = {
     show_default=True,
     help="Limit in seconds.",
 )
+@json_option
 @click.argument("service", type=click.Choice(list(SERVICES)), envvar="FLINKPY_HEALTH_SERVICE")
 @click.argument("address", metavar="[HOST:PORT]", required=False, envvar="FLINKPY_HEALTH_ADDRESS")
 def health(
@@ -43,6 +45,7 @@ def health(
     address: str | None,
     expect: str,
     timeout_s: float,
+    as_json: bool,
     config_dir: str | None,
     properties: tuple[str, ...],
     verbose: bool,
@@ -66,14 +69,23 @@ def health(
     except AuthenticationError as error:
         if error.details.get("reason") != "audience":
             raise  # this client must be fixed, not the service
-        click.echo(f"{where} is not a {service}: {error}", err=True)
-        return 1
+        return _unhealthy(service, where, f"{where} is not a {service}: {error}", as_json)
     except FlinkError as error:
-        click.echo(f"{service} at {where} does not answer: {error}", err=True)
-        return 1
-    click.echo(f"{service} at {where}: {found.value}")
-    expected = {"alive": True, "ready": found.is_ready, "leading": found is Health.SERVING}
-    return 0 if expected[expect] else 1
+        return _unhealthy(service, where, f"{service} at {where} does not answer: {error}", as_json)
+    is_expected = {"alive": True, "ready": found.is_ready, "leading": found is Health.SERVING}[expect]
+    if as_json:
+        print_json({"service": service, "address": where, "health": found.name, "is_expected": is_expected})
+    else:
+        click.echo(f"{service} at {where}: {found.value}")
+    return 0 if is_expected else 1
+
+
+def _unhealthy(service: str, address: str, reason: str, as_json: bool) -> int:
+    """Shows why there is no answer, and returns the exit status."""
+    click.echo(reason, err=True)
+    if as_json:
+        print_json({"service": service, "address": address, "health": "UNREACHABLE", "is_expected": False})
+    return 1
 
 
 def _configured_address(service: str, configuration: Configuration) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -11,6 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from flinkpy.cli.json_output import (
+    accumulator_document,
+    job_document,
+    job_overview_document,
+    json_option,
+    metric_document,
+    metric_value,
+    print_json,
+)
 from flinkpy.cli.options import (
     cluster_address_option,
     configuration_options,
@@ -30,6 +38,8 @@ from flinkpy.common.errors import JobNotFoundError, UserError
 from flinkpy.common.states import JobState
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from flinkpy._proto import dispatcher_pb2, job_pb2, metrics_pb2
     from flinkpy.cli.progress import ProgressMode
     from flinkpy.client.cluster_client import ClusterClient
@@ -96,7 +106,14 @@ def connect(configuration: Configuration, address: str | None) -> ClusterClient:
 
 def job_argument(command: F) -> F:
     """Adds the argument JOB. The command gets `job`, which `find_job` resolves."""
-    return click.argument("job")(command)
+    return click.argument("job", shell_complete=complete_job)(command)
+
+
+def complete_job(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes the argument JOB in a shell."""
+    from flinkpy.cli import completion
+
+    return completion.complete_job(context, parameter, incomplete)
 
 
 def find_job(client: ClusterClient, job: str) -> str:
@@ -205,11 +222,13 @@ def warn_if_insecure(overview: dispatcher_pb2.ClusterOverview) -> None:
 @click.option("-r", "--running", is_flag=True, help="Only jobs that are running, failing or restarting.")
 @click.option("-s", "--scheduled", is_flag=True, help="Only jobs that have not started.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Include jobs that have ended.")
+@json_option
 def list_jobs(
     address: str | None,
     running: bool,
     scheduled: bool,
     everything: bool,
+    as_json: bool,
     config_dir: str | None,
     properties: tuple[str, ...],
     verbose: bool,
@@ -222,6 +241,9 @@ def list_jobs(
         warn_if_insecure(client.request_cluster_overview())
     shown = [job for job in jobs if _is_shown(job, running, scheduled, everything)]
     shown.sort(key=lambda job: (-job.start_time_ms, job.job_id))
+    if as_json:
+        print_json({"jobs": [job_overview_document(job) for job in shown]})
+        return
     rows = [[format_timestamp(job.start_time_ms), job.job_id, job.name, JobState(job.status).name] for job in shown]
     if rows:
         print_table(["Started", "Job", "Name", "Status"], rows, whole=(1, 3))
@@ -246,8 +268,11 @@ def _is_shown(job: dispatcher_pb2.JobOverview, running: bool, scheduled: bool, e
 @click.command()
 @configuration_options
 @cluster_address_option
+@json_option
 @job_argument
-def info(address: str | None, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> None:
+def info(
+    address: str | None, as_json: bool, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool
+) -> None:
     """Show the vertices, metrics, failures and accumulators of JOB."""
     from flinkpy.cli.tables import print_table
     from flinkpy.client.job_watch import describe_shortage, lacks_slots
@@ -258,6 +283,18 @@ def info(address: str | None, job: str, config_dir: str | None, properties: tupl
         shortage = describe_shortage(details, client.request_cluster_overview() if lacks_slots(details) else None)
         runs_in_spark = details.end_time_ms <= 0 and any(vertex.spark_description for vertex in details.vertices)
         groups = client.request_metrics(job_id) if runs_in_spark else []
+    if as_json:
+        shown = {**job_document(details), "accumulators": [accumulator_document(one) for one in accumulators]}
+        print_json(
+            {
+                **shown,
+                "waits": [
+                    *([] if shortage is None else [f"The job {shortage}."]),
+                    *describe_spark_waits(details, groups),
+                ],
+            }
+        )
+        return
     _print_details(details, shortage, describe_spark_waits(details, groups), describe_spark_regions(groups))
     if accumulators:
         print_table(["Accumulator", "Type", "Value"], [[one.name, one.type, one.value] for one in accumulators])
@@ -269,7 +306,7 @@ def describe_spark_waits(details: job_pb2.JobDetails, groups: Iterable[metrics_p
     found = []
     for group in groups:
         for metric in group.metrics:
-            waited_ms = _value(metric) if metric.name in _SPARK_WAITS else 0
+            waited_ms = metric_value(metric) if metric.name in _SPARK_WAITS else 0
             if waited_ms:
                 name = escaped_line(names.get(group.vertex_id, group.vertex_id))
                 found.append(f"{name} has waited {waited_ms / 1000:.0f} s for {_SPARK_WAITS[metric.name]}.")
@@ -345,15 +382,21 @@ def _print_details(
 @click.command()
 @configuration_options
 @cluster_address_option
+@json_option
 @job_argument
-def cancel(address: str | None, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool) -> int:
+def cancel(
+    address: str | None, as_json: bool, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool
+) -> int:
     """Cancel JOB and wait until it has ended. Exits with 1 if it ended in another way."""
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
         job_id = find_job(client, job)
         client.cancel_job(job_id)
         result = client.wait_for_result(job_id)
     status = JobState(result.status)
-    click.echo(f"Job {job_id}: {status.name}.")
+    if as_json:
+        print_json({"job_id": job_id, "state": status.name})
+    else:
+        click.echo(f"Job {job_id}: {status.name}.")
     return 0 if status is JobState.CANCELED else 1
 
 
@@ -361,7 +404,7 @@ def cancel(address: str | None, job: str, config_dir: str | None, properties: tu
 @configuration_options
 @cluster_address_option
 @click.option("-f", "--filter", "pattern", default="*", metavar="GLOB", help="Show only metrics whose name matches.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@json_option
 @job_argument
 def metrics(
     address: str | None,
@@ -381,15 +424,15 @@ def metrics(
         found = list(_matching(client.request_metrics(job_id), pattern))
     found.sort(key=lambda entry: (entry[0].vertex_id, entry[0].subtask_index, entry[0].operator_name, entry[1].name))
     if as_json:
-        for group, metric in found:
-            click.echo(json.dumps(_as_json(group, metric, names)))
+        documents = [metric_document(group, metric, names) for group, metric in found]
+        print_json({"job_id": job_id, "metrics": documents})
         return
     rows = [
         [
             group.operator_name or names.get(group.vertex_id, group.vertex_id),
             str(group.subtask_index),
             metric.name,
-            str(_value(metric)),
+            str(metric_value(metric)),
             " ".join(f"{name}={value:g}" for name, value in sorted(metric.statistics.items())),
         ]
         for group, metric in found
@@ -407,25 +450,3 @@ def _matching(
         for metric in group.metrics:
             if fnmatch.fnmatchcase(metric.name, pattern):
                 yield group, metric
-
-
-def _value(metric: metrics_pb2.MetricDump) -> Any:
-    kind = metric.WhichOneof("value")
-    return None if kind is None else getattr(metric, kind)
-
-
-def _as_json(
-    group: metrics_pb2.MetricGroupDump, metric: metrics_pb2.MetricDump, names: dict[str, str]
-) -> dict[str, Any]:
-    return {
-        "vertex_id": group.vertex_id,
-        "vertex": names.get(group.vertex_id, ""),
-        "subtask": group.subtask_index,
-        "attempt": group.attempt_number,
-        "operator": group.operator_name,
-        "taskmanager": group.resource_id,
-        "metric": metric.name,
-        "kind": metric.kind,
-        "value": _value(metric),
-        **dict(metric.statistics),
-    }

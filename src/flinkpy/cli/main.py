@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flinkpy import __version__
 from flinkpy.common.error_text import escaped
 from flinkpy.common.errors import ErrorDomain, FlinkError, JobCancelledError, JobExecutionError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 #: verb -> (module of flinkpy.cli, name of the command there, line of the help). Internal verbs have no help line.
 _VERBS: dict[str, tuple[str, str, str]] = {
@@ -35,6 +38,7 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "health": ("health", "health", "Check the health of a service."),
     "cluster": ("cluster", "cluster", "Start, stop or inspect a cluster on this host."),
     "dashboard": ("dashboard", "dashboard", "Open the dashboard in a browser."),
+    "completion": ("completion", "completion", "Print a script for completions in a shell."),
     "cluster-supervisor": ("cluster", "cluster_supervisor", ""),
     "dispatcher": ("services", "dispatcher", "Run a Dispatcher process."),
     "resourcemanager": ("services", "resourcemanager", "Run a ResourceManager process."),
@@ -57,6 +61,18 @@ class _LazyGroup(click.Group):
         module, attribute, _ = _VERBS[cmd_name]
         command: click.Command = getattr(importlib.import_module(f"flinkpy.cli.{module}"), attribute)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Returns the verbs and options that begin so. Imports no verb."""
+        from click.shell_completion import CompletionItem
+
+        if incomplete[:1] == "-":
+            return super().shell_complete(ctx, incomplete)
+        return [
+            CompletionItem(verb, help=line)
+            for verb, (*_, line) in _VERBS.items()
+            if line and verb.startswith(incomplete)
+        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -17,6 +17,8 @@ from flinkpy.cli.options import absolute
 from flinkpy.common.errors import FlinkError, UserError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from flinkpy.common.configuration import Configuration
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,6 +50,8 @@ class ProgramCommand(click.Command):
             name, _, value = word.partition("=")
             if name in _PROGRAM_OPTIONS:
                 if "=" not in word and len(rest) < 2:
+                    if ctx.resilient_parsing:  # a shell asks for completions of a line that is being typed
+                        break
                     raise click.UsageError(f"option {name} requires an argument", ctx)
                 if chosen is not None:
                     raise click.UsageError("name one program only, by -py or by -pym", ctx)
@@ -89,6 +93,12 @@ class ProgramType(click.ParamType):
             what = "is a directory" if os.path.isdir(value) else "does not exist"
             self.fail(f"File {value!r} {what}.", param, ctx)
         return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Lets the shell complete names of files."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="file")]
 
 
 def absolute_program(program: str) -> str:

@@ -30,7 +30,10 @@ def print_table(
     table = Table(box=None, header_style="bold", pad_edge=False)
     for position, header in enumerate(headers):
         table.add_column(
-            header, justify="right" if position in right else "left", overflow="fold", no_wrap=position in whole
+            header,
+            justify="right" if position in right else "left",
+            overflow="fold",
+            no_wrap=position in whole or position in right,
         )
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # Text, because rich reads brackets in a string as markup

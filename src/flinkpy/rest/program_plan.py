@@ -26,7 +26,7 @@ _MAX_ERROR_CHARS = 4_000
 
 
 async def explain(launch: Launch, arguments: tuple[str, ...], settings: Mapping[str, str], timeout_s: float) -> Any:
-    """Returns what `flinkpy explain --json` says: a list of jobs.
+    """Returns the list of jobs that `flinkpy explain --json` shows.
 
     Raises: RestError with status 400 and the error of the program, or with 504 if it takes too long.
     """
@@ -62,7 +62,7 @@ async def explain(launch: Launch, arguments: tuple[str, ...], settings: Mapping[
     if process.returncode != 0 or len(output) > MAX_PLAN_BYTES:
         text = errors.decode(errors="replace").strip()
         raise bad_request(f"The program failed:\n{bounded_text(text[-_MAX_ERROR_CHARS:], _MAX_ERROR_CHARS)}")
-    return json.loads(output)
+    return json.loads(output)["jobs"]
 
 
 def flink_plan(job_id: str, explained: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,9 +40,9 @@ def test_every_job_is_shown_and_the_program_speaks_on_standard_error(
     assert shown.err == "the program speaks\n"
 
 
-def test_tools_get_one_json_array(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tools_get_one_json_object(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "--json", "-D", "execution.runtime-mode=BATCH", program, "5"]) == 0
-    first, second = json.loads(capsys.readouterr().out)
+    first, second = json.loads(capsys.readouterr().out)["jobs"]
     assert (first["job_name"], second["job_name"]) == ("first", "second")
     assert [operator["name"] for operator in first["operators"]] == [
         "Source: Sequence Source",
