@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: The kinds of metrics that a job has.
+EVERY_KIND = ("job", "coordinator", "task")
 #: Number of failures that `info` shows. The REST API has the whole history.
 MAX_SHOWN_FAILURES = 3
 #: Number of jobs that the error about an ambiguous argument lists.
@@ -405,23 +407,38 @@ def cancel(
 @cluster_address_option
 @click.option("-f", "--filter", "pattern", default="*", metavar="GLOB", help="Show only metrics whose name matches.")
 @json_option
-@job_argument
+@click.option("--cluster", "of_cluster", is_flag=True, help="Show the metrics of the cluster and of its Dispatcher.")
+@click.option("--taskmanager", metavar="ID", help="Show the metrics of the process of this TaskExecutor.")
+@click.argument("job", required=False)
 def metrics(
     address: str | None,
     pattern: str,
     as_json: bool,
-    job: str,
+    of_cluster: bool,
+    taskmanager: str | None,
+    job: str | None,
     config_dir: str | None,
     properties: tuple[str, ...],
     verbose: bool,
 ) -> None:
-    """Show the current metrics of JOB per operator and subtask, including those of user functions."""
+    """Show the current metrics of JOB, per operator and subtask, including those of user functions.
+
+    With `--taskmanager` or `--cluster` it shows the metrics of processes instead.
+    """
     from flinkpy.cli.tables import print_table
 
+    if (job is not None) + of_cluster + (taskmanager is not None) != 1:
+        raise click.UsageError("expected one of JOB, --taskmanager ID and --cluster")
+    names: dict[str, str] = {}
+    job_id = ""
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
-        job_id = find_job(client, job)
-        names = {vertex.id: vertex.name for vertex in client.request_job(job_id).vertices}
-        found = list(_matching(client.request_metrics(job_id), pattern))
+        if job is None:
+            groups = client.request_process_metrics(taskmanager or "")
+        else:
+            job_id = find_job(client, job)
+            names = {vertex.id: vertex.name for vertex in client.request_job(job_id).vertices}
+            groups = client.request_metrics(job_id, EVERY_KIND)
+    found = list(_matching(groups, pattern))
     found.sort(key=lambda entry: (entry[0].vertex_id, entry[0].subtask_index, entry[0].operator_name, entry[1].name))
     if as_json:
         documents = [metric_document(group, metric, names) for group, metric in found]
@@ -429,8 +446,8 @@ def metrics(
         return
     rows = [
         [
-            group.operator_name or names.get(group.vertex_id, group.vertex_id),
-            str(group.subtask_index),
+            group.operator_name or names.get(group.vertex_id) or group.vertex_id or _owner(group),
+            str(group.subtask_index) if group.vertex_id and group.subtask_index >= 0 else "",
             metric.name,
             str(metric_value(metric)),
             " ".join(f"{name}={value:g}" for name, value in sorted(metric.statistics.items())),
@@ -441,6 +458,11 @@ def metrics(
         print_table(["Operator", "Subtask", "Metric", "Value", "Statistics"], rows, right=(1, 3))
     else:
         click.echo("No metrics.", err=True)
+
+
+def _owner(group: metrics_pb2.MetricGroupDump) -> str:
+    """Returns what has the metrics of a group without an operator and a vertex."""
+    return "job" if group.job_id else "process"
 
 
 def _matching(

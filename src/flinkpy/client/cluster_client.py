@@ -410,9 +410,24 @@ class ClusterClient:
         response = self._call("request_accumulators", request, timeout_s=self._timeout_s)
         return list(response.accumulators)
 
-    def request_metrics(self, job_id: str) -> list[metrics_pb2.MetricGroupDump]:
-        """Returns the current metrics of a running job. Raises: JobNotFoundError (also if the job has ended)."""
-        request = metrics_pb2.MetricsRequest(job_id=job_id)
+    def request_metrics(self, job_id: str, kinds: Sequence[str] = ()) -> list[metrics_pb2.MetricGroupDump]:
+        """Returns the current metrics of a running job.
+
+        Args:
+            kinds: `task` (with operators), `coordinator` and `job`; by default only those of tasks.
+
+        Raises: JobNotFoundError (also if the job has ended).
+        """
+        return self._metrics(metrics_pb2.MetricsRequest(job_id=job_id, kinds=kinds))
+
+    def request_process_metrics(self, resource_id: str = "") -> list[metrics_pb2.MetricGroupDump]:
+        """Returns the metrics of a TaskExecutor's process; without an id those of the cluster and its Dispatcher.
+
+        Raises: UserError if there is no such TaskExecutor.
+        """
+        return self._metrics(metrics_pb2.MetricsRequest(resource_id=resource_id, kinds=["process"]))
+
+    def _metrics(self, request: metrics_pb2.MetricsRequest) -> list[metrics_pb2.MetricGroupDump]:
         return list(self._call("request_metrics", request, timeout_s=self._timeout_s).groups)
 
     def request_job_logs(self, job_id: str, positions: Mapping[str, int]) -> dispatcher_pb2.JobLogs:

@@ -241,6 +241,12 @@ class SourceCoordinator:
         return (*self._tracker.assigned(subtask_index), *self._subtask(subtask_index).waiting_splits)
 
     @property
+    def num_unassigned_splits(self) -> int | None:
+        """The number of splits that no reader has; None if the enumerator does not tell. Any thread."""
+        enumerator = self._enumerator
+        return None if enumerator is None else enumerator.num_unassigned_splits
+
+    @property
     def split_progress(self) -> tuple[int, int] | None:
         """The number of splits and of those not read to their end, or None if the enumerator does not know it.
 

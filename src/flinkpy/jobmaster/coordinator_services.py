@@ -15,6 +15,7 @@ from flinkpy._proto import jobmaster_pb2
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoordinator, CoordinatorMethod
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import ExecutionAttemptID, ExecutionVertexID, JobVertexID
+from flinkpy.jobmaster.job_metrics import JobMetrics
 from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
 from flinkpy.jobmaster.scheduler.events import GlobalFailure
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
@@ -77,6 +78,9 @@ class ServicesHost(Protocol):
 
     def handle(self, event: GlobalFailure) -> None: ...
 
+    @property
+    def metrics(self) -> JobMetrics: ...
+
     def coordinate(self, method: CoordinatorMethod[P], *args: P.args, **kwargs: P.kwargs) -> None: ...
 
     def connection_of_attempt(self, attempt: ExecutionAttemptID) -> TaskManagerConnection | None: ...
@@ -92,6 +96,11 @@ class CoordinatorServices:
         self.valve = EventValve(self._deliver)
         #: Shared by all coordinators of the job.
         self.coordinator_store: dict[str, Any] = {}
+
+    @property
+    def metrics(self) -> JobMetrics:
+        """The metrics of the job and of its coordinators."""
+        return self._host.metrics
 
     def deliver_event(self, job_vertex_id: JobVertexID, operator_id: str, subtask_index: int, payload: bytes) -> None:
         """Sends an event to the running attempt of the subtask. Drops it if there is none."""

@@ -29,6 +29,7 @@ from flinkpy.connector_api.source_coordinator import SourceCoordinator
 from flinkpy.jobmaster.coordinator_services import CoordinatorServices
 from flinkpy.jobmaster.executiongraph.execution import Execution
 from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
+from flinkpy.jobmaster.job_metrics import UNKNOWN, JobMetrics
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,10 @@ def load_provider(operator: job_pb2.OperatorDescriptor) -> OperatorCoordinatorPr
         return cloudpickle.loads(operator.coordinator_pickle)
     except USER_ERRORS as error:
         raise _user_error(f"the coordinator of operator {operator.name!r} cannot be loaded", error) from error
+
+
+def _or_unknown(number: int | None) -> int:
+    return UNKNOWN if number is None else number
 
 
 class OperatorCoordinatorHolder:
@@ -70,6 +75,15 @@ class OperatorCoordinatorHolder:
             self._coordinator: OperatorCoordinator = provider.create(self)
         except USER_ERRORS as error:
             raise _user_error(f"the coordinator of operator {self._name!r} cannot be created", error) from error
+        self._register_metrics(services.metrics)
+
+    def _register_metrics(self, metrics: JobMetrics) -> None:
+        coordinator = self._coordinator
+        if isinstance(coordinator, SourceCoordinator):
+            group = metrics.add_coordinator(str(self.job_vertex_id), self._operator_id, self._name)
+            enumerator = group.add_group("coordinator").add_group("enumerator")
+            # Any thread: a number that the enumerator keeps.
+            enumerator.gauge("unassignedSplits", lambda: _or_unknown(coordinator.num_unassigned_splits))
 
     # Calls of the JobMaster
 

@@ -158,6 +158,8 @@ class FakeDispatcher:
         self.job = running_job()
         self.statistics = checkpoint_pb2.CheckpointStatisticsResponse()
         self.groups: list[metrics_pb2.MetricGroupDump] = []
+        #: True: the JobMaster knows no kinds of metrics, so it tells those of tasks.
+        self.has_old_job_master = False
         self.accumulators = job_pb2.JobAccumulators()
         self.requests: list[tuple[str, Any]] = []
         self.outcome: Any = checkpoint_pb2.CheckpointResult(checkpoint_id=3, path="/s/1")
@@ -217,7 +219,14 @@ class FakeDispatcher:
         if self.job.end_time_ms > 0:
             raise not_known(JOB)
         dump = metrics_pb2.MetricsDump()
-        for group in self.groups:
+        if "job" in request.kinds and not self.has_old_job_master:
+            dump.groups.add(job_id=JOB).metrics.add(name="runningTimeTotal", kind="gauge", number=7)
+        if "coordinator" in request.kinds:
+            group = dump.groups.add(
+                job_id=JOB, vertex_id=SOURCE, subtask_index=-1, operator_id="o", operator_name="a.b"
+            )
+            group.metrics.add(name="coordinator.enumerator.unassignedSplits", kind="gauge", number=3)
+        for group in self.groups if not request.kinds or self.has_old_job_master else ():
             kept = dump.groups.add()
             kept.CopyFrom(group)
             del kept.metrics[:]
@@ -538,7 +547,10 @@ def test_metrics_are_listed_by_name_and_told_on_request() -> None:
     ]
     assert "latency" in jobs.dispatcher.last("request_metrics").names
     assert jobs.get(f"{vertex}/subtasks/1/metrics?get=numRecordsIn") == [{"id": "numRecordsIn", "value": "9"}]
-    assert jobs.get(f"{vertex}/jm-operator-metrics") == []
+    name = "a_b.coordinator.enumerator.unassignedSplits"
+    assert jobs.get(f"{vertex}/jm-operator-metrics") == [{"id": name}]
+    assert jobs.get(f"{vertex}/jm-operator-metrics?get={name}") == [{"id": name, "value": "3"}]
+    assert jobs.get("/metrics?get=runningTimeTotal") == [{"id": "runningTimeTotal", "value": "7"}]
 
 
 def test_metrics_of_subtasks_are_aggregated() -> None:
@@ -588,7 +600,8 @@ def test_the_tasks_of_an_ended_job_have_no_metrics() -> None:
     assert jobs.get(f"/vertices/{SOURCE}/watermarks") == []
 
 
-def test_metrics_of_the_job_itself(jobs: Jobs) -> None:
+def test_metrics_of_a_job_without_a_job_master_are_those_of_its_details(jobs: Jobs) -> None:
+    jobs.dispatcher.has_old_job_master = True
     jobs.dispatcher.statistics.num_completed = 4
     assert jobs.get("/metrics?get=numRestarts,uptime,numberOfCompletedCheckpoints,runningState,restartingTime") == [
         {"id": "numRestarts", "value": "2"},

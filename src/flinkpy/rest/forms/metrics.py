@@ -198,9 +198,9 @@ _TIMED_STATUSES = ("INITIALIZING", "CREATED", "RUNNING", "RESTARTING", "CANCELLI
 def job_values(
     details: job_pb2.JobDetails, checkpoints: checkpoint_pb2.CheckpointStatisticsResponse, now_ms: int
 ) -> Values:
-    """Returns the metrics of the job itself.
+    """Returns the metrics of an ended job, or of one whose JobMaster does not answer.
 
-    Times are those of the present status only, since a status keeps just its last timestamp.
+    They are fewer than those of its JobMaster, because a status keeps just its last timestamp.
     """
     status = JobState(details.status) if details.status else JobState.INITIALIZING
     since_ms = details.status_timestamps.get(status.name, 0)
@@ -228,6 +228,7 @@ def _checkpoint_values(statistics: checkpoint_pb2.CheckpointStatisticsResponse) 
         "lastCheckpointRestoreTimestamp": -1,
         "lastCheckpointSize": -1,
         "lastCheckpointFullSize": -1,
+        "lastCheckpointMetadataSize": -1,
         "lastCheckpointDuration": -1,
         "lastCheckpointProcessedData": -1,
         "lastCheckpointPersistedData": -1,
@@ -245,6 +246,7 @@ def _checkpoint_values(statistics: checkpoint_pb2.CheckpointStatisticsResponse) 
         values |= {
             "lastCheckpointSize": last.persisted_bytes,
             "lastCheckpointFullSize": last.state_size_bytes,
+            "lastCheckpointMetadataSize": last.metadata_bytes or -1,
             "lastCheckpointDuration": last.end_timestamp_ms - last.trigger_timestamp_ms,
             "lastCheckpointProcessedData": last.processed_in_flight_bytes,
             "lastCheckpointPersistedData": last.persisted_in_flight_bytes,

@@ -10,9 +10,10 @@ from collections.abc import Collection
 from typing import Any
 
 from flinkpy._proto import checkpoint_pb2, job_pb2, metrics_pb2
-from flinkpy.common.errors import JobNotFoundError
+from flinkpy.common.errors import ExternalError, JobNotFoundError
 from flinkpy.rest.errors import RestError, not_found
 from flinkpy.rest.forms.job_details import find_vertex
+from flinkpy.rest.forms.metrics import Values, job_values, values_of_dump
 from flinkpy.rest.operation import RestCall
 
 #: Flink gives up on a service after `web.timeout`.
@@ -94,7 +95,37 @@ async def task_metrics_of(
 
     Raises: JobNotFoundError if the job never existed or has been forgotten.
     """
-    request = metrics_pb2.MetricsRequest(job_id=call.job_id, vertex_id=vertex_id, names=sorted(names))
+    return await _metrics_of(
+        call, metrics_pb2.MetricsRequest(job_id=call.job_id, vertex_id=vertex_id, names=sorted(names))
+    )
+
+
+async def coordinator_metrics_of(call: RestCall, vertex_id: str) -> list[metrics_pb2.MetricGroupDump]:
+    """Returns the metrics of the coordinators of a vertex; none if the job has ended. Raises: JobNotFoundError."""
+    request = metrics_pb2.MetricsRequest(job_id=call.job_id, vertex_id=vertex_id, kinds=["coordinator"])
+    return await _metrics_of(call, request)
+
+
+async def job_values_of(call: RestCall, job_id: str) -> Values:
+    """Returns the metrics of the job itself. Those of an ended job come from its archive. Raises: JobNotFoundError."""
+    request = metrics_pb2.MetricsRequest(job_id=job_id, kinds=["job"])
+    try:
+        dump: metrics_pb2.MetricsDump = await _ask(call, "request_metrics", request)
+    except (JobNotFoundError, ExternalError):
+        dump = metrics_pb2.MetricsDump()  # it has ended, or has no JobMaster at the moment
+    groups = [group for group in dump.groups if not group.vertex_id]
+    if groups:
+        return values_of_dump(metrics_pb2.MetricsDump(groups=groups))
+    details = await job_with_id(call, job_id)
+    checkpoints = await _ask(
+        call,
+        "request_checkpoint_statistics",
+        checkpoint_pb2.CheckpointStatisticsRequest(job_id=job_id, without_subtasks=True),
+    )
+    return job_values(details, checkpoints, call.context.clock.now_ms())
+
+
+async def _metrics_of(call: RestCall, request: metrics_pb2.MetricsRequest) -> list[metrics_pb2.MetricGroupDump]:
     try:
         dump: metrics_pb2.MetricsDump = await _ask(call, "request_metrics", request)
     except JobNotFoundError:

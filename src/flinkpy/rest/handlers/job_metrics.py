@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterable
 
-from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2
+from flinkpy._proto import dispatcher_pb2
 from flinkpy.common.errors import FlinkError
 from flinkpy.rest.errors import bad_request
 from flinkpy.rest.forms.metrics import (
@@ -14,16 +14,15 @@ from flinkpy.rest.forms.metrics import (
     WATERMARK,
     Values,
     aggregated_metrics,
-    job_values,
     metric_collection,
     subtask_values,
     values_by_subtask,
+    values_of_group,
     vertex_values,
 )
 from flinkpy.rest.handlers.job_inquiries import (
-    TIMEOUT_S,
-    checkpoints_of,
-    job_of,
+    coordinator_metrics_of,
+    job_values_of,
     subtask_of,
     task_metrics_of,
     vertex_of,
@@ -45,8 +44,7 @@ _STATISTIC = re.compile(r"_(count|sum|min|max|mean|median|stddev|p\d+)$")
 
 @operation("GET", "/jobs/:jobid/metrics", "Provides access to job metrics.", response=MetricCollection, query=(_GET,))
 async def job_metrics(call: RestCall) -> MetricCollection:
-    details, checkpoints = await job_of(call), await checkpoints_of(call)
-    return metric_collection(job_values(details, checkpoints, call.context.clock.now_ms()), call.query["get"])
+    return metric_collection(await job_values_of(call, call.job_id), call.query["get"])
 
 
 @operation(
@@ -66,24 +64,10 @@ async def aggregated_job_metrics(call: RestCall) -> AggregatedMetrics:
 
 
 async def _job_values(call: RestCall, job_id: str) -> Values:
-    context = call.context
-
-    async def fetch() -> Values:
-        details = await call.dispatcher.request_job(
-            job_pb2.JobDetailsRequest(job_id=job_id, without_subtasks=True), timeout_s=TIMEOUT_S
-        )
-        checkpoints = await call.dispatcher.request_checkpoint_statistics(
-            checkpoint_pb2.CheckpointStatisticsRequest(job_id=job_id, without_subtasks=True), timeout_s=TIMEOUT_S
-        )
-        return job_values(details, checkpoints, context.clock.now_ms())
-
     try:
-        values, _ = await context.inquiries.ask(
-            ("job metrics", job_id), fetch, context.clock.monotonic_ms(), context.options.refresh_interval_ms
-        )
+        return await job_values_of(call, job_id)
     except FlinkError:
         return {}
-    return values
 
 
 @operation("GET", f"{_VERTEX}/metrics", "Provides access to task metrics.", response=MetricCollection, query=(_GET,))
@@ -144,13 +128,14 @@ async def watermarks(call: RestCall) -> MetricCollection:
 @operation(
     "GET",
     f"{_VERTEX}/jm-operator-metrics",
-    "Provides access to jobmanager operator metrics. Coordinators have none yet.",
+    "Provides access to jobmanager operator metrics.",
     response=MetricCollection,
     query=(_GET,),
 )
 async def job_manager_operator_metrics(call: RestCall) -> MetricCollection:
-    await vertex_of(call)
-    return []
+    vertex = await vertex_of(call)
+    groups = await coordinator_metrics_of(call, vertex.id)
+    return metric_collection(dict(pair for group in groups for pair in values_of_group(group)), call.query["get"])
 
 
 def metric_names(wanted: Iterable[str] | None) -> set[str]:
