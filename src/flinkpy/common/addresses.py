@@ -1,4 +1,4 @@
-"""Hosts and ports: the default bind address, a check for loopback addresses, and port reservations."""
+"""Hosts and ports: the default bind address, a check for loopback addresses, port ranges and reservations."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import ipaddress
 import os
 import socket
 
-from flinkpy.common.errors import AddressInUseError
+from flinkpy.common.errors import AddressInUseError, ConfigurationError
 
 LOOPBACK = "127.0.0.1"
+_MAX_PORT = 65_535
 
 
 def is_loopback(host: str) -> bool:
@@ -21,6 +22,44 @@ def is_loopback(host: str) -> bool:
     except ValueError:
         return False
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def parse_port_range(text: str, option: str) -> tuple[int, ...]:
+    """Returns the ports of a list of ports and ranges, e.g. `8081,50100-50200`.
+
+    Source: org.apache.flink.util.NetUtils#getPortRangeFromString.
+
+    Raises: ConfigurationError naming the option.
+    """
+    ports: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        try:
+            begin = _port(first)
+            end = _port(last) if dash else begin
+        except ValueError:
+            raise _bad_range(text, option) from None
+        if begin > end or (dash and begin == 0):
+            raise _bad_range(text, option)
+        ports.extend(range(begin, end + 1))
+    return tuple(dict.fromkeys(ports))
+
+
+def _port(text: str) -> int:
+    if not text.strip().isascii() or not text.strip().isdigit() or len(text.strip()) > len(str(_MAX_PORT)):
+        raise ValueError(text)
+    port = int(text)
+    if port > _MAX_PORT:
+        raise ValueError(text)
+    return port
+
+
+def _bad_range(text: str, option: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"option `{option}` has the value `{text}`: expected ports from 0 to {_MAX_PORT} and ranges of them, e.g. "
+        "`8081,50100-50200`",
+        details={"option": option, "value": text},
+    )
 
 
 #: Environment variable with the port that the parent process has reserved for this process.

@@ -15,8 +15,9 @@ REPORTERS = string_option(
     "metrics.reporters",
     None,
     "Names of the metric reporters, separated by commas. Each is configured by "
-    "`metrics.reporter.<name>.factory.class` (`jsonlines`, `log` or `module:Class`), "
-    "`metrics.reporter.<name>.interval`, and the reporter's own options below `metrics.reporter.<name>.`.",
+    "`metrics.reporter.<name>.factory.class` (`prometheus`, `otel`, a class name of Flink's or `module:Class`), "
+    "`metrics.reporter.<name>.interval`, and the reporter's own options below `metrics.reporter.<name>.`: see "
+    "[reporters](metrics_reporters.md).",
 )
 SCOPE_DELIMITER = string_option("metrics.scope.delimiter", ".", "Delimiter between the parts of a metric's full name.")
 SCOPE_JM = string_option(

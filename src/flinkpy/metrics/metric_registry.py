@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import numbers
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from threading import Lock
@@ -305,9 +306,11 @@ def _sendable(value: Any) -> int | float | str:
     """Returns a number of at most 64 bits, or text."""
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
-        return int(value)
-    if isinstance(value, float):
+    # The scalars of numpy are such numbers too, but most of them are no subclasses of int or float.
+    if isinstance(value, numbers.Integral):
+        if -(1 << 63) <= int(value) < 1 << 63:
+            return int(value)
+    elif isinstance(value, numbers.Real):
         return float(value)
     return bounded_text(str(value), MAX_TEXT_CHARS)
 

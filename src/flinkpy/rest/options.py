@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flinkpy.common.addresses import LOOPBACK, is_loopback
+from flinkpy.common.addresses import LOOPBACK, is_loopback, parse_port_range
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import client_options, rest_options
 from flinkpy.configuration.options import AnyConfiguration, is_set, raw_value, read_option
-
-_MAX_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +55,7 @@ def read_rest_options(configuration: AnyConfiguration) -> RestOptions | None:
     return RestOptions(
         bind_address=bind_address,
         advertised_host=_advertised_host(configuration, bind_address),
-        ports=parse_port_range(read_option(configuration, rest_options.BIND_PORT)),
+        ports=parse_port_range(read_option(configuration, rest_options.BIND_PORT), rest_options.BIND_PORT.key),
         takes_free_port=not is_chosen,
         requires_token=requires_token,
         allowed_hosts=read_option(configuration, rest_options.ALLOWED_HOSTS),
@@ -80,42 +78,3 @@ def _advertised_host(configuration: AnyConfiguration, bind_address: str) -> str 
     if found is not None and found[0] != rest_options.ADDRESS.key and is_loopback(bind_address.strip("[]")):
         return None
     return read_option(configuration, rest_options.ADDRESS)
-
-
-def parse_port_range(text: str) -> tuple[int, ...]:
-    """Returns the ports of a list of ports and ranges, e.g. `8081,50100-50200`.
-
-    Source: org.apache.flink.util.NetUtils#getPortRangeFromString.
-
-    Raises: ConfigurationError.
-    """
-    ports: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        try:
-            begin = _port(first)
-            end = _port(last) if dash else begin
-        except ValueError:
-            raise _bad_range(text) from None
-        if begin > end or (dash and begin == 0):
-            raise _bad_range(text)
-        ports.extend(range(begin, end + 1))
-    return tuple(dict.fromkeys(ports))
-
-
-def _port(text: str) -> int:
-    if not text.strip().isascii() or not text.strip().isdigit() or len(text.strip()) > len(str(_MAX_PORT)):
-        raise ValueError(text)
-    port = int(text)
-    if port > _MAX_PORT:
-        raise ValueError(text)
-    return port
-
-
-def _bad_range(text: str) -> ConfigurationError:
-    key = rest_options.BIND_PORT.key
-    return ConfigurationError(
-        f"option `{key}` has the value `{text}`: expected ports from 0 to {_MAX_PORT} and ranges of them, e.g. "
-        "`8081,50100-50200`",
-        details={"option": key, "value": text},
-    )

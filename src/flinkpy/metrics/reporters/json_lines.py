@@ -8,20 +8,29 @@ from collections.abc import Iterable, Mapping
 
 from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.common.errors import ConfigurationError
+from flinkpy.configuration import read_option
+from flinkpy.configuration.options import string_option
 from flinkpy.metrics.reporters.metric_reporter import MetricReporter, ReportedMetric
 
 __all__ = ["JsonLinesReporter"]
 
 
+PATH = string_option(
+    "path", None, "File to append to. `%p` is replaced by the id of the process, so that each process has its own file."
+)
+
+
 class JsonLinesReporter(MetricReporter):
     """Appends one JSON object per line to the file `path`, in which `%p` is replaced by the process id."""
+
+    OPTIONS = (PATH,)
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._path = ""
 
     def open(self, options: Mapping[str, str]) -> None:
-        path = options.get("path")
+        path = read_option(options, PATH)
         if not path:
             raise ConfigurationError("the jsonlines reporter needs the option `path`, the file that it writes to")
         self._path = path.replace("%p", str(os.getpid()))

@@ -8,10 +8,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from flinkpy.configuration.options import AnyConfiguration, ConfigOption
 from flinkpy.metrics.metric_registry import MetricValue
 
-__all__ = ["CharacterFilter", "MetricReporter", "ReportedMetric"]
+__all__ = ["CharacterFilter", "MetricReporter", "PulledReporter", "ReportedMetric"]
 
 
 #: Replaces the characters that a system for metrics does not accept. Source: org.apache.flink.metrics.CharacterFilter.
@@ -47,7 +49,13 @@ class ReportedMetric:
 
 
 class MetricReporter(ABC):
-    """Base class of reporters. Thread: its own thread makes all calls except the constructor."""
+    """Base class of reporters. Thread: its own thread makes all calls except the constructor.
+
+    Attributes:
+        OPTIONS: the options of this class of reporters, without the prefix `metrics.reporter.<name>.`.
+    """
+
+    OPTIONS: ClassVar[tuple[ConfigOption[Any], ...]] = ()
 
     @abstractmethod
     def open(self, options: Mapping[str, str]) -> None:
@@ -65,4 +73,23 @@ class MetricReporter(ABC):
         """Reports all current metrics, and those of ended tasks for the last time."""
 
     def close(self) -> None:
+        return
+
+
+class PulledReporter(MetricReporter):
+    """Base class of reporters that read the metrics when another system asks for them, instead of at intervals."""
+
+    @abstractmethod
+    def serve(self, read: Callable[[], list[ReportedMetric]], configuration: AnyConfiguration) -> None:
+        """Starts to answer, on threads of the reporter. Is called once after `open`, and does not block.
+
+        Args:
+            read: returns the current metrics. Any thread may call it. It runs gauges of user functions, which may hang.
+            configuration: the configuration of the process.
+
+        Raises:
+            ConfigurationError, AddressInUseError: the reporter cannot listen.
+        """
+
+    def report(self, metrics: Iterable[ReportedMetric]) -> None:
         return
