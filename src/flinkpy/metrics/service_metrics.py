@@ -79,11 +79,11 @@ class _ViewUpdater(threading.Thread):
     def __init__(self, registry: MetricRegistry) -> None:
         super().__init__(name="metric rates", daemon=True)
         self._registry = registry
-        self._is_stopped = threading.Event()
+        self._stop_requested = threading.Event()
 
     def stop(self) -> None:
-        self._is_stopped.set()
+        self._stop_requested.set()
 
     def run(self) -> None:
-        while not self._is_stopped.wait(UPDATE_INTERVAL_S):
+        while not self._stop_requested.wait(UPDATE_INTERVAL_S):
             self._registry.update_meters()
