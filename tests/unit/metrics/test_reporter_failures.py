@@ -131,7 +131,7 @@ def test_a_hanging_reporter_keeps_neither_others_nor_the_end_waiting(
     under_test = reporting(registry, **configured, good=user_class(Counting))
     under_test.start()
     assert Hanging.enough.wait(WAIT_S) and Counting.enough.wait(WAIT_S)
-    # Groups of tasks that end meanwhile are kept, but only so many of them.
+    # Groups of tasks that end meanwhile are kept, up to a limit.
     for _ in range(MAX_ENDED + 10):
         group = task_group()
         registry.register(SCOPE, group)
