@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x66linkpy/metrics.proto\x12\x07\x66linkpy\"f\n\x0eMetricsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x11\n\tvertex_id\x18\x02 \x01(\t\x12\r\n\x05names\x18\x03 \x03(\t\x12\r\n\x05kinds\x18\x04 \x03(\t\x12\x13\n\x0bresource_id\x18\x05 \x01(\t\"7\n\x0bMetricsDump\x12(\n\x06groups\x18\x01 \x03(\x0b\x32\x18.flinkpy.MetricGroupDump\"\xca\x01\n\x0fMetricGroupDump\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x11\n\tvertex_id\x18\x02 \x01(\t\x12\x15\n\rsubtask_index\x18\x03 \x01(\x05\x12\x16\n\x0e\x61ttempt_number\x18\x04 \x01(\x05\x12\x13\n\x0boperator_id\x18\x05 \x01(\t\x12\x15\n\roperator_name\x18\x06 \x01(\t\x12\x13\n\x0bresource_id\x18\x07 \x01(\t\x12$\n\x07metrics\x18\x08 \x03(\x0b\x32\x13.flinkpy.MetricDump\"\xcf\x01\n\nMetricDump\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x10\n\x06number\x18\x03 \x01(\x12H\x00\x12\x0e\n\x04real\x18\x04 \x01(\x01H\x00\x12\x0e\n\x04text\x18\x05 \x01(\tH\x00\x12\x37\n\nstatistics\x18\x06 \x03(\x0b\x32#.flinkpy.MetricDump.StatisticsEntry\x1a\x31\n\x0fStatisticsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x07\n\x05valueb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x66linkpy/metrics.proto\x12\x07\x66linkpy\"y\n\x0eMetricsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x11\n\tvertex_id\x18\x02 \x01(\t\x12\r\n\x05names\x18\x03 \x03(\t\x12\r\n\x05kinds\x18\x04 \x03(\t\x12\x13\n\x0bresource_id\x18\x05 \x01(\t\x12\x11\n\tname_ends\x18\x06 \x03(\t\"7\n\x0bMetricsDump\x12(\n\x06groups\x18\x01 \x03(\x0b\x32\x18.flinkpy.MetricGroupDump\"\xca\x01\n\x0fMetricGroupDump\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x11\n\tvertex_id\x18\x02 \x01(\t\x12\x15\n\rsubtask_index\x18\x03 \x01(\x05\x12\x16\n\x0e\x61ttempt_number\x18\x04 \x01(\x05\x12\x13\n\x0boperator_id\x18\x05 \x01(\t\x12\x15\n\roperator_name\x18\x06 \x01(\t\x12\x13\n\x0bresource_id\x18\x07 \x01(\t\x12$\n\x07metrics\x18\x08 \x03(\x0b\x32\x13.flinkpy.MetricDump\"\xcf\x01\n\nMetricDump\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x10\n\x06number\x18\x03 \x01(\x12H\x00\x12\x0e\n\x04real\x18\x04 \x01(\x01H\x00\x12\x0e\n\x04text\x18\x05 \x01(\tH\x00\x12\x37\n\nstatistics\x18\x06 \x03(\x0b\x32#.flinkpy.MetricDump.StatisticsEntry\x1a\x31\n\x0fStatisticsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x07\n\x05valueb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,13 +34,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_METRICDUMP_STATISTICSENTRY']._loaded_options = None
   _globals['_METRICDUMP_STATISTICSENTRY']._serialized_options = b'8\001'
   _globals['_METRICSREQUEST']._serialized_start=34
-  _globals['_METRICSREQUEST']._serialized_end=136
-  _globals['_METRICSDUMP']._serialized_start=138
-  _globals['_METRICSDUMP']._serialized_end=193
-  _globals['_METRICGROUPDUMP']._serialized_start=196
-  _globals['_METRICGROUPDUMP']._serialized_end=398
-  _globals['_METRICDUMP']._serialized_start=401
-  _globals['_METRICDUMP']._serialized_end=608
-  _globals['_METRICDUMP_STATISTICSENTRY']._serialized_start=550
-  _globals['_METRICDUMP_STATISTICSENTRY']._serialized_end=599
+  _globals['_METRICSREQUEST']._serialized_end=155
+  _globals['_METRICSDUMP']._serialized_start=157
+  _globals['_METRICSDUMP']._serialized_end=212
+  _globals['_METRICGROUPDUMP']._serialized_start=215
+  _globals['_METRICGROUPDUMP']._serialized_end=417
+  _globals['_METRICDUMP']._serialized_start=420
+  _globals['_METRICDUMP']._serialized_end=627
+  _globals['_METRICDUMP_STATISTICSENTRY']._serialized_start=569
+  _globals['_METRICDUMP_STATISTICSENTRY']._serialized_end=618
 # @@protoc_insertion_point(module_scope)

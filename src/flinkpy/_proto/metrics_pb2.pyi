@@ -7,18 +7,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class MetricsRequest(_message.Message):
-    __slots__ = ("job_id", "vertex_id", "names", "kinds", "resource_id")
+    __slots__ = ("job_id", "vertex_id", "names", "kinds", "resource_id", "name_ends")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     VERTEX_ID_FIELD_NUMBER: _ClassVar[int]
     NAMES_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_ENDS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     vertex_id: str
     names: _containers.RepeatedScalarFieldContainer[str]
     kinds: _containers.RepeatedScalarFieldContainer[str]
     resource_id: str
-    def __init__(self, job_id: _Optional[str] = ..., vertex_id: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[str]] = ..., resource_id: _Optional[str] = ...) -> None: ...
+    name_ends: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job_id: _Optional[str] = ..., vertex_id: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[str]] = ..., resource_id: _Optional[str] = ..., name_ends: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class MetricsDump(_message.Message):
     __slots__ = ("groups",)

@@ -262,17 +262,20 @@ class MetricRegistry:
         vertex_id: str | None = None,
         names: Collection[str] = (),
         kinds: Collection[ScopeKind] = tuple(ScopeKind),
+        name_ends: tuple[str, ...] = (),
     ) -> Iterator[tuple[MetricScope, str, MetricValue]]:
         """Yields the values of the metrics of one job or vertex, or of all. Runs the gauges of user functions.
 
         Args:
-            names: the names of the metrics to read; empty: all.
+            names: the names of the metrics to read.
             kinds: the kinds of scopes to read.
+            name_ends: ends of the names of further metrics to read. Without names and ends, all metrics are read.
         """
+        everything = not (names or name_ends)
         for scope, group in self.groups(job_id):
             if vertex_id in (None, scope.vertex_id) and scope.kind in kinds:
                 for name, metric in group.metrics():
-                    if not names or name in names:
+                    if everything or name in names or name.endswith(name_ends):
                         yield scope, name, read_metric(metric, name)
 
 

@@ -61,7 +61,7 @@ def dump_metrics(
     dump = metrics_pb2.MetricsDump()
     kinds = {kind for kind in ScopeKind if kind.value in request.kinds} if request.kinds else {ScopeKind.TASK}
     for scope, name, reading in registry.read(
-        request.job_id or None, request.vertex_id or None, frozenset(request.names), kinds
+        request.job_id or None, request.vertex_id or None, frozenset(request.names), kinds, tuple(request.name_ends)
     ):
         group = groups.get(scope)
         if group is None:

@@ -12,6 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
+#: Times that `peek` looks at. More are of removed timers only if a function removes most of its timers.
+_PEEKED = 64
+
 
 class TimerQueue(ABC):
     """Timers in the order of their times. The backend takes snapshots of them and restores them.
@@ -32,6 +35,10 @@ class TimerQueue(ABC):
     @abstractmethod
     def next_timestamp(self) -> int | None:
         """Returns the earliest time of a timer; None if there are no timers."""
+
+    @abstractmethod
+    def peek(self) -> int | None:
+        """Returns about the earliest time of a timer, without reading files. Thread: any."""
 
     @abstractmethod
     def pop_due(self, up_to: int) -> Iterator[tuple[int, Any]]:
@@ -107,6 +114,10 @@ class HeapTimerQueue(TimerQueue):
             heapq.heappop(self._times)
             del self._buckets[earliest]
         return None
+
+    def peek(self) -> int | None:
+        # The first times of the heap are among the earliest. The bucket of a removed timer is empty.
+        return min((at for at in self._times[:_PEEKED] if self._buckets.get(at)), default=None)
 
     def pop_due(self, up_to: int) -> Iterator[tuple[int, Any]]:
         while (timestamp := self.next_timestamp()) is not None and timestamp <= up_to:

@@ -266,6 +266,19 @@ def test_batch_access_agrees_with_access_by_single_keys(backend):
     assert state.get_many([4, 5, 6, 7, 8, 1000]) == [[4], "five", "six", 7, None, None]
 
 
+def test_a_look_at_the_timers_shows_one_that_waits_and_none_that_was_removed(backend):
+    queue = backend.timer_queue("event")
+    assert queue.peek() is None
+    queue.add(50, "b")
+    queue.add(20, "a")
+    assert queue.peek() in (20, 50)
+    assert queue.next_timestamp() == queue.peek() == 20
+    queue.remove(20, "a")
+    assert queue.peek() == 50
+    assert list(queue.pop_due(60)) == [(50, "b")]
+    assert queue.peek() is None
+
+
 def test_timers_fire_in_order_and_observe_changes_during_the_run(backend):
     queue = backend.timer_queue("event")
     for timestamp, key in [(30, "c"), (10, "a"), (20, "b"), (20, "d"), (10, "a"), (99, "later")]:

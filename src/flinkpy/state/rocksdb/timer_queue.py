@@ -69,6 +69,7 @@ class RocksDBTimerQueue(TimerQueue):
         "_max_parallelism",
         "_queue_id",
         "_range",
+        "_stored",
     )
 
     def __init__(
@@ -90,6 +91,8 @@ class RocksDBTimerQueue(TimerQueue):
         #: `_head` holds all timers up to this time and no later ones. Initially the database has not been read.
         self._horizon = _MIN_TIME - 1
         self._changes: dict[tuple[int, Any], str] = {}
+        #: The time of a timer beyond `_horizon`; None before the first one.
+        self._stored: int | None = None
         #: The number of iterators that read `_head`. While there are any, it must stay the same object.
         self._firing = 0
 
@@ -107,6 +110,7 @@ class RocksDBTimerQueue(TimerQueue):
             changes[timer] = _NEW if change is None else _ADDED
         elif change is not _NEW:
             changes[timer] = _ADDED
+            self._stored = timestamp
         if len(changes) >= MAX_GENERATION:
             self.spill()
         if self._head_size >= _MAX_HEAD:
@@ -132,6 +136,13 @@ class RocksDBTimerQueue(TimerQueue):
         while earliest is None and self._horizon < _MAX_TIME:
             self._read_on()
             earliest = self._head.next_timestamp()
+        return earliest
+
+    def peek(self) -> int | None:
+        earliest = self._head.peek()
+        if earliest is None and self._horizon < _MAX_TIME:
+            # The database has not been read up to its first timer, e.g. because no watermark has come yet.
+            return self._stored
         return earliest
 
     def pop_due(self, up_to: int) -> Iterator[tuple[int, Any]]:

@@ -16,6 +16,8 @@ _LOG = logging.getLogger(__name__)
 
 #: The checkpoint id of the end of the input in a job without checkpoints. It is larger than every other id.
 END_OF_INPUT_ID = (1 << 63) - 1
+#: The gauge of committables that wait for a checkpoint. Source: Flink's MetricNames.PENDING_COMMITTABLES.
+PENDING_COMMITTABLES = "pendingCommittables"
 
 
 class _Signal(enum.Enum):

@@ -24,7 +24,7 @@ from flinkpy.connector_api.sink import Committer, SinkBase
 from flinkpy.functions.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.operators.batch_sink_operators import committable_batches
-from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
+from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, PENDING_COMMITTABLES, Committables
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.sink_operator import COMMITTABLES_STATE, SinkOperator
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
@@ -135,6 +135,7 @@ class GlobalSinkCommitterOperator(StreamOperator):
             if self._committer is None:
                 self._committer = self._sink.create_committer()
                 assert self._committer is not None, "the sink had a committer when the job was built"
+                self.context.metrics.gauge(PENDING_COMMITTABLES, lambda: len(self._committables))
             self._committables.commit_up_to(checkpoint_id, self._committer, self._retries)
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error

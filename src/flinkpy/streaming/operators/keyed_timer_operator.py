@@ -16,7 +16,7 @@ from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.row_emitter import RowEmitter
 from flinkpy.streaming.operators.stream_operator import OperatorContext
-from flinkpy.streaming.operators.timer_service import InternalTimerService
+from flinkpy.streaming.operators.timer_service import InternalTimerService, register_event_time_gauge
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
@@ -87,6 +87,7 @@ class KeyedTimerOperator(KeyedStateOperator):
             self.process_context, self.backend, self.context.processing_time_service, self._on_processing_time
         )
         self.process_context.service = self._timers
+        register_event_time_gauge(self.context.metrics, self._timers.event_time.peek)
 
     def open(self) -> None:
         super().open()

@@ -29,7 +29,7 @@ from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, Stateful
 from flinkpy.functions.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
-from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, Committables
+from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, PENDING_COMMITTABLES, Committables
 from flinkpy.streaming.operators.lane_border import as_columnar, has_exact_columns
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
@@ -153,6 +153,8 @@ class SinkOperator(StreamOperator):
         """
         if self._committer is None:
             self._committer = self._guarded(self._sink.create_committer)
+            if self._committer is not None:
+                self.context.metrics.gauge(PENDING_COMMITTABLES, lambda: len(self._committables))
         self._commit(END_OF_INPUT_ID)
 
     def finish(self) -> None:

@@ -71,6 +71,10 @@ class SourceMetrics:
         for split_id in resumed:
             self._split(split_id).set_paused(False)
 
+    def on_split_added(self, split_id: str) -> None:
+        """Registers the metrics of a split before its first record, so that a silent split can be seen."""
+        self._split(split_id)
+
     def on_split_finished(self, split_id: str) -> None:
         if self._splits.pop(split_id, None) is not None:
             self._group.remove_group(_SPLIT, split_id)

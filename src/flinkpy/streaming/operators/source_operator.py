@@ -346,6 +346,8 @@ class SourceOperator(StreamOperator):
                 split_id = getattr(split, "split_id", None)
                 if split_id is not None:
                     self._assigner.add_split(split_id)
+                    if self._metrics is not None:
+                        self._metrics.on_split_added(split_id)
         reader.add_splits(splits)
 
     def _finish_splits_of_remainders(self, splits: list[Any]) -> None:

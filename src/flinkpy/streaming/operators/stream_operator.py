@@ -203,6 +203,8 @@ class StreamOperator(ABC):
         self.current_watermark = -(1 << 63)
         #: The last watermark that was emitted.
         self.current_output_watermark = -(1 << 63)
+        #: True while nothing downstream waits for the watermark of this operator.
+        self.is_output_idle = False
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -309,6 +311,8 @@ class StreamOperator(ABC):
         """Emits the element to the main output and all side outputs."""
         if isinstance(element, Watermark):
             self.current_output_watermark = element.timestamp
+        elif isinstance(element, WatermarkStatus):
+            self.is_output_idle = element.is_idle
         self.output.emit_element(element)
         for output in self.side_outputs.values():
             output.emit_element(element)

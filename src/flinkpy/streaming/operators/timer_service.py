@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 
 from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.metrics.metricbase import MetricGroup
 from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK
 from flinkpy.state.backend import KeyContext, KeyedStateBackend
 from flinkpy.state.timer_queue import TimerQueue
@@ -22,6 +23,8 @@ _LOG = logging.getLogger(__name__)
 #: The names of the queues in the backend. They are part of every checkpoint.
 EVENT_TIME_TIMERS = "event-time"
 PROCESSING_TIME_TIMERS = "processing-time"
+#: The name of a gauge, and its value without timers.
+NEXT_EVENT_TIME_TIMER, NO_TIMER = "nextEventTimeTimer", MIN_WATERMARK
 
 
 class InternalTimerService:
@@ -114,6 +117,20 @@ class InternalTimerService:
         self._scheduled = None
         self._on_processing_time(timestamp)
         self._schedule()
+
+
+def register_event_time_gauge(metrics: MetricGroup, next_timestamp: Callable[[], int | None]) -> None:
+    """Registers `nextEventTimeTimer`: about the earliest time that waits for the watermark; NO_TIMER if there is none.
+
+    Args:
+        next_timestamp: returns that time. Called by any thread.
+    """
+
+    def read() -> int:
+        timestamp = next_timestamp()
+        return NO_TIMER if timestamp is None else timestamp
+
+    metrics.gauge(NEXT_EVENT_TIME_TIMER, read)
 
 
 class UnkeyedTimerService:

@@ -77,6 +77,7 @@ def _register_operator_metrics(chain: OperatorChain, records_into_head: Callable
         group.gauge("currentInputWatermark", _input_watermark_of(operator))
         if not isinstance(operator, SinkOperator):
             group.gauge("currentOutputWatermark", _output_watermark_of(operator))
+            group.gauge("isOutputIdle", _output_idleness_of(operator))
 
 
 def _counted(counters: Sequence[Any]) -> Callable[[], int]:
@@ -90,3 +91,7 @@ def _input_watermark_of(operator: StreamOperator) -> Callable[[], int]:
 
 def _output_watermark_of(operator: StreamOperator) -> Callable[[], int]:
     return lambda: operator.current_output_watermark
+
+
+def _output_idleness_of(operator: StreamOperator) -> Callable[[], int]:
+    return lambda: int(operator.is_output_idle)

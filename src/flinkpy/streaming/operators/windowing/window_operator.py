@@ -35,7 +35,7 @@ from flinkpy.streaming.operators.stream_operator import (
     close_function,
     open_function,
 )
-from flinkpy.streaming.operators.timer_service import InternalTimerService
+from flinkpy.streaming.operators.timer_service import InternalTimerService, register_event_time_gauge
 from flinkpy.streaming.operators.windowing.pane_state import (
     NoPaneStateStore,
     PaneStateStore,
@@ -191,6 +191,7 @@ class WindowOperator(KeyedOperator):
             self.pane_context, backend, self.context.processing_time_service, self._on_processing_time
         )
         metrics = self.context.metrics
+        register_event_time_gauge(metrics, self.timers.event_time.peek)
         trigger_state = PaneStateStore(backend, self.pane_context, "trigger.")
         self.trigger = TriggerContext(self.spec.trigger, self.timers, trigger_state, metrics)
         self.assigner_context = AssignerContext(self.timers, self.create_runtime_context())

@@ -28,6 +28,7 @@ from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.lane_border import inserted_columns
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, OperatorSnapshot, OperatorStateDescriptor
+from flinkpy.streaming.operators.timer_service import register_event_time_gauge
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
@@ -188,7 +189,9 @@ class ColumnWindowOperator(KeyedStateOperator):
 
     def open(self) -> None:
         super().open()
-        if not self.spec.is_event_time and self.inputs is not None:
+        if self.spec.is_event_time:
+            register_event_time_gauge(self.context.metrics, lambda: None if self.inputs is None else self.next_end())
+        elif self.inputs is not None:
             self._set_timer()
 
     def _set_timer(self) -> None:
