@@ -369,6 +369,44 @@ class AccumulatorResult(_message.Message):
     value_pickle: bytes
     def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., value: _Optional[str] = ..., value_pickle: _Optional[bytes] = ...) -> None: ...
 
+class DiagnosisRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class JobDiagnosis(_message.Message):
+    __slots__ = ("job_id", "timestamp_ms", "status", "findings")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    FINDINGS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    timestamp_ms: int
+    status: _common_pb2.JobStatus
+    findings: _containers.RepeatedCompositeFieldContainer[Finding]
+    def __init__(self, job_id: _Optional[str] = ..., timestamp_ms: _Optional[int] = ..., status: _Optional[_Union[_common_pb2.JobStatus, str]] = ..., findings: _Optional[_Iterable[_Union[Finding, _Mapping]]] = ...) -> None: ...
+
+class Finding(_message.Message):
+    __slots__ = ("kind", "severity", "sentence", "advice", "vertex_id", "subtask_index", "operator_id", "split_id")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SEVERITY_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    ADVICE_FIELD_NUMBER: _ClassVar[int]
+    VERTEX_ID_FIELD_NUMBER: _ClassVar[int]
+    SUBTASK_INDEX_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_ID_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_ID_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    severity: str
+    sentence: str
+    advice: str
+    vertex_id: str
+    subtask_index: int
+    operator_id: str
+    split_id: str
+    def __init__(self, kind: _Optional[str] = ..., severity: _Optional[str] = ..., sentence: _Optional[str] = ..., advice: _Optional[str] = ..., vertex_id: _Optional[str] = ..., subtask_index: _Optional[int] = ..., operator_id: _Optional[str] = ..., split_id: _Optional[str] = ...) -> None: ...
+
 class AccumulatorsRequest(_message.Message):
     __slots__ = ("job_id", "vertex_id", "by_subtask")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]

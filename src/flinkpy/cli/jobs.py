@@ -12,6 +12,7 @@ import click
 
 from flinkpy.cli.json_output import (
     accumulator_document,
+    finding_document,
     job_document,
     job_overview_document,
     json_option,
@@ -275,7 +276,7 @@ def _is_shown(job: dispatcher_pb2.JobOverview, running: bool, scheduled: bool, e
 def info(
     address: str | None, as_json: bool, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool
 ) -> None:
-    """Show the vertices, metrics, failures and accumulators of JOB."""
+    """Show the vertices, metrics, failures and accumulators of JOB, and why it has no output."""
     from flinkpy.cli.tables import print_table
     from flinkpy.client.job_watch import describe_shortage, lacks_slots
 
@@ -285,6 +286,7 @@ def info(
         shortage = describe_shortage(details, client.request_cluster_overview() if lacks_slots(details) else None)
         runs_in_spark = details.end_time_ms <= 0 and any(vertex.spark_description for vertex in details.vertices)
         groups = client.request_metrics(job_id) if runs_in_spark else []
+        diagnosis = client.request_diagnosis(job_id)
     if as_json:
         shown = {**job_document(details), "accumulators": [accumulator_document(one) for one in accumulators]}
         print_json(
@@ -294,12 +296,25 @@ def info(
                     *([] if shortage is None else [f"The job {shortage}."]),
                     *describe_spark_waits(details, groups),
                 ],
+                "findings": [finding_document(one) for one in diagnosis.findings],
             }
         )
         return
     _print_details(details, shortage, describe_spark_waits(details, groups), describe_spark_regions(groups))
+    for line in describe_diagnosis(diagnosis, has_shortage=shortage is not None):
+        click.echo(line)
     if accumulators:
         print_table(["Accumulator", "Type", "Value"], [[one.name, one.type, one.value] for one in accumulators])
+
+
+def describe_diagnosis(diagnosis: job_pb2.JobDiagnosis, *, has_shortage: bool) -> list[str]:
+    """Returns the lines that say why a job has no output. `has_shortage`: missing slots have been shown already."""
+    lines = []
+    for finding in diagnosis.findings:
+        if finding.kind != "SLOTS" or not has_shortage:
+            lines.append(escaped_line(f"- {finding.sentence}"))
+            lines += [escaped_line(f"  {finding.advice}")] if finding.advice else []
+    return ["", "What may keep output back:", *lines] if lines else []
 
 
 def describe_spark_waits(details: job_pb2.JobDetails, groups: Iterable[metrics_pb2.MetricGroupDump]) -> list[str]:

@@ -128,6 +128,21 @@ def accumulator_document(accumulator: job_pb2.AccumulatorResult) -> dict[str, An
     return {"name": accumulator.name, "type": accumulator.type, "value": accumulator.value}
 
 
+def finding_document(finding: job_pb2.Finding) -> dict[str, Any]:
+    """Returns one reason for missing output. A place that it does not name is None."""
+    is_subtask = finding.vertex_id and finding.subtask_index >= 0
+    return {
+        "kind": finding.kind,
+        "severity": finding.severity,
+        "sentence": finding.sentence,
+        "advice": finding.advice or None,
+        "vertex": finding.vertex_id or None,
+        "subtask": finding.subtask_index if is_subtask else None,
+        "operator": finding.operator_id or None,
+        "split": finding.split_id or None,
+    }
+
+
 def metric_document(
     group: metrics_pb2.MetricGroupDump, metric: metrics_pb2.MetricDump, names: Mapping[str, str]
 ) -> dict[str, Any]:

@@ -430,6 +430,12 @@ class ClusterClient:
     def _metrics(self, request: metrics_pb2.MetricsRequest) -> list[metrics_pb2.MetricGroupDump]:
         return list(self._call("request_metrics", request, timeout_s=self._timeout_s).groups)
 
+    def request_diagnosis(self, job_id: str) -> job_pb2.JobDiagnosis:
+        """Returns why a job has no output; without findings if it has ended. Raises: JobNotFoundError."""
+        request = job_pb2.DiagnosisRequest(job_id=job_id)
+        diagnosis: job_pb2.JobDiagnosis = self._call("request_diagnosis", request, timeout_s=self._timeout_s)
+        return diagnosis
+
     def request_job_logs(self, job_id: str, positions: Mapping[str, int]) -> dispatcher_pb2.JobLogs:
         """Returns the next part of each TaskExecutor's log for a job, from `positions` (by resource id) on.
 

@@ -9,7 +9,8 @@ machine.
 | SubmitJob                                  | accepted           | DuplicateJobSubmission | DuplicateJobSubmission    |
 | RequestJob, -Status, -Result, Watch...,    | JobNotFoundError   | from the archive       | the same answer           |
 | RequestAccumulators,                       |                    |                        |                           |
-| RequestCheckpointStatistics                |                    |                        |                           |
+| RequestCheckpointStatistics,               |                    |                        |                           |
+| RequestDiagnosis                           |                    |                        |                           |
 | RequestMetrics                             | JobNotFoundError   | JobNotFoundError       | the same answer           |
 | CancelJob                                  | JobNotFoundError   | ack or error (see 1)   | passed on again           |
 | ReportJobClientHeartbeat                   | JobNotFoundError   | JobNotFoundError       | acknowledged, no effect   |
@@ -503,6 +504,18 @@ class Dispatcher(RpcEndpoint):
         answer: metrics_pb2.MetricsDump = await gateway.request_process_metrics(
             taskexecutor_pb2.ProcessMetricsRequest(), timeout_s=self._options.rpc_timeout_s
         )
+        return answer
+
+    @unfenced
+    async def request_diagnosis(self, request: job_pb2.DiagnosisRequest, context: CallContext) -> job_pb2.JobDiagnosis:
+        """Returns why a job has no output; without findings if it has ended. Raises: JobNotFoundError."""
+        self.validate_runs_in_main_thread()
+        job_id = JobID(request.job_id)
+        if self.jobs.find(job_id) is None:
+            details = (await self.archived(job_id)).details
+            return job_pb2.JobDiagnosis(job_id=request.job_id, timestamp_ms=self.clock.now_ms(), status=details.status)
+        gateway = await self.jobs.leader_of(job_id)
+        answer: job_pb2.JobDiagnosis = await gateway.request_diagnosis(request, timeout_s=self._options.rpc_timeout_s)
         return answer
 
     @unfenced

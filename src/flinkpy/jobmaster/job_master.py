@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ParamSpec
 
-from flinkpy._proto import job_pb2, jobmaster_pb2, taskexecutor_pb2
+from flinkpy._proto import job_pb2, jobmaster_pb2, metrics_pb2, taskexecutor_pb2
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CoordinatorMethod
 from flinkpy.common.clock import Clock
 from flinkpy.common.configuration import Configuration
@@ -40,6 +40,7 @@ from flinkpy.jobmaster.accumulators import FinalAccumulators, final_accumulators
 from flinkpy.jobmaster.checkpoint_io import CheckpointIo
 from flinkpy.jobmaster.checkpoint_runner import LEADERSHIP_ERRORS, CheckpointRunner
 from flinkpy.jobmaster.coordinator_services import CoordinatorServices
+from flinkpy.jobmaster.diagnosis.collection import job_diagnosis, job_snapshot
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
 from flinkpy.jobmaster.job_details import EVERYTHING, DetailParts, job_details, job_result
 from flinkpy.jobmaster.job_event_store.batch_job_recovery_handler import BatchJobRecoveryHandler
@@ -381,6 +382,15 @@ class JobMaster(RpcEndpoint):
             num_slots_held=pool.num_slots,
             splits={} if self.state.is_terminal else self._coordinators.split_progress(),
         )
+
+    def diagnosis(self, metrics: list[metrics_pb2.MetricGroupDump]) -> job_pb2.JobDiagnosis:
+        """Returns why the job has no output, given the metrics of its tasks."""
+        self.validate_runs_in_main_thread()
+        details = self.details()
+        statistics = self.scheduler.checkpoints.coordinator.statistics.response()
+        interval_ms = self._options.scheduler.checkpoints.interval_ms
+        snapshot = job_snapshot(details, statistics, metrics, self._now_ms, interval_ms)
+        return job_diagnosis(details, snapshot)
 
     def handle_coordination_request(self, operator_id: str, payload: bytes) -> bytes:
         self.validate_runs_in_main_thread()

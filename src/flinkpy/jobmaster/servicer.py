@@ -37,6 +37,7 @@ from flinkpy.common.errors import JobNotFoundError, SlotAllocationError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, JobVertexID, ResourceID, ResultPartitionID
 from flinkpy.jobmaster import conversions
 from flinkpy.jobmaster.accumulators import as_texts, merge_accumulators, reports_of
+from flinkpy.jobmaster.diagnosis.collection import METRIC_NAME_ENDS, METRIC_NAMES
 from flinkpy.jobmaster.job_details import DetailParts
 from flinkpy.jobmaster.job_master import JobMaster
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
@@ -235,6 +236,14 @@ class JobMasterServicer:
         if kinds != {ScopeKind.TASK.value}:
             dumps.append(await asyncio.to_thread(dump_metrics, job_master.metrics.registry, request, self._resource_id))
         return metrics_pb2.MetricsDump(groups=[group for dump in dumps for group in dump.groups])
+
+    async def request_diagnosis(self, request: job_pb2.DiagnosisRequest, context: CallContext) -> job_pb2.JobDiagnosis:
+        job_master = self._job(request.job_id)
+        wanted = metrics_pb2.MetricsRequest(job_id=request.job_id, names=METRIC_NAMES, name_ends=METRIC_NAME_ENDS)
+        connections = job_master.task_manager_connections
+        dumps = await asyncio.gather(*(connection.request_metrics(wanted) for connection in connections))
+        groups = [group for dump in dumps for group in dump.groups]
+        return job_master.diagnosis(groups)
 
     def _job(self, job_id: str) -> JobMaster:
         """Returns the JobMaster. Raises: JobNotFoundError if it runs another job."""

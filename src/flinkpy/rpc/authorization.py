@@ -37,6 +37,7 @@ _BY_ROLE: dict[Role, dict[str, tuple[str, ...]]] = {
             "RequestCheckpointStatistics",
             "RequestAccumulators",
             "RequestMetrics",
+            "RequestDiagnosis",
         ),
         "flinkpy.ResourceManager": ("RequestTaskManagerInfo", "RequestResourceOverview", "RequestMetrics"),
         "grpc.health.v1.Health": ("Check", "Watch", "List"),

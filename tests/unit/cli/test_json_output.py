@@ -81,6 +81,11 @@ class FakeClient:
         group.metrics.add(name="sizes", kind="histogram", number=2, statistics={"p99": 1.5})
         return [group]
 
+    def request_diagnosis(self, job_id: str) -> job_pb2.JobDiagnosis:
+        diagnosis = job_pb2.JobDiagnosis(job_id=job_id, status=common_pb2.RUNNING)
+        diagnosis.findings.add(kind="SOURCE", severity="CAUSE", sentence="numbers is silent.", vertex_id="v")
+        return diagnosis
+
     def request_checkpoint_statistics(self, job_id: str) -> checkpoint_pb2.CheckpointStatisticsResponse:
         statistics = checkpoint_pb2.CheckpointStatisticsResponse(num_total=1, num_failed=1)
         one = statistics.history.add(checkpoint_id=1, status="FAILED", trigger_timestamp_ms=5)

@@ -88,6 +88,14 @@ async def accumulators_of(call: RestCall, vertex_id: str = "", *, by_subtask: bo
     return found
 
 
+async def diagnosis_of(call: RestCall) -> job_pb2.JobDiagnosis:
+    """Raises: JobNotFoundError."""
+    diagnosis: job_pb2.JobDiagnosis = await _ask(
+        call, "request_diagnosis", job_pb2.DiagnosisRequest(job_id=call.job_id)
+    )
+    return diagnosis
+
+
 async def task_metrics_of(
     call: RestCall, vertex_id: str, names: Collection[str] = ()
 ) -> list[metrics_pb2.MetricGroupDump]:
