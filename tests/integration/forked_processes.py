@@ -72,7 +72,7 @@ CONTROL_MODULES = (
     "flinkpy.cli.jobs",
     "flinkpy.cli.checkpoints",
     "flinkpy.cli.logs",
-    "flinkpy.cli.service_logging",
+    "flinkpy.logs.setup",
     "flinkpy.configuration.key_notices",
     "flinkpy.common.file_permissions",
     "flinkpy.client.cluster_client",
@@ -89,7 +89,7 @@ CONTROL_MODULES = (
 TASK_EXECUTOR_MODULES = (
     "flinkpy.cli.main",
     "flinkpy.cli.services",
-    "flinkpy.cli.service_logging",
+    "flinkpy.logs.setup",
     "flinkpy.configuration.key_notices",
     "flinkpy.common.file_permissions",
     "flinkpy.taskexecutor.entrypoint",

@@ -313,7 +313,7 @@ def standalone_job(
     template = job_master_template()
     with _resource_manager(configuration, host, resourcemanager_port):
         service = run_dispatcher(configuration, ready_file=ready_file, application=application, template=template)
-        return serve(service, configuration)
+        return serve(service, configuration, name="standalone-job")
 
 
 @contextmanager

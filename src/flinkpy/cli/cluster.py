@@ -208,11 +208,11 @@ def cluster_supervisor(
     verbose: bool,
 ) -> None:
     """Run the services of a cluster on this host until SIGTERM, and replace those that die."""
-    from flinkpy.cli.service_logging import configure_logging
     from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions, log_directory
     from flinkpy.common.file_permissions import restrict_files
     from flinkpy.common.interruptible import AwaitedSignals
     from flinkpy.configuration import jobmanager_options, read_option, security_options
+    from flinkpy.logs.setup import configure_logging
     from flinkpy.security.security_context import secret_file
 
     configuration = load_valid_configuration(config_dir, properties, {})

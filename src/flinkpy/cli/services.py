@@ -9,6 +9,7 @@ import asyncio
 import gc
 import logging
 import os
+import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from flinkpy.common.process_template import ProcessTemplate
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+#: The verb whose process writes to the standard error of its Dispatcher.
+JOB_MASTER = "jobmaster"
 
 
 def service_options(command: F) -> F:
@@ -71,25 +75,32 @@ def serve(
     service: Coroutine[Any, Any, int],
     configuration: Configuration,
     *,
+    name: str,
     warns_of_keys: bool = True,
     runs_functions: bool = False,
 ) -> int:
     """Runs a service until it ends and returns its exit status.
 
     Args:
+        name: the verb of the service.
         warns_of_keys: log warnings about configuration keys. False if the parent process has the same configuration
             and has logged them.
         runs_functions: the service runs user functions. The permissions of files they create are not restricted.
     """
-    from flinkpy.cli.service_logging import configure_logging
     from flinkpy.common.file_permissions import restrict_files
     from flinkpy.configuration.key_notices import warn_of_keys
     from flinkpy.configuration.options import read_option
     from flinkpy.configuration.security_options import UMASK
+    from flinkpy.logs.setup import configure_logging
     from flinkpy.security.security_context import TOKEN_VARIABLE
 
     restrict_files(int(read_option(configuration, UMASK), 8), runs_functions=runs_functions)
-    configure_logging(configuration)
+    configure_logging(
+        configuration,
+        name=f"{name}-{socket.gethostname()}",
+        runs_tasks=runs_functions,
+        owns_standard_error=name != JOB_MASTER,
+    )
     if warns_of_keys:
         warn_of_keys(configuration)
     # A client's token must not reach user code in this process.
@@ -157,7 +168,9 @@ def dispatcher(
         from flinkpy.dispatcher.entrypoint import run_dispatcher
 
     template = job_master_template()
-    return serve(run_dispatcher(configuration, ready_file=ready_file, template=template), configuration)
+    return serve(
+        run_dispatcher(configuration, ready_file=ready_file, template=template), configuration, name="dispatcher"
+    )
 
 
 @click.command()
@@ -184,7 +197,7 @@ def resourcemanager(
     with importing():
         from flinkpy.resourcemanager.entrypoint import run_resourcemanager
 
-    return serve(run_resourcemanager(configuration, ready_file=ready_file), configuration)
+    return serve(run_resourcemanager(configuration, ready_file=ready_file), configuration, name="resourcemanager")
 
 
 @click.command()
@@ -222,7 +235,9 @@ def taskexecutor(
     with importing():
         from flinkpy.taskexecutor.entrypoint import run_taskexecutor
 
-    return serve(run_taskexecutor(configuration, ready_file=ready_file), configuration, runs_functions=True)
+    return serve(
+        run_taskexecutor(configuration, ready_file=ready_file), configuration, name="taskexecutor", runs_functions=True
+    )
 
 
 @click.command()
@@ -259,5 +274,6 @@ def jobmaster(
     return serve(
         run_jobmaster(configuration, dispatcher_address=dispatcher_address, job_id=job_id, ready_file=ready_file),
         configuration,
+        name=JOB_MASTER,
         warns_of_keys=False,
     )

@@ -169,11 +169,11 @@ def _format_links(links: list[tuple[BaseException, str]], only_user_frames: bool
 
 
 def _user_frames(stack: traceback.StackSummary) -> traceback.StackSummary:
-    kept = [frame for frame in stack if not _is_runtime(frame)]
+    kept = [frame for frame in stack if not is_runtime_frame(frame)]
     return traceback.StackSummary.from_list(kept) if kept else stack
 
 
-def _is_runtime(frame: traceback.FrameSummary) -> bool:
+def is_runtime_frame(frame: traceback.FrameSummary) -> bool:
     package = __name__.partition(".")[0]
     path = frame.filename.replace("\\", "/")
     return f"/{package}/" in path or path.startswith("<flinkpy")

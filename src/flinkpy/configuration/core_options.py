@@ -9,6 +9,7 @@ from flinkpy.configuration.options import (
     bool_option,
     enum_option,
     int_option,
+    memory_option,
     string_option,
 )
 
@@ -42,7 +43,35 @@ LOG_RATE_LIMIT = int_option(
     "logs how many it dropped. 0 means no limit. If the processes share the output of a program, the default is 50.",
     minimum=0,
 )
-LOG_DIR = string_option("env.log.dir", None, "Directory for the log files of all processes.")
+LOG_DIR = string_option(
+    "env.log.dir",
+    None,
+    "Directory for the log files of all processes. A process whose standard error is no file there also writes its "
+    "log to a file in it.",
+)
+LOG_FORMAT = enum_option(
+    "env.log.format",
+    ("text", "json"),
+    "text",
+    "Format of log records: `text` for people, `json` for machines. Both name the job and the task of each record.",
+)
+LOG_MAX = int_option(
+    "env.log.max",
+    10,
+    "The maximum number of old log files to keep, for each process and for each JobMaster.",
+    minimum=0,
+)
+LOG_MAX_SIZE = memory_option(
+    "env.log.max-size",
+    "100 mb",
+    "A log file in `env.log.dir` of this size becomes an old one, and a new one begins. 0 means never.",
+)
+LOG_MAX_JOBS = int_option(
+    "env.log.max-jobs",
+    100,
+    "The number of JobMasters whose log files stay in `env.log.dir`. Those of ended jobs are removed first.",
+    minimum=1,
+)
 PID_DIR = string_option("env.pid.dir", None, "Directory where `flinkpy cluster` records its processes.")
 
 EXECUTION_TARGET = enum_option(

@@ -27,6 +27,20 @@ DATA_PORT = int_option(
 NUM_TASK_SLOTS = int_option(
     "taskmanager.numberOfTaskSlots", 1, "Number of slots of one TaskExecutor process.", minimum=1, maximum=1024
 )
+SYSTEM_OUT_MODE = enum_option(
+    "taskmanager.system-out.mode",
+    ("DEFAULT", "LOG", "IGNORE"),
+    "DEFAULT",
+    "What happens to the output of functions, e.g. of `print`: `LOG` makes each line a log record that names its task, "
+    "`IGNORE` drops it. `DEFAULT` is `LOG` if the TaskExecutor writes a log file; otherwise the output appears "
+    "unchanged.",
+)
+SYSTEM_OUT_LOG_CACHE_SIZE = memory_option(
+    "taskmanager.system-out.log.cache-upper-size",
+    "100 kb",
+    "A line of output that is longer becomes several log records.",
+    minimum_bytes=1,
+)
 RESOURCE_ID = string_option("taskmanager.resource-id", None, "Id of this process in messages. Default: a generated id.")
 REGISTRATION_TIMEOUT = duration_option(
     "taskmanager.registration.timeout",

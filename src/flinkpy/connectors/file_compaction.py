@@ -22,6 +22,7 @@ from flinkpy.common.failpoints import failpoint
 from flinkpy.connectors.file_committer import PendingFile, SupersededFile
 from flinkpy.connectors.part_file import unlink_if_there
 from flinkpy.connectors.part_store import OpenPart
+from flinkpy.logs.context import in_current_context
 
 _COPY_BYTES = 1 << 20
 
@@ -269,7 +270,7 @@ class FileCompaction:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._strategy.num_compact_threads, "file-compactor")
         target = self._open_target(bucket)
-        done = self._threads.submit(self._merge, [self._path(file) for file in files], target)
+        done = self._threads.submit(in_current_context(self._merge), [self._path(file) for file in files], target)
         self._merges.append(_Merge(bucket, files, target, done))
         return []
 

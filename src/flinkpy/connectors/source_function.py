@@ -58,6 +58,7 @@ from flinkpy.connector_api.source import (
     SplitEnumeratorContext,
 )
 from flinkpy.functions.function import Function
+from flinkpy.logs.context import in_current_context
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -346,7 +347,7 @@ class SourceFunctionReader(SourceReader):
 
     def start(self) -> None:
         name = f"source function {type(self._function).__name__} ({self._context.subtask_index})"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=in_current_context(self._run), name=name, daemon=True)
         self._thread.start()
 
     def poll_batch(self) -> Batch | ReaderStatus:

@@ -28,6 +28,7 @@ from flinkpy.common.errors import FlinkError, InternalError
 from flinkpy.connector_api.source import ReaderStatus, SourceReader, SourceReaderContext
 from flinkpy.formats.bad_records import BadRecordReporter
 from flinkpy.formats.schema import DecodedMessages, on_error_of
+from flinkpy.logs.context import in_current_context
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +98,7 @@ class FetcherThreads:
         """Wakes the threads so that they see that the fetcher is closed."""
 
     def _start_thread(self, name: str, run: Callable[..., None], *arguments: Any) -> None:
-        thread = threading.Thread(target=self._run, args=(run, *arguments), name=name, daemon=True)
+        thread = threading.Thread(target=in_current_context(self._run), args=(run, *arguments), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 

@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flinkpy.logs.context import in_no_context
+
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
 
@@ -224,7 +226,7 @@ class _Output:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
         self._process = process
-        self._thread = threading.Thread(target=self._read, name="spark-output", daemon=True)
+        self._thread = threading.Thread(target=in_no_context(self._read), name="spark-output", daemon=True)
         self._thread.start()
 
     def wait_end(self, seconds: float) -> None:

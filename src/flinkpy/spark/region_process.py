@@ -26,6 +26,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from flinkpy.common.errors import SparkError
+from flinkpy.logs.context import in_current_context, in_no_context
 from flinkpy.spark.errors import as_flink_error, cause_of
 from flinkpy.spark.executor_wait import ExecutorWait
 from flinkpy.spark.java_gateway import CONNECT_MODE
@@ -244,7 +245,7 @@ class RegionProcess:
 
     def start(self, inputs: list[StagedInput]) -> None:
         name = f"spark {self._job.task_name}"
-        self._thread = threading.Thread(target=self._run, args=(inputs,), name=name, daemon=True)
+        self._thread = threading.Thread(target=in_current_context(self._run), args=(inputs,), name=name, daemon=True)
         self._thread.start()
 
     def poll(self) -> Item | None:
@@ -302,7 +303,7 @@ class RegionProcess:
             except Exception as error:  # noqa: BLE001 - the next region attaches by itself, and fails with the cause
                 _LOG.debug("no process is prepared for the next region: %s", error)
 
-        threading.Thread(target=prepare, name="spark-prepare", daemon=True).start()
+        threading.Thread(target=in_no_context(prepare), name="spark-prepare", daemon=True).start()
 
     def _on_wait(self, reason: str) -> None:
         self.status.wait_for_session()
@@ -319,7 +320,9 @@ class RegionProcess:
         connection = process.connection
         end: Finished | None = None
         # A read blocks, so another thread counts the executors, and kills a process that does not end.
-        watch = threading.Thread(target=self._watch, args=(session, process), name="spark-watch", daemon=True)
+        watch = threading.Thread(
+            target=in_current_context(self._watch), args=(session, process), name="spark-watch", daemon=True
+        )
         try:
             order = RegionOrder(
                 sent=session.sent,

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from flinkpy.common.errors import SparkError
+from flinkpy.logs.context import in_no_context
 from flinkpy.spark.errors import cause_of
 from flinkpy.spark.session_handles import SessionHandle, Startup, start
 from flinkpy.spark.session_pool import PooledSession, SessionPool, Start, Use, Wait
@@ -177,7 +178,7 @@ class SparkSessions:
 
     def _start_keeper(self) -> None:
         if self._keeper is None:
-            self._keeper = threading.Thread(target=self._keep_always, name="spark-sessions", daemon=True)
+            self._keeper = threading.Thread(target=in_no_context(self._keep_always), name="spark-sessions", daemon=True)
             self._keeper.start()
 
     def _keep_always(self) -> None:
@@ -204,7 +205,7 @@ class SparkSessions:
             except BaseException as error:  # noqa: BLE001 - raised by the waiting thread
                 result.append(error)
 
-        thread = threading.Thread(target=run, name="spark-start", daemon=True)
+        thread = threading.Thread(target=in_no_context(run), name="spark-start", daemon=True)
         thread.start()
         waited_s = 0.0
         while thread.is_alive():

@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
+from flinkpy.logs.context import in_no_context
+
 _LOG = logging.getLogger(__name__)
 
 LEASE = "_flinkpy_lease"
@@ -127,7 +129,7 @@ class LeaseKeeper:
         with self._condition:
             self._leases[name] = write
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="staging-leases", daemon=True)
+                self._thread = threading.Thread(target=in_no_context(self._run), name="staging-leases", daemon=True)
                 self._thread.start()
 
     def release(self, name: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from flinkpy._proto import checkpoint_pb2, taskexecutor_pb2
 from flinkpy.common.errors import FlinkError
+from flinkpy.logs.context import LogContext
 
 
 class Invokable(Protocol):
@@ -98,6 +99,8 @@ class DeployedTask(Protocol):
     result_partition_ids: tuple[str, ...]
     #: The blocking ones among them, which can be read repeatedly after the end of the task.
     blocking_partition_ids: tuple[str, ...]
+    #: The job and the attempt in log lines.
+    log_context: LogContext
 
     def subpartition_bytes(self) -> dict[str, list[int]]:
         """Returns the uncompressed sizes of the subpartitions of each blocking result of a finished task."""

@@ -25,6 +25,7 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.ids import AllocationID, JobID, JobMasterId
 from flinkpy.common.states import ExecutionState
+from flinkpy.logs.context import in_context
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.error_codec import error_to_proto
 from flinkpy.rpc.peer_connection import Peers
@@ -400,7 +401,8 @@ class JobService:
     def on_checkpoint_declined(self, task: Task, checkpoint_id: int, error: BaseException) -> None:
         job = self._job_of_task.get(task.execution_attempt_id)
         if job is not None:
-            logger.info("%s declines checkpoint %d: %s", task.task_name, checkpoint_id, error)
+            with in_context(task.log_context):
+                logger.info("%s declines checkpoint %d: %s", task.task_name, checkpoint_id, error)
             job.connection.decline_checkpoint(task.execution_attempt_id, checkpoint_id, error)
 
     def on_end_of_data(self, task: Task) -> None:
@@ -445,10 +447,11 @@ class JobService:
         job = self._job_of_task.get(attempt)
         if job is None or state is ExecutionState.CANCELING:
             return
-        if error is None:
-            logger.info("%s is %s", task.task_name, state.name)
-        else:
-            logger.warning("%s is %s: %s\n%s", task.task_name, state.name, error, error.remote_traceback)
+        with in_context(task.log_context):
+            if error is None:
+                logger.info("%s is %s", task.task_name, state.name)
+            else:
+                logger.warning("%s is %s: %s\n%s", task.task_name, state.name, error, error.remote_traceback)
         job.connection.report_state(state_update(task, state, error))
         if state.is_terminal:
             self.partitions.tracker.task_ended(job.job_id, attempt, has_finished=state is ExecutionState.FINISHED)

@@ -42,6 +42,8 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.event_sequence import ReceivedEvents, SentEvents
 from flinkpy.common.states import EXECUTION_TRANSITIONS, ExecutionState
+from flinkpy.logs.context import in_context, use_context
+from flinkpy.logs.setup import flush_output
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.rpc.error_codec import error_to_proto, reduced_error
 from flinkpy.taskexecutor.contracts import DeployedTask, Invokable
@@ -116,6 +118,7 @@ class Task:
         self._cancellation_interval_ms = cancellation_interval_ms
         self._cancellation_timeout_ms = cancellation_timeout_ms
         self._thread = make_thread(deployed.task_name, self._run_in_task_thread, self._exit_in_task_thread)
+        self.log_context = deployed.log_context
         self._is_started = False
         self._invokable: Invokable | None = None
         #: Set also before the invokable exists, so that the task thread sees it.
@@ -173,7 +176,8 @@ class Task:
         if step is CancelStep.GIVE_UP:
             self._listener.on_task_stuck(self, now_ms - canceler.started_ms)
         elif step is CancelStep.INTERRUPT or (step is CancelStep.INTERRUPT_USER_CODE and self._thread.is_in_user_code):
-            logger.warning("interrupting task %s, which has not stopped yet\n%s", self.task_name, self.stack)
+            with in_context(self.log_context):
+                logger.warning("interrupting task %s, which has not stopped yet\n%s", self.task_name, self.stack)
             self._thread.interrupt()
         self._cancel_timer = self._endpoint.schedule(again_ms, self._push)
 
@@ -205,7 +209,8 @@ class Task:
         try:
             self.deployed.release(cause)
         except Exception as leak:  # the end of the task must be reported
-            logger.exception("releasing the resources of task %s failed", self.task_name)
+            with in_context(self.log_context):
+                logger.exception("releasing the resources of task %s failed", self.task_name)
             if failure is None and state is ExecutionState.FINISHED:
                 failure, state = failure_of(leak, self.task_name), ExecutionState.FAILED
         self._move(state, failure)
@@ -353,6 +358,7 @@ class Task:
         self._endpoint.run_in_main_thread(tell)
 
     def _run_in_task_thread(self) -> None:
+        use_context(self.log_context)
         invokable = self.deployed.create_invokable(self)
         self._endpoint.run_in_main_thread(self._on_invokable, invokable)
         # The main thread sets the flag before it looks for an invokable. This thread reads it after it has sent the
@@ -362,6 +368,7 @@ class Task:
         invokable.invoke()
 
     def _exit_in_task_thread(self, error: BaseException | None) -> None:
+        flush_output()
         self._endpoint.run_in_main_thread(self._on_thread_exit, error)
 
     # ---- events of the task thread, on the main thread

@@ -42,6 +42,7 @@ from flinkpy.common.safe_paths import safe_join
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.configuration import checkpointing_options, cluster_options, pipeline_options, read_option
 from flinkpy.graph.spark_region import SPARK_TASK
+from flinkpy.logs.context import LogContext, in_current_context
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope
 from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResultPartition
 from flinkpy.network.environment import NetworkEnvironment
@@ -85,8 +86,11 @@ class IoExecutor(Executor):
         self._running: set[Future[Any]] = set()
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Runs `call` on a thread, with the modules of the calling one. Raises: RuntimeError after `shutdown`."""
-        future = self._pool.submit(in_current_modules(call), *args, **kwargs)
+        """Runs `call` on a thread, with the modules and the log context of the calling one.
+
+        Raises: RuntimeError after `shutdown`.
+        """
+        future = self._pool.submit(in_current_context(in_current_modules(call)), *args, **kwargs)
         with self._lock:
             self._running.add(future)
         future.add_done_callback(self._done)
@@ -179,6 +183,16 @@ class DeployedStreamTask:
         """
         self.execution_attempt_id = deployment.execution_attempt_id
         self.task_name = environment.task_name
+        self.log_context = LogContext(
+            job_id=environment.job_id,
+            job_name=environment.job_name,
+            vertex_id=deployment.vertex_id,
+            vertex_name=environment.vertex.name,
+            subtask_index=deployment.subtask_index,
+            parallelism=environment.parallelism,
+            attempt_number=deployment.attempt_number,
+            thread_name=environment.task_name,
+        )
         self.vertex_id = deployment.vertex_id
         self.subtask_index = deployment.subtask_index
         self.allocation_id = deployment.allocation_id

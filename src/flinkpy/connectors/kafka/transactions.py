@@ -24,6 +24,7 @@ from flinkpy.connectors.kafka.client import load_confluent_kafka, typed_error
 from flinkpy.connectors.kafka.record_producer import RecordProducer
 from flinkpy.connectors.kafka.transaction_client import KafkaCommittable, TransactionClient
 from flinkpy.connectors.kafka.transaction_log import TransactionLog
+from flinkpy.logs.context import in_current_context
 
 _LOG = logging.getLogger(__name__)
 
@@ -146,7 +147,9 @@ class TransactionalProducer:
         self._identity: KafkaCommittable | None = None
         self._lock = threading.Lock()
         self._is_aborted = False
-        self._thread = threading.Thread(target=self._prepare, name=f"kafka-{name.transactional_id}", daemon=True)
+        self._thread = threading.Thread(
+            target=in_current_context(self._prepare), name=f"kafka-{name.transactional_id}", daemon=True
+        )
         self._thread.start()
 
     def begin(self) -> RecordProducer:

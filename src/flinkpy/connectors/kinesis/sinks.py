@@ -32,6 +32,7 @@ from flinkpy.connectors.kinesis.client import (
     stream_argument,
 )
 from flinkpy.formats.schema import encode_batch
+from flinkpy.logs.context import in_current_context
 from flinkpy.records.batch import Batch
 
 _LOG = logging.getLogger(__name__)
@@ -188,7 +189,7 @@ class AsyncWriter(SinkWriter):
         if entries:
             self._bytes -= size
             self._in_flight += 1
-            self._executor.submit(self._request, entries, self._pause_s())
+            self._executor.submit(in_current_context(self._request), entries, self._pause_s())
         return len(entries)
 
     def _pause_s(self) -> float:

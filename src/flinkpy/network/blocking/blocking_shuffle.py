@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flinkpy.common.job_modules import in_current_modules
+from flinkpy.logs.context import in_current_context
 from flinkpy.network.blocking.read_scheduler import SortMergeReadScheduler
 from flinkpy.network.blocking.sort_merge_result_partition import SortMergeResultPartition
 from flinkpy.network.buffer_pool import NetworkBufferPool
@@ -104,7 +105,7 @@ class BlockingShuffle:
 
     def _map(self, call: Callable[..., Any], *values: Iterable[Any]) -> Iterator[Any]:
         assert self._encoders is not None
-        return self._encoders.map(in_current_modules(call), *values)
+        return self._encoders.map(in_current_context(in_current_modules(call)), *values)
 
     def _directory(self, number: int) -> Path:
         if self._directories:

@@ -34,6 +34,7 @@ import pyarrow as pa
 
 from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.common.errors import FlinkError, PartitionCorruptedError
+from flinkpy.logs.context import in_no_context
 from flinkpy.network.blocking.partition_file import (
     COLUMNS,
     ELEMENT,
@@ -211,7 +212,7 @@ class SortMergeReadScheduler:
 
     def _start(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="blocking-shuffle-read", daemon=True)
+            self._thread = threading.Thread(target=in_no_context(self._run), name="blocking-shuffle-read", daemon=True)
             self._thread.start()
 
     def _put(self, file: _OpenFile, reader: SubpartitionRangeReader, offset: int) -> None:

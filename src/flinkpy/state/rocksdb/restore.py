@@ -22,6 +22,7 @@ import pyarrow as pa
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.errors import CorruptStateError, StateRestoreError, UnsupportedOperationError
 from flinkpy.common.key_groups import KeyGroupRange
+from flinkpy.logs.context import in_current_context
 from flinkpy.records.key_identity import entry_key, state_keys
 from flinkpy.state.aggregate_table import TableLayout
 from flinkpy.state.backend import KeyedStateBackendParameters
@@ -213,7 +214,7 @@ class _Restore:
         path.mkdir(parents=True)
         with ThreadPoolExecutor(self._settings.transfer_threads, "rocksdb-download") as executor:
             futures = [
-                executor.submit(files.fetch, file.handle, path / Path(file.local_name).name)
+                executor.submit(in_current_context(files.fetch), file.handle, path / Path(file.local_name).name)
                 for file in (*handle.shared, *handle.private)
             ]
             try:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.key_groups import KeyGroupRange
+from flinkpy.logs.context import in_current_context
 from flinkpy.records.key_identity import entry_key
 from flinkpy.state.aggregate_table import TableLayout
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope, CheckpointStreams
@@ -235,7 +236,7 @@ class NativeSnapshot:
         if not uploads:
             return []
         with ThreadPoolExecutor(self._transfer_threads, "rocksdb-upload") as executor:
-            futures = [executor.submit(streams.store_file, path, scope) for path, scope in uploads]
+            futures = [executor.submit(in_current_context(streams.store_file), path, scope) for path, scope in uploads]
             try:
                 return [future.result() for future in futures]
             except BaseException:

@@ -1,36 +1,22 @@
-"""Sets up the log of a service process: levels, format and rate limits.
+"""The handler of a service's log: levels per job, rate limits, and the output of tasks.
 
-User functions run in the same processes as flinkpy, so each has its own level: a program with an embedded
-cluster shows the warnings of its functions without those of the services.
-
-Many records contain text from callers and user functions. To prevent forged records, control characters are escaped,
-and each line of a record after its first begins with a mark. To prevent floods, repeated warnings from one place in
+Many records contain text from callers and user functions. To prevent floods, repeated warnings from one place in
 flinkpy are counted and not written.
 """
 
 from __future__ import annotations
 
 import logging
-import sys
+import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TextIO
 
-from flinkpy.common.error_text import MAX_MESSAGE_CHARS, MAX_TRACEBACK_CHARS, bounded_text, escaped, format_traceback
-
-if TYPE_CHECKING:
-    from flinkpy.common.configuration import Configuration
-
-_FORMAT = "%(asctime)s %(levelname)-5s [%(threadName)s] %(name)s - %(message)s"
+from flinkpy.logs.context import LogContext
+from flinkpy.logs.formats import CONTEXT_ATTRIBUTE, JsonFormatter, TextFormatter, context_of
 
 #: Loggers of flinkpy itself and of the libraries that only flinkpy uses.
 RUNTIME_LOGGERS = ("flinkpy", "grpc", "kazoo")
-
-#: Longest record: the message of an error and its traceback.
-MAX_RECORD_CHARS = MAX_MESSAGE_CHARS + MAX_TRACEBACK_CHARS
-
-#: Begins each further line of a record, so that only the first line of a record begins with a time.
-CONTINUATION_MARK = "  | "
 
 #: Number of warnings that one place in flinkpy may write in a burst, and per second after it. All subtasks of a large
 #: job may fail at once; thousands of equal warnings say no more than these and their number.
@@ -42,41 +28,8 @@ _BURST_S = 5.0
 #: Interval of the reports on how many warnings of one place were dropped.
 _REPORT_INTERVAL_S = 10.0
 
-
-def configure_logging(configuration: Configuration, stream: TextIO | None = None) -> None:
-    """Logs to standard error by `env.log.level`, `env.log.runtime-level` and `env.log.rate-limit`.
-
-    The logger `py.warnings` also logs the warnings of Python's `warnings` module.
-    """
-    from flinkpy.configuration import core_options, read_option
-
-    level = _numeric(read_option(configuration, core_options.LOG_LEVEL))
-    runtime_level = read_option(configuration, core_options.LOG_RUNTIME_LEVEL)
-    handler = RateLimitedHandler(
-        sys.stderr if stream is None else stream, read_option(configuration, core_options.LOG_RATE_LIMIT)
-    )
-    handler.setFormatter(BoundedFormatter(_FORMAT))
-    logging.basicConfig(level=level, handlers=[handler])
-    logging.captureWarnings(True)
-    if runtime_level is not None:
-        for name in RUNTIME_LOGGERS:
-            logging.getLogger(name).setLevel(_numeric(runtime_level))
-
-
-def _numeric(level: str) -> int:
-    special = {"TRACE": logging.DEBUG, "OFF": logging.CRITICAL + 1}
-    return special[level] if level in special else logging.getLevelNamesMapping()[level]
-
-
-class BoundedFormatter(logging.Formatter):
-    """Formats a record as text of bounded size that cannot look like another record or act on a terminal."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        text = bounded_text(escaped(super().format(record)), MAX_RECORD_CHARS)
-        return text.replace("\n", f"\n{CONTINUATION_MARK}")
-
-    def formatException(self, ei: Any) -> str:
-        return format_traceback(ei[1]).rstrip("\n") if ei[1] is not None else super().formatException(ei)
+#: True if a record of this job (None: no job), logger and level is wanted.
+Wanted = Callable[[str | None, str, int], bool]
 
 
 class RateLimitedHandler(logging.StreamHandler[TextIO]):
@@ -89,10 +42,14 @@ class RateLimitedHandler(logging.StreamHandler[TextIO]):
     flinkpy that warns has its own bucket.
 
     Thread: any; `logging` holds the handler's lock around `emit`.
+
+    Attributes:
+        wanted: decides by the job of a record; None while no job has a level of its own.
     """
 
     def __init__(self, stream: TextIO, per_second: int, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(stream)
+        self.wanted: Wanted | None = None
         self._per_second = per_second
         self._clock = clock
         self._functions = _Bucket(per_second, per_second * _BURST_S, clock())
@@ -100,6 +57,12 @@ class RateLimitedHandler(logging.StreamHandler[TextIO]):
         self._sites: dict[tuple[str, int], _Bucket] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
+        context = context_of(record)
+        setattr(record, CONTEXT_ATTRIBUTE, context)
+        if self.wanted is not None and not self.wanted(
+            None if context is None else context.job_id, record.name, record.levelno
+        ):
+            return
         if record.name.partition(".")[0] in RUNTIME_LOGGERS:
             if record.levelno >= logging.WARNING and not self._site_of(record).take(self._clock()):
                 return
@@ -107,6 +70,21 @@ class RateLimitedHandler(logging.StreamHandler[TextIO]):
             return
         self._report_dropped()
         super().emit(record)
+
+    def emit_output(self, context: LogContext, name: str, lines: list[str]) -> None:
+        """Writes lines that a task has printed. Output is not limited: a program that prints wants all of it."""
+        if self.wanted is not None and not self.wanted(context.job_id, name, logging.INFO):
+            return
+        created, thread = time.time(), threading.current_thread().name
+        self.acquire()
+        try:
+            formatter = self.formatter
+            assert isinstance(formatter, (TextFormatter, JsonFormatter))
+            shown = [formatter.format_output(created, context, thread, name, line) for line in lines]
+            self.stream.write("\n".join(shown) + "\n")
+            self.flush()
+        finally:
+            self.release()
 
     def _site_of(self, record: logging.LogRecord) -> _Bucket:
         key = (record.pathname, record.lineno)
