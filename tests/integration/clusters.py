@@ -107,8 +107,12 @@ class RunningCluster:
         self._local.add_task_executors(count)
 
     def log(self, name: str) -> str:
+        """Returns the log of a service. The log of the Dispatcher is followed by those of its JobMasters."""
         path = self.service(name).spec.log
-        return "" if path is None else path.read_text(errors="replace")
+        if path is None:
+            return ""
+        others = sorted(path.parent.glob("jobmaster-*.log")) if name == "dispatcher" else []
+        return "".join(one.read_text(errors="replace") for one in [path, *others])
 
     def flinkpy(self, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
         """Runs `flinkpy ARGUMENTS` against this cluster, in a process that is forked (see `forked_processes`)."""

@@ -18,6 +18,7 @@ from simulated_rpc import HostNetwork
 from flinkpy._proto import checkpoint_pb2 as pb
 from flinkpy._proto import taskexecutor_pb2
 from flinkpy.common.errors import FlinkError, FunctionError
+from flinkpy.logs.context import LogContext
 
 #: The interval in which records move and tasks work.
 TICK_S = 0.05
@@ -87,6 +88,7 @@ class SimulatedTask:
         self.subtask_index = deployment.subtask_index
         self.task_name = f"{self.vertex_id}-{self.subtask_index}-{self.execution_attempt_id[-12:]}"
         self.allocation_id = deployment.allocation_id
+        self.log_context = LogContext("")
         self.result_partition_ids = tuple(p.result_partition_id for p in deployment.produced_partitions)
         self.is_source = self.vertex_id == "source"
         self.job = plane.jobs[job_id]

@@ -2,7 +2,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -142,6 +142,115 @@ class IOMetrics(_message.Message):
     busy_time_ms: int
     back_pressured_time_ms: int
     def __init__(self, num_records_in: _Optional[int] = ..., num_records_out: _Optional[int] = ..., num_bytes_in: _Optional[int] = ..., num_bytes_out: _Optional[int] = ..., num_batches_in: _Optional[int] = ..., num_batches_out: _Optional[int] = ..., idle_time_ms: _Optional[int] = ..., busy_time_ms: _Optional[int] = ..., back_pressured_time_ms: _Optional[int] = ...) -> None: ...
+
+class LogQuery(_message.Message):
+    __slots__ = ("job_id", "min_level", "task", "text", "since_ms")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    MIN_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    min_level: str
+    task: str
+    text: str
+    since_ms: int
+    def __init__(self, job_id: _Optional[str] = ..., min_level: _Optional[str] = ..., task: _Optional[str] = ..., text: _Optional[str] = ..., since_ms: _Optional[int] = ...) -> None: ...
+
+class LogRecord(_message.Message):
+    __slots__ = ("timestamp_ms", "level", "logger", "thread", "job_id", "job_name", "task", "message", "fields_json")
+    TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    LOGGER_FIELD_NUMBER: _ClassVar[int]
+    THREAD_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_NAME_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_JSON_FIELD_NUMBER: _ClassVar[int]
+    timestamp_ms: int
+    level: str
+    logger: str
+    thread: str
+    job_id: str
+    job_name: str
+    task: str
+    message: str
+    fields_json: str
+    def __init__(self, timestamp_ms: _Optional[int] = ..., level: _Optional[str] = ..., logger: _Optional[str] = ..., thread: _Optional[str] = ..., job_id: _Optional[str] = ..., job_name: _Optional[str] = ..., task: _Optional[str] = ..., message: _Optional[str] = ..., fields_json: _Optional[str] = ...) -> None: ...
+
+class LogRecordsRequest(_message.Message):
+    __slots__ = ("query", "positions", "tail", "max_bytes", "skip")
+    class PositionsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    TAIL_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SKIP_FIELD_NUMBER: _ClassVar[int]
+    query: LogQuery
+    positions: _containers.ScalarMap[str, str]
+    tail: int
+    max_bytes: int
+    skip: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, query: _Optional[_Union[LogQuery, _Mapping]] = ..., positions: _Optional[_Mapping[str, str]] = ..., tail: _Optional[int] = ..., max_bytes: _Optional[int] = ..., skip: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class LogRecords(_message.Message):
+    __slots__ = ("records", "position", "is_at_end", "is_cut", "log", "source", "has_log", "host")
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    IS_AT_END_FIELD_NUMBER: _ClassVar[int]
+    IS_CUT_FIELD_NUMBER: _ClassVar[int]
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    HAS_LOG_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedCompositeFieldContainer[LogRecord]
+    position: str
+    is_at_end: bool
+    is_cut: bool
+    log: str
+    source: str
+    has_log: bool
+    host: str
+    def __init__(self, records: _Optional[_Iterable[_Union[LogRecord, _Mapping]]] = ..., position: _Optional[str] = ..., is_at_end: _Optional[bool] = ..., is_cut: _Optional[bool] = ..., log: _Optional[str] = ..., source: _Optional[str] = ..., has_log: _Optional[bool] = ..., host: _Optional[str] = ...) -> None: ...
+
+class LogLevel(_message.Message):
+    __slots__ = ("logger", "level", "job_id", "remaining_ms", "is_changed")
+    LOGGER_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    logger: str
+    level: str
+    job_id: str
+    remaining_ms: int
+    is_changed: bool
+    def __init__(self, logger: _Optional[str] = ..., level: _Optional[str] = ..., job_id: _Optional[str] = ..., remaining_ms: _Optional[int] = ..., is_changed: _Optional[bool] = ...) -> None: ...
+
+class LogLevelsRequest(_message.Message):
+    __slots__ = ("job_id", "resource_id", "changes")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    resource_id: str
+    changes: _containers.RepeatedCompositeFieldContainer[LogLevel]
+    def __init__(self, job_id: _Optional[str] = ..., resource_id: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[LogLevel, _Mapping]]] = ...) -> None: ...
+
+class LogLevels(_message.Message):
+    __slots__ = ("levels", "source")
+    LEVELS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    levels: _containers.RepeatedCompositeFieldContainer[LogLevel]
+    source: str
+    def __init__(self, levels: _Optional[_Iterable[_Union[LogLevel, _Mapping]]] = ..., source: _Optional[str] = ...) -> None: ...
 
 class JobLogRequest(_message.Message):
     __slots__ = ("job_id", "position", "max_bytes")

@@ -153,6 +153,24 @@ class CoordinationRequest(_message.Message):
     payload: bytes
     def __init__(self, job_id: _Optional[str] = ..., operator_id: _Optional[str] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
+class JobLogRecords(_message.Message):
+    __slots__ = ("logs", "is_over", "unreachable")
+    LOGS_FIELD_NUMBER: _ClassVar[int]
+    IS_OVER_FIELD_NUMBER: _ClassVar[int]
+    UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
+    logs: _containers.RepeatedCompositeFieldContainer[_common_pb2.LogRecords]
+    is_over: bool
+    unreachable: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, logs: _Optional[_Iterable[_Union[_common_pb2.LogRecords, _Mapping]]] = ..., is_over: _Optional[bool] = ..., unreachable: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class JobLogLevels(_message.Message):
+    __slots__ = ("processes", "unreachable")
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
+    processes: _containers.RepeatedCompositeFieldContainer[_common_pb2.LogLevels]
+    unreachable: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, processes: _Optional[_Iterable[_Union[_common_pb2.LogLevels, _Mapping]]] = ..., unreachable: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class JobLogsRequest(_message.Message):
     __slots__ = ("job_id", "positions")
     class PositionsEntry(_message.Message):

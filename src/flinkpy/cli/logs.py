@@ -1,117 +1,303 @@
-"""`flinkpy logs`: the output and logs of a job's functions, from all its TaskExecutors."""
+"""`flinkpy logs` and `flinkpy log-level`: the log records of a job from all its processes, and their levels."""
 
 from __future__ import annotations
 
-import re
+import datetime
+import heapq
+import json
 import sys
 import threading
-from typing import TYPE_CHECKING
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flinkpy.cli.jobs import connect, find_job, job_argument
 from flinkpy.cli.options import cluster_address_option, configuration_options, load_valid_configuration
+from flinkpy.common.error_text import escaped, escaped_line
 
 if TYPE_CHECKING:
     from flinkpy._proto import common_pb2, dispatcher_pb2
 
 #: Interval of -f: short enough for a person, and cheap.
 FOLLOW_INTERVAL_S = 0.5
+#: The most records that --tail shows.
+MAX_TAIL = 10_000
+#: The colours of levels, as names of rich.
+_COLOURS = {"DEBUG": "dim", "WARNING": "yellow", "WARN": "yellow", "ERROR": "red", "CRITICAL": "bold red"}
+#: Begins each further line of a record, as in log files.
+_MARK = "  | "
+_LEVELS = click.Choice(["DEBUG", "INFO", "WARN", "WARNING", "ERROR", "CRITICAL"], case_sensitive=False)
 
-#: A longer line is shown in pieces and not held back until it ends.
-MAX_HELD_BYTES = 64 * 1024
 
-#: Control characters that a terminal would act on. Tabs and newlines stay.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+def _since(text: str | None, now_ms: int) -> int:
+    """Returns the time of `10 min` (before now) or `2026-11-23T06:51`, in milliseconds."""
+    from flinkpy.configuration.values import parse_duration_ms
+
+    if text is None:
+        return 0
+    try:
+        return now_ms - parse_duration_ms(text)
+    except ValueError:
+        pass
+    try:
+        return int(datetime.datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        raise click.BadParameter(
+            f"{text!r} is neither a duration such as `10 min` nor a time such as 2026-11-23T06:51:12",
+            param_hint="--since",
+        ) from None
 
 
 @click.command()
 @configuration_options
 @cluster_address_option
 @click.option("-f", "--follow", is_flag=True, help="Continue until the job has ended.")
+@click.option("--level", type=_LEVELS, help="Show records of at least this level.")
+@click.option("--task", default="", help="Show records of tasks whose name contains this, e.g. `Map` or `Map (2/4)`.")
+@click.option("--grep", default="", help="Show records whose message or logger contains this text.")
+@click.option("--since", help="Show records since a time: `10 min` ago, or 2026-11-23T06:51:12.")
+@click.option("-n", "--tail", type=click.IntRange(1, MAX_TAIL), help="Show only the last records before now.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per record.")
 @job_argument
 def logs(
-    address: str | None, follow: bool, job: str, config_dir: str | None, properties: tuple[str, ...], verbose: bool
+    address: str | None,
+    follow: bool,
+    level: str | None,
+    task: str,
+    grep: str,
+    since: str | None,
+    tail: int | None,
+    as_json: bool,
+    job: str,
+    config_dir: str | None,
+    properties: tuple[str, ...],
+    verbose: bool,
 ) -> None:
-    """Show the logs of the TaskExecutors of JOB since they began to work for it.
+    """Show the log records of JOB, a running or ended one, from all its processes in the order of their times.
 
-    The logs contain the output of the job's functions and flinkpy's messages about its tasks. If other jobs share a
-    TaskExecutor, their output is included. The log of a TaskExecutor process that has ended is not shown.
+    They contain what the functions of the job log and print, and what flinkpy reports about the job.
     """
+    from flinkpy._proto import common_pb2
+
+    query = common_pb2.LogQuery(
+        min_level=(level or "").upper(),
+        task=task,
+        text=grep,
+        since_ms=_since(since, int(time.time() * 1000)),
+    )
+    merged = MergedLogs()
+    show = _JsonView() if as_json else _TerminalView() if sys.stdout.isatty() else _TextView()
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
-        job_id = find_job(client, job)
-        shown, never = LogView(is_terminal=sys.stdout.isatty()), threading.Event()
+        query.job_id = find_job(client, job)
+        request = common_pb2.LogRecordsRequest(query=query, tail=tail or 0)
+        never = threading.Event()
         while True:
-            answer = client.request_job_logs(job_id, shown.positions)
-            shown.take(answer)
-            if shown.is_behind:
+            answer = client.request_job_log_records(request)
+            records = merged.take(answer)
+            for log, record in records[-request.tail :]:
+                show(log, record)
+            merged.report_gaps()
+            # What came while the last records were read follows without a limit.
+            request = common_pb2.LogRecordsRequest(query=query, positions=merged.positions, skip=merged.held_logs)
+            if merged.is_behind:
                 continue
             if answer.is_over or not follow:
                 break
             never.wait(FOLLOW_INTERVAL_S)
-        shown.finish()
+    merged.report_missing()
 
 
-class LogView:
-    """Writes the logs of several processes to standard output, in whole lines and one process after another.
+class MergedLogs:
+    """Puts records of several logs, which arrive in pieces, into the order of their times. Bounded by one piece each.
 
-    Args:
-        is_terminal: show control characters as `?`, so that the output of a function cannot act on the terminal.
+    A record is held back while a log that has more to read may have an earlier one.
     """
 
-    def __init__(self, *, is_terminal: bool) -> None:
-        self._is_terminal = is_terminal
-        #: Position up to which each log has been read, by resource id.
-        self.positions: dict[str, int] = {}
-        #: True if a log has more data that can be read at once.
-        self.is_behind = False
-        self._unfinished: dict[str, bytes] = {}
-        self._without_log: set[str] = set()
+    def __init__(self) -> None:
+        #: Where to continue, by log.
+        self.positions: dict[str, str] = {}
+        self._held: dict[str, deque[tuple[common_pb2.LogRecords, common_pb2.LogRecord]]] = {}
+        self._at_end: dict[str, bool] = {}
+        self._without_log: dict[str, common_pb2.LogRecords] = {}
         self._unreachable: set[str] = set()
-        self._current: str | None = None
+        self._cut: set[str] = set()
 
-    def take(self, answer: dispatcher_pb2.JobLogs) -> None:
-        """Shows the new parts of the logs in `answer`."""
-        self.is_behind = False
-        for chunk in answer.chunks:
-            if not chunk.has_log:
-                self._report_missing_log(chunk)
-                continue
-            self.positions[chunk.resource_id] = chunk.next_position
-            self.is_behind |= bool(chunk.data) and chunk.next_position < chunk.end_position
-            text = self._unfinished.pop(chunk.resource_id, b"") + chunk.data
-            whole, newline, rest = text.rpartition(b"\n")
-            if len(rest) > MAX_HELD_BYTES:
-                whole, newline, rest = text, b"", b""
-            if rest:
-                self._unfinished[chunk.resource_id] = rest
-            self._write(chunk.resource_id, whole + newline, len(answer.chunks) > 1)
-        for resource_id in sorted(set(answer.unreachable) - self._unreachable):
-            click.echo(f"flinkpy: TaskExecutor {resource_id} does not answer; its log is missing", err=True)
+    @property
+    def is_behind(self) -> bool:
+        """True if a log has more records that can be read at once."""
+        return not all(self._at_end.values())
+
+    @property
+    def held_logs(self) -> list[str]:
+        """The logs that need not be read now, because records of them are held back."""
+        return [key for key, held in self._held.items() if held and not self._at_end[key]]
+
+    def take(self, answer: dispatcher_pb2.JobLogRecords) -> list[tuple[common_pb2.LogRecords, common_pb2.LogRecord]]:
+        """Returns the records that can be shown after this answer, each with its log."""
+        skipped = set(self.held_logs)
+        for log in answer.logs:
+            if not log.has_log:
+                self._without_log[log.source] = log
+            elif log.log not in skipped:
+                self._held.setdefault(log.log, deque()).extend((log, record) for record in log.records)
+                self.positions[log.log] = log.position
+                self._at_end[log.log] = log.is_at_end
+                if log.is_cut:
+                    self._cut.add(log.log)
+        for key in self._at_end.keys() - {log.log for log in answer.logs}:
+            self._at_end[key] = True  # its process has ended
         self._unreachable.update(answer.unreachable)
+        limits = [
+            self._held[key][-1][1].timestamp_ms if self._held[key] else -1
+            for key, is_at_end in self._at_end.items()
+            if not is_at_end
+        ]
+        return self._until(min(limits, default=None))
 
-    def finish(self) -> None:
-        """Shows unfinished last lines. Prints a message if there was no log at all."""
-        for resource_id, rest in self._unfinished.items():
-            self._write(resource_id, rest + b"\n", len(self.positions) > 1)
-        if not self.positions and not self._without_log:
-            click.echo("flinkpy: no registered TaskExecutor has run tasks of this job", err=True)
+    def _until(self, limit_ms: int | None) -> list[tuple[common_pb2.LogRecords, common_pb2.LogRecord]]:
+        parts = []
+        for held in self._held.values():
+            part = []
+            while held and (limit_ms is None or held[0][1].timestamp_ms <= limit_ms):
+                part.append(held.popleft())
+            parts.append(part)
+        return list(heapq.merge(*parts, key=lambda pair: pair[1].timestamp_ms))
 
-    def _write(self, resource_id: str, data: bytes, are_several: bool) -> None:
-        if not data:
-            return
-        if are_several and self._current != resource_id:
-            click.echo(f"==> {resource_id} <==")
-        self._current = resource_id
-        text = data.decode(errors="replace")
-        # Without `color`, click removes escape sequences from the output to a pipe.
-        click.echo(_CONTROL.sub("?", text) if self._is_terminal else text, nl=False, color=True)
+    def report_gaps(self) -> None:
+        """Tells of records that have been removed, once for each log."""
+        for key in sorted(self._cut):
+            if key:
+                click.echo(f"flinkpy: older records of {escaped_line(key)} have been removed or left out", err=True)
+        self._cut.clear()
 
-    def _report_missing_log(self, chunk: common_pb2.JobLogChunk) -> None:
-        if chunk.resource_id not in self._without_log:
-            self._without_log.add(chunk.resource_id)
+    def report_missing(self) -> None:
+        """Tells of processes whose records are missing."""
+        for source in sorted(self._unreachable):
+            click.echo(f"flinkpy: {escaped_line(source)} does not answer; its log is missing", err=True)
+        for source, log in sorted(self._without_log.items()):
             click.echo(
-                f"flinkpy: TaskExecutor {chunk.resource_id} on {chunk.host} has no log file: its output goes to "
+                f"flinkpy: {escaped_line(source)} on {escaped_line(log.host)} has no log file: its output goes to "
                 "standard error (a terminal, `docker logs`, `kubectl logs`)",
                 err=True,
             )
+
+
+def text_of_record(log: common_pb2.LogRecords, record: common_pb2.LogRecord) -> tuple[str, str]:
+    """Returns the head and the message of a record, without what all records of a job have in common."""
+    shown = datetime.datetime.fromtimestamp(record.timestamp_ms / 1000)
+    where = record.task or log.source
+    if record.thread and record.thread != record.task.rpartition("#")[0]:
+        where = f"{where} | {record.thread}"
+    head = f"{shown:%Y-%m-%d %H:%M:%S},{shown.microsecond // 1000:03d} {record.level:<5} [{where}] {record.logger}"
+    return escaped_line(head), escaped(record.message).replace("\n", f"\n{_MARK}")
+
+
+class _TextView:
+    def __call__(self, log: common_pb2.LogRecords, record: common_pb2.LogRecord) -> None:
+        head, message = text_of_record(log, record)
+        click.echo(f"{head} - {message}")
+
+
+class _TerminalView:
+    """Shows records in colours."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(highlight=False, soft_wrap=True)
+
+    def __call__(self, log: common_pb2.LogRecords, record: common_pb2.LogRecord) -> None:
+        from rich.text import Text
+
+        head, message = text_of_record(log, record)
+        colour = _COLOURS.get(record.level, "")
+        self._console.print(Text.assemble((head, "dim"), (" - ", "dim"), (message, colour)))
+
+
+class _JsonView:
+    def __call__(self, log: common_pb2.LogRecords, record: common_pb2.LogRecord) -> None:
+        click.echo(json.dumps(json_of_record(log, record)))
+
+
+def json_of_record(log: common_pb2.LogRecords, record: common_pb2.LogRecord) -> dict[str, Any]:
+    """Returns a record as it was logged, or would be with `env.log.format: json`, with its process and host."""
+    if record.fields_json:
+        fields: dict[str, Any] = json.loads(record.fields_json)
+    else:
+        shown = datetime.datetime.fromtimestamp(record.timestamp_ms / 1000, datetime.UTC)
+        fields = {
+            "@timestamp": f"{shown:%Y-%m-%dT%H:%M:%S}.{shown.microsecond // 1000:03d}Z",
+            "level": record.level,
+            "logger": record.logger,
+            "thread": record.thread,
+            "flink-job-id": record.job_id,
+            "flink-job-name": record.job_name,
+            "message": record.message,
+        }
+    return {**fields, "task": record.task, "process": log.source, "host": log.host}
+
+
+@click.command("log-level")
+@configuration_options
+@cluster_address_option
+@click.option("--job", help="For the records of this job, in all its processes.")
+@click.option("--taskmanager", "resource_id", help="In the TaskExecutor with this id.")
+@click.option("--for", "duration", help="How long, e.g. `10 min`. Default: until the process ends.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per level.")
+@click.argument("logger", required=False)
+@click.argument(
+    "level", required=False, type=click.Choice([*_LEVELS.choices[:-1], "OFF", "RESET"], case_sensitive=False)
+)
+def log_level(
+    address: str | None,
+    job: str | None,
+    resource_id: str | None,
+    duration: str | None,
+    as_json: bool,
+    logger: str | None,
+    level: str | None,
+    config_dir: str | None,
+    properties: tuple[str, ...],
+    verbose: bool,
+) -> None:
+    """Show the log levels of running processes, or set the LEVEL of LOGGER (`root` is the root logger).
+
+    Without --job and --taskmanager, it applies to the Dispatcher. RESET takes an earlier change back.
+    """
+    from flinkpy._proto import common_pb2
+    from flinkpy.cli.tables import format_duration_ms, print_table
+    from flinkpy.configuration.values import parse_duration_ms
+
+    if logger is not None and level is None:
+        raise click.UsageError("LOGGER needs a LEVEL")
+    if job is not None and resource_id is not None:
+        raise click.UsageError("--job and --taskmanager exclude each other")
+    try:
+        remaining_ms = 0 if duration is None else parse_duration_ms(duration)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--for") from None
+    request = common_pb2.LogLevelsRequest(resource_id=resource_id or "")
+    if logger is not None and level is not None:
+        name = "" if logger == "root" else logger
+        word = "" if level.upper() == "RESET" else level.upper()
+        request.changes.add(logger=name, level=word, remaining_ms=remaining_ms)
+    with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
+        if job is not None:
+            request.job_id = find_job(client, job)
+        answer = client.change_log_levels(request)
+    rows = []
+    for process in answer.processes:
+        for one in process.levels:
+            left = format_duration_ms(one.remaining_ms) if one.remaining_ms else "-"
+            if as_json:
+                found = {"process": process.source, "logger": one.logger or "root", "level": one.level}
+                changed = {"changed": one.is_changed, "jobId": one.job_id, "remainingMs": one.remaining_ms}
+                click.echo(json.dumps({**found, **changed}))
+            origin = ("set" if one.is_changed else "configured") + (f" for job {one.job_id}" if one.job_id else "")
+            rows.append([process.source, one.logger or "root", one.level, origin, left])
+    if not as_json:
+        print_table(["Process", "Logger", "Level", "Origin", "Goes back in"], rows)
+    for source in answer.unreachable:
+        click.echo(f"flinkpy: {escaped_line(source)} does not answer", err=True)

@@ -27,6 +27,7 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "list": ("jobs", "list_jobs", "List jobs."),
     "info": ("jobs", "info", "Show one job: its vertices, metrics and failures."),
     "logs": ("logs", "logs", "Show what the functions of a job print and log."),
+    "log-level": ("logs", "log_level", "Show or change log levels of running processes."),
     "metrics": ("jobs", "metrics", "Show the current metrics of a job."),
     "cancel": ("jobs", "cancel", "Cancel a job."),
     "stop": ("checkpoints", "stop", "Stop a job with a savepoint."),

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2, metrics_pb2
+from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2, metrics_pb2
 from flinkpy.common.errors import (
     DuplicateJobSubmissionError,
     FlinkError,
@@ -444,6 +444,16 @@ class ClusterClient:
         request = dispatcher_pb2.JobLogsRequest(job_id=job_id, positions=positions)
         logs: dispatcher_pb2.JobLogs = self._call("request_job_logs", request, timeout_s=self._timeout_s)
         return logs
+
+    def request_job_log_records(self, request: common_pb2.LogRecordsRequest) -> dispatcher_pb2.JobLogRecords:
+        """Returns log records of a job from all its processes. Raises: JobNotFoundError, RpcUnavailableError."""
+        logs: dispatcher_pb2.JobLogRecords = self._call("request_job_log_records", request, timeout_s=self._timeout_s)
+        return logs
+
+    def change_log_levels(self, request: common_pb2.LogLevelsRequest) -> dispatcher_pb2.JobLogLevels:
+        """Changes log levels of running processes, and returns all. Raises: JobNotFoundError, UserError."""
+        levels: dispatcher_pb2.JobLogLevels = self._call("change_log_levels", request, timeout_s=self._timeout_s)
+        return levels
 
     def dispose_savepoint(self, path: str) -> None:
         """Deletes a savepoint. The cluster resolves the path. Raises: CheckpointStorageError."""

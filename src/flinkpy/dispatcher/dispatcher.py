@@ -55,6 +55,7 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.ids import DispatcherId, JobID, JobMasterId
 from flinkpy.common.states import JobState
+from flinkpy.configuration import core_options, read_option
 from flinkpy.configuration.redaction import redacted
 from flinkpy.dispatcher.dispatcher_services import DispatcherServices
 from flinkpy.dispatcher.job_archive import (
@@ -64,9 +65,11 @@ from flinkpy.dispatcher.job_archive import (
     status_to_proto,
 )
 from flinkpy.dispatcher.job_operations import JobOperations
+from flinkpy.dispatcher.log_inquiries import LogInquiries
 from flinkpy.dispatcher.options import DispatcherOptions
 from flinkpy.dispatcher.running_jobs import JobStatusWatchers, RunningJob, RunningJobs, not_stored
 from flinkpy.graph.validation import validate_job_graph
+from flinkpy.logs.answers import log_records, own_log
 from flinkpy.metrics.metric_registry import ScopeKind
 from flinkpy.metrics.query_service import dump_metrics
 from flinkpy.rpc.endpoint import RpcEndpoint
@@ -97,6 +100,8 @@ MAX_LOGS_BYTES = 1 << 20
 MIN_LOG_BYTES = 4096
 #: How long the logs wait for a TaskExecutor that does not answer.
 LOG_TIMEOUT_S = 5.0
+#: The name of this process in answers about logs.
+LOG_SOURCE = "dispatcher"
 
 
 class Dispatcher(RpcEndpoint):
@@ -127,6 +132,7 @@ class Dispatcher(RpcEndpoint):
         self._submitting: dict[JobID, list[asyncio.Future[pb.SubmitJobResponse]]] = {}
         self._is_shutting_down = False
         self._operations = JobOperations(self.jobs, self.run_async)
+        self._logs = LogInquiries(self, read_option(configuration or {}, core_options.LOG_DIR), LOG_SOURCE)
 
     @property
     def fencing_token(self) -> str:
@@ -553,6 +559,54 @@ class Dispatcher(RpcEndpoint):
         await asyncio.gather(*map(read, infos.task_managers))
         answer.chunks.sort(key=lambda chunk: chunk.resource_id)
         return answer
+
+    @unfenced
+    async def request_job_log_records(
+        self, request: common_pb2.LogRecordsRequest, context: CallContext
+    ) -> pb.JobLogRecords:
+        """Returns records of a running or ended job, from the logs of all processes that worked for it.
+
+        Raises: JobNotFoundError, RpcUnavailableError if no ResourceManager leads.
+        """
+        self.validate_runs_in_main_thread()
+        job_id = JobID(request.query.job_id)
+        job = self.jobs.find(job_id)
+        if job is not None:
+            return await self._logs.records(request, job.runner.submitted_ms, is_over=False)
+        overview = self.jobs.archive.overview(job_id)
+        if overview is None:
+            raise job_not_found(job_id)
+        return await self._logs.records(request, overview.start_time_ms, is_over=True)
+
+    @unfenced
+    async def request_log_records(
+        self, request: common_pb2.LogRecordsRequest, context: CallContext
+    ) -> common_pb2.LogRecords:
+        """Returns records of this process's log."""
+        return await asyncio.to_thread(log_records, request, own_log(), LOG_SOURCE)
+
+    @unfenced
+    async def change_log_levels(self, request: common_pb2.LogLevelsRequest, context: CallContext) -> pb.JobLogLevels:
+        """Changes levels of loggers in the processes of a job, or in one process. Raises: JobNotFoundError."""
+        self.validate_runs_in_main_thread()
+        if request.job_id and self.jobs.find(JobID(request.job_id)) is None:
+            self.jobs.status_of(JobID(request.job_id))
+        return await self._logs.levels(request)
+
+    async def task_executors(self) -> Iterable[resourcemanager_pb2.TaskManagerInfo]:
+        """Returns all registered TaskExecutors. Raises: RpcUnavailableError if no ResourceManager leads."""
+        answer: resourcemanager_pb2.TaskManagerInfoResponse = await self.resource_manager().request_task_manager_info(
+            resourcemanager_pb2.TaskManagerInfoRequest(), timeout_s=self._options.rpc_timeout_s
+        )
+        return answer.task_managers
+
+    def task_executor(self, address: str) -> Any:
+        return self.gateway("TaskExecutor", address)
+
+    def job_master(self, job_id: JobID) -> Any | None:
+        """Returns the gateway of a job's JobMaster; None if it has none now."""
+        job = self.jobs.find(job_id)
+        return None if job is None else self.jobs.job_master_gateway(job)
 
     async def archived(self, job_id: JobID) -> pb.JobTerminated:
         """Returns the result and details of an ended job. Raises: JobNotFoundError."""

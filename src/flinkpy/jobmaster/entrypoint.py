@@ -40,6 +40,8 @@ from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.leader_blobs import LeaderBlobs
 from flinkpy.jobmaster.options import JobMasterOptions, advertised_host, bind_address, resource_id, rpc_port
 from flinkpy.jobmaster.servicer import JobMasterServicer
+from flinkpy.logs.context import LogContext
+from flinkpy.logs.setup import begin_job
 from flinkpy.metrics.scope_formats import GroupKind
 from flinkpy.metrics.service_metrics import ServiceMetrics
 from flinkpy.rpc.client import RpcClient
@@ -214,6 +216,7 @@ class _JobMasterProcess:
         if self._command is not None:  # a repetition: this process has a job
             return
         self._command = command
+        begin_job(self._configuration, LogContext(command.job_graph.job_id, command.job_graph.name))
         self._election = self._services.job_master_election(JobID(command.job_graph.job_id), command.job_master_id)
         self._election.start(self)
 

@@ -41,6 +41,8 @@ from flinkpy.jobmaster.diagnosis.collection import METRIC_NAME_ENDS, METRIC_NAME
 from flinkpy.jobmaster.job_details import DetailParts
 from flinkpy.jobmaster.job_master import JobMaster
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
+from flinkpy.logs.answers import change_log_levels, log_records, own_log
+from flinkpy.logs.setup import process_log
 from flinkpy.metrics.metric_registry import ScopeKind
 from flinkpy.metrics.query_service import dump_metrics
 from flinkpy.rpc.error_codec import error_from_proto
@@ -73,6 +75,16 @@ class JobMasterServicer:
         return pb.RegisterTaskManagerResponse(
             resource_id=self._resource_id, heartbeat_interval_ms=job_master.heartbeat_interval_ms
         )
+
+    async def request_log_records(
+        self, request: common_pb2.LogRecordsRequest, context: CallContext
+    ) -> common_pb2.LogRecords:
+        return await asyncio.to_thread(log_records, request, own_log(), self._resource_id)
+
+    def change_log_levels(self, request: common_pb2.LogLevelsRequest, context: CallContext) -> common_pb2.LogLevels:
+        log = process_log()
+        levels = None if log is None else log.levels
+        return change_log_levels(levels, request, self._resource_id, asyncio.get_running_loop().call_later)
 
     def offer_slots(self, request: pb.OfferSlotsRequest, context: CallContext) -> pb.OfferSlotsResponse:
         job_master = self._job(request.job_id)

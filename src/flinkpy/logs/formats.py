@@ -14,13 +14,13 @@ a record or act on a terminal, and records are bounded.
 
 from __future__ import annotations
 
-import calendar
+import datetime
+import functools
 import json
 import logging
 import re
 import time
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +80,17 @@ class _Times:
         return self._text
 
 
+@functools.lru_cache(1_000)
+def _shown(name: str) -> str:
+    return shown_name(name, MAX_FIELD_CHARS)
+
+
+@functools.lru_cache(1_000)
+def _shown_logger(name: str) -> str:
+    # A space ends the name.
+    return shown_name(name, MAX_FIELD_CHARS).replace(" ", r"\x20") or "root"
+
+
 class TextFormatter(logging.Formatter):
     """Formats records as text. Thread: the handler's lock is held."""
 
@@ -91,13 +102,12 @@ class TextFormatter(logging.Formatter):
         """Returns the part of a line before the message."""
         shown = self._times.text(created)
         if context is None:
-            where = shown_name(thread, MAX_FIELD_CHARS)
+            where = _shown(thread)
         elif thread == context.thread_name:
             where = context.text
         else:
-            where = f"{context.text} | {shown_name(thread, MAX_FIELD_CHARS)}"
-        name = logger if logger.isidentifier() else shown_name(logger, MAX_FIELD_CHARS)
-        return f"{shown},{int(created * 1000) % 1000:03d} {level:<5} [{where}] {name} - "
+            where = f"{context.text} | {_shown(thread)}"
+        return f"{shown},{int(created * 1000) % 1000:03d} {level:<5} [{where}] {_shown_logger(logger)} - "
 
     def format(self, record: logging.LogRecord) -> str:
         head = self.head(record.created, record.levelname, context_of(record), record.threadName or "", record.name)
@@ -257,24 +267,27 @@ def _parse_text(line: str) -> LoggedRecord | None:
 
 
 class _Seconds:
-    """Parses times of records. Keeps the last one, because most records follow each other."""
+    """Parses times of records. Keeps the last one, because most records follow each other.
 
-    def __init__(self, convert: Callable[[tuple[int, ...]], float]) -> None:
-        self._convert = convert
+    Args:
+        zone: the zone of the times; None: that of this process.
+    """
+
+    def __init__(self, zone: datetime.tzinfo | None) -> None:
+        self._zone = zone
         self._last: tuple[str, int] = ("", 0)
 
     def of(self, shown: str) -> int:
-        """Returns the seconds since 1970 of `2026-11-23 06:51:12`. Raises: ValueError."""
+        """Returns the seconds since 1970 of `2026-11-23 06:51:12`. Raises: ValueError, OverflowError."""
         last, seconds = self._last
         if last != shown:
-            parts = [int(part) for part in (shown[:4], shown[5:7], shown[8:10], shown[11:13], shown[14:16], shown[17:])]
-            seconds = int(self._convert((*parts, 0, 0, -1)))
+            seconds = int(datetime.datetime.fromisoformat(shown).replace(tzinfo=self._zone).timestamp())
             self._last = (shown, seconds)
         return seconds
 
 
-_LOCAL_SECONDS = _Seconds(time.mktime)  # type: ignore[arg-type]
-_UTC_SECONDS = _Seconds(calendar.timegm)
+_LOCAL_SECONDS = _Seconds(None)
+_UTC_SECONDS = _Seconds(datetime.UTC)
 
 
 def _parse_json(line: str) -> LoggedRecord | None:
@@ -283,7 +296,7 @@ def _parse_json(line: str) -> LoggedRecord | None:
         shown = fields["@timestamp"]
         seconds = _UTC_SECONDS.of(shown[:19])
         milliseconds = int(shown[20:23])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     record = LoggedRecord(
         seconds * 1000 + milliseconds,

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,7 +48,7 @@ class LevelChange:
     Attributes:
         logger: the name of the logger; empty: the root logger.
         job_id: the job whose records it applies to; empty: all records.
-        until_ms: when it ends, on the clock of the caller; 0: never.
+        until_ms: when it ends, on the clock of LogLevels; 0: never.
     """
 
     logger: str
@@ -54,11 +56,21 @@ class LevelChange:
     job_id: str = ""
     until_ms: int = 0
 
+    @property
+    def level_name(self) -> str:
+        return name_of(self.level)
+
 
 class LogLevels:
     """The levels of a process. Thread: any."""
 
-    def __init__(self, root: logging.Logger, handler: RateLimitedHandler) -> None:
+    def __init__(
+        self,
+        root: logging.Logger,
+        handler: RateLimitedHandler,
+        now_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000),
+    ) -> None:
+        self.now_ms = now_ms
         self._root = root
         self._handler = handler
         self._lock = threading.Lock()
@@ -71,8 +83,7 @@ class LogLevels:
 
         Raises: UserError.
         """
-        if len(logger) > MAX_LOGGER_CHARS:
-            raise UserError(f"the name of a logger has at most {MAX_LOGGER_CHARS} characters")
+        self.check(logger, level)
         name = "" if logger == "root" else logger
         key = (name, job_id)
         number = None if level is None else number_of(level)
@@ -85,8 +96,16 @@ class LogLevels:
                 self._changes[key] = LevelChange(name, number, job_id, until_ms)
             self._apply(name)
 
-    def expire(self, now_ms: int) -> None:
+    def check(self, logger: str, level: str | None) -> None:
+        """Raises: UserError if `change` would not take these."""
+        if len(logger) > MAX_LOGGER_CHARS:
+            raise UserError(f"the name of a logger has at most {MAX_LOGGER_CHARS} characters")
+        if level is not None:
+            number_of(level)
+
+    def expire(self) -> None:
         """Takes back the changes whose time is over."""
+        now_ms = self.now_ms()
         with self._lock:
             for key, change in list(self._changes.items()):
                 if 0 < change.until_ms <= now_ms:

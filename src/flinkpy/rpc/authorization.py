@@ -52,6 +52,9 @@ _BY_ROLE: dict[Role, dict[str, tuple[str, ...]]] = {
             "SendCoordinationRequest",
             # Logs of user functions may contain records, which the role READ does not show.
             "RequestJobLogs",
+            "RequestJobLogRecords",
+            "RequestLogRecords",
+            "ChangeLogLevels",
             "TriggerCheckpoint",
             "TriggerSavepoint",
             "StopWithSavepoint",

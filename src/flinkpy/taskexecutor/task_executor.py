@@ -38,6 +38,8 @@ from flinkpy.common.ids import AllocationID, JobID
 from flinkpy.common.process_diagnostics import CHUNK_BYTES, LogFiles
 from flinkpy.highavailability.leader_election import LeaderRetrieval
 from flinkpy.highavailability.standalone import StandaloneLeaderRetrieval
+from flinkpy.logs.answers import change_log_levels, log_records, own_log
+from flinkpy.logs.setup import process_log
 from flinkpy.metrics.metric_registry import MetricRegistry, ScopeKind
 from flinkpy.metrics.query_service import MetricQueryService, dump_metrics
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
@@ -326,6 +328,18 @@ class TaskExecutor(RpcEndpoint):
         chunk.resource_id = self.options.resource_id
         chunk.host = platform.node()
         return chunk
+
+    async def request_log_records(
+        self, request: common_pb2.LogRecordsRequest, context: CallContext
+    ) -> common_pb2.LogRecords:
+        return await asyncio.to_thread(log_records, request, own_log(), self.options.resource_id)
+
+    def change_log_levels(self, request: common_pb2.LogLevelsRequest, context: CallContext) -> common_pb2.LogLevels:
+        self.validate_runs_in_main_thread()
+        log = process_log()
+        return change_log_levels(
+            None if log is None else log.levels, request, self.options.resource_id, self._loop.call_later
+        )
 
     async def request_metrics(
         self, request: metrics_pb2.MetricsRequest, context: CallContext

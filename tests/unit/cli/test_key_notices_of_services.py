@@ -46,12 +46,12 @@ async def ended() -> int:
 def test_a_service_logs_notices_about_keys(caplog: pytest.LogCaptureFixture) -> None:
     configuration = Configuration.from_dict({"state.backend": "hashmap", "rest.retry.delay": "1 s"})
 
-    assert serve(ended(), configuration) == 0
+    assert serve(ended(), configuration, name="dispatcher") == 0
     assert messages(caplog) == EXPECTED
 
 
 def test_a_process_started_by_a_service_does_not_repeat_the_notices(caplog: pytest.LogCaptureFixture) -> None:
-    serve(ended(), Configuration.from_dict({"state.backend": "hashmap"}), warns_of_keys=False)
+    serve(ended(), Configuration.from_dict({"state.backend": "hashmap"}), name="jobmaster", warns_of_keys=False)
     assert messages(caplog) == []
 
 

@@ -1,4 +1,4 @@
-"""LogView shows the logs of several processes."""
+"""`flinkpy logs` merges the logs of several processes."""
 
 from __future__ import annotations
 
@@ -6,70 +6,98 @@ import pytest
 
 from flinkpy._proto import common_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
-from flinkpy.cli.logs import MAX_HELD_BYTES, LogView
+from flinkpy.cli.logs import MergedLogs, json_of_record, text_of_record
 
 
-def chunk(resource_id: str, data: bytes, position: int, end: int | None = None) -> common_pb2.JobLogChunk:
-    return common_pb2.JobLogChunk(
-        resource_id=resource_id,
-        is_known=True,
-        has_log=True,
-        data=data,
-        next_position=position,
-        end_position=position if end is None else end,
+def log(name: str, times: list[int], *, at_end: bool = True, position: str = "1:5") -> common_pb2.LogRecords:
+    records = [common_pb2.LogRecord(timestamp_ms=time, message=f"{name} {time}") for time in times]
+    return common_pb2.LogRecords(
+        log=name, source=name, host="host-a", has_log=True, is_at_end=at_end, position=position, records=records
     )
 
 
-def test_whole_lines_are_shown_under_the_name_of_their_process(capsys: pytest.CaptureFixture[str]) -> None:
-    view = LogView(is_terminal=False)
-    view.take(pb.JobLogs(chunks=[chunk("te-1", b"a\nb", 3), chunk("te-2", b"x\n", 2)]))
-    view.take(pb.JobLogs(chunks=[chunk("te-1", b"c\n", 5), chunk("te-2", b"", 2)]))
-    view.finish()
-    assert capsys.readouterr().out == "==> te-1 <==\na\n==> te-2 <==\nx\n==> te-1 <==\nbc\n"
-    assert view.positions == {"te-1": 5, "te-2": 2}
+def shown(merged: MergedLogs, *logs: common_pb2.LogRecords, unreachable: tuple[str, ...] = ()) -> list[str]:
+    answer = pb.JobLogRecords(logs=logs, unreachable=unreachable)
+    return [record.message for _, record in merged.take(answer)]
 
 
-def test_a_single_log_has_no_heading_and_may_lack_a_final_newline(capsys: pytest.CaptureFixture[str]) -> None:
-    view = LogView(is_terminal=False)
-    view.take(pb.JobLogs(chunks=[chunk("te-1", b"a\nno end", 8)]))
-    view.finish()
-    assert capsys.readouterr().out == "a\nno end\n"
+def test_records_of_all_logs_are_shown_in_the_order_of_their_times() -> None:
+    merged = MergedLogs()
+    assert shown(merged, log("a", [1, 4]), log("b", [2, 3, 5])) == ["a 1", "b 2", "b 3", "a 4", "b 5"]
+    assert not merged.is_behind and merged.positions == {"a": "1:5", "b": "1:5"}
+    assert shown(merged, log("a", [6], position="1:9"), log("b", [])) == ["a 6"]
+    assert merged.positions["a"] == "1:9"
 
 
-def test_an_unfinished_log_is_read_again_at_once() -> None:
-    view = LogView(is_terminal=False)
-    view.take(pb.JobLogs(chunks=[chunk("te-1", b"a\n", 2, end=100)]))
-    assert view.is_behind
-    view.take(pb.JobLogs(chunks=[chunk("te-1", b"", 2, end=100)]))
-    assert not view.is_behind, "one that gives nothing is not asked for ever"
+def test_records_wait_for_a_log_that_may_have_earlier_ones() -> None:
+    merged = MergedLogs()
+    assert shown(merged, log("a", [1, 9]), log("b", [2, 3], at_end=False)) == ["a 1", "b 2", "b 3"]
+    assert merged.is_behind and merged.held_logs == []
+    assert shown(merged, log("a", []), log("b", [7, 8], at_end=False)) == ["b 7", "b 8"]
+    assert shown(merged, log("a", []), log("b", [10])) == ["a 9", "b 10"]
 
 
-def test_a_very_long_line_is_shown_in_pieces(capsys: pytest.CaptureFixture[str]) -> None:
-    view = LogView(is_terminal=False)
-    view.take(pb.JobLogs(chunks=[chunk("te-1", b"x" * (MAX_HELD_BYTES + 1), MAX_HELD_BYTES + 1)]))
-    assert len(capsys.readouterr().out) == MAX_HELD_BYTES + 1
+def test_a_log_that_is_ahead_is_not_read_until_the_others_have_caught_up() -> None:
+    merged = MergedLogs()
+    assert shown(merged, log("a", [50, 60], at_end=False), log("b", [1], at_end=False)) == ["b 1"]
+    assert merged.held_logs == ["a"]
+    # The answer repeats nothing of a log that was skipped.
+    assert shown(merged, log("a", [], at_end=False), log("b", [2], at_end=False)) == ["b 2"]
+    assert shown(merged, log("a", [], at_end=False), log("b", [55])) == ["a 50", "b 55", "a 60"]
 
 
-def test_control_characters_are_replaced_on_a_terminal_only(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = pb.JobLogs(chunks=[chunk("te-1", b"\x1b[2Jcolumn\tb\xff\n", 10)])
-    LogView(is_terminal=True).take(answer)
-    assert capsys.readouterr().out == "?[2Jcolumn\tb\ufffd\n"
-    LogView(is_terminal=False).take(answer)
-    assert capsys.readouterr().out == "\x1b[2Jcolumn\tb\ufffd\n"
+def test_a_log_without_a_match_so_far_holds_the_others_back() -> None:
+    merged = MergedLogs()
+    assert shown(merged, log("a", [5]), log("b", [], at_end=False)) == []
+    assert shown(merged, log("a", []), log("b", [4])) == ["b 4", "a 5"]
 
 
-def test_a_process_without_log_or_answer_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
-    view = LogView(is_terminal=False)
-    silent = common_pb2.JobLogChunk(resource_id="te-1", host="host-a", is_known=True)
+def test_a_process_that_ends_does_not_hold_the_others_back() -> None:
+    merged = MergedLogs()
+    assert shown(merged, log("a", [5]), log("b", [1], at_end=False)) == ["b 1"]
+    assert shown(merged, log("a", [])) == ["a 5"] and not merged.is_behind
+
+
+def test_missing_logs_and_gaps_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    merged = MergedLogs()
+    silent = common_pb2.LogRecords(source="te-1", host="host-a", is_at_end=True)
+    cut = log("c", [1])
+    cut.is_cut = True
     for _ in range(2):
-        view.take(pb.JobLogs(chunks=[silent], unreachable=["te-2"]))
-    view.finish()
+        shown(merged, silent, unreachable=("te-2",))
+    shown(merged, cut)
+    merged.report_gaps()
+    merged.report_missing()
     told = capsys.readouterr().err
     assert told.count("te-1 on host-a has no log file") == 1 and told.count("te-2 does not answer") == 1
+    assert told.count("older records of c have been removed") == 1
 
 
-def test_a_job_without_any_log_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    view = LogView(is_terminal=False)
-    view.take(pb.JobLogs())
-    view.finish()
-    assert "no registered TaskExecutor has run tasks of this job" in capsys.readouterr().err
+RECORD = common_pb2.LogRecord(
+    timestamp_ms=1795416672123,
+    level="WARNING",
+    logger="my.module",
+    thread="Map (1/2)",
+    job_id="a" * 32,
+    job_name="words",
+    task="Map (1/2)#0",
+    message="one\n2026-01-01 00:00:00,000 INFO \x1b[2Jtwo",
+)
+
+
+def test_a_record_is_shown_with_its_task_and_acts_on_no_terminal() -> None:
+    head, message = text_of_record(log("te-1", []), RECORD)
+    assert head.endswith(",123 WARNING [Map (1/2)#0] my.module")
+    assert message == "one\n  | 2026-01-01 00:00:00,000 INFO \\x1b[2Jtwo"
+    other = common_pb2.LogRecord(timestamp_ms=1, level="INFO", logger="x", thread="MainThread")
+    assert " INFO  [te-1 | MainThread] x" in text_of_record(log("te-1", []), other)[0]
+
+
+def test_a_record_as_json_has_the_names_of_json_logs() -> None:
+    found = json_of_record(log("te-1", []), RECORD)
+    assert found["@timestamp"] == "2026-11-23T06:51:12.123Z" and found["flink-job-name"] == "words"
+    assert (found["task"], found["process"], found["host"]) == ("Map (1/2)#0", "te-1", "host-a")
+    whole = common_pb2.LogRecord(fields_json='{"message": "as it was"}', task="t")
+    assert json_of_record(log("te-1", []), whole) == {
+        "message": "as it was", "task": "t", "process": "te-1", "host": "host-a",
+    }  # fmt: skip

@@ -13,6 +13,7 @@ from virtual_time import LoopClock
 from flinkpy._proto import common_pb2, job_pb2, jobmaster_pb2, resourcemanager_pb2, taskexecutor_pb2
 from flinkpy.common.errors import FlinkError, SlotAllocationError
 from flinkpy.highavailability.leader_election import LeaderRetrieval
+from flinkpy.logs.context import LogContext
 from flinkpy.rpc.server import CallContext
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.task_executor import TaskExecutor
@@ -104,6 +105,7 @@ class FakeDeployed:
         self.vertex_id = deployment.vertex_id
         self.subtask_index = deployment.subtask_index
         self.allocation_id = deployment.allocation_id
+        self.log_context = LogContext("")
         #: The names of blocking partitions begin with this prefix.
         self.blocking_partition_ids = tuple(
             p.result_partition_id
