@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import heapq
 import json
 import sys
 import threading
-import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import click
 
 from flinkpy.cli.jobs import connect, find_job, job_argument
 from flinkpy.cli.options import cluster_address_option, configuration_options, load_valid_configuration
+from flinkpy.common.clock import SystemClock
 from flinkpy.common.error_text import escaped, escaped_line
 
 if TYPE_CHECKING:
@@ -37,10 +38,8 @@ def _since(text: str | None, now_ms: int) -> int:
 
     if text is None:
         return 0
-    try:
+    with contextlib.suppress(ValueError):  # it is a time
         return now_ms - parse_duration_ms(text)
-    except ValueError:
-        pass
     try:
         return int(datetime.datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
@@ -85,7 +84,7 @@ def logs(
         min_level=(level or "").upper(),
         task=task,
         text=grep,
-        since_ms=_since(since, int(time.time() * 1000)),
+        since_ms=_since(since, SystemClock().now_ms()),
     )
     merged = MergedLogs()
     show = _JsonView() if as_json else _TerminalView() if sys.stdout.isatty() else _TextView()
@@ -99,7 +98,7 @@ def logs(
             for log, record in records[-request.tail :]:
                 show(log, record)
             merged.report_gaps()
-            # What came while the last records were read follows without a limit.
+            # Records that were written since the tail follow without a limit.
             request = common_pb2.LogRecordsRequest(query=query, positions=merged.positions, skip=merged.held_logs)
             if merged.is_behind:
                 continue

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from flinkpy.common.clock import SystemClock
 from flinkpy.logs.context import LogContext
 from flinkpy.logs.formats import CONTEXT_ATTRIBUTE, JsonFormatter, TextFormatter, context_of
 
@@ -27,6 +28,8 @@ SITE_RECORDS_PER_S = 2.0
 _BURST_S = 5.0
 #: Interval of the reports on how many warnings of one place were dropped.
 _REPORT_INTERVAL_S = 10.0
+
+_CLOCK = SystemClock()
 
 #: True if a record of this job (None: no job), logger and level is wanted.
 Wanted = Callable[[str | None, str, int], bool]
@@ -75,7 +78,7 @@ class RateLimitedHandler(logging.StreamHandler[TextIO]):
         """Writes lines that a task has printed. Output is not limited: a program that prints wants all of it."""
         if self.wanted is not None and not self.wanted(context.job_id, name, logging.INFO):
             return
-        created, thread = time.time(), threading.current_thread().name
+        created, thread = _CLOCK.now_ms() / 1000, threading.current_thread().name
         self.acquire()
         try:
             formatter = self.formatter

@@ -195,7 +195,7 @@ def _open(path: Path, like: int | None = None) -> tuple[int, bool]:
     except BlockingIOError:
         return descriptor, False
     except OSError:
-        pass  # a file system without locks
+        return descriptor, True  # a file system without locks
     return descriptor, True
 
 

@@ -112,7 +112,7 @@ def _use_files(log: ProcessLog, configuration: Configuration, name: str, owns_st
     max_bytes = read_option(configuration, core_options.LOG_MAX_SIZE)
     max_files = read_option(configuration, core_options.LOG_MAX)
     if log.path is not None:
-        # Another file was chosen by whoever started this process, and may be anything.
+        # The program that started this process chose any other file. It may be anything.
         if directory is not None and log.path.parent == Path(directory).resolve():
             descriptors = (2, 1) if regular_file("/proc/self/fd/1") == log.path else (2,)
             log.file = LogFile(log.path, descriptors, max_bytes=max_bytes, max_files=max_files)

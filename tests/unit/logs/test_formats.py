@@ -72,7 +72,7 @@ def test_json_has_an_exception_in_parts() -> None:
 @pytest.mark.parametrize("formatter", FORMATTERS, ids=["text", "json"])
 @pytest.mark.parametrize("thread", ["Map (2/4)", "pool 1"])
 @pytest.mark.parametrize("context", [TASK, LogContext(JOB, "words"), LogContext(JOB), None])
-def test_what_is_written_is_read_again(formatter: Any, thread: str, context: LogContext | None) -> None:
+def test_written_records_can_be_read_again(formatter: Any, thread: str, context: LogContext | None) -> None:
     line = formatter.format(record("hello - [x] y", context=context, thread=thread))
     found = parse_line(line)
     assert found is not None and found.timestamp_ms == 1795416672123
