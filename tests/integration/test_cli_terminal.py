@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import textwrap
@@ -72,3 +73,21 @@ def test_ctrl_c_in_a_terminal_says_what_happens_to_the_job(shared_cluster: Runni
     assert f"{job_id[1]} CANCELED" in process.shown
     assert "Traceback" not in process.shown
     assert shared_cluster.client.request_job_status(job_id[1]) is JobState.CANCELED
+
+
+def test_top_shows_a_running_job_and_its_task_executors(shared_cluster: RunningCluster, tmp_path: Path) -> None:
+    with run_in_terminal(shared_cluster, tmp_path, num_files=2000) as job:
+        job.read_until("Rows out")
+        (job_id,) = set(re.findall(r"slow lines \(([0-9a-f]{32})\)", job.shown))
+        command = [sys.executable, "-m", "flinkpy.cli.main", "top", "-i", "0.2"]
+        with TerminalProcess(command, {"FLINKPY_DYNAMIC_PROPERTIES": shared_cluster.dynamic_properties}) as top:
+            top.read_until(job_id[:8])
+            top.type("q")
+            assert top.read_to_end() == 0, top.shown
+        found = json.loads(shared_cluster.flinkpy("top", "--json").stdout)
+        (mine,) = [one for one in found["jobs"] if one["job_id"] == job_id]
+        assert mine["vertices"][0]["busy_ratio"] > 0.5 and mine["vertices"][0]["records_in_per_s"] > 0
+        used = [one for one in found["task_executors"] if one["num_slots_free"] < one["num_slots"]]
+        assert used and all(one["cores"] > 0 and one["memory_bytes"] > 10_000_000 for one in used)
+        job.type("\x03")
+        assert job.read_to_end() == 130

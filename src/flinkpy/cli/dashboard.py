@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import ssl
-import urllib.error
-import urllib.request
 import webbrowser
 from typing import TYPE_CHECKING
 
@@ -14,7 +10,8 @@ import click
 from flinkpy.cli.jobs import connect
 from flinkpy.cli.json_output import json_option, print_json
 from flinkpy.cli.options import cluster_address_option, configuration_options, load_valid_configuration
-from flinkpy.common.errors import ExternalError, UserError
+from flinkpy.cli.rest_call import RestCaller
+from flinkpy.common.errors import UserError
 
 if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration
@@ -67,29 +64,5 @@ def dashboard(
 
 def _ticket(url: str, security: SecurityContext, configuration: Configuration) -> str:
     """Returns the path of a link that logs in. Raises: ExternalError if the REST server does not answer."""
-    from flinkpy.security import Audience
-
-    request = urllib.request.Request(
-        f"{url}/v1/dashboard/ticket",
-        method="POST",
-        headers={"Authorization": f"Bearer {security.token_for(Audience.DISPATCHER)}"},
-    )
-    # A proxy of the environment is not for this host.
-    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
-    if url.startswith("https:"):
-        handlers.append(urllib.request.HTTPSHandler(context=_tls_context(security, configuration)))
-    try:
-        with urllib.request.build_opener(*handlers).open(request, timeout=_TIMEOUT_S) as response:
-            path: str = json.load(response)["path"]
-    except urllib.error.HTTPError as error:
-        raise ExternalError(f"the REST server at {url} refuses: {error.read(1000).decode(errors='replace')}") from None
-    except OSError as error:
-        raise ExternalError(f"the REST server at {url} cannot be reached: {error}") from None
+    path: str = RestCaller(url, security, configuration).call("POST", "/v1/dashboard/ticket", _TIMEOUT_S)["path"]
     return path
-
-
-def _tls_context(security: SecurityContext, configuration: Configuration) -> ssl.SSLContext:
-    """Returns the TLS context that verifies the REST server: by its trust store, else by the cluster's authority."""
-    from flinkpy.rest.tls import rest_client_context
-
-    return rest_client_context(configuration, security)

@@ -457,7 +457,7 @@ def metrics(
     found.sort(key=lambda entry: (entry[0].vertex_id, entry[0].subtask_index, entry[0].operator_name, entry[1].name))
     if as_json:
         documents = [metric_document(group, metric, names) for group, metric in found]
-        print_json({"job_id": job_id, "metrics": documents})
+        print_json({"job_id": job_id or None, "metrics": documents})
         return
     rows = [
         [

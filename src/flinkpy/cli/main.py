@@ -25,6 +25,7 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "explain": ("explain", "explain", "Show how the jobs of a program would run, without running them."),
     "spark-submit": ("spark_submit", "spark_submit", "Run a batch program in Spark, without a flinkpy cluster."),
     "list": ("jobs", "list_jobs", "List jobs."),
+    "top": ("top.command", "top", "Show jobs and TaskExecutors live."),
     "info": ("jobs", "info", "Show one job: its vertices, metrics and failures."),
     "logs": ("logs", "logs", "Show what the functions of a job print and log."),
     "log-level": ("logs", "log_level", "Show or change log levels of running processes."),

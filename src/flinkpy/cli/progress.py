@@ -37,7 +37,7 @@ LINE_INTERVAL_S = 10.0
 #: limits for its words `low` and `high`.
 WARNING_RATIO, CRITICAL_RATIO = 0.1, 0.5
 
-_STATUS_STYLES = {
+STATUS_STYLES = {
     JobState.RUNNING: "green",
     JobState.FINISHED: "green",
     JobState.FAILED: "red",
@@ -114,7 +114,7 @@ def progress_display(progress: JobProgress, *, now_ms: int) -> Any:
 
     title = Text(no_wrap=True, overflow="ellipsis")
     title.append(f"{progress.job_id} ", style="bold")
-    title.append(progress.status.name, style=_STATUS_STYLES.get(progress.status, ""))
+    title.append(progress.status.name, style=STATUS_STYLES.get(progress.status, ""))
     title.append(f" {format_clock(progress.elapsed_ms)}")
     if progress.fraction is not None:
         title.append(f"  {progress.fraction:.0%} done", style="bold")

@@ -248,11 +248,15 @@ class ClusterClient:
         response = self._call("list_jobs", dispatcher_pb2.ListJobsRequest(), timeout_s=self._timeout_s)
         return list(response.jobs)
 
-    def request_job(self, job_id: str) -> job_pb2.JobDetails:
-        """Returns the vertices, metrics and failures of a job, even after its end. Raises: JobNotFoundError."""
-        details: job_pb2.JobDetails = self._call(
-            "request_job", job_pb2.JobDetailsRequest(job_id=job_id), timeout_s=self._timeout_s
-        )
+    def request_job(self, job_id: str, *, without_subtasks: bool = False) -> job_pb2.JobDetails:
+        """Returns the vertices, metrics and failures of a job, even after its end. Raises: JobNotFoundError.
+
+        Args:
+            job_id: id of the job.
+            without_subtasks: leave out the subtasks, which are large in a large job.
+        """
+        request = job_pb2.JobDetailsRequest(job_id=job_id, without_subtasks=without_subtasks)
+        details: job_pb2.JobDetails = self._call("request_job", request, timeout_s=self._timeout_s)
         return details
 
     def request_job_status(self, job_id: str) -> JobState:

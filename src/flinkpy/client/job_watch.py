@@ -259,7 +259,7 @@ class JobWatch:
 
     def _show(self) -> None:
         try:
-            details = self._client.request_job(self._job_id)
+            details = self._client.request_job(self._job_id, without_subtasks=True)
             statistics = None
             if self._observer.shows_checkpoints and not details.is_batch:
                 statistics = self._client.request_checkpoint_statistics(self._job_id)

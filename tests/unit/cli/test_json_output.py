@@ -14,6 +14,9 @@ import pytest
 from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2, metrics_pb2
 from flinkpy.cli import checkpoints, cluster, dashboard, jobs, main
 from flinkpy.cli.run_directory import RecordedCluster, RecordedProcess
+from flinkpy.cli.top import collector
+from flinkpy.cli.top import command as top
+from flinkpy.common.errors import ExternalError, RpcUnavailableError
 from flinkpy.rpc import health_check
 from flinkpy.security import ClusterSecret
 
@@ -49,6 +52,23 @@ def verbs(group: click.Group = main.flinkpy, prefix: str = "") -> Iterator[tuple
             yield f"{prefix}{name}", command
 
 
+class FakeRest:
+    """The REST server of a cluster with two TaskExecutors, one of which does not answer."""
+
+    url = "http://127.0.0.1:1"
+
+    def __init__(self, *_: object) -> None:
+        return
+
+    def call(self, verb: str, path: str, timeout_s: float) -> Any:
+        if path == "/v1/taskmanagers":
+            common = {"path": "127.0.0.1:5", "slotsNumber": 2, "freeSlots": 1}
+            return {"taskmanagers": [{"id": "one", **common}, {"id": "two", **common}]}
+        if "/one/" not in path:
+            raise ExternalError("timeout")
+        return [{"id": "Status.JVM.CPU.Time", "value": "5"}, {"id": "Status.JVM.Memory.Heap.Used", "value": "1024"}]
+
+
 class FakeClient:
     """A ClusterClient of a cluster with one job that has a bit of everything."""
 
@@ -58,13 +78,15 @@ class FakeClient:
     def __exit__(self, *_: object) -> None:
         return
 
+    address = "127.0.0.1:1"
+
     def list_jobs(self) -> list[dispatcher_pb2.JobOverview]:
         return [dispatcher_pb2.JobOverview(job_id=JOB, name="wörds\x1b", status=common_pb2.RUNNING, start_time_ms=5)]
 
     def request_cluster_overview(self) -> dispatcher_pb2.ClusterOverview:
         return dispatcher_pb2.ClusterOverview(num_slots_total=4, rest_url="http://127.0.0.1:1")
 
-    def request_job(self, job_id: str) -> job_pb2.JobDetails:
+    def request_job(self, job_id: str, without_subtasks: bool = False) -> job_pb2.JobDetails:
         details = job_pb2.JobDetails(
             job_id=job_id, name="words", status=common_pb2.RUNNING, start_time_ms=5, end_time_ms=-1, num_restarts=1
         )
@@ -76,7 +98,7 @@ class FakeClient:
     def request_accumulators(self, job_id: str) -> list[job_pb2.AccumulatorResult]:
         return [job_pb2.AccumulatorResult(name="seen", type="IntCounter", value="3")]
 
-    def request_metrics(self, job_id: str) -> list[metrics_pb2.MetricGroupDump]:
+    def request_metrics(self, job_id: str, *kinds: object) -> list[metrics_pb2.MetricGroupDump]:
         group = metrics_pb2.MetricGroupDump(job_id=job_id, vertex_id="v")
         group.metrics.add(name="sizes", kind="histogram", number=2, statistics={"p99": 1.5})
         return [group]
@@ -125,7 +147,9 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "env.from_sequence(0, 1).print()\n"
         "env.execute('words')\n"
     )
-    for module in (jobs, checkpoints, dashboard):
+    monkeypatch.setattr(top, "RATE_WAIT_S", 0)
+    monkeypatch.setattr(collector, "RestCaller", FakeRest)
+    for module in (jobs, checkpoints, dashboard, top):
         monkeypatch.setattr(module, "connect", lambda configuration, address: FakeClient())
     monkeypatch.setattr(dashboard, "_ticket", lambda *_: "/dashboard/login?ticket=x")
     monkeypatch.setattr(health_check, "check_health", lambda *_, **__: health_check.Health.STANDING_BY)
@@ -141,6 +165,7 @@ CALLS: dict[str, tuple[list[str], int]] = {
     "list": ([], 0),
     "info": ([JOB], 0),
     "metrics": ([JOB], 0),
+    "top": ([], 0),
     "cancel": ([JOB], 0),
     "stop": ([JOB], 1),
     "savepoint": ([JOB], 0),
@@ -203,8 +228,6 @@ def test_names_of_jobs_survive_as_they_are(capsys: pytest.CaptureFixture[str]) -
 def test_an_unreachable_service_is_json_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from flinkpy.common.errors import RpcUnavailableError
-
     def refuse(*_: object, **__: object) -> None:
         raise RpcUnavailableError("refused")
 
