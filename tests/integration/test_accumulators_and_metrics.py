@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 from clusters import RunningCluster, no_leaks
 from job_support import FIXED_DELAY, Gate, environment, wait_until
+from otlp_receiver import OtlpReceiver, otlp_receiver
+from ports import own_port
+from prometheus_server import prometheus
 
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
 from flinkpy.common import Types, WatermarkStrategy
@@ -19,30 +23,65 @@ from flinkpy.common.errors import AccumulatorError, JobExecutionError
 from flinkpy.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from flinkpy.datastream.functions import MapFunction, RuntimeContext
 
+#: The ports of the Prometheus reporters: one for each service, and for the JobMasters that run at a time.
+SCRAPED_PORTS = [own_port() for _ in range(8)]
+
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    """A cluster for all tests of this file."""
+def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningCluster, OtlpReceiver]]:
+    """A cluster for all tests of this file. Some of its reporters work, the others fail in various ways."""
     temporary, logs = tmp_path_factory.mktemp("tmp"), tmp_path_factory.mktemp("logs")
-    properties = {
-        "metrics.reporters": "files",
+    # It accepts connections, and never answers.
+    with no_leaks(temporary) as watch, socket.create_server(("127.0.0.1", 0)) as silent, otlp_receiver() as receiver:
+        properties = reporter_properties(logs, receiver, silent.getsockname()[1])
+        local = LocalCluster(
+            LocalClusterOptions(
+                num_task_executors=2, properties=properties, log_dir=logs, temporary_dir=temporary / "cluster"
+            )
+        )
+        local.start()
+        running = RunningCluster(local, logs)
+        try:
+            yield running, receiver
+        finally:
+            watch.expect_closed(process for process in local.processes)
+            running.stop()
+
+
+@pytest.fixture
+def cluster(monitored: tuple[RunningCluster, OtlpReceiver]) -> RunningCluster:
+    return monitored[0]
+
+
+@pytest.fixture
+def receiver(monitored: tuple[RunningCluster, OtlpReceiver]) -> OtlpReceiver:
+    return monitored[1]
+
+
+def reporter_properties(logs: Path, receiver: OtlpReceiver, silent_port: int) -> dict[str, str]:
+    """Returns the configuration of reporters for a file, Prometheus and OpenTelemetry, and of some that cannot work."""
+    return {
+        "metrics.reporters": "files, prom, otel, hanging, refused, jmx, unknown",
+        "metrics.reporter.prom.factory.class": "org.apache.flink.metrics.prometheus.PrometheusReporterFactory",
+        "metrics.reporter.prom.port": ",".join(map(str, SCRAPED_PORTS)),
+        "metrics.reporter.otel.factory.class": "org.apache.flink.metrics.otel.OpenTelemetryMetricReporterFactory",
+        "metrics.reporter.otel.exporter.endpoint": receiver.endpoint,
+        "metrics.reporter.otel.interval": "200 ms",
+        "metrics.reporter.hanging.factory.class": "org.apache.flink.metrics.influxdb.InfluxdbReporterFactory",
+        "metrics.reporter.hanging.host": "127.0.0.1",
+        "metrics.reporter.hanging.port": str(silent_port),
+        "metrics.reporter.hanging.db": "flink",
+        "metrics.reporter.hanging.interval": "100 ms",
+        "metrics.reporter.refused.factory.class": "org.apache.flink.metrics.graphite.GraphiteReporterFactory",
+        "metrics.reporter.refused.host": "127.0.0.1",
+        "metrics.reporter.refused.port": str(own_port()),
+        "metrics.reporter.refused.interval": "100 ms",
+        "metrics.reporter.jmx.factory.class": "org.apache.flink.metrics.jmx.JMXReporterFactory",
+        "metrics.reporter.unknown.factory.class": "org.example.ReporterFactory",
         "metrics.reporter.files.factory.class": "jsonlines",
         "metrics.reporter.files.interval": "100 ms",
         "metrics.reporter.files.path": str(logs / "metrics-%p.jsonl"),
     }
-    local = LocalCluster(
-        LocalClusterOptions(
-            num_task_executors=2, properties=properties, log_dir=logs, temporary_dir=temporary / "cluster"
-        )
-    )
-    with no_leaks(temporary) as watch:
-        local.start()
-        running = RunningCluster(local, logs)
-        try:
-            yield running
-        finally:
-            watch.expect_closed(process for process in local.processes)
-            running.stop()
 
 
 class Longest(Accumulator[str, str]):
@@ -260,7 +299,7 @@ def test_reporters_receive_the_last_values_of_ended_tasks(cluster: RunningCluste
         for path in cluster.run_dir.glob("metrics-*.jsonl"):
             for line in path.read_text().splitlines():
                 one = json.loads(line)
-                if one["variables"]["job_name"] == "reported job" and one["metric"].endswith("mine.here.hits"):
+                if one["variables"].get("job_name") == "reported job" and one["metric"].endswith("mine.here.hits"):
                     assert one["variables"]["mine"] == "here"
                     last[one["metric"]] = one["value"]
         return list(last.values())
@@ -315,3 +354,46 @@ def test_the_error_names_a_file_that_was_not_registered(cluster: RunningCluster)
     discard(env.from_sequence(1, 3).map(Reading()))
     with pytest.raises(JobExecutionError, match="no cached file is registered as 'nothing'"):
         env.execute("nothing registered")
+
+
+def test_prometheus_and_opentelemetry_get_the_counts_of_a_job(
+    cluster: RunningCluster, receiver: OtlpReceiver, tmp_path: Path
+) -> None:
+    """PromQL answers are those of the job itself. Reporters that fail or hang beside harm nothing."""
+    gate = Gate(tmp_path)
+    env = environment(cluster, 1)
+    env.set_buffer_timeout(0)
+    # The gate is in the task itself, because only running tasks have metrics.
+    discard(env.from_sequence(1, 60).map(Counting()).name("counts").map(gate.pass_at(60)).name("holds"))
+    with prometheus(tmp_path, [f"127.0.0.1:{port}" for port in SCRAPED_PORTS]) as server:
+        client = env.execute_async("scraped job")
+        gate.wait_for_arrival()
+        job_id = str(client.get_job_id())
+        of_job = f'job_id="{job_id}"'
+        operator = "flink_taskmanager_job_task_operator"
+
+        def value(expression: str) -> float | None:
+            return next(iter(server.query(expression).values()), None)
+
+        hits = f'sum({operator}_mine_hits{{{of_job},mine="here"}})'
+        wait_until(lambda: value(hits) == 60, "Prometheus has the counts of the function")
+        assert server.query(f"sum by (operator_name) ({operator}_numRecordsIn{{{of_job}}})")["counts"] == 60
+        assert value(f"sum({operator}_mine_sizes_sum{{{of_job}}})") == 1830
+        assert value(f"sum({operator}_mine_last{{{of_job}}})") == 600
+        assert value("sum(flink_jobmanager_numRegisteredTaskManagers)") == 2
+        assert value(f'max(flink_jobmanager_job_runningState{{{of_job},job_name="scraped_job"}})') == 1
+        gate.open()
+        assert client.get_job_execution_result().result().get_all_accumulator_results() == EXPECTED
+    # Each report has what was counted since the one before. The last one of a task follows its end.
+    name = "flink.taskmanager.job.task.operator.mine.hits"
+    wait_until(lambda: receiver.total(name, job_id) == 60, "the receiver of OpenTelemetry has all counts")
+
+
+def test_reporters_that_cannot_work_are_logged_and_the_services_run(cluster: RunningCluster) -> None:
+    for service in ("dispatcher", "resourcemanager", "taskexecutor-1", "taskexecutor-2"):
+        text = (cluster.run_dir / f"{service}.log").read_text()
+        assert "Metric reporter jmx cannot be opened, so it reports nothing: JMX is an interface of Java" in text
+        assert "Metric reporter unknown is not used, so it reports nothing" in text
+        assert "Metric reporter refused failed: ConnectionRefusedError" in text
+    # Ten reports a second fail. The log of a Dispatcher also has the lines of its JobMasters.
+    assert text.count("Metric reporter refused failed") <= 5
