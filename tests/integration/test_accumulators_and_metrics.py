@@ -372,16 +372,16 @@ def test_prometheus_and_opentelemetry_get_the_counts_of_a_job(
         of_job = f'job_id="{job_id}"'
         operator = "flink_taskmanager_job_task_operator"
 
-        def value(expression: str) -> float | None:
-            return next(iter(server.query(expression).values()), None)
+        def has(expected: float, expression: str) -> None:
+            wait_until(lambda: list(server.query(expression).values()) == [expected], f"{expression} is {expected}")
 
-        hits = f'sum({operator}_mine_hits{{{of_job},mine="here"}})'
-        wait_until(lambda: value(hits) == 60, "Prometheus has the counts of the function")
-        assert server.query(f"sum by (operator_name) ({operator}_numRecordsIn{{{of_job}}})")["counts"] == 60
-        assert value(f"sum({operator}_mine_sizes_sum{{{of_job}}})") == 1830
-        assert value(f"sum({operator}_mine_last{{{of_job}}})") == 600
-        assert value("sum(flink_jobmanager_numRegisteredTaskManagers)") == 2
-        assert value(f'max(flink_jobmanager_job_runningState{{{of_job},job_name="scraped_job"}})') == 1
+        has(60, f'sum({operator}_mine_hits{{{of_job},mine="here"}})')
+        has(60, f'sum({operator}_numRecordsIn{{{of_job},operator_name="counts"}})')
+        has(1830, f"sum({operator}_mine_sizes_sum{{{of_job}}})")
+        has(600, f"sum({operator}_mine_last{{{of_job}}})")
+        # The processes are scraped one after another.
+        has(2, "sum(flink_jobmanager_numRegisteredTaskManagers)")
+        has(1, f'max(flink_jobmanager_job_runningState{{{of_job},job_name="scraped_job"}})')
         gate.open()
         assert client.get_job_execution_result().result().get_all_accumulator_results() == EXPECTED
     # Each report has what was counted since the one before. The last one of a task follows its end.
