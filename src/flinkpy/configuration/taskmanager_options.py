@@ -6,6 +6,7 @@ Source: org.apache.flink.configuration.{TaskManagerOptions,NettyShuffleEnvironme
 from __future__ import annotations
 
 from flinkpy.configuration.options import (
+    bool_option,
     duration_option,
     enum_option,
     float_option,
@@ -112,6 +113,11 @@ NETWORK_REQUEST_BACKOFF_MAX_MS = int_option(
     10_000,
     "Maximum pause in milliseconds before a partition request is repeated.",
     minimum=1,
+)
+NETWORK_DETAILED_METRICS = bool_option(
+    "taskmanager.network.detailed-metrics",
+    False,
+    "Also report the shortest, longest, average and total queue of each gate and each result partition.",
 )
 PARTITION_REQUEST_TIMEOUT = duration_option(
     "taskmanager.network.partition-request-timeout",

@@ -118,6 +118,10 @@ class NamedMetricGroup(MetricGroup):
         counter = self._metric(name, Counter, lambda: CounterView(count))
         self._metric(f"{name}PerSecond", Meter, lambda: Meter(DEFAULT_TIME_SPAN_S, counter))
 
+    def count_only(self, name: str, count: Callable[[], int]) -> None:
+        """Registers a count that a function returns, without a rate."""
+        self._metric(name, Counter, lambda: CounterView(count))
+
     def register(self, name: str, metric: M) -> M:
         """Registers a metric. Returns the one that has the name already, if there is one."""
         return self._metric(name, type(metric), lambda: metric)

@@ -77,6 +77,7 @@ class InputChannel:
         #: The newest checkpoint whose barrier this channel has delivered to the task. Set by the gate.
         self.last_barrier_id = -1
         self.bytes_in = 0
+        self.batches_in = 0
         self._is_closed = False
         self._backoff = backoff
         self._timers = timers
@@ -84,6 +85,21 @@ class InputChannel:
 
     @property
     def has_data(self) -> bool:
+        raise NotImplementedError
+
+    @property
+    def is_remote(self) -> bool:
+        """True if the producer is in another process."""
+        return True
+
+    @property
+    def num_queued(self) -> int:
+        """The number of batches and elements that wait. Thread: any."""
+        return len(self._queued_items())
+
+    @property
+    def queued_bytes(self) -> int:
+        """The size of the batches that wait. Thread: any."""
         raise NotImplementedError
 
     def request_subpartition(self) -> None:
@@ -274,6 +290,7 @@ class LocalInputChannel(InputChannel):
         item = None if subpartition is None else subpartition.poll()
         if isinstance(item, BufferedBatch):
             self.bytes_in += item.size_bytes
+            self.batches_in += 1
             batch = item.batch
             item.recycle()
             return batch
@@ -289,6 +306,11 @@ class LocalInputChannel(InputChannel):
         subpartition = self._subpartition
         if subpartition is not None:
             subpartition.unpoll(BufferedBatch(rest, 0, 0, subpartition.parent.pool))  # uses no segments
+
+    @property
+    def queued_bytes(self) -> int:
+        """0: the batches are in the queue of the producer, which counts them."""
+        return 0
 
     def _queued_items(self) -> deque[Any]:
         subpartition = self._subpartition

@@ -118,6 +118,7 @@ class RemoteInputChannel(InputChannel):
             if grants:
                 self.gate.send_grants(grants)
             self.bytes_in += body.size
+            self.batches_in += 1
             try:
                 return receive_batch(
                     schema,
@@ -142,6 +143,10 @@ class RemoteInputChannel(InputChannel):
 
     def put_back(self, rest: Batch) -> None:
         self._queue.appendleft(rest)
+
+    @property
+    def queued_bytes(self) -> int:
+        return sum(item[1].size for item in list(self._queue) if isinstance(item, tuple))
 
     def _queued_items(self) -> deque[Any]:
         return self._queue

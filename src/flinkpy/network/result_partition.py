@@ -104,6 +104,11 @@ class ResultPartition:
         return self._released.is_set()
 
     @property
+    def num_queued(self) -> int:
+        """The number of batches and elements that wait for consumers. Thread: any."""
+        return sum(len(subpartition.queue) for subpartition in self.subpartitions)
+
+    @property
     def queued_bytes(self) -> int:
         """The memory of batches that are queued, or not yet completely sent. Thread: any."""
         return self._pool.used * self._segment_size_bytes

@@ -24,6 +24,9 @@ class TimerQueue(ABC):
 
     __slots__ = ()
 
+    #: The number of timers that `pop_due` has yielded. Any thread may read it.
+    num_fired: int
+
     @abstractmethod
     def add(self, timestamp: int, key: Any) -> None:
         """Adds a timer. Has no effect if the timer exists."""
@@ -58,9 +61,10 @@ class TimerQueue(ABC):
 class HeapTimerQueue(TimerQueue):
     """A TimerQueue in memory. While a snapshot is running, each bucket is copied before its first change."""
 
-    __slots__ = ("_buckets", "_owned", "_times")
+    __slots__ = ("_buckets", "_owned", "_times", "num_fired")
 
     def __init__(self) -> None:
+        self.num_fired = 0
         self._buckets: dict[int, dict[Any, None]] = {}
         self._times: list[int] = []
         #: The times whose buckets no running snapshot refers to; None if no snapshot is running.
@@ -127,6 +131,7 @@ class HeapTimerQueue(TimerQueue):
                     break
                 if key in bucket:
                     del self._own(timestamp)[key]
+                    self.num_fired += 1
                     yield timestamp, key
 
     def items(self) -> Iterator[tuple[int, Any]]:

@@ -104,6 +104,9 @@ class FakeInputGate:
 
     def __init__(self, num_channels: int = 1) -> None:
         self.num_channels = num_channels
+        #: The channels that metrics read. The items of the test have none.
+        self.channels: list[Any] = []
+        self.pool: Any = None
         self.queue: deque[tuple[int, Any]] = deque()
         self.blocked: set[int] = set()
         self.captures: dict[int, dict[int, list[Any]]] = {}

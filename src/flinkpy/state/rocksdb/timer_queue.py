@@ -70,6 +70,7 @@ class RocksDBTimerQueue(TimerQueue):
         "_queue_id",
         "_range",
         "_stored",
+        "num_fired",
     )
 
     def __init__(
@@ -80,6 +81,7 @@ class RocksDBTimerQueue(TimerQueue):
         key_group_range: KeyGroupRange,
         cache_size: int | None,
     ) -> None:
+        self.num_fired = 0
         self._database = database
         self._queue_id = queue_id
         self._max_parallelism = max_parallelism
@@ -151,6 +153,7 @@ class RocksDBTimerQueue(TimerQueue):
             try:
                 for timestamp, key in self._head.pop_due(min(up_to, self._horizon)):
                     self._forget(timestamp, key)
+                    self.num_fired += 1
                     yield timestamp, key
             finally:
                 self._firing -= 1

@@ -77,6 +77,10 @@ class CombinedInputs:
         self._parts = [PartialWatermark() for _ in range(num_inputs)]
         self._combined = CombinedWatermark()
 
+    def watermark_of(self, index: int) -> int:
+        """Returns the last watermark of an input. Any thread."""
+        return self._parts[index].watermark
+
     def input_watermark(self, index: int, watermark: Watermark) -> list[Watermark | WatermarkStatus]:
         self._parts[index].advance_to(watermark.timestamp)
         return self._update()

@@ -111,6 +111,15 @@ class StreamInputProcessor:
             entry.gate.set_availability_listener(on_available)
 
     @property
+    def num_inputs(self) -> int:
+        """The number of inputs of the head operator."""
+        return len(self._input_positions)
+
+    def input_watermark(self, position: int) -> int:
+        """Returns the last watermark of an input, counted from 0. Any thread."""
+        return self._head.current_watermark if self._combined is None else self._combined.watermark_of(position)
+
+    @property
     def num_bytes(self) -> int:
         return sum(entry.gate.bytes_in for entry in self._inputs)
 

@@ -38,6 +38,7 @@ class TaskTimes:
         "_wait_status",
         "back_pressured_ns",
         "idle_ns",
+        "longest_back_pressure_ns",
         "started_ns",
         "stopped_ns",
     )
@@ -46,6 +47,8 @@ class TaskTimes:
         self._clock = clock
         self.idle_ns = 0
         self.back_pressured_ns = 0
+        #: The longest single wait for an output since a reader last reset it.
+        self.longest_back_pressure_ns = 0
         self.started_ns: int | None = None
         self.stopped_ns: int | None = None
         self._wait_started_ns = 0
@@ -65,6 +68,8 @@ class TaskTimes:
         waited_ns = self._clock.monotonic_ns() - self._wait_started_ns
         if self._wait_status is ActionStatus.BLOCKED:
             self.back_pressured_ns += waited_ns
+            if waited_ns > self.longest_back_pressure_ns:
+                self.longest_back_pressure_ns = waited_ns
         else:
             self.idle_ns += waited_ns
         self._wait_status = None

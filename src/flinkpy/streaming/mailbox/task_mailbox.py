@@ -18,7 +18,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.common.errors import InternalError
+from flinkpy.metrics.metricbase import Histogram
 
 #: Operator events, timers and control messages stay far below this number. A mailbox with more mail has a faulty
 #: sender.
@@ -50,14 +52,20 @@ class TaskMailbox:
     Attributes:
         has_mail: the only attribute that the hot path reads. It may be True without mail. It is never False while mail
             is left from before the last `take`.
+        num_mails: the number of mails that were taken.
+        latency_ms: how long the last mails waited until they were taken.
     """
 
-    __slots__ = ("_closed", "_ordinary", "_signal", "_urgent", "has_mail")
+    __slots__ = ("_clock", "_closed", "_ordinary", "_signal", "_urgent", "has_mail", "latency_ms", "num_mails")
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
         self.has_mail = False
-        self._urgent: deque[Mail] = deque()
-        self._ordinary: deque[Mail] = deque()
+        self.num_mails = 0
+        self.latency_ms = Histogram()
+        self._clock = clock or SystemClock()
+        #: The mails with the monotonic times at which they were put.
+        self._urgent: deque[tuple[Mail, int]] = deque()
+        self._ordinary: deque[tuple[Mail, int]] = deque()
         self._closed = False
         self._signal = threading.Lock()
         self._signal.acquire()
@@ -73,7 +81,7 @@ class TaskMailbox:
         queue = self._urgent if mail.priority is MailPriority.URGENT else self._ordinary
         if len(queue) >= MAX_MAILS:
             raise InternalError(f"the mailbox is full: {MAX_MAILS} mails wait when {mail.description!r} arrives")
-        queue.append(mail)
+        queue.append((mail, self._clock.monotonic_ns()))
         self.has_mail = True
         self.wake()
         return True
@@ -94,9 +102,9 @@ class TaskMailbox:
     def take(self) -> Mail | None:
         """Returns the next mail, urgent mail first, or None."""
         if self._urgent:
-            return self._urgent.popleft()
+            return self._taken(*self._urgent.popleft())
         if self._ordinary:
-            return self._ordinary.popleft()
+            return self._taken(*self._ordinary.popleft())
         # Cleared before the queues are checked again, so that a concurrent put leaves it True.
         self.has_mail = False
         if self._urgent or self._ordinary:
@@ -106,7 +114,16 @@ class TaskMailbox:
 
     def take_urgent(self) -> Mail | None:
         """Returns the next urgent mail, or None. For waits inside an operation that other mail must not interrupt."""
-        return self._urgent.popleft() if self._urgent else None
+        return self._taken(*self._urgent.popleft()) if self._urgent else None
+
+    def _taken(self, mail: Mail, put_ns: int) -> Mail:
+        self.num_mails += 1
+        self.latency_ms.update((self._clock.monotonic_ns() - put_ns) / 1e6)
+        return mail
+
+    def __len__(self) -> int:
+        """Returns the number of mails that wait. Any thread."""
+        return len(self._urgent) + len(self._ordinary)
 
     @property
     def is_closed(self) -> bool:
@@ -115,7 +132,7 @@ class TaskMailbox:
     def close(self) -> list[Mail]:
         """Refuses further mail. Returns the mail that was not run."""
         self._closed = True
-        dropped = [*self._urgent, *self._ordinary]
+        dropped = [mail for mail, _ in (*self._urgent, *self._ordinary)]
         self._urgent.clear()
         self._ordinary.clear()
         self.has_mail = False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 from flinkpy.common.errors import CommitError, CommittablesLostError, ErrorRetry, FlinkError
@@ -22,7 +23,9 @@ PENDING_COMMITTABLES = "pendingCommittables"
 
 class _Signal(enum.Enum):
     NONE = "none yet"
-    DONE = "committed, or dropped for a known reason"
+    DONE = "committed"
+    ALREADY_COMMITTED = "committed by an earlier attempt"
+    DROPPED = "dropped for a known reason"
     RETRY = "to be tried again"
     FAILED = "cannot be committed"
 
@@ -46,7 +49,7 @@ class _Request:
 
     def signal_failed_with_known_reason(self, error: BaseException) -> None:
         _LOG.error("dropping committable %r, which cannot be committed", self.committable, exc_info=error)
-        self.signal = _Signal.DONE
+        self.signal = _Signal.DROPPED
 
     def signal_failed_with_unknown_reason(self, error: BaseException) -> None:
         self.signal = _Signal.FAILED
@@ -60,21 +63,52 @@ class _Request:
         self.signal = _Signal.RETRY
 
     def signal_already_committed(self) -> None:
-        self.signal = _Signal.DONE
+        self.signal = _Signal.ALREADY_COMMITTED
+
+
+@dataclass(slots=True)
+class CommitCounts:
+    """The numbers of committables by their outcomes. Thread: written by the task thread, read by any.
+
+    Attributes:
+        retried: how often a committable was to be tried again.
+        failed: those that were dropped, or that failed their task.
+    """
+
+    total: int = 0
+    successful: int = 0
+    already_committed: int = 0
+    retried: int = 0
+    failed: int = 0
+
+    def add(self, requests: list[_Request]) -> None:
+        """Counts the outcomes of one call of a committer."""
+        for request in requests:
+            match request.signal:
+                case _Signal.DONE:
+                    self.successful += 1
+                case _Signal.ALREADY_COMMITTED:
+                    self.already_committed += 1
+                case _Signal.RETRY:
+                    self.retried += 1
+                case _Signal.DROPPED | _Signal.FAILED:
+                    self.failed += 1
 
 
 class Committables:
     """Collects committables and commits them. Thread: task thread."""
 
     def __init__(self) -> None:
+        self.counts = CommitCounts()
         self._by_checkpoint: dict[int, list[_Request]] = {}
 
     def __len__(self) -> int:
-        return sum(map(len, self._by_checkpoint.values()))
+        return sum(map(len, list(self._by_checkpoint.values())))
 
     def add(self, checkpoint_id: int, committables: list[Any]) -> None:
         """Adds committables. `checkpoint_id` is the first checkpoint that contains them."""
         if committables:
+            self.counts.total += len(committables)
             self._by_checkpoint.setdefault(checkpoint_id, []).extend(map(_Request, committables))
 
     def items(self) -> list[tuple[int, Any]]:
@@ -95,17 +129,20 @@ class Committables:
         count = 0
         for due in sorted(known for known in self._by_checkpoint if known <= checkpoint_id):
             requests = self._by_checkpoint[due]
-            _commit(due, requests, committer, max_retries)
+            _commit(due, requests, committer, max_retries, self.counts)
             count += len(requests)
             del self._by_checkpoint[due]
         return count
 
 
-def _commit(checkpoint_id: int, requests: list[_Request], committer: Committer, max_retries: int) -> None:
+def _commit(
+    checkpoint_id: int, requests: list[_Request], committer: Committer, max_retries: int, counts: CommitCounts
+) -> None:
     total = len(requests)
     left = requests
     for retry in range(max_retries + 1):
         error = _commit_once(left, committer)
+        counts.add(left)
         failed = [request for request in left if request.signal is _Signal.FAILED]
         if failed:
             raise _error(f"{len(failed)} of {total} cannot be committed", checkpoint_id, failed[0].error)

@@ -81,6 +81,10 @@ class KeyedTimerOperator(KeyedStateOperator):
         assert self._timers is not None, "initialize_state comes first"
         return self._timers
 
+    @property
+    def num_fired_timers(self) -> int:
+        return 0 if self._timers is None else self._timers.num_fired
+
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
         self._timers = InternalTimerService(

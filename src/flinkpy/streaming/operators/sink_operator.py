@@ -29,7 +29,12 @@ from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, Stateful
 from flinkpy.functions.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
-from flinkpy.streaming.operators.committables import END_OF_INPUT_ID, PENDING_COMMITTABLES, Committables
+from flinkpy.streaming.operators.committables import (
+    END_OF_INPUT_ID,
+    PENDING_COMMITTABLES,
+    CommitCounts,
+    Committables,
+)
 from flinkpy.streaming.operators.lane_border import as_columnar, has_exact_columns
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
@@ -173,6 +178,15 @@ class SinkOperator(StreamOperator):
         finally:
             if committer is not None:
                 self._guarded(committer.close)
+
+    @property
+    def has_committer(self) -> bool:
+        """True if the sink commits in two phases."""
+        return self._sink.commits_at_checkpoints
+
+    @property
+    def commit_counts(self) -> CommitCounts:
+        return self._committables.counts
 
     @property
     def writer(self) -> SinkWriter:

@@ -173,6 +173,10 @@ class SourceOperator(StreamOperator):
         self._restored_splits: list[Any] = []
         #: Splits whose last record has been read but perhaps not emitted yet.
         self._finished_splits: list[str] = []
+        self._idle_since_ms: int | None = None
+        self._num_finished_splits = 0
+        context.metrics.gauge("sourceIdleTime", lambda: self.idle_ms)
+        context.metrics.count_only("numSplitsProcessed", lambda: self._num_finished_splits)
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
@@ -246,6 +250,12 @@ class SourceOperator(StreamOperator):
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
 
+    @property
+    def idle_ms(self) -> int:
+        """How long the reader has had no records; 0 while it has some. Any thread."""
+        since_ms = self._idle_since_ms
+        return 0 if since_ms is None else max(0, self.context.environment.clock.monotonic_ms() - since_ms)
+
     def emit_next(self) -> ActionStatus:
         """Emits the next batch: a part of an earlier batch that was too long, or a new batch from the reader."""
         reader = self.reader
@@ -261,6 +271,8 @@ class SourceOperator(StreamOperator):
         except USER_ERRORS as error:
             raise self.context.function_error(error) from error
         if batch is ReaderStatus.NOTHING_AVAILABLE:
+            if self._idle_since_ms is None:
+                self._idle_since_ms = self.context.environment.clock.monotonic_ms()
             self._release_finished_splits()
             return ActionStatus.NOTHING_AVAILABLE
         if batch is ReaderStatus.END_OF_INPUT:
@@ -297,6 +309,7 @@ class SourceOperator(StreamOperator):
         rows = batch.num_rows
         self.num_records += rows
         self.num_batches += 1
+        self._idle_since_ms = None
         size.begin()
         if self._assigner is None:
             self.output.emit(batch)
@@ -359,6 +372,7 @@ class SourceOperator(StreamOperator):
 
     def on_split_finished(self, split_id: str) -> None:
         """Called by the reader when it has returned, or is about to return, the last record of the split."""
+        self._num_finished_splits += 1
         if self._assigner is not None:
             self._finished_splits.append(split_id)
 

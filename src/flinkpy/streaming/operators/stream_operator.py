@@ -334,6 +334,11 @@ class StreamOperator(ABC):
         raise UnsupportedOperationError(f"operator {self.context.name} takes no operator events, got {event!r}")
 
     @property
+    def num_fired_timers(self) -> int:
+        """The number of timers of the user's functions and of windows that have fired. Any thread."""
+        return 0
+
+    @property
     def is_writable(self) -> bool:
         """False if the operator is full, so that the task must not pass it more batches now."""
         return True

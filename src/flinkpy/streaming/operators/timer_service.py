@@ -53,6 +53,11 @@ class InternalTimerService:
         self._is_batch = False
         self._has_warned = False
 
+    @property
+    def num_fired(self) -> int:
+        """The number of timers that have fired. Any thread."""
+        return self.event_time.num_fired + self.processing_time.num_fired
+
     def fire_at_end_of_keys(self) -> None:
         """Switches to batch mode: keys come one after the other, and the operator calls `end_key` between them.
 

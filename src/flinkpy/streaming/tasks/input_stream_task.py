@@ -5,7 +5,8 @@ Source: org.apache.flink.streaming.runtime.tasks.{OneInputStreamTask,MultipleInp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -173,6 +174,13 @@ class InputStreamTask(StreamTask):
 
     def on_aborted(self, checkpoint_id: int) -> None:
         self.input.checkpointed.on_aborted(checkpoint_id)
+
+    @property
+    def input_watermarks(self) -> list[Callable[[], int]]:
+        processor = self._input
+        if processor is None or processor.num_inputs < 2:
+            return []
+        return [partial(processor.input_watermark, position) for position in range(processor.num_inputs)]
 
     def add_input_metrics(self, values: dict[str, int]) -> None:
         processor = self._input

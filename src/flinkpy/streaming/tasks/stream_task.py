@@ -26,7 +26,8 @@ from __future__ import annotations
 import enum
 import logging
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
@@ -42,6 +43,9 @@ from flinkpy.streaming.tasks.environment import TaskEnvironment
 from flinkpy.streaming.tasks.operator_chain import FinishedOperatorChain, OperatorChain
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
 from flinkpy.streaming.tasks.task_metrics import io_metrics, register_task_metrics
+
+if TYPE_CHECKING:
+    from flinkpy.network.result_partition import ResultPartition
 
 _LOG = logging.getLogger(__name__)
 
@@ -149,7 +153,7 @@ class StreamTask(ABC):
     def __init__(self, environment: TaskEnvironment) -> None:
         self.environment = environment
         self.state = StreamTaskState.CREATED
-        self.mailbox = TaskMailbox()
+        self.mailbox = TaskMailbox(environment.clock)
         self.times = TaskTimes(environment.clock)
         times = self.times
         self.processing_time_service = ProcessingTimeService(environment.clock, lambda: times.back_pressured_ns)
@@ -163,6 +167,11 @@ class StreamTask(ABC):
         self._open_triggers: dict[int, CheckpointBarrier] = {}
         self._writers: list[RecordWriterOutput] = []
         self._cancel_requested = False
+        self._running_since_ns: int | None = None
+        #: How long the barriers of the last checkpoint took from the first channel to the last.
+        self.last_alignment_ns = 0
+        #: How long after its trigger the last checkpoint reached this task.
+        self.last_start_delay_ns = 0
         self._processor = MailboxProcessor(
             self.mailbox,
             self.times,
@@ -282,6 +291,31 @@ class StreamTask(ABC):
             self.add_input_metrics(values)
         return values
 
+    @property
+    def is_back_pressured(self) -> bool:
+        """True if an output or a sink does not take more records now."""
+        chain = self._chain
+        return self.state is StreamTaskState.RUNNING and chain is not None and not chain.is_writable
+
+    @property
+    def initialization_ms(self) -> int:
+        """The time from the start of the task until it was RUNNING, or until now."""
+        started_ns = self.times.started_ns
+        if started_ns is None:
+            return 0
+        until_ns = self._clock.monotonic_ns() if self._running_since_ns is None else self._running_since_ns
+        return (until_ns - started_ns) // 1_000_000
+
+    @property
+    def input_watermarks(self) -> list[Callable[[], int]]:
+        """Functions that return the watermark of each input, if there is more than one. Thread: any."""
+        return []
+
+    @property
+    def partitions(self) -> list[ResultPartition]:
+        """The outputs of the task."""
+        return [writer.partition for writer in self._writers]
+
     def accumulators(self) -> dict[str, bytes]:
         """Returns the user's accumulators by name, pickled, as of the last snapshot. Requests the next snapshot."""
         registry = self.environment.accumulators
@@ -336,6 +370,7 @@ class StreamTask(ABC):
         register_task_metrics(self)
         self._chain.open()
         self._transition(StreamTaskState.RUNNING)
+        self._running_since_ns = self._clock.monotonic_ns()
         self.environment.notify_running()
         self.start_inputs()
         self._processor.run()
@@ -481,6 +516,8 @@ class StreamTask(ABC):
         if self._must_wait_for_end(barrier):
             self._progress.savepoint_at_end = barrier
             return
+        self.last_alignment_ns = metrics.alignment_duration_ns
+        self.last_start_delay_ns = metrics.checkpoint_start_delay_ns
         is_at_end = self.state is StreamTaskState.FINISHING
         taken = self.checkpoints.checkpoint_state(
             barrier,
@@ -540,6 +577,7 @@ class StreamTask(ABC):
         alignment_duration_ns: int,
         bytes_processed: int,
     ) -> None:
+        self.last_alignment_ns = alignment_duration_ns
         self.checkpoints.on_capture_finished(checkpoint_id, captured, alignment_duration_ns, bytes_processed)
 
     def on_checkpoint_aborted(self, checkpoint_id: int, reason: CheckpointFailureReason | None) -> None:

@@ -175,6 +175,11 @@ class WindowOperator(KeyedOperator):
         self._times: list[int] = []
         self._late: list[int] = []
 
+    @property
+    def num_fired_timers(self) -> int:
+        timers: InternalTimerService | None = getattr(self, "timers", None)  # there are none before the state
+        return 0 if timers is None else timers.num_fired
+
     def checkpointed_functions(self) -> list[Any]:
         functions = (self.function, self.aggregation, *self.key_selectors)
         return [function for function in functions if function is not None]
