@@ -27,9 +27,10 @@ from flinkpy._proto import job_pb2 as flinkpy_dot_job__pb2
 from flinkpy._proto import dispatcher_pb2 as flinkpy_dot_dispatcher__pb2
 from flinkpy._proto import checkpoint_pb2 as flinkpy_dot_checkpoint__pb2
 from flinkpy._proto import metrics_pb2 as flinkpy_dot_metrics__pb2
+from flinkpy._proto import thread_samples_pb2 as flinkpy_dot_thread__samples__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66linkpy/jobmaster.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\x1a\x11\x66linkpy/job.proto\x1a\x18\x66linkpy/dispatcher.proto\x1a\x18\x66linkpy/checkpoint.proto\x1a\x15\x66linkpy/metrics.proto\"\x8b\x01\n\x1aRegisterTaskManagerRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x04 \x01(\t\x12!\n\x19held_result_partition_ids\x18\x05 \x03(\t\"Q\n\x1bRegisterTaskManagerResponse\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x1d\n\x15heartbeat_interval_ms\x18\x02 \x01(\x03\"P\n\tSlotOffer\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12\x12\n\nslot_index\x18\x02 \x01(\x05\x12\x18\n\x10resource_profile\x18\x03 \x01(\t\"\\\n\x11OfferSlotsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\"\n\x06offers\x18\x03 \x03(\x0b\x32\x12.flinkpy.SlotOffer\":\n\x12OfferSlotsResponse\x12$\n\x08\x61\x63\x63\x65pted\x18\x01 \x03(\x0b\x32\x12.flinkpy.SlotOffer\"p\n\x0f\x46\x61ilSlotRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x15\n\rallocation_id\x18\x03 \x01(\t\x12!\n\x05\x63\x61use\x18\x04 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\"\xfa\x02\n\x18TaskExecutionStateUpdate\x12\x1c\n\x14\x65xecution_attempt_id\x18\x01 \x01(\t\x12&\n\x05state\x18\x02 \x01(\x0e\x32\x17.flinkpy.ExecutionState\x12!\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\x12#\n\x07metrics\x18\x04 \x01(\x0b\x32\x12.flinkpy.IOMetrics\x12V\n\x13\x61\x63\x63umulators_pickle\x18\x05 \x03(\x0b\x32\x39.flinkpy.TaskExecutionStateUpdate.AccumulatorsPickleEntry\x12=\n\x16result_partition_bytes\x18\x06 \x03(\x0b\x32\x1d.flinkpy.ResultPartitionBytes\x1a\x39\n\x17\x41\x63\x63umulatorsPickleEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"O\n\x14ResultPartitionBytes\x12\x1b\n\x13result_partition_id\x18\x01 \x01(\t\x12\x1a\n\x12subpartition_bytes\x18\x02 \x03(\x03\"f\n UpdateTaskExecutionStatesRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x32\n\x07updates\x18\x02 \x03(\x0b\x32!.flinkpy.TaskExecutionStateUpdate\"\x8a\x01\n\rOperatorEvent\x12\x13\n\x0boperator_id\x18\x01 \x01(\t\x12\x1c\n\x14\x65xecution_attempt_id\x18\x02 \x01(\t\x12\x15\n\rsubtask_index\x18\x03 \x01(\x05\x12\x16\n\x0epayload_pickle\x18\x04 \x01(\x0c\x12\x17\n\x0fsequence_number\x18\x05 \x01(\x03\"U\n\x1bOperatorEventsToCoordinator\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12&\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x16.flinkpy.OperatorEvent\"\x7f\n\x12StoreResultRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x1b\n\x13result_partition_id\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x04 \x01(\x0c\x12\x0f\n\x07is_last\x18\x05 \x01(\x08\x12\r\n\x05\x63rc32\x18\x06 \x01(\x07\"Q\n\x12\x46\x65tchResultRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x1b\n\x13result_partition_id\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"C\n\x13\x46\x65tchResultResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0f\n\x07is_last\x18\x02 \x01(\x08\x12\r\n\x05\x63rc32\x18\x03 \x01(\x07\"`\n\x1cRequestPartitionStateRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x61ta_set_id\x18\x02 \x01(\t\x12\x1b\n\x13result_partition_id\x18\x03 \x01(\t\"P\n\x1dRequestPartitionStateResponse\x12/\n\x0eproducer_state\x18\x01 \x01(\x0e\x32\x17.flinkpy.ExecutionState\"\xc2\x01\n\x1fTaskManagerToJobMasterHeartbeat\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12#\n\x1b\x64\x65ployed_execution_attempts\x18\x03 \x03(\t\x12\x32\n\x07metrics\x18\x04 \x03(\x0b\x32!.flinkpy.TaskExecutionStateUpdate\x12!\n\x19held_result_partition_ids\x18\x05 \x03(\t\"H\n\x1aJobMasterHeartbeatResponse\x12\x12\n\nregistered\x18\x01 \x01(\x08\x12\x16\n\x0e\x61llocation_ids\x18\x02 \x03(\t\"j\n\x11TaskMetricsReport\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x30\n\x05tasks\x18\x03 \x03(\x0b\x32!.flinkpy.TaskExecutionStateUpdate\"S\n\x1c\x44isconnectTaskManagerRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t2\xaf\x10\n\tJobMaster\x12`\n\x13RegisterTaskManager\x12#.flinkpy.RegisterTaskManagerRequest\x1a$.flinkpy.RegisterTaskManagerResponse\x12\x45\n\nOfferSlots\x12\x1a.flinkpy.OfferSlotsRequest\x1a\x1b.flinkpy.OfferSlotsResponse\x12:\n\x08\x46\x61ilSlot\x12\x18.flinkpy.FailSlotRequest\x1a\x14.flinkpy.Acknowledge\x12\\\n\x19UpdateTaskExecutionStates\x12).flinkpy.UpdateTaskExecutionStatesRequest\x1a\x14.flinkpy.Acknowledge\x12]\n\x1fSendOperatorEventsToCoordinator\x12$.flinkpy.OperatorEventsToCoordinator\x1a\x14.flinkpy.Acknowledge\x12@\n\x0bStoreResult\x12\x1b.flinkpy.StoreResultRequest\x1a\x14.flinkpy.Acknowledge\x12H\n\x0b\x46\x65tchResult\x12\x1b.flinkpy.FetchResultRequest\x1a\x1c.flinkpy.FetchResultResponse\x12\x66\n\x15RequestPartitionState\x12%.flinkpy.RequestPartitionStateRequest\x1a&.flinkpy.RequestPartitionStateResponse\x12i\n\x18HeartbeatFromTaskManager\x12(.flinkpy.TaskManagerToJobMasterHeartbeat\x1a#.flinkpy.JobMasterHeartbeatResponse\x12\x45\n\x11ReportTaskMetrics\x12\x1a.flinkpy.TaskMetricsReport\x1a\x14.flinkpy.Acknowledge\x12T\n\x15\x44isconnectTaskManager\x12%.flinkpy.DisconnectTaskManagerRequest\x1a\x14.flinkpy.Acknowledge\x12\x44\n\x11RequestJobDetails\x12\x1a.flinkpy.JobDetailsRequest\x1a\x13.flinkpy.JobDetails\x12\x35\n\x06\x43\x61ncel\x12\x15.flinkpy.JobIdMessage\x1a\x14.flinkpy.Acknowledge\x12Y\n\x1a\x44\x65liverCoordinationRequest\x12\x1c.flinkpy.CoordinationRequest\x1a\x1d.flinkpy.CoordinationResponse\x12T\n\x15\x41\x63knowledgeCheckpoint\x12%.flinkpy.AcknowledgeCheckpointRequest\x1a\x14.flinkpy.Acknowledge\x12L\n\x11\x44\x65\x63lineCheckpoint\x12!.flinkpy.DeclineCheckpointRequest\x1a\x14.flinkpy.Acknowledge\x12G\n\x0fNotifyEndOfData\x12\x1e.flinkpy.EndOfDataNotification\x1a\x14.flinkpy.Acknowledge\x12Q\n\x11TriggerCheckpoint\x12!.flinkpy.TriggerCheckpointRequest\x1a\x19.flinkpy.CheckpointResult\x12O\n\x10TriggerSavepoint\x12 .flinkpy.TriggerSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12Q\n\x11StopWithSavepoint\x12!.flinkpy.StopWithSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12j\n\x1bRequestCheckpointStatistics\x12$.flinkpy.CheckpointStatisticsRequest\x1a%.flinkpy.CheckpointStatisticsResponse\x12M\n\x13RequestAccumulators\x12\x1c.flinkpy.AccumulatorsRequest\x1a\x18.flinkpy.JobAccumulators\x12?\n\x0eRequestMetrics\x12\x17.flinkpy.MetricsRequest\x1a\x14.flinkpy.MetricsDump\x12\x44\n\x10RequestDiagnosis\x12\x19.flinkpy.DiagnosisRequest\x1a\x15.flinkpy.JobDiagnosis\x12\x44\n\x11RequestLogRecords\x12\x1a.flinkpy.LogRecordsRequest\x1a\x13.flinkpy.LogRecords\x12@\n\x0f\x43hangeLogLevels\x12\x19.flinkpy.LogLevelsRequest\x1a\x12.flinkpy.LogLevelsb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66linkpy/jobmaster.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\x1a\x11\x66linkpy/job.proto\x1a\x18\x66linkpy/dispatcher.proto\x1a\x18\x66linkpy/checkpoint.proto\x1a\x15\x66linkpy/metrics.proto\x1a\x1c\x66linkpy/thread_samples.proto\"\x8b\x01\n\x1aRegisterTaskManagerRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x04 \x01(\t\x12!\n\x19held_result_partition_ids\x18\x05 \x03(\t\"Q\n\x1bRegisterTaskManagerResponse\x12\x13\n\x0bresource_id\x18\x01 \x01(\t\x12\x1d\n\x15heartbeat_interval_ms\x18\x02 \x01(\x03\"P\n\tSlotOffer\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12\x12\n\nslot_index\x18\x02 \x01(\x05\x12\x18\n\x10resource_profile\x18\x03 \x01(\t\"\\\n\x11OfferSlotsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\"\n\x06offers\x18\x03 \x03(\x0b\x32\x12.flinkpy.SlotOffer\":\n\x12OfferSlotsResponse\x12$\n\x08\x61\x63\x63\x65pted\x18\x01 \x03(\x0b\x32\x12.flinkpy.SlotOffer\"p\n\x0f\x46\x61ilSlotRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x15\n\rallocation_id\x18\x03 \x01(\t\x12!\n\x05\x63\x61use\x18\x04 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\"\xfa\x02\n\x18TaskExecutionStateUpdate\x12\x1c\n\x14\x65xecution_attempt_id\x18\x01 \x01(\t\x12&\n\x05state\x18\x02 \x01(\x0e\x32\x17.flinkpy.ExecutionState\x12!\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\x12#\n\x07metrics\x18\x04 \x01(\x0b\x32\x12.flinkpy.IOMetrics\x12V\n\x13\x61\x63\x63umulators_pickle\x18\x05 \x03(\x0b\x32\x39.flinkpy.TaskExecutionStateUpdate.AccumulatorsPickleEntry\x12=\n\x16result_partition_bytes\x18\x06 \x03(\x0b\x32\x1d.flinkpy.ResultPartitionBytes\x1a\x39\n\x17\x41\x63\x63umulatorsPickleEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"O\n\x14ResultPartitionBytes\x12\x1b\n\x13result_partition_id\x18\x01 \x01(\t\x12\x1a\n\x12subpartition_bytes\x18\x02 \x03(\x03\"f\n UpdateTaskExecutionStatesRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x32\n\x07updates\x18\x02 \x03(\x0b\x32!.flinkpy.TaskExecutionStateUpdate\"\x8a\x01\n\rOperatorEvent\x12\x13\n\x0boperator_id\x18\x01 \x01(\t\x12\x1c\n\x14\x65xecution_attempt_id\x18\x02 \x01(\t\x12\x15\n\rsubtask_index\x18\x03 \x01(\x05\x12\x16\n\x0epayload_pickle\x18\x04 \x01(\x0c\x12\x17\n\x0fsequence_number\x18\x05 \x01(\x03\"U\n\x1bOperatorEventsToCoordinator\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12&\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x16.flinkpy.OperatorEvent\"\x7f\n\x12StoreResultRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x1b\n\x13result_partition_id\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x0c\n\x04\x64\x61ta\x18\x04 \x01(\x0c\x12\x0f\n\x07is_last\x18\x05 \x01(\x08\x12\r\n\x05\x63rc32\x18\x06 \x01(\x07\"Q\n\x12\x46\x65tchResultRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x1b\n\x13result_partition_id\x18\x02 \x01(\t\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"C\n\x13\x46\x65tchResultResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0f\n\x07is_last\x18\x02 \x01(\x08\x12\r\n\x05\x63rc32\x18\x03 \x01(\x07\"`\n\x1cRequestPartitionStateRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x61ta_set_id\x18\x02 \x01(\t\x12\x1b\n\x13result_partition_id\x18\x03 \x01(\t\"P\n\x1dRequestPartitionStateResponse\x12/\n\x0eproducer_state\x18\x01 \x01(\x0e\x32\x17.flinkpy.ExecutionState\"\xc2\x01\n\x1fTaskManagerToJobMasterHeartbeat\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12#\n\x1b\x64\x65ployed_execution_attempts\x18\x03 \x03(\t\x12\x32\n\x07metrics\x18\x04 \x03(\x0b\x32!.flinkpy.TaskExecutionStateUpdate\x12!\n\x19held_result_partition_ids\x18\x05 \x03(\t\"H\n\x1aJobMasterHeartbeatResponse\x12\x12\n\nregistered\x18\x01 \x01(\x08\x12\x16\n\x0e\x61llocation_ids\x18\x02 \x03(\t\"j\n\x11TaskMetricsReport\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x30\n\x05tasks\x18\x03 \x03(\x0b\x32!.flinkpy.TaskExecutionStateUpdate\"S\n\x1c\x44isconnectTaskManagerRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t2\x81\x11\n\tJobMaster\x12`\n\x13RegisterTaskManager\x12#.flinkpy.RegisterTaskManagerRequest\x1a$.flinkpy.RegisterTaskManagerResponse\x12\x45\n\nOfferSlots\x12\x1a.flinkpy.OfferSlotsRequest\x1a\x1b.flinkpy.OfferSlotsResponse\x12:\n\x08\x46\x61ilSlot\x12\x18.flinkpy.FailSlotRequest\x1a\x14.flinkpy.Acknowledge\x12\\\n\x19UpdateTaskExecutionStates\x12).flinkpy.UpdateTaskExecutionStatesRequest\x1a\x14.flinkpy.Acknowledge\x12]\n\x1fSendOperatorEventsToCoordinator\x12$.flinkpy.OperatorEventsToCoordinator\x1a\x14.flinkpy.Acknowledge\x12@\n\x0bStoreResult\x12\x1b.flinkpy.StoreResultRequest\x1a\x14.flinkpy.Acknowledge\x12H\n\x0b\x46\x65tchResult\x12\x1b.flinkpy.FetchResultRequest\x1a\x1c.flinkpy.FetchResultResponse\x12\x66\n\x15RequestPartitionState\x12%.flinkpy.RequestPartitionStateRequest\x1a&.flinkpy.RequestPartitionStateResponse\x12i\n\x18HeartbeatFromTaskManager\x12(.flinkpy.TaskManagerToJobMasterHeartbeat\x1a#.flinkpy.JobMasterHeartbeatResponse\x12\x45\n\x11ReportTaskMetrics\x12\x1a.flinkpy.TaskMetricsReport\x1a\x14.flinkpy.Acknowledge\x12T\n\x15\x44isconnectTaskManager\x12%.flinkpy.DisconnectTaskManagerRequest\x1a\x14.flinkpy.Acknowledge\x12\x44\n\x11RequestJobDetails\x12\x1a.flinkpy.JobDetailsRequest\x1a\x13.flinkpy.JobDetails\x12\x35\n\x06\x43\x61ncel\x12\x15.flinkpy.JobIdMessage\x1a\x14.flinkpy.Acknowledge\x12Y\n\x1a\x44\x65liverCoordinationRequest\x12\x1c.flinkpy.CoordinationRequest\x1a\x1d.flinkpy.CoordinationResponse\x12T\n\x15\x41\x63knowledgeCheckpoint\x12%.flinkpy.AcknowledgeCheckpointRequest\x1a\x14.flinkpy.Acknowledge\x12L\n\x11\x44\x65\x63lineCheckpoint\x12!.flinkpy.DeclineCheckpointRequest\x1a\x14.flinkpy.Acknowledge\x12G\n\x0fNotifyEndOfData\x12\x1e.flinkpy.EndOfDataNotification\x1a\x14.flinkpy.Acknowledge\x12Q\n\x11TriggerCheckpoint\x12!.flinkpy.TriggerCheckpointRequest\x1a\x19.flinkpy.CheckpointResult\x12O\n\x10TriggerSavepoint\x12 .flinkpy.TriggerSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12Q\n\x11StopWithSavepoint\x12!.flinkpy.StopWithSavepointRequest\x1a\x19.flinkpy.CheckpointResult\x12j\n\x1bRequestCheckpointStatistics\x12$.flinkpy.CheckpointStatisticsRequest\x1a%.flinkpy.CheckpointStatisticsResponse\x12M\n\x13RequestAccumulators\x12\x1c.flinkpy.AccumulatorsRequest\x1a\x18.flinkpy.JobAccumulators\x12?\n\x0eRequestMetrics\x12\x17.flinkpy.MetricsRequest\x1a\x14.flinkpy.MetricsDump\x12\x44\n\x10RequestDiagnosis\x12\x19.flinkpy.DiagnosisRequest\x1a\x15.flinkpy.JobDiagnosis\x12\x44\n\x11RequestLogRecords\x12\x1a.flinkpy.LogRecordsRequest\x1a\x13.flinkpy.LogRecords\x12@\n\x0f\x43hangeLogLevels\x12\x19.flinkpy.LogLevelsRequest\x1a\x12.flinkpy.LogLevels\x12P\n\x14RequestThreadSamples\x12\x1d.flinkpy.ThreadSamplesRequest\x1a\x19.flinkpy.JobThreadSamplesb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,48 +39,48 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_TASKEXECUTIONSTATEUPDATE_ACCUMULATORSPICKLEENTRY']._loaded_options = None
   _globals['_TASKEXECUTIONSTATEUPDATE_ACCUMULATORSPICKLEENTRY']._serialized_options = b'8\001'
-  _globals['_REGISTERTASKMANAGERREQUEST']._serialized_start=153
-  _globals['_REGISTERTASKMANAGERREQUEST']._serialized_end=292
-  _globals['_REGISTERTASKMANAGERRESPONSE']._serialized_start=294
-  _globals['_REGISTERTASKMANAGERRESPONSE']._serialized_end=375
-  _globals['_SLOTOFFER']._serialized_start=377
-  _globals['_SLOTOFFER']._serialized_end=457
-  _globals['_OFFERSLOTSREQUEST']._serialized_start=459
-  _globals['_OFFERSLOTSREQUEST']._serialized_end=551
-  _globals['_OFFERSLOTSRESPONSE']._serialized_start=553
-  _globals['_OFFERSLOTSRESPONSE']._serialized_end=611
-  _globals['_FAILSLOTREQUEST']._serialized_start=613
-  _globals['_FAILSLOTREQUEST']._serialized_end=725
-  _globals['_TASKEXECUTIONSTATEUPDATE']._serialized_start=728
-  _globals['_TASKEXECUTIONSTATEUPDATE']._serialized_end=1106
-  _globals['_TASKEXECUTIONSTATEUPDATE_ACCUMULATORSPICKLEENTRY']._serialized_start=1049
-  _globals['_TASKEXECUTIONSTATEUPDATE_ACCUMULATORSPICKLEENTRY']._serialized_end=1106
-  _globals['_RESULTPARTITIONBYTES']._serialized_start=1108
-  _globals['_RESULTPARTITIONBYTES']._serialized_end=1187
-  _globals['_UPDATETASKEXECUTIONSTATESREQUEST']._serialized_start=1189
-  _globals['_UPDATETASKEXECUTIONSTATESREQUEST']._serialized_end=1291
-  _globals['_OPERATOREVENT']._serialized_start=1294
-  _globals['_OPERATOREVENT']._serialized_end=1432
-  _globals['_OPERATOREVENTSTOCOORDINATOR']._serialized_start=1434
-  _globals['_OPERATOREVENTSTOCOORDINATOR']._serialized_end=1519
-  _globals['_STORERESULTREQUEST']._serialized_start=1521
-  _globals['_STORERESULTREQUEST']._serialized_end=1648
-  _globals['_FETCHRESULTREQUEST']._serialized_start=1650
-  _globals['_FETCHRESULTREQUEST']._serialized_end=1731
-  _globals['_FETCHRESULTRESPONSE']._serialized_start=1733
-  _globals['_FETCHRESULTRESPONSE']._serialized_end=1800
-  _globals['_REQUESTPARTITIONSTATEREQUEST']._serialized_start=1802
-  _globals['_REQUESTPARTITIONSTATEREQUEST']._serialized_end=1898
-  _globals['_REQUESTPARTITIONSTATERESPONSE']._serialized_start=1900
-  _globals['_REQUESTPARTITIONSTATERESPONSE']._serialized_end=1980
-  _globals['_TASKMANAGERTOJOBMASTERHEARTBEAT']._serialized_start=1983
-  _globals['_TASKMANAGERTOJOBMASTERHEARTBEAT']._serialized_end=2177
-  _globals['_JOBMASTERHEARTBEATRESPONSE']._serialized_start=2179
-  _globals['_JOBMASTERHEARTBEATRESPONSE']._serialized_end=2251
-  _globals['_TASKMETRICSREPORT']._serialized_start=2253
-  _globals['_TASKMETRICSREPORT']._serialized_end=2359
-  _globals['_DISCONNECTTASKMANAGERREQUEST']._serialized_start=2361
-  _globals['_DISCONNECTTASKMANAGERREQUEST']._serialized_end=2444
-  _globals['_JOBMASTER']._serialized_start=2447
-  _globals['_JOBMASTER']._serialized_end=4542
+  _globals['_REGISTERTASKMANAGERREQUEST']._serialized_start=183
+  _globals['_REGISTERTASKMANAGERREQUEST']._serialized_end=322
+  _globals['_REGISTERTASKMANAGERRESPONSE']._serialized_start=324
+  _globals['_REGISTERTASKMANAGERRESPONSE']._serialized_end=405
+  _globals['_SLOTOFFER']._serialized_start=407
+  _globals['_SLOTOFFER']._serialized_end=487
+  _globals['_OFFERSLOTSREQUEST']._serialized_start=489
+  _globals['_OFFERSLOTSREQUEST']._serialized_end=581
+  _globals['_OFFERSLOTSRESPONSE']._serialized_start=583
+  _globals['_OFFERSLOTSRESPONSE']._serialized_end=641
+  _globals['_FAILSLOTREQUEST']._serialized_start=643
+  _globals['_FAILSLOTREQUEST']._serialized_end=755
+  _globals['_TASKEXECUTIONSTATEUPDATE']._serialized_start=758
+  _globals['_TASKEXECUTIONSTATEUPDATE']._serialized_end=1136
+  _globals['_TASKEXECUTIONSTATEUPDATE_ACCUMULATORSPICKLEENTRY']._serialized_start=1079
+  _globals['_TASKEXECUTIONSTATEUPDATE_ACCUMULATORSPICKLEENTRY']._serialized_end=1136
+  _globals['_RESULTPARTITIONBYTES']._serialized_start=1138
+  _globals['_RESULTPARTITIONBYTES']._serialized_end=1217
+  _globals['_UPDATETASKEXECUTIONSTATESREQUEST']._serialized_start=1219
+  _globals['_UPDATETASKEXECUTIONSTATESREQUEST']._serialized_end=1321
+  _globals['_OPERATOREVENT']._serialized_start=1324
+  _globals['_OPERATOREVENT']._serialized_end=1462
+  _globals['_OPERATOREVENTSTOCOORDINATOR']._serialized_start=1464
+  _globals['_OPERATOREVENTSTOCOORDINATOR']._serialized_end=1549
+  _globals['_STORERESULTREQUEST']._serialized_start=1551
+  _globals['_STORERESULTREQUEST']._serialized_end=1678
+  _globals['_FETCHRESULTREQUEST']._serialized_start=1680
+  _globals['_FETCHRESULTREQUEST']._serialized_end=1761
+  _globals['_FETCHRESULTRESPONSE']._serialized_start=1763
+  _globals['_FETCHRESULTRESPONSE']._serialized_end=1830
+  _globals['_REQUESTPARTITIONSTATEREQUEST']._serialized_start=1832
+  _globals['_REQUESTPARTITIONSTATEREQUEST']._serialized_end=1928
+  _globals['_REQUESTPARTITIONSTATERESPONSE']._serialized_start=1930
+  _globals['_REQUESTPARTITIONSTATERESPONSE']._serialized_end=2010
+  _globals['_TASKMANAGERTOJOBMASTERHEARTBEAT']._serialized_start=2013
+  _globals['_TASKMANAGERTOJOBMASTERHEARTBEAT']._serialized_end=2207
+  _globals['_JOBMASTERHEARTBEATRESPONSE']._serialized_start=2209
+  _globals['_JOBMASTERHEARTBEATRESPONSE']._serialized_end=2281
+  _globals['_TASKMETRICSREPORT']._serialized_start=2283
+  _globals['_TASKMETRICSREPORT']._serialized_end=2389
+  _globals['_DISCONNECTTASKMANAGERREQUEST']._serialized_start=2391
+  _globals['_DISCONNECTTASKMANAGERREQUEST']._serialized_end=2474
+  _globals['_JOBMASTER']._serialized_start=2477
+  _globals['_JOBMASTER']._serialized_end=4654
 # @@protoc_insertion_point(module_scope)

@@ -28,73 +28,74 @@ from flinkpy._proto import job_pb2 as flinkpy_dot_job__pb2
 from flinkpy._proto import jobmaster_pb2 as flinkpy_dot_jobmaster__pb2
 from flinkpy._proto import metrics_pb2 as flinkpy_dot_metrics__pb2
 from flinkpy._proto import resourcemanager_pb2 as flinkpy_dot_resourcemanager__pb2
+from flinkpy._proto import thread_samples_pb2 as flinkpy_dot_thread__samples__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x66linkpy/taskexecutor.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\x1a\x18\x66linkpy/checkpoint.proto\x1a\x11\x66linkpy/job.proto\x1a\x17\x66linkpy/jobmaster.proto\x1a\x15\x66linkpy/metrics.proto\x1a\x1d\x66linkpy/resourcemanager.proto\"\xb9\x01\n\x12RequestSlotRequest\x12\x12\n\nslot_index\x18\x01 \x01(\x05\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x15\n\rallocation_id\x18\x03 \x01(\t\x12\x18\n\x10resource_profile\x18\x04 \x01(\t\x12\x1a\n\x12job_master_address\x18\x05 \x01(\t\x12\x15\n\rjob_master_id\x18\x06 \x01(\t\x12\x1b\n\x13resource_manager_id\x18\x07 \x01(\t\"\x8b\x01\n\x17\x43onnectJobMasterRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x1a\n\x12job_master_address\x18\x02 \x01(\t\x12\x15\n\rjob_master_id\x18\x03 \x01(\t\x12-\n\rconfiguration\x18\x04 \x01(\x0b\x32\x16.flinkpy.Configuration\"=\n\x18\x43onnectJobMasterResponse\x12!\n\x19held_result_partition_ids\x18\x01 \x03(\t\"+\n\x0cRenewRequest\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\"[\n\x0f\x46reeSlotRequest\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12!\n\x05\x63\x61use\x18\x03 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\"\xc8\x01\n\x19ResultPartitionDeployment\x12\x13\n\x0b\x64\x61ta_set_id\x18\x01 \x01(\t\x12\x1b\n\x13result_partition_id\x18\x02 \x01(\t\x12\x17\n\x0fpartition_index\x18\x03 \x01(\x05\x12\x19\n\x11num_subpartitions\x18\x04 \x01(\x05\x12\x14\n\x0cresult_index\x18\x05 \x01(\r\x12\x1d\n\x15is_kept_by_job_master\x18\x06 \x01(\x08\x12\x10\n\x08is_final\x18\x07 \x01(\x08\"t\n\x11ShuffleDescriptor\x12\x1b\n\x13result_partition_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x03 \x01(\t\x12\x17\n\x0fpartition_index\x18\x04 \x01(\x05\"\xee\x01\n\x13InputGateDeployment\x12\x13\n\x0b\x64\x61ta_set_id\x18\x01 \x01(\t\x12\x13\n\x0binput_index\x18\x02 \x01(\r\x12\x12\n\nedge_index\x18\x03 \x01(\r\x12\x1a\n\x12subpartition_index\x18\x04 \x01(\x05\x12.\n\npartitions\x18\x05 \x03(\x0b\x32\x1a.flinkpy.ShuffleDescriptor\x12\x19\n\x11num_subpartitions\x18\x06 \x01(\x05\x12\x13\n\x0bis_blocking\x18\x07 \x01(\x08\x12\x1d\n\x15is_kept_by_job_master\x18\x08 \x01(\x08\"\xa2\x02\n\x0eTaskDeployment\x12\x1c\n\x14\x65xecution_attempt_id\x18\x01 \x01(\t\x12\x11\n\tvertex_id\x18\x02 \x01(\t\x12\x15\n\rsubtask_index\x18\x03 \x01(\x05\x12\x16\n\x0e\x61ttempt_number\x18\x04 \x01(\x05\x12\x15\n\rallocation_id\x18\x05 \x01(\t\x12?\n\x13produced_partitions\x18\x06 \x03(\x0b\x32\".flinkpy.ResultPartitionDeployment\x12\x31\n\x0binput_gates\x18\x07 \x03(\x0b\x32\x1c.flinkpy.InputGateDeployment\x12%\n\x07restore\x18\x08 \x01(\x0b\x32\x14.flinkpy.TaskRestore\"\xd4\x01\n\x0eJobInformation\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12-\n\rconfiguration\x18\x03 \x01(\x0b\x32\x16.flinkpy.Configuration\x12(\n\tartifacts\x18\x04 \x03(\x0b\x32\x15.flinkpy.UserArtifact\x12\x13\n\x0bpython_path\x18\x05 \x03(\t\x12\x19\n\x11working_directory\x18\x06 \x01(\t\x12\x1b\n\x13\x62lob_server_address\x18\x07 \x01(\t\"\x88\x01\n\x12SubmitTasksRequest\x12$\n\x03job\x18\x01 \x01(\x0b\x32\x17.flinkpy.JobInformation\x12$\n\x08vertices\x18\x02 \x03(\x0b\x32\x12.flinkpy.JobVertex\x12&\n\x05tasks\x18\x03 \x03(\x0b\x32\x17.flinkpy.TaskDeployment\"\x9f\x01\n\x13SubmitTasksResponse\x12:\n\nrejections\x18\x01 \x03(\x0b\x32&.flinkpy.SubmitTasksResponse.Rejection\x1aL\n\tRejection\x12\x1c\n\x14\x65xecution_attempt_id\x18\x01 \x01(\t\x12!\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\"C\n\x12\x43\x61ncelTasksRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x1d\n\x15\x65xecution_attempt_ids\x18\x02 \x03(\t\"\xe1\x01\n\x17UpdatePartitionsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x41\n\x07updates\x18\x02 \x03(\x0b\x32\x30.flinkpy.UpdatePartitionsRequest.PartitionUpdate\x1as\n\x0fPartitionUpdate\x12\x1c\n\x14\x65xecution_attempt_id\x18\x01 \x01(\t\x12\x13\n\x0binput_index\x18\x02 \x01(\r\x12-\n\tpartition\x18\x03 \x01(\x0b\x32\x1a.flinkpy.ShuffleDescriptor\"H\n\x18ReleasePartitionsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x1c\n\x14result_partition_ids\x18\x02 \x03(\t\"O\n\x15OperatorEventsToTasks\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12&\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x16.flinkpy.OperatorEvent\"7\n\x18ResourceManagerHeartbeat\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\"=\n\x13\x41llocatedSlotReport\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61llocation_ids\x18\x02 \x03(\t\"\x17\n\x15ProcessMetricsRequest\"\x13\n\x11ThreadDumpRequest\"`\n\nThreadDump\x12+\n\x07threads\x18\x01 \x03(\x0b\x32\x1a.flinkpy.ThreadDump.Thread\x1a%\n\x06Thread\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05stack\x18\x02 \x01(\t\"\x10\n\x0eLogListRequest\"\x9b\x01\n\x07LogList\x12\'\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x18.flinkpy.LogList.LogFile\x12\x10\n\x08log_name\x18\x02 \x01(\t\x12\x13\n\x0bstdout_name\x18\x03 \x01(\t\x1a@\n\x07LogFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x13\n\x0bmodified_ms\x18\x03 \x01(\x03\"\x1b\n\x0b\x46ileRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x19\n\tFileChunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x32\x9f\r\n\x0cTaskExecutor\x12@\n\x0bRequestSlot\x12\x1b.flinkpy.RequestSlotRequest\x1a\x14.flinkpy.Acknowledge\x12:\n\x08\x46reeSlot\x12\x18.flinkpy.FreeSlotRequest\x1a\x14.flinkpy.Acknowledge\x12\x34\n\x05Renew\x12\x15.flinkpy.RenewRequest\x1a\x14.flinkpy.Acknowledge\x12H\n\x0bSubmitTasks\x12\x1b.flinkpy.SubmitTasksRequest\x1a\x1c.flinkpy.SubmitTasksResponse\x12@\n\x0b\x43\x61ncelTasks\x12\x1b.flinkpy.CancelTasksRequest\x1a\x14.flinkpy.Acknowledge\x12J\n\x10UpdatePartitions\x12 .flinkpy.UpdatePartitionsRequest\x1a\x14.flinkpy.Acknowledge\x12L\n\x11ReleasePartitions\x12!.flinkpy.ReleasePartitionsRequest\x1a\x14.flinkpy.Acknowledge\x12Q\n\x19SendOperatorEventsToTasks\x12\x1e.flinkpy.OperatorEventsToTasks\x1a\x14.flinkpy.Acknowledge\x12N\n\x12TriggerCheckpoints\x12\".flinkpy.TriggerCheckpointsRequest\x1a\x14.flinkpy.Acknowledge\x12K\n\x12\x43onfirmCheckpoints\x12\x1f.flinkpy.CheckpointNotification\x1a\x14.flinkpy.Acknowledge\x12I\n\x10\x41\x62ortCheckpoints\x12\x1f.flinkpy.CheckpointNotification\x1a\x14.flinkpy.Acknowledge\x12W\n\x10\x43onnectJobMaster\x12 .flinkpy.ConnectJobMasterRequest\x1a!.flinkpy.ConnectJobMasterResponse\x12G\n\x13\x44isconnectJobMaster\x12\x1a.flinkpy.DisconnectRequest\x1a\x14.flinkpy.Acknowledge\x12\x61\n\x1cHeartbeatFromResourceManager\x12!.flinkpy.ResourceManagerHeartbeat\x1a\x1e.flinkpy.TaskExecutorHeartbeat\x12`\n\x16HeartbeatFromJobMaster\x12\x1c.flinkpy.AllocatedSlotReport\x1a(.flinkpy.TaskManagerToJobMasterHeartbeat\x12\x44\n\x11RequestThreadDump\x12\x1a.flinkpy.ThreadDumpRequest\x1a\x13.flinkpy.ThreadDump\x12;\n\x0eRequestLogList\x12\x17.flinkpy.LogListRequest\x1a\x10.flinkpy.LogList\x12\x39\n\x0bRequestFile\x12\x14.flinkpy.FileRequest\x1a\x12.flinkpy.FileChunk0\x01\x12?\n\x0eRequestMetrics\x12\x17.flinkpy.MetricsRequest\x1a\x14.flinkpy.MetricsDump\x12M\n\x15RequestProcessMetrics\x12\x1e.flinkpy.ProcessMetricsRequest\x1a\x14.flinkpy.MetricsDump\x12=\n\rRequestJobLog\x12\x16.flinkpy.JobLogRequest\x1a\x14.flinkpy.JobLogChunk\x12\x44\n\x11RequestLogRecords\x12\x1a.flinkpy.LogRecordsRequest\x1a\x13.flinkpy.LogRecords\x12@\n\x0f\x43hangeLogLevels\x12\x19.flinkpy.LogLevelsRequest\x1a\x12.flinkpy.LogLevelsb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1a\x66linkpy/taskexecutor.proto\x12\x07\x66linkpy\x1a\x14\x66linkpy/common.proto\x1a\x18\x66linkpy/checkpoint.proto\x1a\x11\x66linkpy/job.proto\x1a\x17\x66linkpy/jobmaster.proto\x1a\x15\x66linkpy/metrics.proto\x1a\x1d\x66linkpy/resourcemanager.proto\x1a\x1c\x66linkpy/thread_samples.proto\"\xb9\x01\n\x12RequestSlotRequest\x12\x12\n\nslot_index\x18\x01 \x01(\x05\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x15\n\rallocation_id\x18\x03 \x01(\t\x12\x18\n\x10resource_profile\x18\x04 \x01(\t\x12\x1a\n\x12job_master_address\x18\x05 \x01(\t\x12\x15\n\rjob_master_id\x18\x06 \x01(\t\x12\x1b\n\x13resource_manager_id\x18\x07 \x01(\t\"\x8b\x01\n\x17\x43onnectJobMasterRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x1a\n\x12job_master_address\x18\x02 \x01(\t\x12\x15\n\rjob_master_id\x18\x03 \x01(\t\x12-\n\rconfiguration\x18\x04 \x01(\x0b\x32\x16.flinkpy.Configuration\"=\n\x18\x43onnectJobMasterResponse\x12!\n\x19held_result_partition_ids\x18\x01 \x03(\t\"+\n\x0cRenewRequest\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\"[\n\x0f\x46reeSlotRequest\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12!\n\x05\x63\x61use\x18\x03 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\"\xc8\x01\n\x19ResultPartitionDeployment\x12\x13\n\x0b\x64\x61ta_set_id\x18\x01 \x01(\t\x12\x1b\n\x13result_partition_id\x18\x02 \x01(\t\x12\x17\n\x0fpartition_index\x18\x03 \x01(\x05\x12\x19\n\x11num_subpartitions\x18\x04 \x01(\x05\x12\x14\n\x0cresult_index\x18\x05 \x01(\r\x12\x1d\n\x15is_kept_by_job_master\x18\x06 \x01(\x08\x12\x10\n\x08is_final\x18\x07 \x01(\x08\"t\n\x11ShuffleDescriptor\x12\x1b\n\x13result_partition_id\x18\x01 \x01(\t\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x14\n\x0c\x64\x61ta_address\x18\x03 \x01(\t\x12\x17\n\x0fpartition_index\x18\x04 \x01(\x05\"\xee\x01\n\x13InputGateDeployment\x12\x13\n\x0b\x64\x61ta_set_id\x18\x01 \x01(\t\x12\x13\n\x0binput_index\x18\x02 \x01(\r\x12\x12\n\nedge_index\x18\x03 \x01(\r\x12\x1a\n\x12subpartition_index\x18\x04 \x01(\x05\x12.\n\npartitions\x18\x05 \x03(\x0b\x32\x1a.flinkpy.ShuffleDescriptor\x12\x19\n\x11num_subpartitions\x18\x06 \x01(\x05\x12\x13\n\x0bis_blocking\x18\x07 \x01(\x08\x12\x1d\n\x15is_kept_by_job_master\x18\x08 \x01(\x08\"\xa2\x02\n\x0eTaskDeployment\x12\x1c\n\x14\x65xecution_attempt_id\x18\x01 \x01(\t\x12\x11\n\tvertex_id\x18\x02 \x01(\t\x12\x15\n\rsubtask_index\x18\x03 \x01(\x05\x12\x16\n\x0e\x61ttempt_number\x18\x04 \x01(\x05\x12\x15\n\rallocation_id\x18\x05 \x01(\t\x12?\n\x13produced_partitions\x18\x06 \x03(\x0b\x32\".flinkpy.ResultPartitionDeployment\x12\x31\n\x0binput_gates\x18\x07 \x03(\x0b\x32\x1c.flinkpy.InputGateDeployment\x12%\n\x07restore\x18\x08 \x01(\x0b\x32\x14.flinkpy.TaskRestore\"\xd4\x01\n\x0eJobInformation\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12-\n\rconfiguration\x18\x03 \x01(\x0b\x32\x16.flinkpy.Configuration\x12(\n\tartifacts\x18\x04 \x03(\x0b\x32\x15.flinkpy.UserArtifact\x12\x13\n\x0bpython_path\x18\x05 \x03(\t\x12\x19\n\x11working_directory\x18\x06 \x01(\t\x12\x1b\n\x13\x62lob_server_address\x18\x07 \x01(\t\"\x88\x01\n\x12SubmitTasksRequest\x12$\n\x03job\x18\x01 \x01(\x0b\x32\x17.flinkpy.JobInformation\x12$\n\x08vertices\x18\x02 \x03(\x0b\x32\x12.flinkpy.JobVertex\x12&\n\x05tasks\x18\x03 \x03(\x0b\x32\x17.flinkpy.TaskDeployment\"\x9f\x01\n\x13SubmitTasksResponse\x12:\n\nrejections\x18\x01 \x03(\x0b\x32&.flinkpy.SubmitTasksResponse.Rejection\x1aL\n\tRejection\x12\x1c\n\x14\x65xecution_attempt_id\x18\x01 \x01(\t\x12!\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x12.flinkpy.ErrorInfo\"C\n\x12\x43\x61ncelTasksRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x1d\n\x15\x65xecution_attempt_ids\x18\x02 \x03(\t\"\xe1\x01\n\x17UpdatePartitionsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x41\n\x07updates\x18\x02 \x03(\x0b\x32\x30.flinkpy.UpdatePartitionsRequest.PartitionUpdate\x1as\n\x0fPartitionUpdate\x12\x1c\n\x14\x65xecution_attempt_id\x18\x01 \x01(\t\x12\x13\n\x0binput_index\x18\x02 \x01(\r\x12-\n\tpartition\x18\x03 \x01(\x0b\x32\x1a.flinkpy.ShuffleDescriptor\"H\n\x18ReleasePartitionsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x1c\n\x14result_partition_ids\x18\x02 \x03(\t\"O\n\x15OperatorEventsToTasks\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12&\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x16.flinkpy.OperatorEvent\"7\n\x18ResourceManagerHeartbeat\x12\x1b\n\x13resource_manager_id\x18\x01 \x01(\t\"=\n\x13\x41llocatedSlotReport\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61llocation_ids\x18\x02 \x03(\t\"\x17\n\x15ProcessMetricsRequest\"\x13\n\x11ThreadDumpRequest\"`\n\nThreadDump\x12+\n\x07threads\x18\x01 \x03(\x0b\x32\x1a.flinkpy.ThreadDump.Thread\x1a%\n\x06Thread\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05stack\x18\x02 \x01(\t\"\x10\n\x0eLogListRequest\"\x9b\x01\n\x07LogList\x12\'\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x18.flinkpy.LogList.LogFile\x12\x10\n\x08log_name\x18\x02 \x01(\t\x12\x13\n\x0bstdout_name\x18\x03 \x01(\t\x1a@\n\x07LogFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x13\n\x0bmodified_ms\x18\x03 \x01(\x03\"\x1b\n\x0b\x46ileRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x19\n\tFileChunk\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x32\xee\r\n\x0cTaskExecutor\x12@\n\x0bRequestSlot\x12\x1b.flinkpy.RequestSlotRequest\x1a\x14.flinkpy.Acknowledge\x12:\n\x08\x46reeSlot\x12\x18.flinkpy.FreeSlotRequest\x1a\x14.flinkpy.Acknowledge\x12\x34\n\x05Renew\x12\x15.flinkpy.RenewRequest\x1a\x14.flinkpy.Acknowledge\x12H\n\x0bSubmitTasks\x12\x1b.flinkpy.SubmitTasksRequest\x1a\x1c.flinkpy.SubmitTasksResponse\x12@\n\x0b\x43\x61ncelTasks\x12\x1b.flinkpy.CancelTasksRequest\x1a\x14.flinkpy.Acknowledge\x12J\n\x10UpdatePartitions\x12 .flinkpy.UpdatePartitionsRequest\x1a\x14.flinkpy.Acknowledge\x12L\n\x11ReleasePartitions\x12!.flinkpy.ReleasePartitionsRequest\x1a\x14.flinkpy.Acknowledge\x12Q\n\x19SendOperatorEventsToTasks\x12\x1e.flinkpy.OperatorEventsToTasks\x1a\x14.flinkpy.Acknowledge\x12N\n\x12TriggerCheckpoints\x12\".flinkpy.TriggerCheckpointsRequest\x1a\x14.flinkpy.Acknowledge\x12K\n\x12\x43onfirmCheckpoints\x12\x1f.flinkpy.CheckpointNotification\x1a\x14.flinkpy.Acknowledge\x12I\n\x10\x41\x62ortCheckpoints\x12\x1f.flinkpy.CheckpointNotification\x1a\x14.flinkpy.Acknowledge\x12W\n\x10\x43onnectJobMaster\x12 .flinkpy.ConnectJobMasterRequest\x1a!.flinkpy.ConnectJobMasterResponse\x12G\n\x13\x44isconnectJobMaster\x12\x1a.flinkpy.DisconnectRequest\x1a\x14.flinkpy.Acknowledge\x12\x61\n\x1cHeartbeatFromResourceManager\x12!.flinkpy.ResourceManagerHeartbeat\x1a\x1e.flinkpy.TaskExecutorHeartbeat\x12`\n\x16HeartbeatFromJobMaster\x12\x1c.flinkpy.AllocatedSlotReport\x1a(.flinkpy.TaskManagerToJobMasterHeartbeat\x12\x44\n\x11RequestThreadDump\x12\x1a.flinkpy.ThreadDumpRequest\x1a\x13.flinkpy.ThreadDump\x12;\n\x0eRequestLogList\x12\x17.flinkpy.LogListRequest\x1a\x10.flinkpy.LogList\x12\x39\n\x0bRequestFile\x12\x14.flinkpy.FileRequest\x1a\x12.flinkpy.FileChunk0\x01\x12?\n\x0eRequestMetrics\x12\x17.flinkpy.MetricsRequest\x1a\x14.flinkpy.MetricsDump\x12M\n\x14RequestThreadSamples\x12\x1d.flinkpy.ThreadSamplesRequest\x1a\x16.flinkpy.ThreadSamples\x12M\n\x15RequestProcessMetrics\x12\x1e.flinkpy.ProcessMetricsRequest\x1a\x14.flinkpy.MetricsDump\x12=\n\rRequestJobLog\x12\x16.flinkpy.JobLogRequest\x1a\x14.flinkpy.JobLogChunk\x12\x44\n\x11RequestLogRecords\x12\x1a.flinkpy.LogRecordsRequest\x1a\x13.flinkpy.LogRecords\x12@\n\x0f\x43hangeLogLevels\x12\x19.flinkpy.LogLevelsRequest\x1a\x12.flinkpy.LogLevelsb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'flinkpy.taskexecutor_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_REQUESTSLOTREQUEST']._serialized_start=186
-  _globals['_REQUESTSLOTREQUEST']._serialized_end=371
-  _globals['_CONNECTJOBMASTERREQUEST']._serialized_start=374
-  _globals['_CONNECTJOBMASTERREQUEST']._serialized_end=513
-  _globals['_CONNECTJOBMASTERRESPONSE']._serialized_start=515
-  _globals['_CONNECTJOBMASTERRESPONSE']._serialized_end=576
-  _globals['_RENEWREQUEST']._serialized_start=578
-  _globals['_RENEWREQUEST']._serialized_end=621
-  _globals['_FREESLOTREQUEST']._serialized_start=623
-  _globals['_FREESLOTREQUEST']._serialized_end=714
-  _globals['_RESULTPARTITIONDEPLOYMENT']._serialized_start=717
-  _globals['_RESULTPARTITIONDEPLOYMENT']._serialized_end=917
-  _globals['_SHUFFLEDESCRIPTOR']._serialized_start=919
-  _globals['_SHUFFLEDESCRIPTOR']._serialized_end=1035
-  _globals['_INPUTGATEDEPLOYMENT']._serialized_start=1038
-  _globals['_INPUTGATEDEPLOYMENT']._serialized_end=1276
-  _globals['_TASKDEPLOYMENT']._serialized_start=1279
-  _globals['_TASKDEPLOYMENT']._serialized_end=1569
-  _globals['_JOBINFORMATION']._serialized_start=1572
-  _globals['_JOBINFORMATION']._serialized_end=1784
-  _globals['_SUBMITTASKSREQUEST']._serialized_start=1787
-  _globals['_SUBMITTASKSREQUEST']._serialized_end=1923
-  _globals['_SUBMITTASKSRESPONSE']._serialized_start=1926
-  _globals['_SUBMITTASKSRESPONSE']._serialized_end=2085
-  _globals['_SUBMITTASKSRESPONSE_REJECTION']._serialized_start=2009
-  _globals['_SUBMITTASKSRESPONSE_REJECTION']._serialized_end=2085
-  _globals['_CANCELTASKSREQUEST']._serialized_start=2087
-  _globals['_CANCELTASKSREQUEST']._serialized_end=2154
-  _globals['_UPDATEPARTITIONSREQUEST']._serialized_start=2157
-  _globals['_UPDATEPARTITIONSREQUEST']._serialized_end=2382
-  _globals['_UPDATEPARTITIONSREQUEST_PARTITIONUPDATE']._serialized_start=2267
-  _globals['_UPDATEPARTITIONSREQUEST_PARTITIONUPDATE']._serialized_end=2382
-  _globals['_RELEASEPARTITIONSREQUEST']._serialized_start=2384
-  _globals['_RELEASEPARTITIONSREQUEST']._serialized_end=2456
-  _globals['_OPERATOREVENTSTOTASKS']._serialized_start=2458
-  _globals['_OPERATOREVENTSTOTASKS']._serialized_end=2537
-  _globals['_RESOURCEMANAGERHEARTBEAT']._serialized_start=2539
-  _globals['_RESOURCEMANAGERHEARTBEAT']._serialized_end=2594
-  _globals['_ALLOCATEDSLOTREPORT']._serialized_start=2596
-  _globals['_ALLOCATEDSLOTREPORT']._serialized_end=2657
-  _globals['_PROCESSMETRICSREQUEST']._serialized_start=2659
-  _globals['_PROCESSMETRICSREQUEST']._serialized_end=2682
-  _globals['_THREADDUMPREQUEST']._serialized_start=2684
-  _globals['_THREADDUMPREQUEST']._serialized_end=2703
-  _globals['_THREADDUMP']._serialized_start=2705
-  _globals['_THREADDUMP']._serialized_end=2801
-  _globals['_THREADDUMP_THREAD']._serialized_start=2764
-  _globals['_THREADDUMP_THREAD']._serialized_end=2801
-  _globals['_LOGLISTREQUEST']._serialized_start=2803
-  _globals['_LOGLISTREQUEST']._serialized_end=2819
-  _globals['_LOGLIST']._serialized_start=2822
-  _globals['_LOGLIST']._serialized_end=2977
-  _globals['_LOGLIST_LOGFILE']._serialized_start=2913
-  _globals['_LOGLIST_LOGFILE']._serialized_end=2977
-  _globals['_FILEREQUEST']._serialized_start=2979
-  _globals['_FILEREQUEST']._serialized_end=3006
-  _globals['_FILECHUNK']._serialized_start=3008
-  _globals['_FILECHUNK']._serialized_end=3033
-  _globals['_TASKEXECUTOR']._serialized_start=3036
-  _globals['_TASKEXECUTOR']._serialized_end=4731
+  _globals['_REQUESTSLOTREQUEST']._serialized_start=216
+  _globals['_REQUESTSLOTREQUEST']._serialized_end=401
+  _globals['_CONNECTJOBMASTERREQUEST']._serialized_start=404
+  _globals['_CONNECTJOBMASTERREQUEST']._serialized_end=543
+  _globals['_CONNECTJOBMASTERRESPONSE']._serialized_start=545
+  _globals['_CONNECTJOBMASTERRESPONSE']._serialized_end=606
+  _globals['_RENEWREQUEST']._serialized_start=608
+  _globals['_RENEWREQUEST']._serialized_end=651
+  _globals['_FREESLOTREQUEST']._serialized_start=653
+  _globals['_FREESLOTREQUEST']._serialized_end=744
+  _globals['_RESULTPARTITIONDEPLOYMENT']._serialized_start=747
+  _globals['_RESULTPARTITIONDEPLOYMENT']._serialized_end=947
+  _globals['_SHUFFLEDESCRIPTOR']._serialized_start=949
+  _globals['_SHUFFLEDESCRIPTOR']._serialized_end=1065
+  _globals['_INPUTGATEDEPLOYMENT']._serialized_start=1068
+  _globals['_INPUTGATEDEPLOYMENT']._serialized_end=1306
+  _globals['_TASKDEPLOYMENT']._serialized_start=1309
+  _globals['_TASKDEPLOYMENT']._serialized_end=1599
+  _globals['_JOBINFORMATION']._serialized_start=1602
+  _globals['_JOBINFORMATION']._serialized_end=1814
+  _globals['_SUBMITTASKSREQUEST']._serialized_start=1817
+  _globals['_SUBMITTASKSREQUEST']._serialized_end=1953
+  _globals['_SUBMITTASKSRESPONSE']._serialized_start=1956
+  _globals['_SUBMITTASKSRESPONSE']._serialized_end=2115
+  _globals['_SUBMITTASKSRESPONSE_REJECTION']._serialized_start=2039
+  _globals['_SUBMITTASKSRESPONSE_REJECTION']._serialized_end=2115
+  _globals['_CANCELTASKSREQUEST']._serialized_start=2117
+  _globals['_CANCELTASKSREQUEST']._serialized_end=2184
+  _globals['_UPDATEPARTITIONSREQUEST']._serialized_start=2187
+  _globals['_UPDATEPARTITIONSREQUEST']._serialized_end=2412
+  _globals['_UPDATEPARTITIONSREQUEST_PARTITIONUPDATE']._serialized_start=2297
+  _globals['_UPDATEPARTITIONSREQUEST_PARTITIONUPDATE']._serialized_end=2412
+  _globals['_RELEASEPARTITIONSREQUEST']._serialized_start=2414
+  _globals['_RELEASEPARTITIONSREQUEST']._serialized_end=2486
+  _globals['_OPERATOREVENTSTOTASKS']._serialized_start=2488
+  _globals['_OPERATOREVENTSTOTASKS']._serialized_end=2567
+  _globals['_RESOURCEMANAGERHEARTBEAT']._serialized_start=2569
+  _globals['_RESOURCEMANAGERHEARTBEAT']._serialized_end=2624
+  _globals['_ALLOCATEDSLOTREPORT']._serialized_start=2626
+  _globals['_ALLOCATEDSLOTREPORT']._serialized_end=2687
+  _globals['_PROCESSMETRICSREQUEST']._serialized_start=2689
+  _globals['_PROCESSMETRICSREQUEST']._serialized_end=2712
+  _globals['_THREADDUMPREQUEST']._serialized_start=2714
+  _globals['_THREADDUMPREQUEST']._serialized_end=2733
+  _globals['_THREADDUMP']._serialized_start=2735
+  _globals['_THREADDUMP']._serialized_end=2831
+  _globals['_THREADDUMP_THREAD']._serialized_start=2794
+  _globals['_THREADDUMP_THREAD']._serialized_end=2831
+  _globals['_LOGLISTREQUEST']._serialized_start=2833
+  _globals['_LOGLISTREQUEST']._serialized_end=2849
+  _globals['_LOGLIST']._serialized_start=2852
+  _globals['_LOGLIST']._serialized_end=3007
+  _globals['_LOGLIST_LOGFILE']._serialized_start=2943
+  _globals['_LOGLIST_LOGFILE']._serialized_end=3007
+  _globals['_FILEREQUEST']._serialized_start=3009
+  _globals['_FILEREQUEST']._serialized_end=3036
+  _globals['_FILECHUNK']._serialized_start=3038
+  _globals['_FILECHUNK']._serialized_end=3063
+  _globals['_TASKEXECUTOR']._serialized_start=3066
+  _globals['_TASKEXECUTOR']._serialized_end=4840
 # @@protoc_insertion_point(module_scope)

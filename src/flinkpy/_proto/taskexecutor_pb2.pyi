@@ -4,6 +4,7 @@ from flinkpy._proto import job_pb2 as _job_pb2
 from flinkpy._proto import jobmaster_pb2 as _jobmaster_pb2
 from flinkpy._proto import metrics_pb2 as _metrics_pb2
 from flinkpy._proto import resourcemanager_pb2 as _resourcemanager_pb2
+from flinkpy._proto import thread_samples_pb2 as _thread_samples_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message

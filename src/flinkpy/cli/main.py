@@ -30,6 +30,7 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "logs": ("logs", "logs", "Show what the functions of a job print and log."),
     "log-level": ("logs", "log_level", "Show or change log levels of running processes."),
     "metrics": ("jobs", "metrics", "Show the current metrics of a job."),
+    "flamegraph": ("flamegraph", "flamegraph", "Sample what the Python code of a job is doing."),
     "cancel": ("jobs", "cancel", "Cancel a job."),
     "stop": ("checkpoints", "stop", "Stop a job with a savepoint."),
     "savepoint": ("checkpoints", "savepoint", "Take a savepoint of a job, or delete a savepoint."),

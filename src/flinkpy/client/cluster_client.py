@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2, metrics_pb2
+from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2, metrics_pb2, thread_samples_pb2
 from flinkpy.common.errors import (
     DuplicateJobSubmissionError,
     FlinkError,
@@ -439,6 +439,36 @@ class ClusterClient:
         request = job_pb2.DiagnosisRequest(job_id=job_id)
         diagnosis: job_pb2.JobDiagnosis = self._call("request_diagnosis", request, timeout_s=self._timeout_s)
         return diagnosis
+
+    def request_thread_samples(
+        self,
+        job_id: str,
+        vertex_id: str = "",
+        subtask_index: int | None = None,
+        *,
+        num_samples: int = 100,
+        delay_ms: int = 50,
+        max_depth: int = 100,
+    ) -> thread_samples_pb2.JobThreadSamples:
+        """Samples the threads of a running job, of all its vertices or of one, and returns their stacks.
+
+        Blocks while the samples are taken: `num_samples * delay_ms`, or half as long again if they cost much CPU.
+
+        Raises: JobNotFoundError (also if the job has ended), UserError for numbers out of bounds.
+        """
+        request = thread_samples_pb2.ThreadSamplesRequest(
+            job_id=job_id,
+            vertex_id=vertex_id,
+            subtask_index=subtask_index,
+            num_samples=num_samples,
+            delay_ms=delay_ms,
+            max_depth=max_depth,
+        )
+        sampling_s = num_samples * delay_ms / 1000
+        samples: thread_samples_pb2.JobThreadSamples = self._call(
+            "request_thread_samples", request, timeout_s=self._timeout_s + 2 * sampling_s
+        )
+        return samples
 
     def request_job_logs(self, job_id: str, positions: Mapping[str, int]) -> dispatcher_pb2.JobLogs:
         """Returns the next part of each TaskExecutor's log for a job, from `positions` (by resource id) on.

@@ -80,6 +80,39 @@ UPLOAD_DIRECTORY = string_option(
 MAX_UPLOADED = memory_option(
     "rest.upload.max-total-size", "1 gb", "Maximum size of all uploaded programs together.", minimum_bytes=1
 )
+FLAMEGRAPH_ENABLED = bool_option(
+    "rest.flamegraph.enabled",
+    True,
+    "Allow flame graphs. TaskExecutors sample the stacks of their tasks only while somebody looks at one.",
+)
+FLAMEGRAPH_CLEANUP_INTERVAL = duration_option(
+    "rest.flamegraph.cleanup-interval",
+    "10 min",
+    "Time after which the samples of a flame graph that nobody looks at are forgotten.",
+    minimum_ms=1,
+)
+FLAMEGRAPH_REFRESH_INTERVAL = duration_option(
+    "rest.flamegraph.refresh-interval",
+    "1 min",
+    "Time after which a flame graph that somebody looks at is sampled again.",
+    minimum_ms=1,
+)
+FLAMEGRAPH_NUM_SAMPLES = int_option(
+    "rest.flamegraph.num-samples", 100, "Number of samples of a flame graph.", minimum=1, maximum=10_000
+)
+FLAMEGRAPH_DELAY = duration_option(
+    "rest.flamegraph.delay-between-samples",
+    "50 ms",
+    "Time between two samples. Samples that take too much CPU are taken more rarely.",
+    minimum_ms=1,
+)
+FLAMEGRAPH_STACK_DEPTH = int_option(
+    "rest.flamegraph.stack-depth",
+    100,
+    "Maximum number of frames of a stack. Of deeper stacks the innermost frames are shown.",
+    minimum=1,
+    maximum=250,
+)
 SSL_ENABLED = bool_option(
     "security.ssl.rest.enabled",
     False,

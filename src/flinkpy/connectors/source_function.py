@@ -47,6 +47,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import TypeMismatchError, UnsupportedOperationError
+from flinkpy.common.task_threads import helper_thread
 from flinkpy.common.watermark_strategy import Watermark
 from flinkpy.connector_api.source import (
     Boundedness,
@@ -347,7 +348,7 @@ class SourceFunctionReader(SourceReader):
 
     def start(self) -> None:
         name = f"source function {type(self._function).__name__} ({self._context.subtask_index})"
-        self._thread = threading.Thread(target=in_current_context(self._run), name=name, daemon=True)
+        self._thread = helper_thread(in_current_context(self._run), name)
         self._thread.start()
 
     def poll_batch(self) -> Batch | ReaderStatus:

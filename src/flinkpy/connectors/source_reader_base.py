@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from flinkpy.common.errors import FlinkError, InternalError
+from flinkpy.common.task_threads import helper_thread
 from flinkpy.connector_api.source import ReaderStatus, SourceReader, SourceReaderContext
 from flinkpy.formats.bad_records import BadRecordReporter
 from flinkpy.formats.schema import DecodedMessages, on_error_of
@@ -98,7 +99,7 @@ class FetcherThreads:
         """Wakes the threads so that they see that the fetcher is closed."""
 
     def _start_thread(self, name: str, run: Callable[..., None], *arguments: Any) -> None:
-        thread = threading.Thread(target=in_current_context(self._run), args=(run, *arguments), name=name, daemon=True)
+        thread = helper_thread(in_current_context(self._run), name, (run, *arguments))
         self._threads.append(thread)
         thread.start()
 

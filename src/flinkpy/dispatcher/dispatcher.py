@@ -12,6 +12,7 @@ machine.
 | RequestCheckpointStatistics,               |                    |                        |                           |
 | RequestDiagnosis                           |                    |                        |                           |
 | RequestMetrics                             | JobNotFoundError   | JobNotFoundError       | the same answer           |
+| RequestThreadSamples                       | JobNotFoundError   | JobNotFoundError       | sampled again             |
 | CancelJob                                  | JobNotFoundError   | ack or error (see 1)   | passed on again           |
 | ReportJobClientHeartbeat                   | JobNotFoundError   | JobNotFoundError       | acknowledged, no effect   |
 | TriggerCheckpoint, -Savepoint, Stop...     | JobNotFoundError   | JobNotFoundError (2)   | the same answer           |
@@ -38,7 +39,15 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from flinkpy import __version__
-from flinkpy._proto import checkpoint_pb2, common_pb2, job_pb2, metrics_pb2, resourcemanager_pb2, taskexecutor_pb2
+from flinkpy._proto import (
+    checkpoint_pb2,
+    common_pb2,
+    job_pb2,
+    metrics_pb2,
+    resourcemanager_pb2,
+    taskexecutor_pb2,
+    thread_samples_pb2,
+)
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import StatisticsParts
 from flinkpy.common.clock import Clock
@@ -50,6 +59,7 @@ from flinkpy.common.errors import (
     RpcTimeoutError,
     RpcUnavailableError,
     StaleFencingTokenError,
+    UnsupportedOperationError,
     UserError,
     VersionMismatchError,
 )
@@ -522,6 +532,29 @@ class Dispatcher(RpcEndpoint):
             return job_pb2.JobDiagnosis(job_id=request.job_id, timestamp_ms=self.clock.now_ms(), status=details.status)
         gateway = await self.jobs.leader_of(job_id)
         answer: job_pb2.JobDiagnosis = await gateway.request_diagnosis(request, timeout_s=self._options.rpc_timeout_s)
+        return answer
+
+    @unfenced
+    async def request_thread_samples(
+        self, request: thread_samples_pb2.ThreadSamplesRequest, context: CallContext
+    ) -> thread_samples_pb2.JobThreadSamples:
+        """Returns the stacks of the threads of a running job, when its TaskExecutors have sampled them.
+
+        Raises: JobNotFoundError if the job is unknown or ends meanwhile, UnsupportedOperationError if flame graphs are
+            switched off.
+        """
+        self.validate_runs_in_main_thread()
+        if not self._options.may_sample_threads:
+            raise UnsupportedOperationError("flame graphs are switched off (`rest.flamegraph.enabled`)")
+        gateway = await self.jobs.leader_of(JobID(request.job_id))
+        sampling_s = request.num_samples * request.delay_ms / 1000
+        try:
+            answer: thread_samples_pb2.JobThreadSamples = await gateway.request_thread_samples(
+                request, timeout_s=self._options.rpc_timeout_s + 2 * sampling_s
+            )
+        except RpcUnavailableError:
+            await self.jobs.leader_of(JobID(request.job_id))  # raises JobNotFoundError if the job has ended meanwhile
+            raise
         return answer
 
     @unfenced

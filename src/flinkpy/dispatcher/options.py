@@ -13,6 +13,7 @@ from flinkpy.configuration import (
     jobmanager_options,
     read_option,
     resource_manager_options,
+    rest_options,
 )
 from flinkpy.configuration.options import AnyConfiguration
 from flinkpy.dispatcher.job_clean_up import CleanUpPolicy, clean_up_policy
@@ -50,6 +51,7 @@ class DispatcherOptions(PeerOptions):
     working_directory: str | None = None
     temporary_root: str | None = None
     is_insecure: bool = False
+    may_sample_threads: bool = True
 
 
 def dispatcher_options(configuration: AnyConfiguration) -> DispatcherOptions:
@@ -81,6 +83,7 @@ def dispatcher_options(configuration: AnyConfiguration) -> DispatcherOptions:
         blob_cleanup_interval_s=read_option(configuration, cluster_options.BLOB_CLEANUP_INTERVAL_S),
         blob_directory=read_option(configuration, cluster_options.BLOB_STORAGE_DIRECTORY),
         is_insecure=is_insecure(configuration),
+        may_sample_threads=read_option(configuration, rest_options.FLAMEGRAPH_ENABLED),
         working_directory=read_option(configuration, jobmanager_options.WORKING_DIR),
         temporary_root=_first_directory(read_option(configuration, core_options.TMP_DIRS)),
     )

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import asyncio
 
-from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2, metrics_pb2
+from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2, metrics_pb2, thread_samples_pb2
 from flinkpy._proto import jobmaster_pb2 as pb
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC, savepoint, stop_with_savepoint
@@ -256,6 +256,20 @@ class JobMasterServicer:
         dumps = await asyncio.gather(*(connection.request_metrics(wanted) for connection in connections))
         groups = [group for dump in dumps for group in dump.groups]
         return job_master.diagnosis(groups)
+
+    async def request_thread_samples(
+        self, request: thread_samples_pb2.ThreadSamplesRequest, context: CallContext
+    ) -> thread_samples_pb2.JobThreadSamples:
+        connections = self._job(request.job_id).task_manager_connections
+        answers = await asyncio.gather(*(connection.request_thread_samples(request) for connection in connections))
+        return thread_samples_pb2.JobThreadSamples(
+            task_executors=[answer for answer in answers if answer is not None],
+            unreachable=[
+                str(connection.location.resource_id)
+                for connection, answer in zip(connections, answers, strict=True)
+                if answer is None
+            ],
+        )
 
     def _job(self, job_id: str) -> JobMaster:
         """Returns the JobMaster. Raises: JobNotFoundError if it runs another job."""

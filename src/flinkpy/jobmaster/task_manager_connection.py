@@ -13,7 +13,14 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from flinkpy._proto import checkpoint_pb2, jobmaster_pb2, metrics_pb2, resourcemanager_pb2, taskexecutor_pb2
+from flinkpy._proto import (
+    checkpoint_pb2,
+    jobmaster_pb2,
+    metrics_pb2,
+    resourcemanager_pb2,
+    taskexecutor_pb2,
+    thread_samples_pb2,
+)
 from flinkpy.common.errors import (
     FlinkError,
     RpcTimeoutError,
@@ -40,6 +47,8 @@ MAX_EVENT_BYTES_PER_CALL = 4 * 1024 * 1024
 RETRY_DELAY_MS = 500
 #: How long metrics wait for a TaskExecutor. One that hangs must not keep those of the others from viewers.
 METRICS_TIMEOUT_S = 3.0
+#: How much longer than planned a TaskExecutor may take for thread samples. It takes fewer if they cost too much.
+SAMPLING_STRETCH = 1.5
 
 #: The maximum number of aborts that wait for a TaskExecutor. The oldest is dropped first: a task can do without it.
 MAX_WAITING_ABORTS = 32
@@ -266,6 +275,20 @@ class TaskManagerConnection(PeerConnection):
         except FlinkError as error:
             logger.debug("requesting the metrics of %s failed: %s", self.location.resource_id, error)
             return metrics_pb2.MetricsDump()
+
+    async def request_thread_samples(
+        self, request: thread_samples_pb2.ThreadSamplesRequest
+    ) -> thread_samples_pb2.ThreadSamples | None:
+        """Returns what the TaskExecutor has sampled. None if it does not answer."""
+        duration_s = request.num_samples * request.delay_ms / 1000 * SAMPLING_STRETCH
+        try:
+            samples: thread_samples_pb2.ThreadSamples = await self._gateway.request_thread_samples(
+                request, timeout_s=duration_s + METRICS_TIMEOUT_S
+            )
+            return samples
+        except (RpcUnavailableError, RpcTimeoutError) as error:
+            logger.info("TaskExecutor %s returned no thread samples: %s", self.location.resource_id, error)
+            return None
 
     async def disconnect(self, reason: str) -> None:
         """Tells the TaskExecutor that the job does not need it any more. Best effort."""

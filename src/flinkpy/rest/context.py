@@ -10,6 +10,7 @@ from flinkpy.rest.access import RestAccess
 from flinkpy.rest.applications import Applications
 from flinkpy.rest.asynchronous_operations import AsynchronousOperations
 from flinkpy.rest.cluster_gateways import ClusterGateways
+from flinkpy.rest.flame_graphs import FlameGraphs
 from flinkpy.rest.inquiries import Inquiries
 from flinkpy.rest.options import RestOptions
 from flinkpy.rest.programs import Programs
@@ -23,6 +24,7 @@ class RestContext:
         configuration: the configuration of the cluster, with its secrets.
         operations: the operations that were triggered and run on, e.g. savepoints.
         inquiries: the last answers of the services.
+        flame_graphs: the last samples of the flame graphs that are looked at.
         programs: the uploaded programs.
         applications: the applications that were started with them.
     """
@@ -36,3 +38,4 @@ class RestContext:
     applications: Applications
     clock: Clock
     inquiries: Inquiries = field(default_factory=Inquiries)
+    flame_graphs: FlameGraphs = field(default_factory=FlameGraphs)

@@ -9,6 +9,25 @@ from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import client_options, rest_options
 from flinkpy.configuration.options import AnyConfiguration, is_set, raw_value, read_option
 
+#: TaskExecutors refuse longer samplings.
+_MAX_SAMPLING_MS = 300_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlameGraphOptions:
+    """The options of flame graphs."""
+
+    refresh_interval_ms: int = 60_000
+    cleanup_interval_ms: int = 600_000
+    num_samples: int = 100
+    delay_ms: int = 50
+    stack_depth: int = 100
+
+    @property
+    def duration_ms(self) -> int:
+        """The planned duration of a sampling."""
+        return self.num_samples * self.delay_ms
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestOptions:
@@ -34,6 +53,8 @@ class RestOptions:
     upload_directory: str | None = None
     max_uploaded_bytes: int = 1 << 30
     result_timeout_ms: int = 60_000
+    #: None: flame graphs are switched off
+    flame_graphs: FlameGraphOptions | None = FlameGraphOptions()
 
 
 def read_rest_options(configuration: AnyConfiguration) -> RestOptions | None:
@@ -69,7 +90,28 @@ def read_rest_options(configuration: AnyConfiguration) -> RestOptions | None:
         upload_directory=read_option(configuration, rest_options.UPLOAD_DIRECTORY),
         max_uploaded_bytes=read_option(configuration, rest_options.MAX_UPLOADED),
         result_timeout_ms=read_option(configuration, client_options.CLIENT_TIMEOUT),
+        flame_graphs=_flame_graph_options(configuration),
     )
+
+
+def _flame_graph_options(configuration: AnyConfiguration) -> FlameGraphOptions | None:
+    """Returns None if flame graphs are switched off. Raises: ConfigurationError."""
+    if not read_option(configuration, rest_options.FLAMEGRAPH_ENABLED):
+        return None
+    options = FlameGraphOptions(
+        refresh_interval_ms=read_option(configuration, rest_options.FLAMEGRAPH_REFRESH_INTERVAL),
+        cleanup_interval_ms=read_option(configuration, rest_options.FLAMEGRAPH_CLEANUP_INTERVAL),
+        num_samples=read_option(configuration, rest_options.FLAMEGRAPH_NUM_SAMPLES),
+        delay_ms=read_option(configuration, rest_options.FLAMEGRAPH_DELAY),
+        stack_depth=read_option(configuration, rest_options.FLAMEGRAPH_STACK_DEPTH),
+    )
+    if options.duration_ms > _MAX_SAMPLING_MS:
+        raise ConfigurationError(
+            f"`rest.flamegraph.num-samples` times `rest.flamegraph.delay-between-samples` is {options.duration_ms} ms: "
+            f"a sampling may take at most {_MAX_SAMPLING_MS} ms",
+            details={"option": rest_options.FLAMEGRAPH_NUM_SAMPLES.key},
+        )
+    return options
 
 
 def _advertised_host(configuration: AnyConfiguration, bind_address: str) -> str | None:

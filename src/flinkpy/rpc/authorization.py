@@ -38,6 +38,8 @@ _BY_ROLE: dict[Role, dict[str, tuple[str, ...]]] = {
             "RequestAccumulators",
             "RequestMetrics",
             "RequestDiagnosis",
+            # Stacks have the names of functions and modules: no values, and no paths.
+            "RequestThreadSamples",
         ),
         "flinkpy.ResourceManager": ("RequestTaskManagerInfo", "RequestResourceOverview", "RequestMetrics"),
         "grpc.health.v1.Health": ("Check", "Watch", "List"),

@@ -42,6 +42,7 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.event_sequence import ReceivedEvents, SentEvents
 from flinkpy.common.states import EXECUTION_TRANSITIONS, ExecutionState
+from flinkpy.common.task_threads import work_for_task
 from flinkpy.logs.context import in_context, use_context
 from flinkpy.logs.setup import flush_output
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
@@ -359,6 +360,7 @@ class Task:
 
     def _run_in_task_thread(self) -> None:
         use_context(self.log_context)
+        work_for_task(self.execution_attempt_id)
         invokable = self.deployed.create_invokable(self)
         self._endpoint.run_in_main_thread(self._on_invokable, invokable)
         # The main thread sets the flag before it looks for an invokable. This thread reads it after it has sent the

@@ -21,6 +21,7 @@ from flinkpy._proto import (
     metrics_pb2,
     resourcemanager_pb2,
     taskexecutor_pb2,
+    thread_samples_pb2,
 )
 from flinkpy.common.checkpoint_failure_reason import CheckpointFailureReason, checkpoint_error
 from flinkpy.common.clock import Clock
@@ -55,6 +56,7 @@ from flinkpy.taskexecutor.resource_manager_connection import ResourceManagerConn
 from flinkpy.taskexecutor.slot_table import FreedSlot
 from flinkpy.taskexecutor.task import Task
 from flinkpy.taskexecutor.task_thread import TaskThread
+from flinkpy.taskexecutor.thread_sampler import SamplingOptions, ThreadSampler, fold
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +95,7 @@ class TaskExecutor(RpcEndpoint):
         self._resource_managers = resource_managers or StandaloneLeaderRetrieval(options.resource_manager_address)
         self._metrics = metrics or MetricRegistry()
         self._metric_query_service = MetricQueryService(self._metrics, options.resource_id)
+        self._thread_sampler = ThreadSampler()
         self._deployer = deployer
         self._on_renewal = on_renewal
         self.options = options
@@ -345,6 +348,22 @@ class TaskExecutor(RpcEndpoint):
         self, request: metrics_pb2.MetricsRequest, context: CallContext
     ) -> metrics_pb2.MetricsDump:
         return await self._metric_query_service.dump(request)
+
+    async def request_thread_samples(
+        self, request: thread_samples_pb2.ThreadSamplesRequest, context: CallContext
+    ) -> thread_samples_pb2.ThreadSamples:
+        """Samples the threads of tasks, and returns their stacks when all samples are taken."""
+        self.validate_runs_in_main_thread()
+        options = SamplingOptions.of(request)
+        job = self.service.jobs.get(JobID(request.job_id))
+        subtask = request.subtask_index if request.HasField("subtask_index") else None
+        groups = {
+            attempt: task.deployed.vertex_id
+            for attempt, task in ({} if job is None else job.tasks).items()
+            if request.vertex_id in ("", task.deployed.vertex_id) and subtask in (None, task.deployed.subtask_index)
+        }
+        samples = await asyncio.wrap_future(self._thread_sampler.begin(groups, options))
+        return await asyncio.to_thread(fold, samples, self.options.resource_id)
 
     async def request_process_metrics(
         self, request: taskexecutor_pb2.ProcessMetricsRequest, context: CallContext

@@ -29,6 +29,7 @@ WITHOUT_JSON = {
     "standalone-job": "a service",
     "spark-submit": "standard output belongs to the program",
     "logs": "text of functions",
+    "flamegraph": "files in the formats of other programs",
     "cluster start": "starts processes; `cluster status` shows them",
     "cluster stop": "stops processes",
     "dispatcher": "a service",

@@ -31,6 +31,7 @@ DIFFERENT_DEFAULTS = {
     "security.ssl.rest.keystore-type": "told from the file",
     "security.ssl.rest.truststore-type": "told from the file",
     "security.ssl.internal.truststore-type": "told from the file",
+    "rest.flamegraph.enabled": "nothing is sampled until somebody looks (decision 0052)",
 }
 
 

@@ -22,11 +22,13 @@ WITHOUT_A_MEANING = {
     "SubtaskBackPressureInfo": {"other-concurrent-attempts"},
     "JobDetailsInfo": {"stream-graph", "pending-operators", "application-id", "schedulerType"},
 }
-#: `stale` is flinkpy's own. The others are in Flink's answers too, but come from the names of its subclasses.
+#: `stale` and those of flame graphs are flinkpy's own. The others are in Flink's answers too, but come from the names
+#: of its subclasses.
 ADDED = {
     "TaskManagerDetailsInfo": {"stale"},
     "CompletedSubtaskCheckpointStatistics": {"status"},
     "PendingSubtaskCheckpointStatistics": {"status"},
+    "VertexFlameGraph": {"startTimestamp", "isSampling", "subtasks", "unreachable", "error"},
 }
 
 

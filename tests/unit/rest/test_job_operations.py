@@ -615,13 +615,6 @@ def test_metrics_of_a_job_without_a_job_master_are_those_of_its_details(jobs: Jo
     assert jobs.call("GET", f"/jobs/metrics?jobs={OTHER_JOB}").json() == []
 
 
-def test_a_flame_graph_is_empty_and_well_formed(jobs: Jobs) -> None:
-    path = f"/vertices/{SOURCE}/flamegraph"
-    assert jobs.get(f"{path}?type=ON_CPU&subtaskindex=1") == {"endTimestamp": NOW_MS, "data": None}
-    assert jobs.get(f"{path}?subtaskindex=2", 400)["errors"] == [f"Invalid subtask index for vertex {SOURCE}"]
-    assert jobs.get(f"{path}?type=sideways", 400)["errors"]
-
-
 # -- operations ------------------------------------------------------------------------------------------------------
 
 

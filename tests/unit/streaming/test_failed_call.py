@@ -16,7 +16,7 @@ from flinkpy.streaming.operators.process_operator import ProcessContext, process
 def failure_of(function: Callable[[Any], Any], *records: Any) -> BaseException:
     """Returns the failure as a chained map sees it."""
     with pytest.raises(Exception) as caught:
-        compile_steps([Step(RowStep.MAP, function)], "test").values_only(list(records))
+        compile_steps([Step(RowStep.MAP, function)], ["test"]).values_only(list(records))
     return caught.value
 
 

@@ -36,7 +36,7 @@ def naive(kinds: list[RowStep], rows: list[int]) -> list[tuple[int, int]]:
 
 @given(st.lists(st.sampled_from(list(RowStep)), min_size=1, max_size=80), st.lists(st.integers(0, 99), max_size=9))
 def test_a_fused_chain_gives_the_results_of_its_functions(kinds: list[RowStep], rows: list[int]) -> None:
-    fused = compile_steps([Step(kind, STEPS[kind]) for kind in kinds], "test")
+    fused = compile_steps([Step(kind, STEPS[kind]) for kind in kinds], ["test"])
     expected = naive(kinds, rows)
 
     assert fused.values_only(rows) == [value for _, value in expected]
@@ -47,7 +47,7 @@ def test_a_fused_chain_gives_the_results_of_its_functions(kinds: list[RowStep], 
 @pytest.mark.parametrize("length", [19, 20, 150, 1_000])
 def test_a_long_chain_of_one_kind_runs(kind: RowStep, length: int) -> None:
     functions = {RowStep.MAP: lambda v: v + 1, RowStep.FILTER: lambda v: True, RowStep.FLAT_MAP: lambda v: [v + 1]}
-    fused = compile_steps([Step(kind, functions[kind])] * length, "test")
+    fused = compile_steps([Step(kind, functions[kind])] * length, ["test"])
     added = 0 if kind is RowStep.FILTER else length
 
     assert fused.values_only([1, 2]) == [1 + added, 2 + added]
@@ -64,7 +64,7 @@ def test_records_go_through_a_long_chain_one_by_one() -> None:
 
         return noted
 
-    compile_steps([Step(RowStep.FLAT_MAP, note(i)) for i in range(40)], "test").values_only([0, 1])
+    compile_steps([Step(RowStep.FLAT_MAP, note(i)) for i in range(40)], ["test"]).values_only([0, 1])
 
     assert seen == [(value, position) for value in (0, 1) for position in range(40)]
 
@@ -75,7 +75,7 @@ def test_the_line_of_an_error_identifies_its_step(position: int) -> None:
         raise ValueError("boom")
 
     steps = [Step(RowStep.FLAT_MAP, fail if i == position else lambda v: [v]) for i in range(100)]
-    fused = compile_steps(steps, "test")
+    fused = compile_steps(steps, ["test"])
 
     for function in (fused.values_only, fused.with_indices):
         with pytest.raises(ValueError, match="boom") as raised:
@@ -107,7 +107,7 @@ def test_a_result_that_does_not_fit_is_passed_to_on_misfit(kind: RowStep, type_i
     def function(value: Any) -> Any:
         return value if kind is RowStep.MAP else [value]
 
-    fused = compile_steps([Step(kind, function, check, on_misfit), Step(RowStep.MAP, lambda v: v)], "test")
+    fused = compile_steps([Step(kind, function, check, on_misfit), Step(RowStep.MAP, lambda v: v)], ["test"])
     for form in (fused.values_only, lambda rows: fused.with_indices(rows)[0]):
         asked.clear()
         assert form([good, good]) == [good, good]

@@ -326,7 +326,7 @@ def test_fused_code_gives_equal_results_with_and_without_positions():
         Step(RowStep.MAP, lambda v: v * 10),
         Step(RowStep.FLAT_MAP, lambda v: np.array([v, v])),
     ]
-    fused = compile_steps(steps, "test")
+    fused = compile_steps(steps, ["test"])
     rows = list(range(30))
 
     values, kept = fused.with_indices(rows)

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from flinkpy.common.errors import ConfigurationError, FlinkError, InternalError, KafkaError, ProducerFencedError
+from flinkpy.common.task_threads import helper_thread
 from flinkpy.connectors.kafka.client import load_confluent_kafka, typed_error
 from flinkpy.connectors.kafka.record_producer import RecordProducer
 from flinkpy.connectors.kafka.transaction_client import KafkaCommittable, TransactionClient
@@ -147,9 +148,7 @@ class TransactionalProducer:
         self._identity: KafkaCommittable | None = None
         self._lock = threading.Lock()
         self._is_aborted = False
-        self._thread = threading.Thread(
-            target=in_current_context(self._prepare), name=f"kafka-{name.transactional_id}", daemon=True
-        )
+        self._thread = helper_thread(in_current_context(self._prepare), f"kafka-{name.transactional_id}")
         self._thread.start()
 
     def begin(self) -> RecordProducer:

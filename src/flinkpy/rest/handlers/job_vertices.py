@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flinkpy._proto import job_pb2
+from flinkpy.common.states import ExecutionState
 from flinkpy.rest.errors import bad_request, not_found
+from flinkpy.rest.flame_graphs import FLAME_GRAPHS_DISABLED, VERTEX_TERMINATED
 from flinkpy.rest.forms.job_details import (
     UNASSIGNED,
     find_attempt,
@@ -79,7 +81,7 @@ async def back_pressure(call: RestCall) -> JobVertexBackPressureInfo:
 @operation(
     "GET",
     f"{_VERTEX}/flamegraph",
-    "Returns flame graph information for a vertex. There are no samples yet.",
+    "Returns flame graph information for a vertex, and may initiate flame graph sampling if necessary.",
     response=VertexFlameGraph,
     query=(
         QueryParameter("type", "FULL, ON_CPU or OFF_CPU.", one_of("full", "on_cpu", "off_cpu"), "full"),
@@ -91,7 +93,16 @@ async def flame_graph(call: RestCall) -> VertexFlameGraph:
     index = call.query["subtaskindex"]
     if index is not None and index >= max(vertex.parallelism, 1):
         raise bad_request(f"Invalid subtask index for vertex {vertex.id}")
-    return VertexFlameGraph(end_timestamp=call.context.clock.now_ms(), data=None)
+    options = call.context.options.flame_graphs
+    if options is None:
+        return VertexFlameGraph(end_timestamp=FLAME_GRAPHS_DISABLED)
+    state = next((one.state for one in vertex.subtasks if one.subtask_index == index), vertex.state)
+    if ExecutionState(state).is_terminal:
+        return VertexFlameGraph(end_timestamp=VERTEX_TERMINATED)
+    known = call.context.flame_graphs.find(
+        (call.job_id, vertex.id, index), call.dispatcher, options, call.context.clock.monotonic_ms()
+    )
+    return await known.graph(call.query["type"])
 
 
 @operation(

@@ -323,16 +323,32 @@ class JobVertexBackPressureInfo(msgspec.Struct, kw_only=True):
 
 
 class FlameGraphNode(msgspec.Struct, kw_only=True):
+    """A frame of a flame graph: `name` is function and line, `value` the number of samples in which it was seen."""
+
     name: str
     value: int
     children: list[FlameGraphNode]
+    #: The origin of the code: `user`, `library` (Python's and installed packages), or `runtime` (flinkpy's).
+    kind: str
 
 
 class VertexFlameGraph(msgspec.Struct, kw_only=True):
-    """A flame graph. Without samples the timestamp is that of the request, and `data` is null."""
+    """A flame graph. `data` is left out while `end_timestamp` is one of the values below 0.
+
+    -1: the vertex has ended, -2: flame graphs are switched off, -3: the first samples are being taken.
+    """
 
     end_timestamp: int = field(name="endTimestamp")
-    data: FlameGraphNode | None
+    data: FlameGraphNode | UnsetType = UNSET
+    start_timestamp: int | UnsetType = field(name="startTimestamp", default=UNSET)
+    #: Newer samples are being taken.
+    is_sampling: bool = field(name="isSampling", default=False)
+    #: The subtasks of which there are samples.
+    num_subtasks: int = field(name="subtasks", default=0)
+    #: TaskManagers that were asked for samples and did not answer. The flame graph is without their subtasks.
+    unreachable: list[str] = []
+    #: Why the last try to take samples failed; empty if it did not.
+    error: str = ""
 
 
 class LogUrlResponse(msgspec.Struct, kw_only=True):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import enum
 import linecache
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +51,7 @@ class Step:
     on_misfit: Callable[[Any], bool] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class FusedFunctions:
     """The compiled functions of a chain.
 
@@ -64,6 +65,8 @@ class FusedFunctions:
     with_indices: Callable[[list[Any]], tuple[list[Any], list[int]]]
     keeps_positions: bool
     file_name: str
+    #: The names of the operators.
+    names: tuple[str, ...]
     #: The step of each line of the generated file.
     _steps_of_lines: dict[int, int]
 
@@ -72,16 +75,38 @@ class FusedFunctions:
         return self._steps_of_lines.get(line)
 
 
-def compile_steps(steps: Sequence[Step], name: str) -> FusedFunctions:
-    """Compiles the chain. The functions are local variables of the generated code."""
+#: The chains of this process, by the names of their generated files.
+_COMPILED: weakref.WeakValueDictionary[str, FusedFunctions] = weakref.WeakValueDictionary()
+
+
+def operator_of_line(file_name: str, line: int) -> str | None:
+    """Returns the name of the operator whose function is called on a line of generated code. Thread: any.
+
+    Returns None for lines that serve the whole chain, and for chains that do not exist any more.
+    """
+    fused = _COMPILED.get(file_name)
+    step = None if fused is None else fused.step_of_line(line)
+    return None if fused is None or step is None else fused.names[step]
+
+
+def compile_steps(steps: Sequence[Step], names: Sequence[str]) -> FusedFunctions:
+    """Compiles the chain. The functions are local variables of the generated code.
+
+    Args:
+        names: the name of the operator of each step.
+    """
     code = _Code()
     segments = _segments(steps)
     for number, segment in enumerate(segments):
         code.add_segment(number, steps, segment, is_last=number == len(segments) - 1)
-    file_name = f"<flinkpy fused {name}>"
+    file_name = f"<flinkpy fused {' -> '.join(names)}>"
     values, indexed = code.compile(file_name)
     keeps_positions = all(step.kind is RowStep.MAP for step in steps)
-    return FusedFunctions(_in_turn(values), _pairs_in_turn(indexed), keeps_positions, file_name, code.steps_of_lines)
+    fused = FusedFunctions(
+        _in_turn(values), _pairs_in_turn(indexed), keeps_positions, file_name, tuple(names), code.steps_of_lines
+    )
+    _COMPILED[file_name] = fused
+    return fused
 
 
 def _segments(steps: Sequence[Step]) -> list[range]:

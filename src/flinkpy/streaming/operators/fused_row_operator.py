@@ -82,7 +82,7 @@ class FusedRowOperator(StreamOperator):
         self._only_filters = all(step.kind is RowStep.FILTER for step in steps)
         self._fused = compile_steps(
             [step.compilable() for step in steps],
-            " -> ".join(step.context.name for step in steps),
+            [step.context.name for step in steps],
         )
 
     # -- state: each step has its own, under the id of its operator ----------------------------------------------------

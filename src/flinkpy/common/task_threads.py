@@ -1,0 +1,34 @@
+"""Tells which task a thread works for.
+
+A task has its task thread. Some operators start further threads, e.g. for an asyncio loop or to fetch records. They
+belong to the task of the thread that starts them.
+
+Thread: any.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+#: The attribute of a Thread that holds the id of the execution attempt.
+_ATTRIBUTE = "_flinkpy_task"
+
+
+def work_for_task(execution_attempt_id: str) -> None:
+    """Marks the calling thread as one of this task."""
+    setattr(threading.current_thread(), _ATTRIBUTE, execution_attempt_id)
+
+
+def task_of(thread: threading.Thread) -> str | None:
+    """Returns the id of the execution attempt that the thread works for, or None."""
+    task: str | None = getattr(thread, _ATTRIBUTE, None)
+    return task
+
+
+def helper_thread(target: Callable[..., Any], name: str, args: tuple[Any, ...] = ()) -> threading.Thread:
+    """Returns a daemon thread, not started, that works for the task of the calling thread."""
+    thread = threading.Thread(target=target, name=name, args=args, daemon=True)
+    setattr(thread, _ATTRIBUTE, task_of(threading.current_thread()))
+    return thread
