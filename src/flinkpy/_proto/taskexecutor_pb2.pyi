@@ -276,10 +276,14 @@ class LogList(_message.Message):
     def __init__(self, files: _Optional[_Iterable[_Union[LogList.LogFile, _Mapping]]] = ..., log_name: _Optional[str] = ..., stdout_name: _Optional[str] = ...) -> None: ...
 
 class FileRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "offset", "length")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    offset: int
+    length: int
+    def __init__(self, name: _Optional[str] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
 
 class FileChunk(_message.Message):
     __slots__ = ("data",)

@@ -85,12 +85,15 @@ class LogFiles:
         """Returns the path of a file in the list, or None if it is not there."""
         return self._paths().get(name)
 
-    def read(self, name: str) -> Iterator[bytes]:
-        """Returns the content of a file in the list, in pieces. Raises: UserError if the list does not contain it."""
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """Returns the content of a file in the list, in pieces: at most `length` bytes from `offset` on.
+
+        Raises: UserError if the list does not contain it.
+        """
         path = self.path_of(name)
         if path is None:
             raise UserError(f"there is no log file {name!r}", details={"name": name})
-        return _chunks(path)
+        return chunks_of(path, offset, length)
 
     def _paths(self) -> dict[str, Path]:
         found = {}
@@ -103,10 +106,14 @@ class LogFiles:
         return found
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
+def chunks_of(path: Path, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+    """Yields a part of a file, which may grow meanwhile. Without a length it yields all to the end."""
+    left = length
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
+        file.seek(offset)
+        while chunk := file.read(CHUNK_BYTES if left is None else min(left, CHUNK_BYTES)):
             yield chunk
+            left = None if left is None else left - len(chunk)
 
 
 def _regular_file(link: str) -> Path | None:

@@ -49,6 +49,9 @@ OPEN_PREFIXES = (
     "execution.batch.spark.conf.",
 )
 
+#: The description of Flink's keys that are accepted without effect.
+NOT_USED = "A key of Flink that flinkpy does not use."
+
 #: Minimum similarity (difflib's ratio) of a suggested key; lower values suggest unrelated keys.
 _SUGGESTION_CUTOFF = 0.6
 
@@ -78,7 +81,7 @@ def known_options() -> dict[str, ConfigOption[Any]]:
             key, type_name, _default = line.split("\t")
             # The table does not contain an enum's choices, so any text is accepted.
             option_type = OptionType.STRING if type_name.startswith("ENUM:") else OptionType[type_name]
-            options[key] = ConfigOption(key, option_type, None, "A key of Flink that flinkpy does not use.")
+            options[key] = ConfigOption(key, option_type, None, NOT_USED)
     return options
 
 

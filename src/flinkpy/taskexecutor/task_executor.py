@@ -319,7 +319,7 @@ class TaskExecutor(RpcEndpoint):
     async def request_file(
         self, request: taskexecutor_pb2.FileRequest, context: CallContext
     ) -> AsyncIterator[taskexecutor_pb2.FileChunk]:
-        for chunk in self._logs.read(request.name):
+        for chunk in self._logs.read(request.name, max(0, request.offset), request.length or None):
             yield taskexecutor_pb2.FileChunk(data=chunk)
 
     async def request_job_log(self, request: common_pb2.JobLogRequest, context: CallContext) -> common_pb2.JobLogChunk:

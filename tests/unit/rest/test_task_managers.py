@@ -67,13 +67,17 @@ class TaskExecutor:
     async def request_file(self, request: taskexecutor_pb2.FileRequest) -> AsyncIterator[taskexecutor_pb2.FileChunk]:
         if request.name != "te.log":
             raise UserError("there is no such file")
-        for data in (b"<b", b">x"):
+        content = b"<b>x"[request.offset :]
+        for data in (content[:2], content[2:]):
             yield taskexecutor_pb2.FileChunk(data=data)
 
 
 def harness(error: Exception | None = None, **configuration: str) -> RestHarness:
     services = TestingServices(resource_manager=ResourceManager(), task_executors={"host:1": TaskExecutor(error)})
-    return RestHarness(services, configuration={key.replace("_", "."): value for key, value in configuration.items()})
+    return RestHarness(
+        services,
+        configuration={key.replace("__", "-").replace("_", "."): value for key, value in configuration.items()},
+    )
 
 
 def test_the_list_shows_slots_and_hardware() -> None:
@@ -249,3 +253,39 @@ def test_metrics_of_the_job_manager_are_of_its_process_and_of_the_cluster() -> N
     assert "Status.JVM.Threads.Count" in names and names == sorted(names)
     chosen = server.call("GET", "/jobmanager/metrics?get=numRunningJobs,numRegisteredTaskManagers").json()
     assert chosen == [{"id": "numRunningJobs", "value": "2"}, {"id": "numRegisteredTaskManagers", "value": "3"}]
+
+
+def test_the_last_bytes_of_a_log_are_a_partial_answer(tmp_path: Path) -> None:
+    (tmp_path / "jm.log").write_bytes(b"first\nlast")
+    server = harness(env_log_dir=str(tmp_path))
+
+    def tail(path: str, range_: str) -> tuple[int, str, str | None]:
+        answer = server.call("GET", path, headers={"range": range_})
+        return answer.status_code, answer.text, answer.headers.get("content-range")
+
+    assert tail("/jobmanager/logs/jm.log", "bytes=-4") == (206, "last", "bytes 6-9/10")
+    whole = (200, "first\nlast", None)
+    assert tail("/jobmanager/logs/jm.log", "bytes=-10") == whole
+    assert tail("/jobmanager/logs/jm.log", "bytes=-99999") == whole
+    assert tail("/jobmanager/logs/jm.log", "bytes=2-3") == whole
+    assert tail("/taskmanagers/te-1/logs/te.log", "bytes=-3") == (206, "b>x", "bytes 1-3/4")
+    assert tail("/taskmanagers/te-1/log", "bytes=-9") == (200, "<b>x", None)
+
+
+def test_options_are_told_with_their_effect() -> None:
+    server = harness(parallelism_default="2", s3_secret="hidden", classloader_resolve__order="parent-first", my_own="1")
+    found = {one["key"]: one for one in server.call("GET", "/jobmanager/options").json()["options"]}
+    assert {key: one["effect"] for key, one in found.items()} == {
+        "parallelism.default": "ACTS",
+        "s3.secret": "ACTS",
+        "classloader.resolve-order": "IGNORED",
+        "my.own": "UNKNOWN",
+    }
+    assert (found["parallelism.default"]["default"], found["s3.secret"]["value"]) == ("1", "****")
+
+
+def test_the_page_is_offered_what_the_role_of_its_user_may_do() -> None:
+    server = harness()
+    offered = {role: server.call("GET", "/config", role=role).json()["features"] for role in (Role.READ, Role.SUBMIT)}
+    assert (offered[Role.READ]["web-submit"], offered[Role.READ]["web-cancel"]) == (False, False)
+    assert (offered[Role.SUBMIT]["web-submit"], offered[Role.SUBMIT]["web-cancel"]) == (True, True)

@@ -18,6 +18,7 @@ from flinkpy.rest.handlers import (
     jobmanager,
     jobs,
     openapi,
+    options,
     savepoint_disposal,
     taskmanagers,
 )
@@ -36,6 +37,7 @@ MODULES = (
     job_checkpoints,
     job_metrics,
     diagnosis,
+    options,
     job_control,
     job_submission,
     savepoint_disposal,

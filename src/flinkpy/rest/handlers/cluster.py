@@ -8,6 +8,7 @@ from flinkpy import __version__
 from flinkpy._proto import dispatcher_pb2
 from flinkpy.rest.messages.cluster import ClusterOverviewWithVersion, DashboardConfiguration, DashboardFeatures
 from flinkpy.rest.operation import RestCall, operation
+from flinkpy.security import Role
 
 #: Flink shows the commit of its build. A release of flinkpy is named by its version alone.
 NO_COMMIT = "flinkpy"
@@ -16,6 +17,7 @@ NO_COMMIT = "flinkpy"
 @operation("GET", "/config", "Returns the configuration of the WebUI.", response=DashboardConfiguration)
 async def dashboard_configuration(call: RestCall) -> DashboardConfiguration:
     options = call.context.options
+    may_change = call.role >= Role.SUBMIT
     now = time.localtime(call.context.clock.now_ms() / 1000)
     return DashboardConfiguration(
         refresh_interval=options.refresh_interval_ms,
@@ -24,9 +26,9 @@ async def dashboard_configuration(call: RestCall) -> DashboardConfiguration:
         flink_version=__version__,
         flink_revision=NO_COMMIT,
         features=DashboardFeatures(
-            web_submit=options.may_submit,
-            web_cancel=options.may_cancel,
-            web_rescale=options.may_rescale,
+            web_submit=options.may_submit and may_change,
+            web_cancel=options.may_cancel and may_change,
+            web_rescale=options.may_rescale and may_change,
             web_history=False,
         ),
     )

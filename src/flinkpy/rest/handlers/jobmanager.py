@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import re
 import sys
-from collections.abc import Iterator
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
 from flinkpy._proto import metrics_pb2
-from flinkpy.common.process_diagnostics import CHUNK_BYTES, LogFiles, thread_stacks
+from flinkpy.common.process_diagnostics import LogFiles, chunks_of, thread_stacks
 from flinkpy.configuration import core_options, read_option
 from flinkpy.configuration.redaction import redacted
 from flinkpy.rest.errors import RestError, not_found
@@ -105,23 +104,44 @@ async def _log(call: RestCall, name: str | None) -> Response:
     if path is None:
         raise not_found(NO_SUCH_FILE)
     size = (await asyncio.to_thread(path.stat)).st_size
-    return text_stream(_bounded(path, size), size)
+    first = wanted_start(call, size)
+    # The file may grow meanwhile.
+    return text_stream(chunks_of(path, first, size - first), size - first, content_range(first, size))
 
 
-def _bounded(path: Path, size: int) -> Iterator[bytes]:
-    """Yields the first `size` bytes of a log, which may grow meanwhile."""
-    with path.open("rb") as file:
-        while size > 0 and (chunk := file.read(min(size, CHUNK_BYTES))):
-            size -= len(chunk)
-            yield chunk
+#: The only form of the header `range` that is served: the last bytes of a file.
+_LAST_BYTES = re.compile(r"bytes=-([1-9][0-9]{0,18})")
 
 
-def text_stream(chunks: Any, size: int | None = None) -> Response:
-    """Returns a text of which `chunks` are the pieces. A browser shows it and takes nothing in it for markup."""
+def wanted_start(call: RestCall, size: int) -> int:
+    """Returns the first byte that the header `range` asks for; 0 without it.
+
+    Other ranges than the last bytes are ignored, as HTTP allows.
+    """
+    header = "" if call.request is None else call.request.headers.get("range", "")
+    match = _LAST_BYTES.fullmatch(header)
+    return 0 if match is None else max(0, size - int(match[1]))
+
+
+def content_range(first: int, size: int) -> str:
+    """Returns the header `content-range` of the bytes from `first` on; empty for the whole text."""
+    return f"bytes {first}-{size - 1}/{size}" if first else ""
+
+
+def text_stream(chunks: Any, length: int | None = None, part: str = "") -> Response:
+    """Returns a text of which `chunks` are the pieces. A browser shows it and takes nothing in it for markup.
+
+    Args:
+        length: the number of bytes of all chunks, if it is known.
+        part: which part of the text the chunks are, as in the header `content-range`; empty: all of it.
+    """
     headers = {"cache-control": "no-store"}
-    if size is not None:
-        headers["content-length"] = str(size)
-    return StreamingResponse(chunks, HTTPStatus.OK, headers, media_type="text/plain; charset=UTF-8")
+    if length is not None:
+        headers["content-length"] = str(length)
+    if part:
+        headers["content-range"] = part
+    status = HTTPStatus.PARTIAL_CONTENT if part else HTTPStatus.OK
+    return StreamingResponse(chunks, status, headers, media_type="text/plain; charset=UTF-8")
 
 
 @operation("GET", "/jobmanager/thread-dump", "Returns the thread dump of the JobManager.", response=ThreadDumpInfo)

@@ -18,7 +18,14 @@ from flinkpy.common.errors import ExternalError, UserError
 from flinkpy.rest.context import RestContext
 from flinkpy.rest.errors import not_found
 from flinkpy.rest.forms.metrics import AGGREGATIONS, aggregated_metrics, metric_collection
-from flinkpy.rest.handlers.jobmanager import GET_PARAMETER, NO_PROFILER, no_profiling, text_stream
+from flinkpy.rest.handlers.jobmanager import (
+    GET_PARAMETER,
+    NO_PROFILER,
+    content_range,
+    no_profiling,
+    text_stream,
+    wanted_start,
+)
 from flinkpy.rest.messages.jobmanager import (
     LogInfo,
     LogListInfo,
@@ -249,7 +256,8 @@ async def _log_list(gateway: Any) -> taskexecutor_pb2.LogList:
     role=Role.SUBMIT,
 )
 async def task_manager_custom_log(call: RestCall) -> Response:
-    return await _log(await _gateway(call), str(call.path["filename"]), str(call.path["filename"]))
+    name = str(call.path["filename"])
+    return await _log(call, await _gateway(call), name, name)
 
 
 @operation(
@@ -257,7 +265,7 @@ async def task_manager_custom_log(call: RestCall) -> Response:
 )
 async def task_manager_log(call: RestCall) -> Response:
     gateway = await _gateway(call)
-    return await _log(gateway, (await _log_list(gateway)).log_name, "LOG")
+    return await _log(call, gateway, (await _log_list(gateway)).log_name, "LOG")
 
 
 @operation(
@@ -269,14 +277,20 @@ async def task_manager_log(call: RestCall) -> Response:
 )
 async def task_manager_stdout(call: RestCall) -> Response:
     gateway = await _gateway(call)
-    return await _log(gateway, (await _log_list(gateway)).stdout_name, "STDOUT")
+    return await _log(call, gateway, (await _log_list(gateway)).stdout_name, "STDOUT")
 
 
-async def _log(gateway: Any, name: str, shown: str) -> Response:
+async def _log(call: RestCall, gateway: Any, name: str, shown: str) -> Response:
     missing = not_found(f"The file {shown} does not exist on the TaskExecutor.")
     if not name:
         raise missing
-    pieces = gateway.request_file(taskexecutor_pb2.FileRequest(name=name))
+    request, part = taskexecutor_pb2.FileRequest(name=name), ""
+    if call.request is not None and "range" in call.request.headers:
+        sizes = {one.name: one.size_bytes for one in (await _log_list(gateway)).files}
+        request.offset = wanted_start(call, sizes.get(name, 0))
+        part = content_range(request.offset, sizes.get(name, 0))
+        request.length = sizes[name] - request.offset if part else 0
+    pieces = gateway.request_file(request)
     try:
         # Before the status is sent: a file that is not there gets 404.
         first = await asyncio.wait_for(anext(pieces, None), TASK_MANAGER_TIMEOUT_S)
@@ -292,7 +306,7 @@ async def _log(gateway: Any, name: str, shown: str) -> Response:
         finally:
             await pieces.aclose()
 
-    return text_stream(chunks())
+    return text_stream(chunks(), part=part)
 
 
 @operation(

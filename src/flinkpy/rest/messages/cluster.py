@@ -10,7 +10,7 @@ import msgspec
 
 
 class DashboardFeatures(msgspec.Struct, kw_only=True):
-    """Which operations the dashboard offers."""
+    """Which operations the dashboard offers to the caller, whose role may be too low for some."""
 
     web_submit: bool = msgspec.field(name="web-submit")
     web_cancel: bool = msgspec.field(name="web-cancel")
