@@ -7,6 +7,7 @@ import { Tabs } from "../components/tabs";
 import { duration, time } from "../format/format";
 import { useQuery } from "../state/polling";
 import { JobActions } from "./job_actions";
+import { JobDiagnosis } from "./job_diagnosis";
 import { JOB_TABS } from "./job_tabs";
 
 /** One job: its head, and the tab that the address names. */
@@ -31,6 +32,7 @@ export default function Job({ jobid, tab = "" }: { jobid: string; tab?: string }
         <span>{job["job-type"] === "BATCH" ? "Batch" : "Streaming"}</span>
         <TaskCounts tasks={sumOfTasks(job.vertices)} />
       </p>
+      {tab === "" && <JobDiagnosis job={job} />}
       <Tabs
         label="Parts of the job"
         current={tab}

@@ -11,4 +11,10 @@ export type JobTab = {
   load: () => Promise<{ default: (props: JobTabProps) => VNode }>;
 };
 
-export const JOB_TABS: JobTab[] = [{ id: "", title: "Graph", load: () => import("./job_graph") }];
+export const JOB_TABS: JobTab[] = [
+  { id: "", title: "Graph", load: () => import("./job_graph") },
+  { id: "checkpoints", title: "Checkpoints", load: () => import("./job_checkpoints") },
+  { id: "exceptions", title: "Exceptions", load: () => import("./job_exceptions") },
+  { id: "timeline", title: "Timeline", load: () => import("./job_timeline") },
+  { id: "configuration", title: "Configuration", load: () => import("./job_configuration") },
+];

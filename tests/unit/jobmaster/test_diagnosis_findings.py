@@ -351,7 +351,7 @@ def test_records_that_could_not_be_parsed_are_counted():
         ),
         (
             {"since_ms": NOW_MS - 8_000, "num_restarts": 12, "last_failure": "boom"},
-            "The job has run for only 8 s since its last of 12 restarts. The last failure: boom.",
+            "The job restarted 8 s ago. It has had 12 restarts. The last failure: boom.",
         ),
         (
             {"num_slots_required": 4, "num_slots_held": 1},

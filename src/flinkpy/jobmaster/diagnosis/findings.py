@@ -102,7 +102,7 @@ def _state(job: JobSnapshot) -> Iterator[Finding]:
         yield Finding("STATE", CAUSE, text.format(age=_age(job.now_ms - job.since_ms)) + after + reason)
     elif job.num_restarts and job.now_ms - job.since_ms < RECENT_FAILURE_MS:
         since = _age(job.now_ms - job.since_ms)
-        yield Finding("STATE", NOTE, f"The job has run for only {since} since its last of {restarts}.{reason}")
+        yield Finding("STATE", NOTE, f"The job restarted {since} ago. It has had {restarts}.{reason}")
 
 
 def _slots(job: JobSnapshot) -> Iterator[Finding]:

@@ -48,7 +48,7 @@ def _explained(key: str, value: str, source: str) -> ExplainedOption:
         return ExplainedOption(
             key=key, value=value, source=source, effect="UNKNOWN", description="", default_value=None
         )
-    # A key below a prefix that users choose from is read by whoever defined the prefix.
+    # Keys below a prefix for users, such as the options of a reporter, act too.
     acts = option.has_effect and (implemented is not None or option.description != NOT_USED)
     return ExplainedOption(
         key=key,
