@@ -24,11 +24,13 @@ _TIMEOUT_S = 10.0
 @configuration_options
 @cluster_address_option
 @click.option("--read-only", is_flag=True, help="Allow the browser to look, but not to cancel or to run anything.")
+@click.option("--history", is_flag=True, help="Open the page of the history server.")
 @click.option("--no-browser", is_flag=True, help="Print the link only.")
 @json_option
 def dashboard(
     address: str | None,
     read_only: bool,
+    history: bool,
     no_browser: bool,
     as_json: bool,
     config_dir: str | None,
@@ -42,8 +44,11 @@ def dashboard(
     from flinkpy.security import Role, SecurityContext
 
     configuration = load_valid_configuration(config_dir, properties, {})
-    with connect(configuration, address) as client:
-        url = client.request_cluster_overview().rest_url
+    if history:
+        url = _history_url(configuration)
+    else:
+        with connect(configuration, address) as client:
+            url = client.request_cluster_overview().rest_url
     security = SecurityContext.of_client(configuration)
     if not url:
         raise UserError(
@@ -60,6 +65,19 @@ def dashboard(
         click.echo(link)
     if not no_browser:
         webbrowser.open(link)
+
+
+def _history_url(configuration: Configuration) -> str:
+    """Returns the URL of the history server, which is known by its options only."""
+    from flinkpy.common.addresses import LOOPBACK
+    from flinkpy.configuration import history_options, read_option, rest_options
+
+    host = read_option(configuration, history_options.WEB_ADDRESS) or LOOPBACK
+    has_tls = any(
+        read_option(configuration, option) for option in (history_options.WEB_SSL_ENABLED, rest_options.SSL_ENABLED)
+    )
+    port = read_option(configuration, history_options.WEB_PORT)
+    return f"{'https' if has_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _ticket(url: str, security: SecurityContext, configuration: Configuration) -> str:

@@ -46,6 +46,7 @@ _VERBS: dict[str, tuple[str, str, str]] = {
     "dispatcher": ("services", "dispatcher", "Run a Dispatcher process."),
     "resourcemanager": ("services", "resourcemanager", "Run a ResourceManager process."),
     "taskexecutor": ("services", "taskexecutor", "Run a TaskExecutor process."),
+    "historyserver": ("services", "historyserver", "Run a history server, which shows jobs that have ended."),
     "standalone-job": ("applications", "standalone_job", "Run a Dispatcher process together with one program."),
     "application-main": ("applications", "application_main", ""),
     "jobmaster": ("services", "jobmaster", "Run a JobMaster process (the Dispatcher starts these)."),

@@ -277,3 +277,33 @@ def jobmaster(
         name=JOB_MASTER,
         warns_of_keys=False,
     )
+
+
+@click.command()
+@click.option("--host", "--bind-address", "host", help="Address to bind. Default: loopback.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to bind; 0 means any free port. Default: 8082.")
+@click.option("--archive-dir", help="Directories, separated by commas, that have the archives.")
+@click.option("--ready-file", help="File to write the address to when the service is ready.")
+@click.option("--insecure", is_flag=True, help="Allow addresses that other hosts can reach without TLS.")
+@configuration_options
+def historyserver(
+    host: str | None,
+    port: int | None,
+    archive_dir: str | None,
+    ready_file: str | None,
+    insecure: bool,
+    config_dir: str | None,
+    properties: tuple[str, ...],
+    verbose: bool,
+) -> int:
+    """Run a history server process. It shows the archived jobs and applications of clusters."""
+    overrides = {
+        "historyserver.web.address": host,
+        "historyserver.web.port": _text(port),
+        "historyserver.archive.fs.dir": archive_dir,
+        "security.insecure": _flag(insecure),
+    }
+    configuration = load_valid_configuration(config_dir, properties, overrides)
+    with importing():
+        from flinkpy.historyserver.entrypoint import run_history_server
+    return serve(run_history_server(configuration, ready_file=ready_file), configuration)

@@ -19,7 +19,7 @@ from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.common.application_report import JobSubmitted
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ApplicationError, JobNotFoundError
-from flinkpy.configuration import pipeline_options
+from flinkpy.configuration import client_options, pipeline_options
 from flinkpy.configuration.options import read_option
 
 
@@ -57,6 +57,7 @@ class ApplicationContext:
                 job_id = configured
             self._used.add(job_id)
         job_graph.job_id = job_id
+        job_graph.configuration.entries[client_options.APPLICATION_ID.key] = self._application_id
 
     def submitted(self, job_graph: job_pb2.JobGraph) -> None:
         self._report(JobSubmitted(job_graph.job_id, job_graph.name))

@@ -55,6 +55,9 @@ CLUSTER_ID = string_option(
     "Id of an application, 32 hex digits. The ids of its jobs are derived from it. If it is all zeros, it is "
     "derived from `high-availability.cluster-id`, or drawn at random without high availability.",
 )
+APPLICATION_ID = string_option(
+    "$internal.application.id", None, "Id of the application that a job belongs to. Programs of applications set it."
+)
 SHUTDOWN_ON_APPLICATION_FINISH = bool_option(
     "execution.shutdown-on-application-finish",
     True,

@@ -116,7 +116,17 @@ JOB_STORE_CACHE_SIZE = int_option(
     "jobstore.cache-size", 52_428_800, "Maximum number of bytes of finished jobs' details to keep in memory.", minimum=0
 )
 JOB_STORE_EXPIRATION_TIME = int_option(
-    "jobstore.expiration-time", 3600, "Seconds that the details of a finished job stay available.", minimum=1
+    "jobstore.expiration-time",
+    3600,
+    "Seconds that the details of a finished job stay available. Without limit if it is not set and "
+    "`jobmanager.archive.fs.dir` is.",
+    minimum=1,
+)
+ARCHIVE_DIRECTORY = string_option(
+    "jobmanager.archive.fs.dir",
+    None,
+    "Directory where the Dispatcher writes an archive of each job and application that has ended, for the history "
+    "server. A local path, or a URI of a file system that checkpoints may use.",
 )
 
 RESTART_STRATEGY = enum_option(

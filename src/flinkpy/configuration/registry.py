@@ -29,6 +29,7 @@ OPTION_MODULES = (
     "state_backend_options",
     "cluster_options",
     "rest_options",
+    "history_options",
     "security_options",
     "metric_options",
     "spark_options",

@@ -37,6 +37,8 @@ class DispatcherServices:
     job_master_retrieval: Callable[[JobID], LeaderRetrieval] | None = None
     #: removes the high-availability data of an ended job; blocking
     clean_up_job: Callable[[JobID], None] = lambda job_id: None
+    #: writes the archive of an ended job for the history server; blocking
+    archive_job: Callable[[pb.JobTerminated], None] = lambda terminated: None
     #: releases the leadership of a JobMaster whose process has ended; does not block
     release_dead_leader: Callable[[JobID, str], None] = lambda job_id, job_master_id: None
     #: returns the address of the leading ResourceManager, or None; unset: the configured address is used
@@ -47,9 +49,11 @@ class DispatcherServices:
     metrics: MetricRegistry = field(default_factory=MetricRegistry)
 
     def clean_up(self, terminated: pb.JobTerminated) -> None:
-        """Removes everything of the job except its result. Blocks. Can be repeated."""
+        """Removes everything of the job except its result, and archives it. Blocks. Can be repeated."""
         job_id = JobID(terminated.job_id)
         self.clean_up_checkpoints(terminated, self.recovery_directories.path_of(job_id))
         self.clean_up_job(job_id)
         self.recovery_directories.remove(job_id)
+        # A result that is not clean is archived by the next Dispatcher.
+        self.archive_job(terminated)
         self.job_results.mark_clean(job_id)

@@ -23,6 +23,7 @@ from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.ids import DispatcherId, JobID
 from flinkpy.common.process_template import ProcessTemplate
+from flinkpy.dispatcher.archivist import Archivist
 from flinkpy.dispatcher.blob_server import BlobStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.dispatcher.dispatcher_services import DispatcherServices
@@ -47,6 +48,7 @@ class DispatcherTerms:
         template: the process from which JobMasters are forked.
         rest_url: the URL of this process's REST server; empty if it has none.
         metrics: the metrics of this process.
+        archivist: writes archives for the history server; None if there is none.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class DispatcherTerms:
         template: ProcessTemplate | None = None,
         rest_url: str = "",
         metrics: MetricRegistry | None = None,
+        archivist: Archivist | None = None,
     ) -> None:
         self._configuration = configuration
         self._options = options
@@ -74,6 +77,7 @@ class DispatcherTerms:
         self._template = template
         self._rest_url = rest_url
         self._metrics = metrics or MetricRegistry()
+        self._archivist = archivist
         self._on_shutdown_requested = on_shutdown_requested
         #: the launchers of all terms whose children may still run
         self._launchers: list[JobMasterLauncher] = []
@@ -145,6 +149,7 @@ class DispatcherTerms:
             is_highly_available=ha.is_highly_available,
             job_master_retrieval=ha.job_master_retrieval if ha.is_highly_available else None,
             clean_up_job=ha.clean_up_job,
+            archive_job=(lambda terminated: None) if self._archivist is None else self._archivist.archive_job,
             release_dead_leader=self._release_dead_leader,
             resource_manager_address=self.resource_manager_address if ha.is_highly_available else None,
             rest_url=self._rest_url,
@@ -155,7 +160,7 @@ class DispatcherTerms:
         stores = (services.job_graphs, services.job_results, services.recovery_directories, SystemClock().now_ms())
         if self._ha.is_highly_available:
             return recover_shared(*stores)
-        return recover(*stores, services.clean_up_checkpoints)
+        return recover(*stores, services.clean_up_checkpoints, has_archives=self._archivist is not None)
 
     def _launcher(self, on_exited: Callable[[str, str], None]) -> JobMasterLauncher:
         launcher = JobMasterLauncher(

@@ -12,6 +12,7 @@ from flinkpy.common.process_template import ProcessTemplate
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.dispatcher.application_store import ApplicationDescription
 from flinkpy.dispatcher.application_terms import ApplicationTerms, application_runner
+from flinkpy.dispatcher.archivist import read_archivist
 from flinkpy.dispatcher.blob_server import BlobServer, BlobStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.dispatcher.dispatcher_terms import DispatcherTerms
@@ -107,6 +108,7 @@ async def _serve(
         )
         rest.bind()
     metrics = ServiceMetrics(configuration, GroupKind.JOB_MANAGER, {"<host>": options.advertised_host})
+    archivist = read_archivist(configuration)
     dispatcher_terms = DispatcherTerms(
         configuration=configuration,
         options=options,
@@ -119,6 +121,7 @@ async def _serve(
         template=template,
         rest_url="" if rest is None else rest.url,
         metrics=metrics.registry,
+        archivist=archivist,
     )
     metrics.group.gauge("numRunningJobs", lambda: dispatcher_terms.num_running_jobs)
     metrics.start()
@@ -141,7 +144,7 @@ async def _serve(
         if rest is not None:
             find = dispatcher_terms.resource_manager_address
             cluster = LeaderGateways(served, gateways, find, server.address)
-            applications = SessionApplications(cluster, SystemClock())
+            applications = SessionApplications(cluster, SystemClock(), archivist)
             rest.start(cluster, applications)
         reason = await runner.wait_for(shutdown)
         logger.info("shutting down: %s", reason)

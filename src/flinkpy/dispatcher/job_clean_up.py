@@ -14,6 +14,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,18 +79,36 @@ class JobCleanUp:
         self._endpoint = endpoint
         self._clean_up = clean_up
         self._policy = policy
+        #: the clean-ups in their first attempt
+        self._beginning: set[str] = set()
+        self._has_tried = asyncio.Event()
 
     def start(self, terminated: pb.JobTerminated) -> None:
         """Removes what is left of this job. Retries after a failure."""
+        self._beginning.add(terminated.job_id)
         self._endpoint.start_task(self._run(terminated), f"clean up job {terminated.job_id}")
+
+    async def wait_for_first_attempts(self, timeout_s: float) -> None:
+        """Waits until each clean-up that was started has succeeded or failed once."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._beginning:
+                    self._has_tried.clear()
+                    await self._has_tried.wait()
+
+    def _tried(self, job_id: str) -> None:
+        self._beginning.discard(job_id)
+        self._has_tried.set()
 
     async def _run(self, terminated: pb.JobTerminated) -> None:
         job_id = terminated.job_id
         for attempt in itertools.count(1):
             try:
                 await self._endpoint.blocking(lambda: self._clean_up(terminated), f"clean up job {job_id}")
+                self._tried(job_id)
                 return
             except Exception as error:  # noqa: BLE001 - any failure is tried again
+                self._tried(job_id)
                 delay_ms = self._policy.delay_ms(attempt)
                 if delay_ms is None:
                     logger.error("leaving job %s to be cleaned up by the next Dispatcher: %s", job_id, error)

@@ -15,7 +15,7 @@ from flinkpy.configuration import (
     resource_manager_options,
     rest_options,
 )
-from flinkpy.configuration.options import AnyConfiguration
+from flinkpy.configuration.options import AnyConfiguration, is_set
 from flinkpy.dispatcher.job_clean_up import CleanUpPolicy, clean_up_policy
 from flinkpy.highavailability.services import is_highly_available
 from flinkpy.rpc.peer_connection import PeerOptions, read_peer_options
@@ -25,6 +25,8 @@ ANY_ADDRESSES = ("0.0.0.0", "::", "[::]")
 
 #: The maximum number of results on disk, whatever `jobstore.max-capacity` says: each is a file.
 MAX_KEPT_RESULTS = 10_000
+#: A hundred years: ended jobs are kept without a limit of time.
+UNLIMITED_MS = 100 * 365 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ def dispatcher_options(configuration: AnyConfiguration) -> DispatcherOptions:
         adoption_timeout_ms=read_option(configuration, jobmanager_options.JOB_MASTER_ADOPTION_TIMEOUT),
         clean_up_policy=clean_up_policy(configuration),
         max_kept_results=min(read_option(configuration, jobmanager_options.JOB_STORE_MAX_CAPACITY), MAX_KEPT_RESULTS),
-        result_expiration_ms=read_option(configuration, jobmanager_options.JOB_STORE_EXPIRATION_TIME) * 1000,
+        result_expiration_ms=_result_expiration_ms(configuration),
         result_cache_bytes=read_option(configuration, jobmanager_options.JOB_STORE_CACHE_SIZE),
         max_blob_bytes=read_option(configuration, cluster_options.MAX_BLOB_SIZE),
         blob_cleanup_interval_s=read_option(configuration, cluster_options.BLOB_CLEANUP_INTERVAL_S),
@@ -87,6 +89,14 @@ def dispatcher_options(configuration: AnyConfiguration) -> DispatcherOptions:
         working_directory=read_option(configuration, jobmanager_options.WORKING_DIR),
         temporary_root=_first_directory(read_option(configuration, core_options.TMP_DIRS)),
     )
+
+
+def _result_expiration_ms(configuration: AnyConfiguration) -> int:
+    """Returns how long ended jobs are shown. Users who archive jobs want to keep them, unless they set a time."""
+    expiration = jobmanager_options.JOB_STORE_EXPIRATION_TIME
+    if read_option(configuration, jobmanager_options.ARCHIVE_DIRECTORY) and not is_set(configuration, expiration):
+        return UNLIMITED_MS
+    return read_option(configuration, expiration) * 1000
 
 
 def _resource_manager_address(configuration: AnyConfiguration) -> str:

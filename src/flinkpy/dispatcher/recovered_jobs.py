@@ -38,7 +38,7 @@ class RecoveredJobs:
     Attributes:
         ended: results, the oldest first.
         unfinished: graphs of jobs to run again, in the order of their creation.
-        dirty: the results in `ended` whose jobs must be cleaned up; only `recover_shared` returns any.
+        dirty: the results in `ended` whose jobs must be cleaned up or archived.
     """
 
     ended: list[dispatcher_pb2.JobTerminated]
@@ -55,8 +55,15 @@ def recover(
     directories: JobRecoveryDirectories,
     now_ms: int,
     clean_up_checkpoints: CleanUpCheckpoints = lambda terminated, directory: None,
+    *,
+    has_archives: bool = False,
 ) -> RecoveredJobs:
-    """Finishes interrupted clean-ups and returns the jobs. A damaged file affects only the job it belongs to."""
+    """Finishes interrupted clean-ups and returns the jobs. A damaged file affects only the job it belongs to.
+
+    Args:
+        has_archives: ended jobs are archived for the history server. Those that may not have been are `dirty`.
+    """
+    to_archive = results.dirty_job_ids() if has_archives else []
     for job_id in results.dirty_job_ids():
         try:
             terminated = results.load(job_id)
@@ -79,7 +86,8 @@ def recover(
     # The directory of a job with a damaged graph may contain its only checkpoint. It stays as long as the job's result.
     directories.remove_others({JobID(graph.job_id) for graph in unfinished} | set(results.clean_job_ids()))
     unfinished.sort(key=lambda graph: graph.created_ms)
-    return RecoveredJobs(_ended(results, results.clean_job_ids(), now_ms), unfinished, [])
+    ended = _ended(results, results.clean_job_ids(), now_ms)
+    return RecoveredJobs(ended, unfinished, [one for one in ended if JobID(one.job_id) in to_archive])
 
 
 def recover_shared(

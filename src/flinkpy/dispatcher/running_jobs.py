@@ -59,6 +59,8 @@ EXPIRATION_CHECK_INTERVAL_MS = 60_000
 #: How often jobs without clients are looked for; much less than any sensible client.heartbeat.timeout.
 CLIENT_CHECK_INTERVAL_MS = 1_000
 
+#: How long the end of a Dispatcher waits for the clean-up, with the archives, of jobs that have just ended.
+LAST_CLEAN_UPS_TIMEOUT_S = 10.0
 #: How long a Dispatcher that ends waits for results that are being stored.
 LAST_RESULTS_TIMEOUT_S = 1.0
 
@@ -351,6 +353,8 @@ class RunningJobs:
         if self._jobs:
             await asyncio.wait([job.ended for job in self], timeout=LAST_RESULTS_TIMEOUT_S)
         await self.job_masters.close(reason)
+        # There may be no next Dispatcher that could archive jobs which have just ended.
+        await self._clean_up.wait_for_first_attempts(LAST_CLEAN_UPS_TIMEOUT_S)
 
     def leave(self) -> None:
         """Stops because another Dispatcher leads. JobMasters with a job keep running."""

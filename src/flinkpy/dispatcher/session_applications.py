@@ -16,7 +16,10 @@ Thread: the process's asyncio loop.
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Coroutine
 from http import HTTPStatus
+from typing import Any
 
 from flinkpy._proto import dispatcher_pb2
 from flinkpy.common.clock import Clock
@@ -24,9 +27,12 @@ from flinkpy.common.errors import FlinkError
 from flinkpy.dispatcher.application_runner import ApplicationRunner
 from flinkpy.dispatcher.application_status import EXIT_FAILED, ApplicationResult, ApplicationState
 from flinkpy.dispatcher.application_store import ApplicationDescription
+from flinkpy.dispatcher.archivist import Archivist
 from flinkpy.rest.applications import RUNNING, Application
 from flinkpy.rest.cluster_gateways import ClusterGateways
 from flinkpy.rest.errors import RestError, bad_request, not_found
+
+logger = logging.getLogger(__name__)
 
 #: Programs that run at once. Each is a process, which takes memory as long as its jobs run.
 MAX_RUNNING = 100
@@ -35,9 +41,14 @@ MAX_ENDED = 200
 
 
 class SessionApplications:
-    """Implements `flinkpy.rest.applications.Applications`."""
+    """Implements `flinkpy.rest.applications.Applications`.
 
-    def __init__(self, cluster: ClusterGateways, clock: Clock) -> None:
+    Args:
+        archivist: archives the applications that have ended; None if nothing is archived.
+    """
+
+    def __init__(self, cluster: ClusterGateways, clock: Clock, archivist: Archivist | None = None) -> None:
+        self._archivist = archivist
         self._cluster = cluster
         self._clock = clock
         self._applications: dict[str, Application] = {}
@@ -86,6 +97,8 @@ class SessionApplications:
         application.message, application.traceback = result.message, result.traceback
         application.ended_ms = self._clock.now_ms()
         application.begun.set()
+        if self._archivist is not None:
+            self._spawn(self._archive(application, self._archivist), f"archive {application.id}")
         ended = [one.id for one in self._applications.values() if one.ended_ms is not None]
         for application_id in ended[: max(0, len(ended) - MAX_ENDED)]:
             del self._applications[application_id]
@@ -93,10 +106,19 @@ class SessionApplications:
     def cancel(self, application_id: str) -> None:
         application = self.find(application_id)
         if application.state == RUNNING:
-            work = self._cancel(application)
-            task = asyncio.get_running_loop().create_task(work, name=f"cancel {application_id}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._spawn(self._cancel(application), f"cancel {application_id}")
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _archive(self, application: Application, archivist: Archivist) -> None:
+        try:
+            jobs = await self._cluster.dispatcher().list_jobs(dispatcher_pb2.ListJobsRequest())
+            await asyncio.to_thread(archivist.archive_application, application, list(jobs.jobs))
+        except FlinkError as error:
+            logger.error("application %s is not in the history: %s", application.id, error)
 
     async def _cancel(self, application: Application) -> None:
         dispatcher = self._cluster.dispatcher()

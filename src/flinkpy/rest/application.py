@@ -22,7 +22,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from flinkpy.rest.access import SESSION_COOKIE, SESSION_LIFETIME_S
+from flinkpy.rest.access import SESSION_COOKIE, SESSION_LIFETIME_S, RestAccess
 from flinkpy.rest.context import RestContext
 from flinkpy.rest.errors import RestError, as_rest_error, not_found
 from flinkpy.rest.handlers import all_operations
@@ -53,11 +53,11 @@ _REPLACED_HEADERS = frozenset((b"content-security-policy", *(name for name, _ in
 def rest_application(context: RestContext) -> ASGIApp:
     """Returns the application with all operations."""
     routes = _routes(context, all_operations())
-    handlers: dict[Any, Any] = {HTTPException: _http_error}
+    handlers: dict[Any, Any] = {HTTPException: http_error}
     application = Starlette(routes=routes, exception_handlers=handlers)
     # A path with a slash at its end is another path, as with Flink.
     application.router.redirect_slashes = False
-    return _Guard(application, context.options.max_content_bytes)
+    return Guard(application, context.options.max_content_bytes)
 
 
 def _routes(context: RestContext, operations: Iterable[Operation]) -> list[Route]:
@@ -75,11 +75,17 @@ def _routes(context: RestContext, operations: Iterable[Operation]) -> list[Route
         pattern = "/".join(f"{{{part[1:]}}}" if part.startswith(":") else part for part in path.split("/"))
         for prefix in (VERSION_PREFIX, ""):
             routes.append(Route(prefix + pattern, endpoint, methods=list(by_path[path])))
-    routes.append(Route("/login", _login(context), methods=["GET"]))
-    page = _page(context, PageFiles())
-    routes.append(Route("/", page, methods=["GET"]))
-    routes.append(Route("/assets/{name}", page, methods=["GET"]))
-    return routes
+    return [*routes, *browser_routes(context.access)]
+
+
+def browser_routes(access: RestAccess) -> list[Route]:
+    """Returns the routes by which browsers log in and get the page."""
+    page = _page(access, PageFiles())
+    return [
+        Route("/login", _login(access), methods=["GET"]),
+        Route("/", page, methods=["GET"]),
+        Route("/assets/{name}", page, methods=["GET"]),
+    ]
 
 
 def _endpoint(context: RestContext, by_verb: dict[str, Operation]) -> Callable[[Request], Awaitable[Response]]:
@@ -128,7 +134,7 @@ def error_response(error: RestError) -> Response:
     return json_response({"errors": [error.message]}, error.status, error.headers)
 
 
-async def _http_error(request: Request, error: HTTPException) -> Response:
+async def http_error(request: Request, error: HTTPException) -> Response:
     """Answers requests that no operation takes."""
     message = error.detail
     if error.status_code == HTTPStatus.NOT_FOUND:
@@ -138,12 +144,12 @@ async def _http_error(request: Request, error: HTTPException) -> Response:
     return error_response(RestError(HTTPStatus(error.status_code), message, dict(error.headers or {})))
 
 
-def _login(context: RestContext) -> Callable[[Request], Awaitable[Response]]:
+def _login(access: RestAccess) -> Callable[[Request], Awaitable[Response]]:
     async def login(request: Request) -> Response:
         """Makes a ticket a session. A ticket in an address bar must not stay there, so the browser is sent on."""
         try:
-            context.access.check_source(request.method, request.headers)
-            session = context.access.redeem(request.query_params.get("ticket", ""))
+            access.check_source(request.method, request.headers)
+            session = access.redeem(request.query_params.get("ticket", ""))
         except RestError as error:
             if error.status == HTTPStatus.UNAUTHORIZED and "text/html" in request.headers.get("accept", ""):
                 return Response(_LINK_IS_USED, error.status, {"cache-control": "no-store"}, "text/html")
@@ -155,7 +161,7 @@ def _login(context: RestContext) -> Callable[[Request], Awaitable[Response]]:
             max_age=SESSION_LIFETIME_S,
             httponly=True,
             samesite="strict",
-            secure=context.access.scheme == "https",
+            secure=access.scheme == "https",
         )
         return response
 
@@ -186,11 +192,11 @@ _LINK_IS_USED = """<!doctype html>
 """
 
 
-def _page(context: RestContext, files: PageFiles) -> Callable[[Request], Awaitable[Response]]:
+def _page(access: RestAccess, files: PageFiles) -> Callable[[Request], Awaitable[Response]]:
     async def page(request: Request) -> Response:
         """Answers with a file of the dashboard. Its names are checked, but it needs no token: it tells nothing."""
         try:
-            context.access.check_source(request.method, request.headers)
+            access.check_source(request.method, request.headers)
         except RestError as error:
             return error_response(error)
         name = request.path_params.get("name")
@@ -216,7 +222,7 @@ class _TooLarge(Exception):
     """The body of a request is larger than allowed."""
 
 
-class _Guard:
+class Guard:
     """Bounds the size of requests, adds security headers, and keeps defects from ending a connection without answer."""
 
     def __init__(self, application: ASGIApp, max_content_bytes: int) -> None:

@@ -23,9 +23,10 @@ from flinkpy.security import SecurityContext
 
 if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration
+    from flinkpy.rest.access import RestAccess
     from flinkpy.rest.applications import Applications
     from flinkpy.rest.cluster_gateways import ClusterGateways
-    from flinkpy.rest.server import RestServer
+    from flinkpy.rest.server import HttpServer
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class RestEndpoint:
 
     Args:
         security: the credentials of this process; they verify the tokens of callers.
-        upload_directory: makes the directory of uploaded programs, if none is configured.
+        upload_directory: makes the directory of uploaded programs, if none is configured. Needed for the REST API.
 
     Raises: ConfigurationError if the address may not be bound, or the TLS files cannot be used.
     """
@@ -48,7 +49,7 @@ class RestEndpoint:
         options: RestOptions,
         configuration: Configuration,
         security: SecurityContext,
-        upload_directory: Callable[[], Path],
+        upload_directory: Callable[[], Path] | None = None,
     ) -> None:
         self._tls = rest_tls_material(configuration, security)
         check_rest_bind(options.bind_address, has_tls=self._tls is not None, security=security)
@@ -58,7 +59,7 @@ class RestEndpoint:
         self._upload_directory = upload_directory
         self._socket: socket.socket | None = None
         self._starting: asyncio.Task[None] | None = None
-        self._server: RestServer | None = None
+        self._server: HttpServer | None = None
 
     @property
     def url(self) -> str:
@@ -99,6 +100,19 @@ class RestEndpoint:
         asyncio.get_running_loop().add_reader(self._socket, self._begin, cluster, applications)
         logger.info("REST server at %s", self.url)
 
+    async def serve(self, make_application: Callable[[RestAccess], Any]) -> None:
+        """Serves an application from now on, instead of the REST API. Called after `bind`.
+
+        Args:
+            make_application: returns the ASGI application.
+        """
+        from flinkpy.rest.server import HttpServer, rest_access
+
+        assert self._socket is not None
+        application = make_application(rest_access(self._options, self._security, self._tls))
+        self._server = HttpServer(application, self._socket, self._tls, self._options.max_connections)
+        await self._server.start()
+
     def _begin(self, cluster: ClusterGateways, applications: Applications) -> None:
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._socket)  # type: ignore[arg-type]
@@ -128,10 +142,10 @@ class RestEndpoint:
         """Ends the server. Answers that are being sent are finished, for at most a second. Idempotent."""
         if self._socket is None:
             return
-        if self._starting is None:
-            asyncio.get_running_loop().remove_reader(self._socket)
-        else:
+        if self._starting is not None:
             await self._starting
+        elif self._server is None:
+            asyncio.get_running_loop().remove_reader(self._socket)
         if self._server is not None:
             await self._server.stop()
         self._socket.close()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from flinkpy.common.clock import SystemClock
@@ -40,7 +41,60 @@ _KEEP_ALIVE_S = 30
 _MAX_HEAD_BYTES = 64 * 1024
 
 
-class RestServer:
+def rest_access(options: RestOptions, security: SecurityContext, tls: TlsMaterial | None) -> RestAccess:
+    """Returns what decides who may use a server."""
+    return RestAccess(
+        security.secret if options.requires_token else None,
+        _names(options),
+        "http" if tls is None else "https",
+        SystemClock(),
+    )
+
+
+class HttpServer:
+    """Serves an ASGI application on a listening socket."""
+
+    def __init__(
+        self, application: ASGIApp, listening: socket.socket, tls: TlsMaterial | None, max_connections: int
+    ) -> None:
+        self._socket = listening
+        config = uvicorn.Config(
+            application,
+            http=_protocol(tls),
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=max_connections,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=_GRACE_S,
+            h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
+        )
+        config.load()
+        if tls is not None:
+            config.ssl = tls.server_context()
+        # It announces every start and end of a server; this process has said so already.
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+        self._server = _Server(config)
+        self._running: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Serves until `stop`."""
+        self._running = asyncio.get_running_loop().create_task(
+            self._server.serve(sockets=[self._socket]), name="HTTP server"
+        )
+
+    async def stop(self) -> None:
+        """Ends all connections. Answers that are being sent are finished within a second."""
+        self._server.should_exit = True
+        if self._running is not None:
+            await asyncio.gather(self._running, return_exceptions=True)
+
+
+class RestServer(HttpServer):
     """Serves the REST API on a listening socket."""
 
     def __init__(
@@ -61,12 +115,7 @@ class RestServer:
             cluster=cluster,
             options=options,
             configuration=configuration,
-            access=RestAccess(
-                security.secret if options.requires_token else None,
-                _names(options),
-                "http" if tls is None else "https",
-                clock,
-            ),
+            access=rest_access(options, security, tls),
             operations=self._operations,
             programs=Programs(
                 make_upload_directory if configured is None else lambda: upload_directory(configured),
@@ -75,41 +124,11 @@ class RestServer:
             applications=applications,
             clock=clock,
         )
-        self._socket = listening
-        config = uvicorn.Config(
-            rest_application(context),
-            http=_protocol(tls),
-            ws="none",
-            lifespan="off",
-            interface="asgi3",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            limit_concurrency=options.max_connections,
-            timeout_keep_alive=_KEEP_ALIVE_S,
-            timeout_graceful_shutdown=_GRACE_S,
-            h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
-        )
-        config.load()
-        if tls is not None:
-            config.ssl = tls.server_context()
-        # It announces every start and end of a server; this process has said so already.
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-        self._server = _Server(config)
-        self._running: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        """Serves until `stop`."""
-        self._running = asyncio.get_running_loop().create_task(
-            self._server.serve(sockets=[self._socket]), name="REST server"
-        )
+        super().__init__(rest_application(context), listening, tls, options.max_connections)
 
     async def stop(self) -> None:
         """Ends all connections and operations. Answers that are being sent are finished within a second."""
-        self._server.should_exit = True
-        if self._running is not None:
-            await asyncio.gather(self._running, return_exceptions=True)
+        await super().stop()
         await self._operations.close()
 
 

@@ -33,6 +33,7 @@ WITHOUT_JSON = {
     "cluster start": "starts processes; `cluster status` shows them",
     "cluster stop": "stops processes",
     "dispatcher": "a service",
+    "historyserver": "a service",
     "resourcemanager": "a service",
     "taskexecutor": "a service",
     "jobmaster": "a service",

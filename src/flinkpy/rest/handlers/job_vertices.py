@@ -190,10 +190,16 @@ async def attempt_accumulators(call: RestCall) -> SubtaskExecutionAttemptAccumul
         accumulators = next(
             (one.accumulators for one in answer.subtasks if one.subtask_index == subtask.subtask_index), ()
         )
+    return attempt_accumulators_info(found, accumulators)
+
+
+def attempt_accumulators_info(
+    attempt: job_pb2.SubtaskDetails, accumulators: Iterable[job_pb2.AccumulatorResult]
+) -> SubtaskExecutionAttemptAccumulatorsInfo:
     return SubtaskExecutionAttemptAccumulatorsInfo(
-        subtask=subtask.subtask_index,
-        attempt=found.attempt_number,
-        id=found.execution_attempt_id,
+        subtask=attempt.subtask_index,
+        attempt=attempt.attempt_number,
+        id=attempt.execution_attempt_id,
         user_accumulators=_accumulators(accumulators),
     )
 

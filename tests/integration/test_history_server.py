@@ -1,0 +1,156 @@
+"""The history server shows the jobs of clusters that are gone."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from clusters import RunningCluster, StartCluster, run_flinkpy
+from forked_processes import ForkingPopen
+from job_support import environment, wait_until
+from test_rest_jobs import Counting, Failing, RestClient
+
+from flinkpy.common import Types, WatermarkStrategy
+from flinkpy.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
+from flinkpy.security import Audience, SecurityContext
+
+SECRET = "a password of the cluster"
+
+
+@contextmanager
+def history_server(
+    directory: Path, archives: str, security: SecurityContext, secret_file: str, **properties: str
+) -> Iterator[httpx.Client]:
+    """Runs `flinkpy historyserver` and yields a client with a token of the cluster."""
+    ready = directory / "ready"
+    settings = {
+        "historyserver.archive.fs.dir": archives,
+        "historyserver.archive.fs.refresh-interval": "100 ms",
+        "historyserver.web.port": "0",
+        "historyserver.web.tmpdir": str(directory / "web"),
+        "security.secret-file": secret_file,
+        **properties,
+    }
+    arguments = [f"-D{key}={value}" for key, value in settings.items()]
+    with open(directory / "historyserver.log", "wb") as log:
+        process = ForkingPopen(
+            [sys.executable, "-m", "flinkpy.cli.main", "historyserver", "--ready-file", str(ready), *arguments],
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        wait_until(ready.exists, "the history server serves")
+        headers = {"authorization": f"Bearer {security.token_for(Audience.DISPATCHER)}"}
+        with httpx.Client(base_url=ready.read_text().strip(), headers=headers, timeout=30) as client:
+            yield client
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0
+    assert list((directory / "web").iterdir()) == []
+
+
+def test_jobs_outlive_their_cluster_and_a_dispatcher_that_dies_while_archiving(
+    start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archives = tmp_path / "archives"
+    tokens = tmp_path / "tokens"
+    tokens.mkdir()
+    (tokens / "archive.before_rename").touch()
+    monkeypatch.setenv("FLINKPY_FAILPOINTS", "archive.before_rename=crash")
+    monkeypatch.setenv("FLINKPY_FAILPOINT_TOKENS", str(tokens))
+    properties = {"jobmanager.archive.fs.dir": archives.as_uri(), "s3.secret-key": SECRET}
+    cluster = start_cluster(properties=properties, restart_services=True)
+    failed = submit_failing_job(cluster)
+    wait_until(lambda: archived(archives, failed), "the next Dispatcher has archived the job")
+    assert list(tokens.iterdir()) == [], "the first one died while it did"
+    finished = submit_finishing_job(cluster, tmp_path / "checkpoints")
+    shown = cluster.flinkpy("list", "-a")
+    assert failed in shown.stdout and finished in shown.stdout
+    with RestClient(cluster) as rest:
+        before = {path: rest.get(path) for path in paths_of(rest, finished)}
+    security, secret_file = cluster.security, tmp_path / "secret"
+    shutil.copy2(cluster.properties["security.secret-file"], secret_file)
+    cluster.stop()
+
+    with history_server(tmp_path, archives.as_uri(), security, str(secret_file)) as history:
+        wait_until(lambda: len(history.get("/jobs/overview").json()["jobs"]) == 2, "both jobs are shown")
+        states = {one["jid"]: one["state"] for one in history.get("/v1/jobs/overview").json()["jobs"]}
+        assert states == {failed: "FAILED", finished: "FINISHED"}
+        for path, told in before.items():
+            assert without_times(history.get(path).json()) == without_times(told), path
+        exceptions = history.get(f"/jobs/{failed}/exceptions").json()["exceptionHistory"]["entries"]
+        assert "ValueError: no 1" in exceptions[0]["stacktrace"]
+        assert history.get("/config").json()["features"]["web-history"] is True
+        assert history.get("/jobs/" + "0" * 32).status_code == 404
+        assert httpx.get(history.base_url.join("/jobs/overview")).status_code == 401
+        port = history.base_url.port
+        settings = (f"-Dhistoryserver.web.port={port}", f"-Dsecurity.secret-file={secret_file}")
+        printed = run_flinkpy("dashboard", "--history", "--no-browser", *settings)
+        with httpx.Client(follow_redirects=True, timeout=30) as browser:
+            assert browser.get(printed.stdout.strip()).status_code == 200, printed.stderr
+            assert browser.get(history.base_url.join("/jobs/overview")).status_code == 200
+        (single,) = (one for one in history.get("/applications/overview").json()["applications"] if one["id"] == failed)
+        assert (single["status"], single["jobs"]) == ("FAILED", {"FAILED": 1})
+    written = "".join(path.read_text() for path in archives.rglob("*") if path.is_file())
+    assert "s3.secret-key" in written and SECRET not in written
+
+
+def submit_failing_job(cluster: RunningCluster) -> str:
+    env = environment(cluster, 1)
+    env.from_collection([1, 2, 3]).map(Failing()).name("with <b>").print()
+    return str(env.execute_async("failing").get_job_id())
+
+
+def submit_finishing_job(cluster: RunningCluster, checkpoints: Path) -> str:
+    env = environment(
+        cluster,
+        2,
+        **{"execution.checkpointing.interval": "50 ms", "execution.checkpointing.dir": checkpoints.as_uri()},
+    )
+    source = DataGeneratorSource(int, 400, RateLimiterStrategy.per_second(400))
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
+    numbers.map(Counting(), output_type=Types.LONG()).key_by(lambda number: number % 7).reduce(max).print()
+    client = env.execute_async("finishing")
+    client.get_job_execution_result().result()
+    return str(client.get_job_id())
+
+
+def archived(archives: Path, job_id: str) -> bool:
+    return (archives / ("0" * 32) / "applications" / job_id / "application-summary").exists()
+
+
+def paths_of(rest: RestClient, job_id: str) -> list[str]:
+    """Returns paths that the pages of an ended job ask for."""
+    job = f"/jobs/{job_id}"
+    vertices = [f"{job}/vertices/{one['id']}" for one in rest.get(job)["vertices"]]
+    checkpoints = rest.get(f"{job}/checkpoints")
+    assert checkpoints["counts"]["completed"] > 0
+    checkpoint = f"{job}/checkpoints/details/{checkpoints['latest']['completed']['id']}"
+    return [
+        job,
+        f"{job}/plan",
+        f"{job}/exceptions",
+        f"{job}/accumulators",
+        f"{job}/checkpoints",
+        f"{job}/checkpoints/config",
+        checkpoint,
+        *(f"{checkpoint}/subtasks/{vertex.rpartition('/')[2]}" for vertex in vertices),
+        *vertices,
+        *(
+            f"{vertex}/{part}"
+            for vertex in vertices
+            for part in ("subtasktimes", "taskmanagers", "subtasks/accumulators")
+        ),
+        *(f"{vertex}/subtasks/1/attempts/0" for vertex in vertices),
+    ]
+
+
+def without_times(told: Any) -> Any:
+    """Returns an answer without the time at which it was given."""
+    return {key: value for key, value in told.items() if key != "now"}
