@@ -27,8 +27,25 @@ DRAWERS = {
     "metrics": "Add Metric",
     "flamegraph": "On-CPU",
 }
-#: What the drawers of an ended job show instead: nothing is sampled, and its tasks have no metrics any more.
+#: Texts of the drawers of an ended job: nothing is sampled, and its tasks have no metrics any more.
 OF_ENDED = {"backpressure": "Operator is not running", "metrics": "No Available Metric"}
+
+
+def test_flinks_own_page_shows_a_job(shared_cluster: RunningCluster, tmp_path: Path) -> None:
+    jars = require_jars("flink_web_page")
+    require_chromium()
+    job_id = start_endless_job(shared_cluster, tmp_path / "checkpoints")
+    with RestClient(shared_cluster) as rest:
+        wait_until(lambda: rest.get(f"/jobs/{job_id}/checkpoints")["counts"]["completed"] > 0, "a checkpoint")
+        source = rest.get(f"/jobs/{job_id}")["vertices"][0]
+    url = shared_cluster.client.request_cluster_overview().rest_url
+    token = shared_cluster.security.token_for(Audience.DISPATCHER)
+    with flinks_page(jars, url, token) as page_url, browser(page_url) as tab:
+        tab.show("/overview", "Total Task Slots2", "Task Managers2")
+        tab.show("/job/running", "endless <job>", "RUNNING")
+        tab.show(f"/job/running/{job_id}/overview/{source['id']}/subtasks", source["name"], "127.0.0.1:")
+        tab.show(f"/job/running/{job_id}/checkpoints", "Latest Completed Checkpoint", "chk-")
+        assert not tab.problems, "\n".join(tab.problems)
 
 
 @pytest.mark.differential

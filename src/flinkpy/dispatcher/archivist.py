@@ -14,11 +14,13 @@ import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.errors import FlinkError
 from flinkpy.common.states import JobState
 from flinkpy.configuration import client_options, high_availability_options, jobmanager_options
 from flinkpy.configuration.options import AnyConfiguration, read_option
@@ -30,8 +32,9 @@ from flinkpy.rest.archive_format import JOBS, SUMMARY, ArchivedAnswer, applicati
 logger = logging.getLogger(__name__)
 
 #: How long the archive of an application waits for those of its jobs. Flink's history server reads it only once.
-_JOBS_TIMEOUT_S = 30.0
-_JOBS_INTERVAL_S = 0.2
+JOBS_TIMEOUT_S = 30.0
+#: How often it looks for them.
+JOBS_INTERVAL_S = 0.2
 
 
 def read_archivist(configuration: Configuration) -> Archivist | None:
@@ -84,8 +87,23 @@ class Archivist:
         taken_s = time.monotonic() - started_s
         logger.info("archived job %s below %s (%.1f s, %d bytes)", job_id, directory, taken_s, len(content))
 
+    async def archive_with_jobs(self, application: Application, jobs: list[dispatcher_pb2.JobOverview]) -> None:
+        """Writes the archive of an application when those of its jobs are there. A failure is logged.
+
+        Args:
+            jobs: the overviews of all jobs that are known.
+        """
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(JOBS_TIMEOUT_S):
+                    while not await asyncio.to_thread(self.has_jobs_of, application):
+                        await asyncio.sleep(JOBS_INTERVAL_S)
+            await asyncio.to_thread(self.archive_application, application, jobs)
+        except FlinkError as error:
+            logger.error("application %s is not in the history: %s", application.id, error)
+
     def archive_application(self, application: Application, jobs: list[dispatcher_pb2.JobOverview]) -> None:
-        """Writes the archive of an application that has ended, after those of its jobs.
+        """Writes the archive of an application that has ended. Call it when `has_jobs_of` is true.
 
         Args:
             jobs: the overviews of all jobs that are known.
@@ -95,20 +113,16 @@ class Archivist:
         from flinkpy.rest.archived_jobs import ArchivedAnswers
 
         directory = application_directory(self._directory, self._cluster_id, application.id)
-        self._await_jobs(f"{directory}/{JOBS}", application.jobs)
         answers = ArchivedAnswers(
             EndedJobs([], jobs), {application.id: application}, self._configuration, SystemClock()
         )
         self._write(directory, SUMMARY, _collected(answers.of_application(application)))
 
-    def _await_jobs(self, directory: str, job_ids: list[str]) -> None:
+    def has_jobs_of(self, application: Application) -> bool:
+        """True if all jobs of an application have been archived. Raises: CheckpointStorageError, ConfigurationError."""
+        directory = application_directory(self._directory, self._cluster_id, application.id)
         files = self._files(directory)
-        deadline_s = time.monotonic() + _JOBS_TIMEOUT_S
-        while not all(files.exists(f"{directory}/{job_id}") for job_id in job_ids):
-            if time.monotonic() > deadline_s:
-                logger.warning("archiving an application before the archives of all its jobs are in %s", directory)
-                return
-            time.sleep(_JOBS_INTERVAL_S)
+        return all(files.exists(f"{directory}/{JOBS}/{job_id}") for job_id in application.jobs)
 
     def _files(self, path: str) -> Any:
         if self._file_systems is None:

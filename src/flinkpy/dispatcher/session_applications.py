@@ -116,9 +116,10 @@ class SessionApplications:
     async def _archive(self, application: Application, archivist: Archivist) -> None:
         try:
             jobs = await self._cluster.dispatcher().list_jobs(dispatcher_pb2.ListJobsRequest())
-            await asyncio.to_thread(archivist.archive_application, application, list(jobs.jobs))
         except FlinkError as error:
             logger.error("application %s is not in the history: %s", application.id, error)
+            return
+        await archivist.archive_with_jobs(application, list(jobs.jobs))
 
     async def _cancel(self, application: Application) -> None:
         dispatcher = self._cluster.dispatcher()

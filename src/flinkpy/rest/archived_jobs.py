@@ -36,7 +36,7 @@ from flinkpy.security import Role
 
 _JOB = "/jobs/:jobid"
 _VERTEX = f"{_JOB}/vertices/:vertexid"
-#: What is archived of a job, of each of its vertices, and of an application. Metrics end with the tasks.
+#: The archived operations: of a job, of each of its vertices, and of an application. Metrics end with the tasks.
 _JOB_OPERATIONS = (
     JOBS_OVERVIEW,
     _JOB,

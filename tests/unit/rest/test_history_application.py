@@ -49,7 +49,7 @@ def test_archived_answers_are_served_with_and_without_version(prefix: str) -> No
     assert (overview["jobs-failed"], overview["jobs-finished"]) == (1, 0)
 
 
-def test_what_no_archive_has_is_404_in_flinks_words() -> None:
+def test_paths_that_no_archive_has_are_404_in_flinks_words() -> None:
     answer = call("GET", f"/jobs/{'b' * 32}")
     assert answer.status_code == 404
     assert answer.json() == {"errors": [f"Unable to load requested file /jobs/{'b' * 32}."]}
