@@ -306,4 +306,4 @@ def historyserver(
     configuration = load_valid_configuration(config_dir, properties, overrides)
     with importing():
         from flinkpy.historyserver.entrypoint import run_history_server
-    return serve(run_history_server(configuration, ready_file=ready_file), configuration)
+    return serve(run_history_server(configuration, ready_file=ready_file), configuration, name="historyserver")
