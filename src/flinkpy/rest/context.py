@@ -12,6 +12,7 @@ from flinkpy.rest.asynchronous_operations import AsynchronousOperations
 from flinkpy.rest.cluster_gateways import ClusterGateways
 from flinkpy.rest.flame_graphs import FlameGraphs
 from flinkpy.rest.inquiries import Inquiries
+from flinkpy.rest.live_table import LiveTables
 from flinkpy.rest.options import RestOptions
 from flinkpy.rest.programs import Programs
 
@@ -25,6 +26,7 @@ class RestContext:
         operations: the operations that were triggered and run on, e.g. savepoints.
         inquiries: the last answers of the services.
         flame_graphs: the last samples of the flame graphs that are looked at.
+        live_tables: what dashboards have been told of jobs.
         programs: the uploaded programs.
         applications: the applications that were started with them.
     """
@@ -39,3 +41,4 @@ class RestContext:
     clock: Clock
     inquiries: Inquiries = field(default_factory=Inquiries)
     flame_graphs: FlameGraphs = field(default_factory=FlameGraphs)
+    live_tables: LiveTables = field(default_factory=LiveTables)

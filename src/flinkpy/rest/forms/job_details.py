@@ -175,7 +175,7 @@ def job_vertex_details_info(vertex: job_pb2.VertexDetails, now_ms: int) -> JobVe
 
 def subtask_info(attempt: job_pb2.SubtaskDetails, now_ms: int) -> SubtaskExecutionAttemptDetailsInfo:
     """Returns an attempt, with the attempts that run beside it."""
-    start_ms, end_ms = _attempt_times(attempt)
+    start_ms, end_ms = attempt_times(attempt)
     concurrent = [subtask_info(other, now_ms) for other in attempt.concurrent_attempts]
     return SubtaskExecutionAttemptDetailsInfo(
         subtask=attempt.subtask_index,
@@ -193,7 +193,7 @@ def subtask_info(attempt: job_pb2.SubtaskDetails, now_ms: int) -> SubtaskExecuti
     )
 
 
-def _attempt_times(attempt: job_pb2.SubtaskDetails) -> tuple[int, int]:
+def attempt_times(attempt: job_pb2.SubtaskDetails) -> tuple[int, int]:
     """Returns when the attempt was deployed and when it ended. -1: it has not happened."""
     state = ExecutionState(attempt.state) if attempt.state else ExecutionState.CREATED
     end_ms = attempt.state_timestamps.get(state.name, -1) if state.is_terminal else -1
@@ -259,7 +259,7 @@ def _subtask_times(subtask: job_pb2.SubtaskDetails, now_ms: int) -> SubtaskTimeI
     return SubtaskTimeInfo(
         subtask=subtask.subtask_index,
         endpoint=subtask.endpoint or UNASSIGNED,
-        duration=_duration_ms(scheduled_ms, _attempt_times(subtask)[1], now_ms),
+        duration=_duration_ms(scheduled_ms, attempt_times(subtask)[1], now_ms),
         timestamps={name: subtask.state_timestamps.get(name, 0) for name in _EXECUTION_STATES},
     )
 
@@ -282,7 +282,7 @@ def vertex_task_managers_info(vertex: job_pb2.VertexDetails, now_ms: int) -> Job
 
 def _task_manager(resource_id: str, attempts: Sequence[job_pb2.SubtaskDetails], now_ms: int) -> VertexTaskManagerInfo:
     counts = Counter(state_of(attempt.state) for attempt in attempts)
-    times = [_attempt_times(attempt) for attempt in attempts]
+    times = [attempt_times(attempt) for attempt in attempts]
     start_ms = min((start for start, _ in times if start > 0), default=-1)
     end_ms = max(end for _, end in times) if all(end > 0 for _, end in times) else -1
     total = common_pb2.IOMetrics()

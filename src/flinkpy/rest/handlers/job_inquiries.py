@@ -18,6 +18,7 @@ from flinkpy.rest.operation import RestCall
 
 #: Flink gives up on a service after `web.timeout`.
 TIMEOUT_S = 10.0
+_NO_METRICS = metrics_pb2.MetricsDump()
 
 
 async def _ask(call: RestCall, method: str, request: Any) -> Any:
@@ -133,10 +134,20 @@ async def job_values_of(call: RestCall, job_id: str) -> Values:
     return job_values(details, checkpoints, call.context.clock.now_ms())
 
 
+async def live_metrics_of(call: RestCall, vertex_id: str, names: Collection[str]) -> metrics_pb2.MetricsDump:
+    """Returns the same as `task_metrics_of`, of all vertices if `vertex_id` is empty. It is one object while it is kept."""
+    request = metrics_pb2.MetricsRequest(job_id=call.job_id, vertex_id=vertex_id, names=sorted(names))
+    return await _metrics_dump_of(call, request)
+
+
 async def _metrics_of(call: RestCall, request: metrics_pb2.MetricsRequest) -> list[metrics_pb2.MetricGroupDump]:
+    return list((await _metrics_dump_of(call, request)).groups)
+
+
+async def _metrics_dump_of(call: RestCall, request: metrics_pb2.MetricsRequest) -> metrics_pb2.MetricsDump:
     try:
         dump: metrics_pb2.MetricsDump = await _ask(call, "request_metrics", request)
     except JobNotFoundError:
         await job_of(call)  # a job that has ended is known, but its tasks are gone
-        return []
-    return list(dump.groups)
+        return _NO_METRICS
+    return dump
