@@ -72,11 +72,12 @@ def npm(*arguments: str) -> None:
 
 def install(with_checks: bool) -> None:
     """Installs the libraries if the lock file is newer than they are."""
-    wanted = "all" if with_checks else "build"
+    before = INSTALLED.read_text() if INSTALLED.exists() else ""
+    wanted = "all" if with_checks or before == "all" else "build"
     newest = max((SOURCES / name).stat().st_mtime for name in ("package.json", "package-lock.json"))
-    if INSTALLED.exists() and INSTALLED.stat().st_mtime >= newest and INSTALLED.read_text() in ("all", wanted):
+    if before == wanted and INSTALLED.stat().st_mtime >= newest:
         return
-    npm("ci", *PATIENCE, *([] if with_checks else ["--omit=dev"]))
+    npm("ci", *PATIENCE, *([] if wanted == "all" else ["--omit=dev"]))
     INSTALLED.write_text(wanted)
 
 

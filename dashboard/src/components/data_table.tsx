@@ -10,7 +10,7 @@ export type Column<T> = {
   sort?: (row: T) => number | string;
   /** Text in which the filter looks; without it that of `sort`. */
   text?: (row: T) => string;
-  /** A CSS length for `grid-template-columns`. */
+  /** A length or `minmax(LENGTH, 1fr)`. */
   width?: string;
   isNumber?: boolean;
 };
@@ -49,7 +49,8 @@ export function DataTable<T>(props: DataTableProps<T>): VNode {
   const last = isVirtual
     ? Math.min(shown.length, Math.ceil((top + VIEWPORT_PX) / ROW_HEIGHT_PX) + MARGIN_ROWS)
     : shown.length;
-  const template = columns.map((column) => column.width ?? "minmax(7rem, 1fr)").join(" ");
+  const widths = columns.map((column) => column.width ?? "minmax(7rem, 1fr)");
+  const line = { gridTemplateColumns: widths.join(" "), minWidth: minWidthOf(widths) };
 
   return (
     <div class="data-table">
@@ -78,7 +79,7 @@ export function DataTable<T>(props: DataTableProps<T>): VNode {
         {/* biome-ignore lint/a11y/useSemanticElements: rows of a virtual table are placed one by one */}
         <div role="table" aria-label={props.label} aria-rowcount={shown.length + 1}>
           {/* biome-ignore lint/a11y/useSemanticElements: as above */}
-          <div role="row" class="table-head" style={{ gridTemplateColumns: template }} tabIndex={-1}>
+          <div role="row" class="table-head" style={line} tabIndex={-1}>
             {columns.map((column) => (
               <Heading key={column.id} column={column} sort={sort} onSort={setSort} />
             ))}
@@ -97,7 +98,7 @@ export function DataTable<T>(props: DataTableProps<T>): VNode {
                 aria-rowindex={first + index + 2}
                 class={props.isSelected?.(row) ? "table-row selected" : "table-row"}
                 style={{
-                  gridTemplateColumns: template,
+                  ...line,
                   ...(isVirtual && {
                     position: "absolute",
                     top: `${(first + index) * ROW_HEIGHT_PX}px`,
@@ -125,6 +126,12 @@ export function DataTable<T>(props: DataTableProps<T>): VNode {
       </div>
     </div>
   );
+}
+
+/** Rows are grids of their own, so they must be equally wide: as wide as the columns at least. The gaps are those of the CSS. */
+function minWidthOf(widths: string[]): string {
+  const minima = widths.map((width) => /^minmax\(([^,]+),/.exec(width)?.[1] ?? width);
+  return `calc(${minima.join(" + ")} + ${widths.length - 1}rem + 2.3rem)`;
 }
 
 function Heading<T>(props: { column: Column<T>; sort: string; onSort: (sort: string) => void }): VNode {

@@ -15,7 +15,15 @@ export function hasEnded(job: { state: string }): boolean {
 }
 
 /** A list of jobs, the latest first. */
-export function JobTable(props: { label: string; jobs: readonly JobLine[]; empty: string; filter?: boolean }): VNode {
+export function JobTable(props: {
+  label: string;
+  jobs: readonly JobLine[];
+  empty: string;
+  filter?: boolean;
+  /** All of them run: no column for their end. */
+  areRunning?: boolean;
+}): VNode {
+  const { areRunning } = props;
   const columns = useMemo<Column<JobLine>[]>(
     () => [
       {
@@ -40,14 +48,18 @@ export function JobTable(props: { label: string; jobs: readonly JobLine[]; empty
         sort: (job) => job.duration,
         render: (job) => duration(job.duration),
       },
-      {
-        id: "end",
-        title: "Ended",
-        sort: (job) => job["end-time"],
-        render: (job) => time(job["end-time"]),
-      },
+      ...(areRunning
+        ? []
+        : [
+            {
+              id: "end",
+              title: "Ended",
+              sort: (job: JobLine) => job["end-time"],
+              render: (job: JobLine) => time(job["end-time"]),
+            },
+          ]),
     ],
-    [],
+    [areRunning],
   );
   return (
     <DataTable

@@ -86,11 +86,13 @@ const NO_WATERMARK = -9_223_372_036_854_775_000;
 /** Flink's maximum of a long: the input has ended. */
 const LAST_WATERMARK = 9_223_372_036_854_775_000;
 
-/** A watermark as event time. */
-export function watermark(value: number | null | undefined): string {
+/** A watermark as event time, with the date unless it is today. */
+export function watermark(value: number | null | undefined, now = Date.now()): string {
   if (value === null || value === undefined || Number.isNaN(value) || value <= NO_WATERMARK) return "none";
   if (value >= LAST_WATERMARK) return "end";
-  return value > 946_684_800_000 && value < 32_503_680_000_000 ? dateTime(value) : String(value);
+  if (value <= 946_684_800_000 || value >= 32_503_680_000_000) return String(value);
+  const [day, clock] = dateTime(value).split(" ");
+  return day === date(new Date(now)) ? (clock ?? "") : `${day} ${clock}`;
 }
 
 export function plural(number: number, noun: string): string {

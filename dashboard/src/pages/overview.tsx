@@ -1,16 +1,41 @@
 import type { VNode } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { AttentionList } from "../components/attention_list";
 import { Card, Stat } from "../components/card";
-import { hasEnded, JobTable } from "../components/job_table";
+import { hasEnded, type JobLine, JobTable } from "../components/job_table";
 import { NoData } from "../components/message";
 import { PageHead } from "../components/page_head";
+import {
+  type Attention,
+  attentionOfCheckpoints,
+  attentionOfJobs,
+  attentionOfLoads,
+  attentionOfTaskExecutors,
+} from "../model/attention";
+import { loadsOf } from "../model/job_model";
+import { useLive } from "../state/live";
 import { useQuery } from "../state/polling";
+
+/** Jobs whose loads and checkpoints are watched: each costs requests. */
+const MAX_WATCHED_JOBS = 12;
+const SELDOM_MS = 10_000;
 
 /** The cluster at a glance. */
 export default function Overview(): VNode {
   const { data: overview, error } = useQuery("/overview");
   const { data: jobs } = useQuery("/jobs/overview");
+  const { data: executors } = useQuery("/taskmanagers", {}, SELDOM_MS);
+  const [ofJobs, setOfJobs] = useState<Record<string, Attention[]>>({});
   if (!overview || !jobs) return <NoData error={error} what="The overview" />;
+  const now = Date.now();
   const running = jobs.jobs.filter((job) => !hasEnded(job));
+  const ended = jobs.jobs.filter(hasEnded);
+  const watched = running.filter((job) => job.state === "RUNNING").slice(0, MAX_WATCHED_JOBS);
+  const attention = [
+    ...attentionOfJobs(jobs.jobs, overview["slots-available"], now),
+    ...attentionOfTaskExecutors(executors?.taskmanagers ?? [], now),
+    ...watched.flatMap((job) => ofJobs[job.jid] ?? []),
+  ];
   return (
     <>
       <PageHead title="Overview" />
@@ -21,15 +46,55 @@ export default function Overview(): VNode {
           value={overview["jobs-finished"] + overview["jobs-cancelled"] + overview["jobs-failed"]}
           detail={`${overview["jobs-finished"]} finished, ${overview["jobs-cancelled"]} canceled, ${overview["jobs-failed"]} failed`}
         />
-        <Stat label="Task slots free" value={`${overview["slots-available"]} of ${overview["slots-total"]}`} />
-        <Stat label="TaskExecutors" value={overview.taskmanagers} />
+        <Stat
+          label="Task slots"
+          value={known(overview["slots-total"])}
+          detail={`${known(overview["slots-available"])} free`}
+        />
+        <Stat label="TaskExecutors" value={known(overview.taskmanagers)} />
       </dl>
+      <Card title="Needs attention">
+        {attention.length ? (
+          <AttentionList items={attention} />
+        ) : (
+          <p class="all-well">
+            <i aria-hidden="true">✓</i> Nothing: no job fails, restarts or is back-pressured, and all TaskExecutors
+            report.
+          </p>
+        )}
+      </Card>
       <Card title="Running jobs">
-        <JobTable label="Running jobs" jobs={running} empty="No job is running." />
+        <JobTable label="Running jobs" jobs={running} empty="No job is running." areRunning />
       </Card>
       <Card title="Ended jobs">
-        <JobTable label="Ended jobs" jobs={jobs.jobs.filter(hasEnded)} empty="No job has ended yet." />
+        <JobTable label="Ended jobs" jobs={ended} empty="No job has ended yet." filter={ended.length > 10} />
       </Card>
+      {watched.map((job) => (
+        <Watcher key={job.jid} job={job} onChange={setOfJobs} />
+      ))}
     </>
   );
+}
+
+/** The server says -1 while the ResourceManager does not answer. */
+function known(value: number): number | string {
+  return value < 0 ? "–" : value;
+}
+
+/** Watches one job. It shows nothing itself. */
+function Watcher(props: {
+  job: JobLine;
+  onChange: (update: (before: Record<string, Attention[]>) => Record<string, Attention[]>) => void;
+}): null {
+  const { job, onChange } = props;
+  const path = { jobid: job.jid };
+  const { data: details } = useQuery("/jobs/{jobid}", { path }, SELDOM_MS);
+  const { data: live } = useLive("/jobs/{jobid}/live", { path });
+  const { data: checkpoints } = useQuery("/jobs/{jobid}/checkpoints", { path }, SELDOM_MS);
+  const found = useMemo(() => {
+    const loads = details && live ? attentionOfLoads(job.jid, job.name, loadsOf(details, live.columns)) : [];
+    return [...loads, ...(checkpoints ? attentionOfCheckpoints(job.jid, job.name, checkpoints, Date.now()) : [])];
+  }, [job.jid, job.name, details, live, checkpoints]);
+  useEffect(() => onChange((before) => ({ ...before, [job.jid]: found })), [job.jid, found, onChange]);
+  return null;
 }

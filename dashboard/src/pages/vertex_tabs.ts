@@ -16,4 +16,8 @@ export type VertexTab = {
   load: () => Promise<{ default: (props: VertexTabProps) => VNode }>;
 };
 
-export const VERTEX_TABS: VertexTab[] = [{ id: "", title: "Subtasks", load: () => import("./vertex_subtasks") }];
+export const VERTEX_TABS: VertexTab[] = [
+  { id: "", title: "Subtasks", load: () => import("./vertex_subtasks") },
+  { id: "metrics", title: "Metrics", load: () => import("./vertex_metrics") },
+  { id: "accumulators", title: "Accumulators", load: () => import("./vertex_accumulators") },
+];
