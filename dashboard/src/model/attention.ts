@@ -1,7 +1,6 @@
 /** What needs attention now, in words. Pure. */
 import type { Schema } from "../api/client";
 import { duration, plural } from "../format/format";
-import { bottlenecks, HIGH_PERCENT, type VertexLoad } from "./job_model";
 
 export type Attention = {
   /** Stays the same while the reason does. */
@@ -75,40 +74,33 @@ export function attentionOfTaskExecutors(infos: readonly Schema["TaskManagerInfo
     }));
 }
 
-/** Returns what the vertices of a job that runs tell: what is slow, and whom it holds back. */
-export function attentionOfLoads(jobId: string, jobName: string, loads: VertexLoad[]): Attention[] {
-  return bottlenecks(loads).map((slow) => {
-    const held = loads.filter((load) => slow.inputs.includes(load.id) && (load.backPressuredMax ?? 0) > HIGH_PERCENT);
-    const busy = slow.busyMax === null ? "" : ` A subtask of it is busy ${slow.busyMax} % of its time.`;
-    return {
-      key: `${jobId} ${slow.id} slow`,
-      tone: "warn",
-      title: `${jobName}: ${slow.name} cannot keep up`,
-      detail: `It holds back ${held.map((load) => load.name).join(", ")}, which ${held.length === 1 ? "waits" : "wait"} up to ${Math.max(...held.map((load) => load.backPressuredMax ?? 0))} % of the time.${busy}`,
-      href: `/jobs/${jobId}/vertices/${slow.id}`,
-    };
+type Diagnosis = Schema["JobDiagnosisInfo"];
+
+/** What a kind of finding is about. Kinds that only say when output is due need no attention. */
+const SUBJECTS: Record<string, string> = {
+  SLOTS: "no slots",
+  TASKS: "tasks do not run",
+  WATERMARK: "a watermark is held back",
+  BACK_PRESSURE: "back-pressure",
+  SOURCE: "a silent source",
+  LATE_RECORDS: "late records",
+  CHECKPOINTS: "checkpoints",
+};
+
+/** Returns what the cluster says why a job has no output, or less than it could have. */
+export function attentionOfDiagnosis(jobName: string, diagnosis: Diagnosis): Attention[] {
+  return diagnosis.findings.flatMap((finding, index) => {
+    const subject = SUBJECTS[finding.kind];
+    if (!subject) return [];
+    const base = `/jobs/${diagnosis.jid}`;
+    return [
+      {
+        key: `${diagnosis.jid} ${finding.kind} ${index}`,
+        tone: finding.severity === "CAUSE" ? "bad" : "warn",
+        title: `${jobName}: ${subject}`,
+        detail: finding.sentence,
+        href: finding.vertex ? `${base}/vertices/${finding.vertex}` : base,
+      },
+    ];
   });
-}
-
-type Checkpoints = Schema["CheckpointingStatistics"];
-
-/** Returns what the checkpoints of a job tell: the last one failed. */
-export function attentionOfCheckpoints(
-  jobId: string,
-  jobName: string,
-  checkpoints: Checkpoints,
-  now: number,
-): Attention[] {
-  const { completed, failed } = checkpoints.latest;
-  if (!failed || (completed && completed.id > failed.id)) return [];
-  const reason = failed.failure_message ? `: ${failed.failure_message}` : "";
-  return [
-    {
-      key: `${jobId} checkpoint`,
-      tone: "bad",
-      title: `${jobName}: the last checkpoint failed`,
-      detail: `Checkpoint ${failed.id} failed ${duration(now - failed.failure_timestamp)} ago${reason}`,
-      href: `/jobs/${jobId}/checkpoints`,
-    },
-  ];
 }

@@ -67,16 +67,6 @@ export function loadsOf(job: Job, columns: Columns): VertexLoad[] {
 }
 
 /**
- * Returns the vertices that cause back-pressure: those that a highly back-pressured vertex writes to and that are not
- * themselves. Nobody holds them back, so they are what is slow.
- */
-export function bottlenecks(loads: VertexLoad[]): VertexLoad[] {
-  const isPressured = (load: VertexLoad) => (load.backPressuredMax ?? 0) > HIGH_PERCENT;
-  const pressured = new Set(loads.filter(isPressured).map((load) => load.id));
-  return loads.filter((load) => !pressured.has(load.id) && load.inputs.some((id) => pressured.has(id)));
-}
-
-/**
  * Returns the records per second between two vertices, as far as the vertices tell: they count all their inputs and outputs
  * together. null: not known.
  */

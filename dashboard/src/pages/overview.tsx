@@ -1,22 +1,14 @@
 import type { VNode } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { AttentionList } from "../components/attention_list";
 import { Card, Stat } from "../components/card";
 import { hasEnded, type JobLine, JobTable } from "../components/job_table";
 import { NoData } from "../components/message";
 import { PageHead } from "../components/page_head";
-import {
-  type Attention,
-  attentionOfCheckpoints,
-  attentionOfJobs,
-  attentionOfLoads,
-  attentionOfTaskExecutors,
-} from "../model/attention";
-import { loadsOf } from "../model/job_model";
-import { useLive } from "../state/live";
+import { type Attention, attentionOfDiagnosis, attentionOfJobs, attentionOfTaskExecutors } from "../model/attention";
 import { useQuery } from "../state/polling";
 
-/** Jobs whose loads and checkpoints are watched: each costs requests. */
+/** Jobs whose diagnosis is watched: each costs requests. */
 const MAX_WATCHED_JOBS = 12;
 const SELDOM_MS = 10_000;
 
@@ -87,14 +79,9 @@ function Watcher(props: {
   onChange: (update: (before: Record<string, Attention[]>) => Record<string, Attention[]>) => void;
 }): null {
   const { job, onChange } = props;
-  const path = { jobid: job.jid };
-  const { data: details } = useQuery("/jobs/{jobid}", { path }, SELDOM_MS);
-  const { data: live } = useLive("/jobs/{jobid}/live", { path });
-  const { data: checkpoints } = useQuery("/jobs/{jobid}/checkpoints", { path }, SELDOM_MS);
-  const found = useMemo(() => {
-    const loads = details && live ? attentionOfLoads(job.jid, job.name, loadsOf(details, live.columns)) : [];
-    return [...loads, ...(checkpoints ? attentionOfCheckpoints(job.jid, job.name, checkpoints, Date.now()) : [])];
-  }, [job.jid, job.name, details, live, checkpoints]);
-  useEffect(() => onChange((before) => ({ ...before, [job.jid]: found })), [job.jid, found, onChange]);
+  const { data } = useQuery("/jobs/{jobid}/diagnosis", { path: { jobid: job.jid } }, SELDOM_MS);
+  useEffect(() => {
+    if (data) onChange((before) => ({ ...before, [job.jid]: attentionOfDiagnosis(job.name, data) }));
+  }, [job.jid, job.name, data, onChange]);
   return null;
 }

@@ -135,7 +135,7 @@ async def job_values_of(call: RestCall, job_id: str) -> Values:
 
 
 async def live_metrics_of(call: RestCall, vertex_id: str, names: Collection[str]) -> metrics_pb2.MetricsDump:
-    """Returns the same as `task_metrics_of`, of all vertices if `vertex_id` is empty. It is one object while it is kept."""
+    """Returns the metrics of a vertex, or of all if `vertex_id` is empty, as one object for as long as they last."""
     request = metrics_pb2.MetricsRequest(job_id=call.job_id, vertex_id=vertex_id, names=sorted(names))
     return await _metrics_dump_of(call, request)
 

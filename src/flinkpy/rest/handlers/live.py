@@ -1,4 +1,4 @@
-"""What the dashboard polls: the state of a job or vertex, as far as it changed. These operations are flinkpy's own."""
+"""The operations that the dashboard polls: the state of a job or vertex as far as it changed. They are not Flink's."""
 
 from __future__ import annotations
 

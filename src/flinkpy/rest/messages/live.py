@@ -8,7 +8,7 @@ from flinkpy.rest.live_table import ColumnChange
 
 
 class LiveJob(msgspec.Struct, kw_only=True):
-    """What changed in a job: a row per vertex, in the order of `GET /jobs/:jobid`.
+    """The changes of a job: a row per vertex, in the order of `GET /jobs/:jobid`.
 
     Columns are `status`, the number of tasks in a state (`tasks.RUNNING`), shares of the time of the subtasks in
     percent (`busy`, `backPressured`, `idle`: the mean; `busyMax`, `backPressuredMax`: of the worst subtask), totals
@@ -28,7 +28,7 @@ class LiveJob(msgspec.Struct, kw_only=True):
 
 
 class LiveVertex(msgspec.Struct, kw_only=True):
-    """What changed in a vertex: a row per subtask.
+    """The changes of a vertex: a row per subtask.
 
     Columns are `status`, `attempt`, `endpoint`, `taskManager`, `start`, `end`, `busy`, `backPressured`, `idle`,
     `recordsIn`, `recordsOut`, `bytesIn`, `bytesOut`, `recordsInRate`, `recordsOutRate` and `watermark`.
