@@ -1,14 +1,14 @@
 # One image for all services; the command decides which: `docker run flinkpy dispatcher --help`.
 #
 #   docker build -t flinkpy .
-#   docker build -t flinkpy-spark --build-arg EXTRAS=tls,rocksdb,spark .     with Java, for the Spark backend
+#   docker build -t flinkpy-spark --build-arg EXTRAS=rocksdb,prometheus,spark .     with Java, for the Spark backend
 #
 # It runs as user 9999 and writes below /tmp and /var/lib/flinkpy only, so a read-only root file system will do.
 # For a build that can be repeated bit by bit name the digest too: --build-arg BASE=python:3.12.12-slim-bookworm@sha256:...
 ARG BASE=python:3.12.12-slim-bookworm
 
 FROM ${BASE} AS build
-ARG EXTRAS=tls,rocksdb
+ARG EXTRAS=rocksdb,prometheus
 WORKDIR /build
 COPY pyproject.toml README.md ./
 COPY src ./src
@@ -19,7 +19,7 @@ RUN test -e src/flinkpy/rest/page/index.html || python tools/build_dashboard.py 
 RUN pip install --no-cache-dir --no-compile --prefix /install ".[${EXTRAS}]"
 
 FROM ${BASE}
-ARG EXTRAS=tls,rocksdb
+ARG EXTRAS=rocksdb,prometheus
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="flinkpy" \
@@ -36,7 +36,8 @@ RUN apt-get update \
  && groupadd --gid 9999 flinkpy \
  && useradd --uid 9999 --gid 9999 --no-create-home --home-dir /tmp --shell /usr/sbin/nologin flinkpy \
  && install -d -o 9999 -g 9999 -m 0700 \
-      /etc/flinkpy /etc/flinkpy/security /etc/flinkpy/client /etc/flinkpy/spark /etc/flinkpy/zookeeper /var/lib/flinkpy/authority /var/lib/flinkpy/ha \
+      /etc/flinkpy /etc/flinkpy/security /etc/flinkpy/client /etc/flinkpy/spark /etc/flinkpy/zookeeper \
+      /etc/flinkpy/prometheus /etc/flinkpy/grafana /var/lib/flinkpy/authority /var/lib/flinkpy/ha \
       /var/lib/flinkpy/checkpoints /var/lib/flinkpy/work
 
 # Compiled here, because nothing can be written beside the sources later.

@@ -25,6 +25,7 @@ from flinkpy.cli.main import flinkpy as command_line
 from flinkpy.common.errors import ConfigurationError, SecretError
 from flinkpy.configuration import load_configuration, validate
 from flinkpy.configuration.registry import implemented_options
+from flinkpy.metrics.reporters import create_reporter
 from flinkpy.security import ClusterSecret, SecurityContext
 
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -48,8 +49,22 @@ def check_configuration(path: Path, arguments: list[str]) -> Any:
     """Checks the configuration file and command line of a service: flinkpy must know every key."""
     configuration = load_configuration(path, parsed(arguments).params["properties"])
     validate(configuration)
-    assert set(configuration.to_dict()) <= set(implemented_options())
+    check_keys(configuration)
     return configuration
+
+
+def check_keys(configuration: Any) -> None:
+    """Checks that flinkpy knows every key. Reporters have options of their own."""
+    settings = configuration.to_dict()
+    prefix = "metrics.reporter."
+    assert {key for key in settings if not key.startswith(prefix)} <= set(implemented_options())
+    for name in filter(None, settings.get("metrics.reporters", "").split(",")):
+        options = {
+            key.removeprefix(f"{prefix}{name}."): value for key, value in settings.items() if key.startswith(prefix)
+        }
+        reporter = create_reporter(name, options.pop("factory.class"))
+        assert set(options) <= {option.key for option in reporter.OPTIONS}
+        reporter.open(options)
 
 
 # --- docker-compose.yml
@@ -82,6 +97,8 @@ CONFIDENTIAL = {
     "client-security": {"init", "client"},
     "spark-security": {"init", "taskexecutor", "spark-master", "spark-worker"},
     "zookeeper-security": {"init", "zookeeper"},
+    "prometheus-security": {"init", "prometheus"},
+    "grafana-security": {"init", "grafana"},
 }
 
 
@@ -124,8 +141,9 @@ def test_no_network_of_compose_leads_outside_and_clients_and_spark_reach_what_th
     members = {name: {s.name for s in services().values() if name in s.settings["networks"]} for name in networks}
     assert members["clients"] == {"client", "dispatcher-1", "dispatcher-2"}
     assert members["published"] == {service.name for service in services().values() if service.ports}
+    assert members["monitoring"] == {"prometheus", "grafana"}
     assert members["spark"] == {"taskexecutor", "spark-master", "spark-worker"}
-    assert not members["cluster"] & {"client", "spark-master", "spark-worker"}
+    assert not members["cluster"] & {"client", "spark-master", "spark-worker", "grafana"}
 
 
 def test_the_web_page_of_the_spark_master_is_not_open_to_the_network() -> None:
@@ -160,7 +178,7 @@ def test_ports_are_published_on_the_loopback_address_only(service: ComposeServic
 @pytest.mark.parametrize("service", services().values(), ids=lambda service: service.name)
 def test_images_are_pinned_and_mounted_files_exist(service: ComposeService) -> None:
     image, _, tag = service.settings["image"].partition(":")
-    assert re.fullmatch(r"\d+\.\d+\.\d+", tag), f"{image} has the tag {tag!r}"
+    assert re.fullmatch(r"v?\d+\.\d+\.\d+", tag), f"{image} has the tag {tag!r}"
     if service.is_ours:
         assert tag == flinkpy.__version__
     for mount in service.mounts:
@@ -207,7 +225,7 @@ def test_docker_compose_accepts_the_file() -> None:
         "compose", command is not None, "NOT TESTED: `docker compose config` (docs/deployment.md says how to get it)"
     )
     assert command is not None
-    options = ["-f", str(COMPOSE_FILE), "--profile", "client", "config", "--format", "json"]
+    options = ["-f", str(COMPOSE_FILE), "--profile", "client", "--profile", "monitoring", "config", "--format", "json"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stderr == "", "no warnings"
@@ -265,7 +283,7 @@ def test_java_is_only_in_images_for_spark() -> None:
     """A shell runs the line that chooses packages."""
     chosen = re.search(r"\$\((case .*esac)\)", DOCKERFILE)
     assert chosen is not None
-    for extras, has_java in (("tls,rocksdb", False), ("tls,spark", True), ("all", True), ("", False)):
+    for extras, has_java in (("rocksdb,prometheus", False), ("tls,spark", True), ("all", True), ("", False)):
         done = subprocess.run(
             ["sh", "-c", chosen.group(1)],
             env={**os.environ, "EXTRAS": extras},
