@@ -7,14 +7,17 @@ run its configuration file.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
+from urllib.parse import urlencode
 
+import yaml
 from compose_file import ROOT, ComposeService, services
 from job_support import wait_until
 from namespaces import Container, Host, HostProcess, Network
@@ -179,6 +182,55 @@ class ComposeCluster:
         )
         try:
             yield process
+        finally:
+            process.terminate()
+
+    def client_code(self, code: str) -> CompletedProcess[str]:
+        """Runs Python code in the container of a client."""
+        service = self._services["client"]
+        return self._client_host().run(
+            ["python", "-c", code], environment=self.environment(service), container=self.container(service, "client")
+        )
+
+    @contextmanager
+    def prometheus(self, hosts: Sequence[str]) -> Iterator[Callable[[str], float | None]]:
+        """Runs `docker compose --profile monitoring up prometheus` until the end of the block.
+
+        The networks of the tests have no name service, so the first port of the given hosts is scraped instead of the
+        addresses in the configuration. Yields a function that returns the value of an expression, or None.
+        """
+        service = self._services["prometheus"]
+        settings = yaml.safe_load((ROOT / "deploy/monitoring/prometheus-compose.yml").read_text())
+        job = settings["scrape_configs"][0]
+        port = job.pop("dns_sd_configs")[0]["port"]
+        settings["scrape_configs"] = [{**job, "static_configs": [{"targets": [f"{host}:{port}" for host in hosts]}]}]
+        settings["global"]["scrape_interval"] = settings["global"]["scrape_timeout"] = "1s"
+        path = self.network.directory / "prometheus.yml"
+        path.write_text(yaml.safe_dump(settings))
+        path.chmod(0o644)
+        container = self.container(service, "prometheus")
+        volumes = [
+            (path, target, is_writable) if target.endswith("/prometheus.yml") else (source, target, is_writable)
+            for source, target, is_writable in container.volumes
+        ]
+        host = self.network.add_host("prometheus")
+        process = host.start(
+            "prometheus",
+            ["prometheus", *service.settings["command"]],
+            environment={},
+            container=replace(container, volumes=volumes),
+        )
+
+        def ask(expression: str) -> float | None:
+            url = f"http://127.0.0.1:9090/api/v1/query?{urlencode({'query': expression})}"
+            code = f"import urllib.request; print(urllib.request.urlopen({url!r}, timeout=20).read().decode())"
+            done = host.run(["python", "-c", code], environment={}, container=container)
+            assert process.is_alive, process.log[-4000:]
+            result = json.loads(done.stdout)["data"]["result"] if done.returncode == 0 else []
+            return float(result[0]["value"][1]) if result else None
+
+        try:
+            yield ask
         finally:
             process.terminate()
 

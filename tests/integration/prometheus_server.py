@@ -34,6 +34,11 @@ class Prometheus:
             found = json.load(answer)["data"]["result"]
         return {",".join(one["metric"].values()): float(one["value"][1]) for one in found}
 
+    def names(self) -> set[str]:
+        """Returns the names of all metrics that it has scraped."""
+        with urllib.request.urlopen(f"{self._url}/api/v1/label/__name__/values", timeout=_START_S) as answer:
+            return set(json.load(answer)["data"])
+
     def is_ready(self) -> bool:
         try:
             with urllib.request.urlopen(f"{self._url}/-/ready", timeout=_START_S) as answer:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from clusters import RunningCluster, no_leaks
 from job_support import FIXED_DELAY, Gate, environment, wait_until
+from monitoring_names import used_names
 from otlp_receiver import OtlpReceiver, otlp_receiver
 from ports import own_port
 from prometheus_server import prometheus
@@ -361,7 +362,7 @@ def test_prometheus_and_opentelemetry_get_the_counts_of_a_job(
 ) -> None:
     """PromQL answers are those of the job itself. Reporters that fail or hang beside harm nothing."""
     gate = Gate(tmp_path)
-    env = environment(cluster, 1)
+    env = environment(cluster, 1, **{"execution.checkpointing.interval": "100 ms"})
     env.set_buffer_timeout(0)
     # The gate is in the task itself, because only running tasks have metrics.
     discard(env.from_sequence(1, 60).map(Counting()).name("counts").map(gate.pass_at(60)).name("holds"))
@@ -382,6 +383,8 @@ def test_prometheus_and_opentelemetry_get_the_counts_of_a_job(
         # The processes are scraped one after another.
         has(2, "sum(flink_jobmanager_numRegisteredTaskManagers)")
         has(1, f'max(flink_jobmanager_job_runningState{{{of_job},job_name="scraped_job"}})')
+        # Every metric of the dashboard and the alerts in deploy/monitoring exists.
+        wait_until(lambda: not used_names() - server.names(), f"these exist: {used_names() - server.names()}")
         gate.open()
         assert client.get_job_execution_result().result().get_all_accumulator_results() == EXPECTED
     # Each report has what was counted since the one before. The last one of a task follows its end.

@@ -10,6 +10,7 @@ import pytest
 from compose_cluster import ComposeCluster
 from job_support import wait_until
 from namespaces import Network, require_namespaces
+from prometheus_server import require_prometheus
 from zookeeper_server import require_zookeeper
 
 #: Shorter than the timeouts of the file, which are meant for loaded machines.
@@ -64,6 +65,25 @@ def test_a_client_without_the_secret_or_a_certificate_is_refused(compose: Compos
     plaintext = compose.client("list", "-D", "security.ssl.internal.enabled=false", "-m", "dispatcher-1:6123")
     assert plaintext.returncode != 0
     assert "Traceback" not in no_token.stderr + plaintext.stderr
+
+
+@pytest.mark.timeout(180)
+def test_prometheus_scrapes_all_services_with_its_certificate(compose: ComposeCluster) -> None:
+    require_prometheus()
+    services = ["dispatcher-1", "dispatcher-2", "resourcemanager-1", "resourcemanager-2"]
+    executors = [process.host.address for name, process in compose.containers.items() if name.startswith("taskexec")]
+    with compose.prometheus([*services, *executors]) as ask:
+        wait_until(lambda: ask('sum(up{job="flinkpy-services"})') == len(services) + 2, "all services are scraped")
+        wait_until(lambda: ask("max(flink_jobmanager_numRegisteredTaskManagers)") == 2, "the leader has two")
+        # The rules of the file are loaded, and say that all is well.
+        assert ask('count(ALERTS{alertname="FlinkServiceDown"})') is None
+    refused = compose.client_code(
+        "import ssl, urllib.request\n"
+        "context = ssl._create_unverified_context()\n"
+        "urllib.request.urlopen('https://dispatcher-1:9249/metrics', context=context, timeout=20)"
+    )
+    assert refused.returncode != 0
+    assert "certificate required" in refused.stderr, "other hosts need a certificate"
 
 
 @pytest.mark.chaos
