@@ -34,6 +34,7 @@ SECTIONS = {
     "sink.committer.retries": "Sinks",
     "state.backend.type": "State backends",
     "state.backend.rocksdb.localdir": "The state backend rocksdb",
+    "state.backend.rocksdb.metrics.num-immutable-mem-table": "Metrics of RocksDB",
     "cluster.registration.initial-timeout": "Registration and shutdown",
     "heartbeat.interval": "Heartbeats",
     "pekko.ask.timeout": "Remote calls",

@@ -27,6 +27,7 @@ OPTION_MODULES = (
     "pipeline_options",
     "checkpointing_options",
     "state_backend_options",
+    "rocksdb_metric_options",
     "cluster_options",
     "rest_options",
     "history_options",
@@ -58,9 +59,11 @@ _SUGGESTION_CUTOFF = 0.6
 
 
 def options_of(module: str) -> list[ConfigOption[Any]]:
-    """Returns the options that a module defines, in the order of definition."""
+    """Returns the options that a module defines, one by one or in a dict, in the order of definition."""
     namespace = vars(importlib.import_module(f"flinkpy.configuration.{module}"))
-    return [value for name, value in namespace.items() if name.isupper() and isinstance(value, ConfigOption)]
+    constants = [value for name, value in namespace.items() if name.isupper()]
+    found = [one for value in constants for one in (value.values() if isinstance(value, dict) else (value,))]
+    return list({one.key: one for one in found if isinstance(one, ConfigOption)}.values())
 
 
 @functools.cache

@@ -33,6 +33,7 @@ from flinkpy.state.ttl import IncrementalCleanup, TimeToLive, TtlState, clean_ke
 __all__ = ["KeyContext", "KeyedStateBackend", "KeyedStateBackendParameters"]
 
 if TYPE_CHECKING:
+    from flinkpy.metrics.metric_registry import NamedMetricGroup
     from flinkpy.state.aggregate_table import AggregateColumn, AggregateTable
     from flinkpy.state.pane_table import PaneTable
     from flinkpy.state.session_table import SessionTable
@@ -51,6 +52,7 @@ class KeyedStateBackendParameters:
             `key_group_range` from it.
         files: reads the files of `restored`.
         directory: an existing, empty directory for the files of the backend.
+        metrics: the metrics of the operator; None: the backend reports none.
     """
 
     configuration: Any
@@ -63,6 +65,7 @@ class KeyedStateBackendParameters:
     files: StateFiles | None = None
     directory: Path | None = None
     clock: Clock = field(default_factory=SystemClock)
+    metrics: NamedMetricGroup | None = None
 
 
 class KeyedStateBackend(ABC):

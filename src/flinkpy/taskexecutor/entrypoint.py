@@ -40,6 +40,7 @@ from flinkpy.taskexecutor.preload import preload
 from flinkpy.taskexecutor.shuffle_directories import ShuffleDirectories
 from flinkpy.taskexecutor.task_deployer import NetworkTaskDeployer
 from flinkpy.taskexecutor.task_executor import TaskExecutor
+from flinkpy.taskexecutor.task_executor_metrics import register_task_executor_metrics
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +98,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
         data_address = network.start()
         variables = {"<host>": options.advertised_host, "<tm_id>": options.resource_id}
         metrics = ServiceMetrics(configuration, GroupKind.TASK_MANAGER, variables)
+        register_task_executor_metrics(metrics.group, configuration, network.buffer_pool)
         metrics.start()
         deployer = NetworkTaskDeployer(
             network, rpc_client, working_directory, configuration, metrics=metrics.registry, options=options

@@ -5,12 +5,16 @@ from __future__ import annotations
 import gc
 import threading
 
+import pyarrow as pa
+
 from flinkpy.common.clock import ManualClock
 from flinkpy.common.configuration import Configuration
-from flinkpy.metrics.metric_registry import MetricValue, ScopeKind
+from flinkpy.metrics.metric_registry import MetricValue, NamedMetricGroup, ScopeKind, read_metric
 from flinkpy.metrics.process_metrics import GarbageCollectionTimes
 from flinkpy.metrics.scope_formats import GroupKind
 from flinkpy.metrics.service_metrics import ServiceMetrics
+from flinkpy.network.buffer_pool import NetworkBufferPool
+from flinkpy.taskexecutor.task_executor_metrics import register_task_executor_metrics
 
 
 def read(metrics: ServiceMetrics) -> dict[str, MetricValue]:
@@ -63,3 +67,21 @@ def test_the_time_of_garbage_collections_is_measured_until_it_is_removed() -> No
     Slow()
     gc.collect()
     assert times.total_ms == 7
+
+
+def test_a_task_executor_tells_its_network_and_managed_memory() -> None:
+    group = NamedMetricGroup()
+    pool = NetworkBufferPool(4 * 1024, 1024)
+    configuration = Configuration.from_dict({"taskmanager.memory.managed.size": "64 mb"})
+    register_task_executor_metrics(group, configuration, pool)
+    local = pool.create_local_pool("x", 2)
+    local.reserve(1)
+    values = {name: read_metric(metric).value for name, metric in group.metrics()}
+    netty = {name: values[f"Status.Shuffle.Netty.{name}"] for name in ("TotalMemory", "UsedMemory", "AvailableMemory")}
+    assert netty == {"TotalMemory": 4096, "UsedMemory": 1024, "AvailableMemory": 3072}
+    segments = [values[f"Status.Shuffle.Netty.{name}MemorySegments"] for name in ("Total", "Used", "Available")]
+    assert segments == [4, 1, 3] and values["Status.Shuffle.Netty.RequestedMemoryUsage"] == 50
+    assert (values["Status.Flink.Memory.Managed.Total"], values["Status.Flink.Memory.Managed.Used"]) == (64 << 20, 0)
+    kept = pa.array([7] * 1000)
+    used = read_metric(dict(group.metrics())["Status.JVM.Memory.Direct.MemoryUsed"]).value
+    assert isinstance(used, int) and used >= kept.nbytes

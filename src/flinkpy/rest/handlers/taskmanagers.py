@@ -110,6 +110,11 @@ async def task_manager_details(call: RestCall) -> TaskManagerDetailsInfo:
     )
     if values is None:
         details.stale = True
+    else:
+        configured = details.memory_configuration
+        configured.network_memory = _known(values, "Status.Shuffle.Netty.TotalMemory")
+        configured.managed_memory = _known(values, "Status.Flink.Memory.Managed.Total")
+        details.hardware.managed_memory = configured.managed_memory or 0
     return details
 
 
@@ -169,16 +174,33 @@ def _resource(found: resourcemanager_pb2.TaskManagerInfo, num_slots: int) -> Res
     )
 
 
+def _known(values: dict[str, int | float], name: str) -> int | None:
+    value = values.get(name)
+    return None if value is None else int(value)
+
+
 def _metrics(values: dict[str, int | float]) -> TaskManagerMetricsInfo:
     def value(name: str) -> int:
         return int(values.get(name, UNKNOWN))
 
-    collections = values.get("Status.JVM.GarbageCollector.Python.Count")
-    collectors = [] if collections is None else [GarbageCollectorInfo(name="Python", count=int(collections), time=0)]
+    collector = "Status.JVM.GarbageCollector.Python"
+    collectors = []
+    if f"{collector}.Count" in values:
+        collectors = [
+            GarbageCollectorInfo(name="Python", count=value(f"{collector}.Count"), time=value(f"{collector}.Time"))
+        ]
+    netty = "Status.Shuffle.Netty"
     return TaskManagerMetricsInfo(
         heap_used=value("Status.JVM.Memory.Heap.Used"),
         heap_committed=value("Status.JVM.Memory.Heap.Committed"),
         heap_max=value("Status.JVM.Memory.Heap.Max"),
+        direct_used=value("Status.JVM.Memory.Direct.MemoryUsed"),
+        netty_shuffle_memory_segments_available=value(f"{netty}.AvailableMemorySegments"),
+        netty_shuffle_memory_segments_used=value(f"{netty}.UsedMemorySegments"),
+        netty_shuffle_memory_segments_total=value(f"{netty}.TotalMemorySegments"),
+        netty_shuffle_memory_available=value(f"{netty}.AvailableMemory"),
+        netty_shuffle_memory_used=value(f"{netty}.UsedMemory"),
+        netty_shuffle_memory_total=value(f"{netty}.TotalMemory"),
         garbage_collectors=collectors,
     )
 

@@ -38,6 +38,7 @@ from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix,
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
 from flinkpy.state.rocksdb.list_state import RocksDBListState, decode_chunk, encode_chunk
 from flinkpy.state.rocksdb.map_state import RocksDBMapState
+from flinkpy.state.rocksdb.native_metrics import register_native_metrics
 from flinkpy.state.rocksdb.restore import restore
 from flinkpy.state.rocksdb.settings import BLOB_GC_START, BLOB_GC_STOP, RocksDBSettings
 from flinkpy.state.rocksdb.single_states import RocksDBAggregatingState, RocksDBReducingState, RocksDBValueState
@@ -155,6 +156,8 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             shutil.rmtree(self._directory, ignore_errors=True)
             raise
         self._database = restored.database
+        if parameters.metrics is not None:
+            register_native_metrics(self._database, parameters.configuration, parameters.metrics)
         self._registry = restored.registry
         self._caches: dict[str, CachedState] = {}
         self._queues: dict[str, RocksDBTimerQueue] = {}

@@ -255,9 +255,18 @@ def _shared_memory(size_bytes: int, write_buffer_ratio: float) -> _SharedMemory:
         return known
 
 
+def shared_memory_in_use() -> int:
+    """Returns the bytes in use of the memory that databases of this process share: block caches and write buffers."""
+    with _shared_lock:
+        known = list(_shared.values())
+    # Write buffers are charged to the cache.
+    return sum(int(one.cache.get_usage()) for one in known)
+
+
 def _check_known(configuration: AnyConfiguration) -> None:
     """Refuses or logs options of Flink's RocksDB backend that this backend ignores."""
-    acted_on = {option.key for option in options_of("state_backend_options")}
+    modules = ("state_backend_options", "rocksdb_metric_options")
+    acted_on = {option.key for module in modules for option in options_of(module)}
     left = sorted(key for key in entries_of(configuration) if key.startswith(_PREFIX) and key not in acted_on)
     if f"{_PREFIX}options-factory" in left:
         raise UnsupportedOperationError(

@@ -51,6 +51,7 @@ def create_backend(
             files=environment.state.files,
             directory=directory,
             clock=environment.clock,
+            metrics=context.metrics,
         )
     )
 

@@ -1,0 +1,50 @@
+"""The metrics of a TaskExecutor's network stack and memory, under Flink's names.
+
+Source: org.apache.flink.runtime.io.network.metrics.NettyShuffleMetricFactory,
+runtime.metrics.util.MetricUtils#instantiateFlinkMemoryMetricGroup.
+"""
+
+from __future__ import annotations
+
+from flinkpy.common.configuration import Configuration
+from flinkpy.configuration import read_option, state_backend_options
+from flinkpy.metrics.metric_registry import NamedMetricGroup
+from flinkpy.network.buffer_pool import NetworkBufferPool
+from flinkpy.state.rocksdb.settings import shared_memory_in_use
+
+
+def register_task_executor_metrics(
+    group: NamedMetricGroup, configuration: Configuration, pool: NetworkBufferPool
+) -> None:
+    """Registers `Status.Shuffle.Netty.*`, `Status.Flink.Memory.Managed.*` and `Status.JVM.Memory.Direct.*`."""
+    status = group.add_group("Status")
+    _register_network(status.add_group("Shuffle").add_group("Netty"), pool)
+    managed = status.add_group("Flink").add_group("Memory").add_group("Managed")
+    size = read_option(configuration, state_backend_options.MANAGED_MEMORY_SIZE) or 0
+    managed.gauge("Total", lambda: size)
+    managed.gauge("Used", shared_memory_in_use)
+    direct = status.add_group("JVM").add_group("Memory").add_group("Direct")
+    direct.gauge("MemoryUsed", _arrow_bytes)
+    direct.gauge("TotalCapacity", _arrow_bytes)
+
+
+def _register_network(group: NamedMetricGroup, pool: NetworkBufferPool) -> None:
+    unit = pool.segment_size_bytes
+
+    def available() -> int:
+        return max(0, pool.total - pool.used)  # overdrafts can use more than the total
+
+    group.gauge("TotalMemorySegments", lambda: pool.total)
+    group.gauge("UsedMemorySegments", lambda: pool.used)
+    group.gauge("AvailableMemorySegments", available)
+    group.gauge("TotalMemory", lambda: pool.total * unit)
+    group.gauge("UsedMemory", lambda: pool.used * unit)
+    group.gauge("AvailableMemory", lambda: available() * unit)
+    group.gauge("RequestedMemoryUsage", lambda: 100 * pool.required // pool.total)
+
+
+def _arrow_bytes() -> int:
+    """Returns the memory that Arrow has allocated outside Python's heap, e.g. for columns."""
+    import pyarrow as pa  # a TaskExecutor imports it with its first task
+
+    return int(pa.total_allocated_bytes())
