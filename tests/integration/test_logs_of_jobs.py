@@ -9,14 +9,16 @@ import logging
 import re
 import sys
 import threading
+import time
 import warnings
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from clusters import RunningCluster, StartCluster
-from job_support import environment
+from job_support import FIXED_DELAY, environment, wait_until
 
 from flinkpy.common import Time
 from flinkpy.common.errors import JobExecutionError
@@ -144,3 +146,65 @@ def test_every_line_of_two_jobs_in_one_process_names_its_job_and_task(start_clus
     assert len(last) == 2 and all(
         re.search(r"\[Talk of first \(./2\)#0\] my.module - coroutine", line) for line in last
     )
+
+
+class Count(MapFunction):
+    """Logs each number, and then notes in a file that it has logged it."""
+
+    def __init__(self, name: str, noted: Path) -> None:
+        self._name = name
+        self._noted = noted
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self._attempt = runtime_context.get_attempt_number()
+        self._file = self._noted.open("a", buffering=1)
+
+    def map(self, value: int) -> int:
+        log = logging.getLogger("my.module")
+        log.debug("detail %d of %s", value, self._name)
+        log.info("number %d of %s in attempt %d", value, self._name, self._attempt)
+        self._file.write(f"{self._attempt} {value}\n")
+        time.sleep(0.002)
+        return value
+
+
+def noted(path: Path, attempt: int) -> list[int]:
+    """Returns the numbers that an attempt has logged."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [int(line.split()[1]) for line in lines if line.startswith(f"{attempt} ") and len(line.split()) == 2]
+
+
+def test_levels_change_in_running_jobs_and_a_killed_process_loses_no_line(
+    start_cluster: StartCluster, tmp_path: Path
+) -> None:
+    options = {"env.log.max-size": "20 kb", "env.log.max": "1000"}
+    cluster = start_cluster(1, 2, options, restart_services=True)
+    files = {name: tmp_path / name for name in ("first", "second")}
+    ids = {}
+    for name, path in files.items():
+        env = environment(cluster, parallelism=1, **FIXED_DELAY)
+        env.from_sequence(0, 10**9).map(Count(name, path)).name("Count").disable_chaining()
+        ids[name] = str(env.execute_async(name).get_job_id())
+    wait_until(lambda: all(len(noted(path, 0)) > 50 for path in files.values()), "both jobs run")
+    changed = cluster.flinkpy("log-level", "--job", ids["first"], "--for", "1 h", "my.module", "DEBUG")
+    assert changed.returncode == 0 and f"set for job {ids['first']}" in changed.stdout, changed.stderr
+    count = len(noted(files["first"], 0))
+    wait_until(lambda: len(noted(files["first"], 0)) > count + 50, "the first job goes on")
+    back = cluster.flinkpy("log-level", "--job", ids["first"], "my.module", "RESET")
+    assert "set for job" not in back.stdout, back.stdout
+
+    cluster.kill("taskexecutor-1")
+    killed = {name: noted(path, 0) for name, path in files.items()}
+    wait_until(lambda: all(len(noted(path, 1)) > 20 for path in files.values()), "both jobs run again")
+    for name, job_id in ids.items():
+        cluster.flinkpy("cancel", job_id)
+        found: dict[int, list[int]] = {0: [], 1: []}
+        details = 0
+        for one in records_of(cluster, job_id, "--task", "Count"):
+            details += one["message"].startswith("detail")
+            if line := re.fullmatch(rf"number (\d+) of {name} in attempt (\d)", one["message"]):
+                found[int(line[2])].append(int(line[1]))
+                assert one["task"] == f"Count (1/1)#{line[2]}"
+        assert found[0][: len(killed[name])] == killed[name]
+        assert len(found[1]) >= 20 and sorted(set(found[1])) == found[1]
+        assert (details > 40) == (name == "first"), details

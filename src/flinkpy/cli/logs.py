@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import heapq
 import json
 import sys
 import threading
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -79,6 +77,7 @@ def logs(
     They contain what the functions of the job log and print, and what flinkpy reports about the job.
     """
     from flinkpy._proto import common_pb2
+    from flinkpy.logs.merging import MergedLogs
 
     query = common_pb2.LogQuery(
         min_level=(level or "").upper(),
@@ -86,7 +85,7 @@ def logs(
         text=grep,
         since_ms=_since(since, SystemClock().now_ms()),
     )
-    merged = MergedLogs()
+    merged, missing = MergedLogs(), _Missing()
     show = _JsonView() if as_json else _TerminalView() if sys.stdout.isatty() else _TextView()
     with connect(load_valid_configuration(config_dir, properties, {}), address) as client:
         query.job_id = find_job(client, job)
@@ -97,7 +96,7 @@ def logs(
             records = merged.take(answer)
             for log, record in records[-request.tail :]:
                 show(log, record)
-            merged.report_gaps()
+            missing.take(answer)
             # Records that were written since the tail follow without a limit.
             request = common_pb2.LogRecordsRequest(query=query, positions=merged.positions, skip=merged.held_logs)
             if merged.is_behind:
@@ -105,74 +104,25 @@ def logs(
             if answer.is_over or not follow:
                 break
             never.wait(FOLLOW_INTERVAL_S)
-    merged.report_missing()
+    missing.report()
 
 
-class MergedLogs:
-    """Puts records of several logs, which arrive in pieces, into the order of their times. Bounded by one piece each.
-
-    A record is held back while a log that has more to read may have an earlier one.
-    """
+class _Missing:
+    """Tells of records and processes that are missing, once for each."""
 
     def __init__(self) -> None:
-        #: Where to continue, by log.
-        self.positions: dict[str, str] = {}
-        self._held: dict[str, deque[tuple[common_pb2.LogRecords, common_pb2.LogRecord]]] = {}
-        self._at_end: dict[str, bool] = {}
         self._without_log: dict[str, common_pb2.LogRecords] = {}
         self._unreachable: set[str] = set()
-        self._cut: set[str] = set()
 
-    @property
-    def is_behind(self) -> bool:
-        """True if a log has more records that can be read at once."""
-        return not all(self._at_end.values())
-
-    @property
-    def held_logs(self) -> list[str]:
-        """The logs that need not be read now, because records of them are held back."""
-        return [key for key, held in self._held.items() if held and not self._at_end[key]]
-
-    def take(self, answer: dispatcher_pb2.JobLogRecords) -> list[tuple[common_pb2.LogRecords, common_pb2.LogRecord]]:
-        """Returns the records that can be shown after this answer, each with its log."""
-        skipped = set(self.held_logs)
+    def take(self, answer: dispatcher_pb2.JobLogRecords) -> None:
         for log in answer.logs:
             if not log.has_log:
                 self._without_log[log.source] = log
-            elif log.log not in skipped:
-                self._held.setdefault(log.log, deque()).extend((log, record) for record in log.records)
-                self.positions[log.log] = log.position
-                self._at_end[log.log] = log.is_at_end
-                if log.is_cut:
-                    self._cut.add(log.log)
-        for key in self._at_end.keys() - {log.log for log in answer.logs}:
-            self._at_end[key] = True  # its process has ended
+            elif log.is_cut:
+                click.echo(f"flinkpy: older records of {escaped_line(log.log)} were removed or left out", err=True)
         self._unreachable.update(answer.unreachable)
-        limits = [
-            self._held[key][-1][1].timestamp_ms if self._held[key] else -1
-            for key, is_at_end in self._at_end.items()
-            if not is_at_end
-        ]
-        return self._until(min(limits, default=None))
 
-    def _until(self, limit_ms: int | None) -> list[tuple[common_pb2.LogRecords, common_pb2.LogRecord]]:
-        parts = []
-        for held in self._held.values():
-            part = []
-            while held and (limit_ms is None or held[0][1].timestamp_ms <= limit_ms):
-                part.append(held.popleft())
-            parts.append(part)
-        return list(heapq.merge(*parts, key=lambda pair: pair[1].timestamp_ms))
-
-    def report_gaps(self) -> None:
-        """Tells of records that have been removed, once for each log."""
-        for key in sorted(self._cut):
-            if key:
-                click.echo(f"flinkpy: older records of {escaped_line(key)} have been removed or left out", err=True)
-        self._cut.clear()
-
-    def report_missing(self) -> None:
-        """Tells of processes whose records are missing."""
+    def report(self) -> None:
         for source in sorted(self._unreachable):
             click.echo(f"flinkpy: {escaped_line(source)} does not answer; its log is missing", err=True)
         for source, log in sorted(self._without_log.items()):

@@ -6,6 +6,7 @@ polls nothing, and learns at once when a service cannot start, and why.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import subprocess
@@ -122,8 +123,14 @@ class ServiceProcess:
 
     def output_tail(self) -> str:
         """Returns the last lines of the service's log."""
-        size = os.fstat(self._log_descriptor).st_size
-        tail = os.pread(self._log_descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
+        with contextlib.ExitStack() as stack:
+            descriptor = self._log_descriptor
+            if self.spec.log is not None:
+                # The service may have rotated its log, so the descriptor may be that of an old file.
+                with contextlib.suppress(OSError):
+                    descriptor = stack.enter_context(self.spec.log.open("rb")).fileno()
+            size = os.fstat(descriptor).st_size
+            tail = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
         return tail.decode(errors="replace").strip()
 
     def reason_of_death(self) -> str:

@@ -35,6 +35,7 @@ from flinkpy.common.error_text import (
     text_of,
     valid_text,
 )
+from flinkpy.common.errors import FlinkError
 from flinkpy.common.ids import JobID
 from flinkpy.logs.context import LogContext, current_context, shown_name
 
@@ -49,6 +50,8 @@ MAX_FRAMES = 50
 
 #: The attribute of a record that holds its context. The handler sets it, because the formatter may run later.
 CONTEXT_ATTRIBUTE = "flink_context"
+#: The attribute of a record that holds the failure of a task, whose text the message contains already.
+ERROR_ATTRIBUTE = "flink_error"
 
 
 def context_of(record: logging.LogRecord) -> LogContext | None:
@@ -147,7 +150,7 @@ class JsonFormatter(logging.Formatter):
             record.created, record.levelname, context_of(record), record.threadName or "", record.name
         )
         fields["message"] = bounded_text(record.getMessage(), MAX_MESSAGE_CHARS)
-        error = record.exc_info[1] if record.exc_info else None
+        error = record.exc_info[1] if record.exc_info else getattr(record, ERROR_ATTRIBUTE, None)
         if error is not None:
             fields["exception"] = exception_fields(error)
         elif record.exc_text:
@@ -182,7 +185,13 @@ def _dump(fields: dict[str, Any]) -> str:
 
 
 def exception_fields(error: BaseException) -> dict[str, Any]:
-    """Returns the type, the message, the traceback and the frames of user code of an exception. Never raises."""
+    """Returns the type, the message, the traceback and the frames of user code of an exception. Never raises.
+
+    For an error of flinkpy that reports one of a user function, they are those of the latter.
+    """
+    trace = error.remote_traceback if isinstance(error, FlinkError) else ""
+    if isinstance(error, FlinkError) and error.__cause__ is not None:
+        error = error.__cause__
     kind = type(error)
     frames = []
     for frame in traceback.extract_tb(error.__traceback__):
@@ -196,7 +205,7 @@ def exception_fields(error: BaseException) -> dict[str, Any]:
         "type": bounded_text(f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."), MAX_FIELD_CHARS),
         "message": text_of(error) or describe(error),
         "frames": frames,
-        "traceback": format_traceback(error),
+        "traceback": bounded_text(trace, MAX_TRACEBACK_CHARS) if trace else format_traceback(error),
     }
 
 

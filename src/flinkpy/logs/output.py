@@ -12,6 +12,10 @@ from typing import TextIO
 
 from flinkpy.logs.context import LogContext, current_context
 
+#: The names of the loggers of what tasks print.
+STDOUT, STDERR = "stdout", "stderr"
+#: Longest line of output where no option says so: the default of `taskmanager.system-out.log.cache-upper-size`.
+MAX_LINE_CHARS = 100 << 10
 #: Takes the lines that a thread has printed.
 Sink = Callable[[LogContext, str, list[str]], None]
 
@@ -27,9 +31,13 @@ class TaskOutput(io.TextIOBase):
         stream: the stream that this one stands for.
         sink: takes the lines of tasks.
         max_chars: a longer unfinished line is cut into several records.
+        passes_on: the text also goes to the original stream.
     """
 
-    def __init__(self, name: str, stream: TextIO, sink: Sink, max_chars: int) -> None:
+    def __init__(
+        self, name: str, stream: TextIO, sink: Sink, max_chars: int = MAX_LINE_CHARS, *, passes_on: bool = False
+    ) -> None:
+        self._passes_on = passes_on
         self._name = name
         self._stream = stream
         self._sink = sink
@@ -43,6 +51,8 @@ class TaskOutput(io.TextIOBase):
             return self._stream.write(text)
         if type(text) is not str:
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if self._passes_on:
+            self._stream.write(text)
         thread = threading.get_ident()
         if self._unfinished and (found := self._unfinished.pop(thread, None)) is not None:
             if found[0] is context:

@@ -17,7 +17,7 @@ from flinkpy.logs.formats import JsonFormatter, TextFormatter
 from flinkpy.logs.handler import RUNTIME_LOGGERS, RateLimitedHandler
 from flinkpy.logs.levels import LogLevels, number_of
 from flinkpy.logs.log_file import LogFile, regular_file, remove_oldest
-from flinkpy.logs.output import TaskOutput
+from flinkpy.logs.output import STDERR, STDOUT, TaskOutput
 
 if TYPE_CHECKING:
     from flinkpy.common.configuration import Configuration
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 STANDARD_ERROR = "/proc/self/fd/2"
 #: Begins the names of the logs of JobMasters; the id of the job follows.
 JOB_MASTER_PREFIX = "jobmaster-"
-#: Names of the loggers of what tasks print.
-STDOUT, STDERR = "stdout", "stderr"
 
 
 @dataclass(slots=True)
@@ -139,7 +137,6 @@ def begin_job(configuration: Configuration, context: LogContext) -> None:
     directory = read_option(configuration, core_options.LOG_DIR)
     if log is None:
         return
-    _capture_output(log, configuration, is_ignored=False)
     if directory is None:
         return
     path = Path(directory) / f"{JOB_MASTER_PREFIX}{context.job_id}.log"
@@ -154,6 +151,8 @@ def begin_job(configuration: Configuration, context: LogContext) -> None:
         logging.getLogger(__name__).warning("the job has no log file, because %s cannot be written: %s", path, error)
         return
     log.path = path
+    # The last words of this process go to both, too.
+    _capture_output(log, configuration, is_ignored=False, passes_errors_on=True)
     errors = RateLimitedHandler(log.handler.stream, 0)
     errors.setLevel(logging.ERROR)
     errors.setFormatter(log.handler.formatter)
@@ -161,13 +160,17 @@ def begin_job(configuration: Configuration, context: LogContext) -> None:
     logging.getLogger().addHandler(errors)
 
 
-def _capture_output(log: ProcessLog, configuration: Configuration, *, is_ignored: bool) -> None:
+def _capture_output(
+    log: ProcessLog, configuration: Configuration, *, is_ignored: bool, passes_errors_on: bool = False
+) -> None:
     from flinkpy.configuration import read_option, taskmanager_options
 
     max_chars = read_option(configuration, taskmanager_options.SYSTEM_OUT_LOG_CACHE_SIZE)
     sink = (lambda context, name, lines: None) if is_ignored else log.handler.emit_output
     sys.stdout = TaskOutput(STDOUT, sys.stdout, sink, max_chars)  # type: ignore[assignment]
-    sys.stderr = TaskOutput(STDERR, sys.stderr, sink, max_chars)  # type: ignore[assignment]
+    sys.stderr = TaskOutput(  # type: ignore[assignment]
+        STDERR, sys.stderr, sink, max_chars, passes_on=passes_errors_on
+    )
 
 
 def flush_output() -> None:

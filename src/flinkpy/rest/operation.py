@@ -63,7 +63,9 @@ def _matching(pattern: str, expected: str, convert: Callable[[str], Any] = str) 
 _ID = _matching("[0-9a-fA-F]{32}", "expected 32 hexadecimal digits", str.lower)
 
 
-def _integer(minimum: int, maximum: int) -> Parameter:
+def integer(minimum: int, maximum: int) -> Parameter:
+    """Returns a parameter that is an integer between the two."""
+
     def parse(text: str) -> int:
         if re.fullmatch(r"-?[0-9]{1,19}", text) is None or not minimum <= int(text) <= maximum:
             raise ValueError(f"expected an integer from {minimum} to {maximum}")
@@ -72,7 +74,7 @@ def _integer(minimum: int, maximum: int) -> Parameter:
     return Parameter({"type": "integer", "minimum": minimum, "maximum": maximum}, parse)
 
 
-_INT = _integer(0, 2_147_483_647)
+_INT = integer(0, 2_147_483_647)
 #: Names of files and of processes: no slash, and not a directory.
 _NAME = _matching(r"(?!\.{1,2}$)[^/\\\x00-\x1f]{1,255}", "expected a name without slashes")
 
@@ -80,7 +82,7 @@ _NAME = _matching(r"(?!\.{1,2}$)[^/\\\x00-\x1f]{1,255}", "expected a name withou
 PATH_PARAMETERS: dict[str, Parameter] = {
     "applicationid": _ID,
     "attempt": _INT,
-    "checkpointid": _integer(0, 9_223_372_036_854_775_807),
+    "checkpointid": integer(0, 9_223_372_036_854_775_807),
     "datasetid": _ID,
     "filename": _NAME,
     "jarid": _NAME,
@@ -108,7 +110,7 @@ TEXT = Parameter({"type": "string"}, str)
 BOOLEAN = Parameter({"type": "boolean"}, _boolean)
 #: A list separated by commas.
 TEXTS = Parameter({"type": "string"}, _texts)
-POSITIVE_INTEGER = _integer(1, 2_147_483_647)
+POSITIVE_INTEGER = integer(1, 2_147_483_647)
 COUNT = _INT
 
 
@@ -141,12 +143,17 @@ def id_list(name: str) -> Parameter:
 
 @dataclass(frozen=True, slots=True)
 class QueryParameter:
-    """A parameter after the `?`. Absent ones have the value `default`."""
+    """A parameter after the `?`. Absent ones have the value `default`.
+
+    Attributes:
+        is_internal: Flink's operation does not have it.
+    """
 
     name: str
     description: str
     form: Parameter = TEXT
     default: Any = None
+    is_internal: bool = False
 
 
 @dataclass(slots=True)

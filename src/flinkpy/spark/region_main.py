@@ -31,6 +31,8 @@ from typing import Any, NoReturn
 
 from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.configuration import Configuration
+from flinkpy.logs.context import LogContext, set_process_context
+from flinkpy.logs.output import MAX_LINE_CHARS, STDERR, STDOUT, TaskOutput
 from flinkpy.spark.jvm_view import JvmView
 from flinkpy.spark.progress import SparkProgress
 from flinkpy.spark.region_messages import (
@@ -147,6 +149,7 @@ class _RegionProcess:
         initialize_file_systems(Configuration.from_dict(dict(order.job.configuration)))
         logging.getLogger().handlers[:] = [_Forward(self._send)]
         logging.getLogger().setLevel(order.log_level)
+        self._send_output()
         inputs = [load(self._connection.recv_bytes()) for _ in range(order.num_inputs)]
         is_available = threading.Event()
         sessions.sent.update(order.sent)
@@ -166,6 +169,18 @@ class _RegionProcess:
         if self._is_cancelled.is_set():
             run.cancel()
         self._report(run, is_available, sessions.sent)
+
+    def _send_output(self) -> None:
+        """Sends what functions print to the TaskExecutor too, which knows the task that it belongs to."""
+
+        def send(_: LogContext, name: str, lines: list[str]) -> None:
+            for line in lines:
+                self._send(LogLine(name, logging.INFO, line))
+
+        # All output of this process belongs to its region.
+        set_process_context(LogContext("region"))
+        sys.stdout = TaskOutput(STDOUT, sys.stdout, send, MAX_LINE_CHARS)  # type: ignore[assignment]
+        sys.stderr = TaskOutput(STDERR, sys.stderr, send, MAX_LINE_CHARS)  # type: ignore[assignment]
 
     def _next_order(self) -> RegionOrder:
         """Waits for the region. Ends this process if none comes, because the session or the TaskExecutor has ended."""

@@ -28,6 +28,7 @@ from typing import Any
 from flinkpy.common.errors import SparkError
 from flinkpy.common.task_threads import helper_thread
 from flinkpy.logs.context import in_current_context, in_no_context
+from flinkpy.logs.output import STDERR, STDOUT
 from flinkpy.spark.errors import as_flink_error, cause_of
 from flinkpy.spark.executor_wait import ExecutorWait
 from flinkpy.spark.java_gateway import CONNECT_MODE
@@ -417,6 +418,10 @@ class RegionProcess:
 
 
 def _log(line: LogLine) -> None:
+    if line.logger in (STDOUT, STDERR):
+        # The stream of a TaskExecutor with a log file makes it a record of the task of this thread.
+        (sys.stdout if line.logger == STDOUT else sys.stderr).write(f"{line.text}\n")
+        return
     logger = logging.getLogger(line.logger)
     if logger.isEnabledFor(line.level):
         logger.log(line.level, "%s", line.text)

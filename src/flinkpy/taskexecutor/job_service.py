@@ -26,6 +26,8 @@ from flinkpy.common.errors import (
 from flinkpy.common.ids import AllocationID, JobID, JobMasterId
 from flinkpy.common.states import ExecutionState
 from flinkpy.logs.context import in_context
+from flinkpy.logs.formats import ERROR_ATTRIBUTE
+from flinkpy.logs.setup import process_log
 from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.error_codec import error_to_proto
 from flinkpy.rpc.peer_connection import Peers
@@ -451,7 +453,14 @@ class JobService:
             if error is None:
                 logger.info("%s is %s", task.task_name, state.name)
             else:
-                logger.warning("%s is %s: %s\n%s", task.task_name, state.name, error, error.remote_traceback)
+                logger.warning(
+                    "%s is %s: %s\n%s",
+                    task.task_name,
+                    state.name,
+                    error,
+                    error.remote_traceback,
+                    extra={ERROR_ATTRIBUTE: error},
+                )
         job.connection.report_state(state_update(task, state, error))
         if state.is_terminal:
             self.partitions.tracker.task_ended(job.job_id, attempt, has_finished=state is ExecutionState.FINISHED)
@@ -535,6 +544,8 @@ class JobService:
             task.fail(cause)
         self.partitions.release_job(job, cause)
         self.logs.end(job.job_id)
+        if (log := process_log()) is not None:
+            log.levels.forget_job(str(job.job_id))
         self._close_if_done(job)
 
     async def _leave(self, job: JobEntry, cause: FlinkError, says_goodbye: bool) -> None:
@@ -561,6 +572,8 @@ class JobService:
 
     def _housekeeping(self) -> None:
         self._endpoint.schedule(HOUSEKEEPING_INTERVAL_MS, self._housekeeping)
+        if (log := process_log()) is not None:
+            log.check_size()
         for job in self.jobs:
             job.connection.report_metrics(task_reports(job.tasks.values(), is_full=False))
             self._close_if_done(job)

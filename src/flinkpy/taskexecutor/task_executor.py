@@ -40,7 +40,7 @@ from flinkpy.common.process_diagnostics import CHUNK_BYTES, LogFiles
 from flinkpy.highavailability.leader_election import LeaderRetrieval
 from flinkpy.highavailability.standalone import StandaloneLeaderRetrieval
 from flinkpy.logs.answers import change_log_levels, log_records, own_log
-from flinkpy.logs.setup import process_log
+from flinkpy.logs.setup import STANDARD_ERROR, process_log
 from flinkpy.metrics.metric_registry import MetricRegistry, ScopeKind
 from flinkpy.metrics.query_service import MetricQueryService, dump_metrics
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
@@ -101,7 +101,7 @@ class TaskExecutor(RpcEndpoint):
         self.options = options
         self._rpc_client = rpc_client
         self._on_fatal = on_fatal
-        self._logs = LogFiles(options.log_dir)
+        self._logs = LogFiles(options.log_dir, str(own_log() or STANDARD_ERROR))
         self._resource_manager: ResourceManagerConnection | None = None
         self._registration_timer: TimerHandle | None = None
         self.service = JobService(

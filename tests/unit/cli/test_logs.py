@@ -1,4 +1,4 @@
-"""`flinkpy logs` merges the logs of several processes."""
+"""`flinkpy logs` shows records as text and JSON, and tells of those that are missing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from flinkpy._proto import common_pb2
 from flinkpy._proto import dispatcher_pb2 as pb
-from flinkpy.cli.logs import MergedLogs, json_of_record, text_of_record
+from flinkpy.cli.logs import _Missing, json_of_record, text_of_record
 
 
 def log(name: str, times: list[int], *, at_end: bool = True, position: str = "1:5") -> common_pb2.LogRecords:
@@ -16,61 +16,18 @@ def log(name: str, times: list[int], *, at_end: bool = True, position: str = "1:
     )
 
 
-def shown(merged: MergedLogs, *logs: common_pb2.LogRecords, unreachable: tuple[str, ...] = ()) -> list[str]:
-    answer = pb.JobLogRecords(logs=logs, unreachable=unreachable)
-    return [record.message for _, record in merged.take(answer)]
-
-
-def test_records_of_all_logs_are_shown_in_the_order_of_their_times() -> None:
-    merged = MergedLogs()
-    assert shown(merged, log("a", [1, 4]), log("b", [2, 3, 5])) == ["a 1", "b 2", "b 3", "a 4", "b 5"]
-    assert not merged.is_behind and merged.positions == {"a": "1:5", "b": "1:5"}
-    assert shown(merged, log("a", [6], position="1:9"), log("b", [])) == ["a 6"]
-    assert merged.positions["a"] == "1:9"
-
-
-def test_records_wait_for_a_log_that_may_have_earlier_ones() -> None:
-    merged = MergedLogs()
-    assert shown(merged, log("a", [1, 9]), log("b", [2, 3], at_end=False)) == ["a 1", "b 2", "b 3"]
-    assert merged.is_behind and merged.held_logs == []
-    assert shown(merged, log("a", []), log("b", [7, 8], at_end=False)) == ["b 7", "b 8"]
-    assert shown(merged, log("a", []), log("b", [10])) == ["a 9", "b 10"]
-
-
-def test_a_log_that_is_ahead_is_not_read_until_the_others_have_caught_up() -> None:
-    merged = MergedLogs()
-    assert shown(merged, log("a", [50, 60], at_end=False), log("b", [1], at_end=False)) == ["b 1"]
-    assert merged.held_logs == ["a"]
-    # The answer repeats nothing of a log that was skipped.
-    assert shown(merged, log("a", [], at_end=False), log("b", [2], at_end=False)) == ["b 2"]
-    assert shown(merged, log("a", [], at_end=False), log("b", [55])) == ["a 50", "b 55", "a 60"]
-
-
-def test_a_log_without_a_match_so_far_holds_the_others_back() -> None:
-    merged = MergedLogs()
-    assert shown(merged, log("a", [5]), log("b", [], at_end=False)) == []
-    assert shown(merged, log("a", []), log("b", [4])) == ["b 4", "a 5"]
-
-
-def test_a_process_that_ends_does_not_hold_the_others_back() -> None:
-    merged = MergedLogs()
-    assert shown(merged, log("a", [5]), log("b", [1], at_end=False)) == ["b 1"]
-    assert shown(merged, log("a", [])) == ["a 5"] and not merged.is_behind
-
-
 def test_missing_logs_and_gaps_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    merged = MergedLogs()
+    missing = _Missing()
     silent = common_pb2.LogRecords(source="te-1", host="host-a", is_at_end=True)
     cut = log("c", [1])
     cut.is_cut = True
     for _ in range(2):
-        shown(merged, silent, unreachable=("te-2",))
-    shown(merged, cut)
-    merged.report_gaps()
-    merged.report_missing()
+        missing.take(pb.JobLogRecords(logs=[silent], unreachable=["te-2"]))
+    missing.take(pb.JobLogRecords(logs=[cut]))
+    missing.report()
     told = capsys.readouterr().err
     assert told.count("te-1 on host-a has no log file") == 1 and told.count("te-2 does not answer") == 1
-    assert told.count("older records of c have been removed") == 1
+    assert told.count("older records of c were removed") == 1
 
 
 RECORD = common_pb2.LogRecord(

@@ -18,6 +18,7 @@ from flinkpy.rest.handlers import (
     jobmanager,
     jobs,
     live,
+    logs,
     openapi,
     options,
     savepoint_disposal,
@@ -44,6 +45,7 @@ MODULES = (
     live,
     savepoint_disposal,
     taskmanagers,
+    logs,
     openapi,
 )
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import re
 import sys
+from collections.abc import AsyncIterator
 from http import HTTPStatus
-from typing import Any
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from flinkpy._proto import metrics_pb2
 from flinkpy.common.process_diagnostics import LogFiles, chunks_of, thread_stacks
 from flinkpy.configuration import core_options, read_option
 from flinkpy.configuration.redaction import redacted
+from flinkpy.logs.answers import own_log
+from flinkpy.logs.setup import STANDARD_ERROR
 from flinkpy.rest.errors import RestError, not_found
 from flinkpy.rest.forms.metrics import metric_collection, values_of_dump
 from flinkpy.rest.handlers.job_inquiries import TIMEOUT_S
+from flinkpy.rest.log_parts import TAIL_PARAMETER, ByteRange, log_response
 from flinkpy.rest.messages.jobmanager import (
     ConfigurationInfoEntry,
     EnvironmentInfo,
@@ -68,7 +70,7 @@ def process_environment() -> EnvironmentInfo:
 
 
 def _log_files(call: RestCall) -> LogFiles:
-    return LogFiles(read_option(call.context.configuration, core_options.LOG_DIR))
+    return LogFiles(read_option(call.context.configuration, core_options.LOG_DIR), str(own_log() or STANDARD_ERROR))
 
 
 @operation("GET", "/jobmanager/logs", "Returns the list of log files on the JobManager.", response=LogListInfo)
@@ -84,17 +86,32 @@ async def jobmanager_log_list(call: RestCall) -> LogListInfo:
     "Returns a log file of the JobManager.",
     response=None,
     role=Role.SUBMIT,
+    query=(TAIL_PARAMETER,),
 )
 async def jobmanager_custom_log(call: RestCall) -> Response:
     return await _log(call, str(call.path["filename"]))
 
 
-@operation("GET", "/jobmanager/log", "Returns the log of the JobManager.", response=None, role=Role.SUBMIT)
+@operation(
+    "GET",
+    "/jobmanager/log",
+    "Returns the log of the JobManager.",
+    response=None,
+    role=Role.SUBMIT,
+    query=(TAIL_PARAMETER,),
+)
 async def jobmanager_log(call: RestCall) -> Response:
     return await _log(call, await asyncio.to_thread(lambda: _log_files(call).log_name))
 
 
-@operation("GET", "/jobmanager/stdout", "Returns the output of the JobManager.", response=None, role=Role.SUBMIT)
+@operation(
+    "GET",
+    "/jobmanager/stdout",
+    "Returns the output of the JobManager.",
+    response=None,
+    role=Role.SUBMIT,
+    query=(TAIL_PARAMETER,),
+)
 async def jobmanager_stdout(call: RestCall) -> Response:
     return await _log(call, await asyncio.to_thread(lambda: _log_files(call).stdout_name))
 
@@ -103,45 +120,14 @@ async def _log(call: RestCall, name: str | None) -> Response:
     path = None if name is None else await asyncio.to_thread(_log_files(call).path_of, name)
     if path is None:
         raise not_found(NO_SUCH_FILE)
-    size = (await asyncio.to_thread(path.stat)).st_size
-    first = wanted_start(call, size)
-    # The file may grow meanwhile.
-    return text_stream(chunks_of(path, first, size - first), size - first, content_range(first, size))
+    found = path
 
+    async def read(part: ByteRange) -> AsyncIterator[bytes]:
+        pieces = chunks_of(found, part.start, part.end - part.start)
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            yield piece
 
-#: The only form of the header `range` that is served: the last bytes of a file.
-_LAST_BYTES = re.compile(r"bytes=-([1-9][0-9]{0,18})")
-
-
-def wanted_start(call: RestCall, size: int) -> int:
-    """Returns the first byte that the header `range` asks for; 0 without it.
-
-    Other ranges than the last bytes are ignored, as HTTP allows.
-    """
-    header = "" if call.request is None else call.request.headers.get("range", "")
-    match = _LAST_BYTES.fullmatch(header)
-    return 0 if match is None else max(0, size - int(match[1]))
-
-
-def content_range(first: int, size: int) -> str:
-    """Returns the header `content-range` of the bytes from `first` on; empty for the whole text."""
-    return f"bytes {first}-{size - 1}/{size}" if first else ""
-
-
-def text_stream(chunks: Any, length: int | None = None, part: str = "") -> Response:
-    """Returns a text of which `chunks` are the pieces. A browser shows it and takes nothing in it for markup.
-
-    Args:
-        length: the number of bytes of all chunks, if it is known.
-        part: which part of the text the chunks are, as in the header `content-range`; empty: all of it.
-    """
-    headers = {"cache-control": "no-store"}
-    if length is not None:
-        headers["content-length"] = str(length)
-    if part:
-        headers["content-range"] = part
-    status = HTTPStatus.PARTIAL_CONTENT if part else HTTPStatus.OK
-    return StreamingResponse(chunks, status, headers, media_type="text/plain; charset=UTF-8")
+    return await log_response(call, (await asyncio.to_thread(path.stat)).st_size, read, is_local=True)
 
 
 @operation("GET", "/jobmanager/thread-dump", "Returns the thread dump of the JobManager.", response=ThreadDumpInfo)

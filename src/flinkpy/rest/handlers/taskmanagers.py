@@ -18,14 +18,8 @@ from flinkpy.common.errors import ExternalError, UserError
 from flinkpy.rest.context import RestContext
 from flinkpy.rest.errors import not_found
 from flinkpy.rest.forms.metrics import AGGREGATIONS, aggregated_metrics, metric_collection
-from flinkpy.rest.handlers.jobmanager import (
-    GET_PARAMETER,
-    NO_PROFILER,
-    content_range,
-    no_profiling,
-    text_stream,
-    wanted_start,
-)
+from flinkpy.rest.handlers.jobmanager import GET_PARAMETER, NO_PROFILER, no_profiling
+from flinkpy.rest.log_parts import TAIL_PARAMETER, ByteRange, log_response
 from flinkpy.rest.messages.jobmanager import (
     LogInfo,
     LogListInfo,
@@ -70,7 +64,7 @@ async def task_managers(context: RestContext, resource_id: str = "") -> list[res
     return list(answer.task_managers)
 
 
-async def _task_manager(call: RestCall) -> resourcemanager_pb2.TaskManagerInfo:
+async def task_manager_of(call: RestCall) -> resourcemanager_pb2.TaskManagerInfo:
     """Returns the TaskManager that the path names. Raises: RestError with status 404."""
     resource_id = str(call.path["taskmanagerid"])
     found = await task_managers(call.context, resource_id)
@@ -81,7 +75,7 @@ async def _task_manager(call: RestCall) -> resourcemanager_pb2.TaskManagerInfo:
 
 async def _gateway(call: RestCall) -> Any:
     """Returns the gateway of the TaskManager that the path names. Raises: RestError with status 404."""
-    return call.context.cluster.task_executor((await _task_manager(call)).address)
+    return call.context.cluster.task_executor((await task_manager_of(call)).address)
 
 
 @operation("GET", "/taskmanagers", "Returns an overview over all task managers.", response=TaskManagersInfo)
@@ -97,7 +91,7 @@ async def task_managers_overview(call: RestCall) -> TaskManagersInfo:
     response=TaskManagerDetailsInfo,
 )
 async def task_manager_details(call: RestCall) -> TaskManagerDetailsInfo:
-    found = await _task_manager(call)
+    found = await task_manager_of(call)
     values = await process_values(call.context, found, DETAILS_TIMEOUT_S)
     details = TaskManagerDetailsInfo(
         **_info(found),
@@ -217,7 +211,7 @@ def _metrics(values: dict[str, int | float]) -> TaskManagerMetricsInfo:
 )
 async def task_manager_metrics(call: RestCall) -> MetricCollection:
     """Answers with an empty list if the TaskManager does not answer, as Flink does while it has no metrics."""
-    values = await process_values(call.context, await _task_manager(call), DETAILS_TIMEOUT_S)
+    values = await process_values(call.context, await task_manager_of(call), DETAILS_TIMEOUT_S)
     return metric_collection(_texts(values or {}), call.query["get"])
 
 
@@ -276,18 +270,26 @@ async def _log_list(gateway: Any) -> taskexecutor_pb2.LogList:
     "Returns a log file of a TaskManager.",
     response=None,
     role=Role.SUBMIT,
+    query=(TAIL_PARAMETER,),
 )
 async def task_manager_custom_log(call: RestCall) -> Response:
+    gateway = await _gateway(call)
     name = str(call.path["filename"])
-    return await _log(call, await _gateway(call), name, name)
+    return await _log(call, gateway, await _log_list(gateway), name, name)
 
 
 @operation(
-    "GET", "/taskmanagers/:taskmanagerid/log", "Returns the log of a TaskManager.", response=None, role=Role.SUBMIT
+    "GET",
+    "/taskmanagers/:taskmanagerid/log",
+    "Returns the log of a TaskManager.",
+    response=None,
+    role=Role.SUBMIT,
+    query=(TAIL_PARAMETER,),
 )
 async def task_manager_log(call: RestCall) -> Response:
     gateway = await _gateway(call)
-    return await _log(call, gateway, (await _log_list(gateway)).log_name, "LOG")
+    found = await _log_list(gateway)
+    return await _log(call, gateway, found, found.log_name, "LOG")
 
 
 @operation(
@@ -296,39 +298,34 @@ async def task_manager_log(call: RestCall) -> Response:
     "Returns the output of a TaskManager.",
     response=None,
     role=Role.SUBMIT,
+    query=(TAIL_PARAMETER,),
 )
 async def task_manager_stdout(call: RestCall) -> Response:
     gateway = await _gateway(call)
-    return await _log(call, gateway, (await _log_list(gateway)).stdout_name, "STDOUT")
+    found = await _log_list(gateway)
+    return await _log(call, gateway, found, found.stdout_name, "STDOUT")
 
 
-async def _log(call: RestCall, gateway: Any, name: str, shown: str) -> Response:
+async def _log(call: RestCall, gateway: Any, files: taskexecutor_pb2.LogList, name: str, shown: str) -> Response:
     missing = not_found(f"The file {shown} does not exist on the TaskExecutor.")
-    if not name:
+    size = next((one.size_bytes for one in files.files if one.name == name), None)
+    if size is None:
         raise missing
-    request, part = taskexecutor_pb2.FileRequest(name=name), ""
-    if call.request is not None and "range" in call.request.headers:
-        sizes = {one.name: one.size_bytes for one in (await _log_list(gateway)).files}
-        request.offset = wanted_start(call, sizes.get(name, 0))
-        part = content_range(request.offset, sizes.get(name, 0))
-        request.length = sizes[name] - request.offset if part else 0
-    pieces = gateway.request_file(request)
-    try:
-        # Before the status is sent: a file that is not there gets 404.
-        first = await asyncio.wait_for(anext(pieces, None), TASK_MANAGER_TIMEOUT_S)
-    except UserError:
-        raise missing from None
 
-    async def chunks() -> AsyncIterator[bytes]:
+    async def read(part: ByteRange) -> AsyncIterator[bytes]:
+        request = taskexecutor_pb2.FileRequest(name=name, offset=part.start, length=part.end - part.start)
+        pieces = gateway.request_file(request)
         try:
-            if first is not None:
-                yield first.data
-                async for piece in pieces:
-                    yield piece.data
+            piece = await asyncio.wait_for(anext(pieces, None), TASK_MANAGER_TIMEOUT_S)
+            while piece is not None:
+                yield piece.data
+                piece = await anext(pieces, None)
+        except UserError:
+            raise missing from None  # it was removed meanwhile
         finally:
             await pieces.aclose()
 
-    return text_stream(chunks(), part=part)
+    return await log_response(call, size, read)
 
 
 @operation(
@@ -355,7 +352,7 @@ async def task_manager_thread_dump(call: RestCall) -> ThreadDumpInfo:
     response=ProfilingInfoList,
 )
 async def task_manager_profiling_list(call: RestCall) -> ProfilingInfoList:
-    await _task_manager(call)
+    await task_manager_of(call)
     return ProfilingInfoList(profiling_list=[])
 
 
@@ -367,7 +364,7 @@ async def task_manager_profiling_list(call: RestCall) -> ProfilingInfoList:
     response=ProfilingInfo,
 )
 async def task_manager_profiling(call: RestCall) -> ProfilingInfo:
-    await _task_manager(call)
+    await task_manager_of(call)
     return no_profiling(call)
 
 
