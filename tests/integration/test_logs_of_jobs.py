@@ -114,7 +114,7 @@ def test_every_line_of_two_jobs_in_one_process_names_its_job_and_task(start_clus
     assert len(list(cluster.run_dir.glob("taskexecutor-1.log.*"))) > 2
     for name, job_id in ids.items():
         records = records_of(cluster, job_id)
-        assert {(one["flink-job-id"], one.get("flink-job-name") or name) for one in records} == {(job_id, name)}
+        assert {(one["job_id"], one["job_name"] or name) for one in records} == {(job_id, name)}
         spoken = Counter()
         for one in records:
             found = re.match(r"(?:.*UserWarning: )?([a-z_ ]+) of (first|second) ([01])$", one["message"].split("\n")[0])
@@ -136,9 +136,11 @@ def test_every_line_of_two_jobs_in_one_process_names_its_job_and_task(start_clus
         }
         shown = [one for one in records if "exception of" in one["message"]]
         if form == "json":
-            assert {one["exception"]["type"] for one in shown} == {"ValueError"}
-            assert {one["exception"]["frames"][-1]["function"] for one in shown} == {"map"}
-            assert all(one["flink-subtask-index"] in (0, 1) and one["flink-vertex-id"] for one in shown)
+            assert {one["fields"]["exception"]["type"] for one in shown} == {"ValueError"}
+            assert {one["fields"]["exception"]["frames"][-1]["function"] for one in shown} == {"map"}
+            assert all(
+                one["fields"]["flink-subtask-index"] in (0, 1) and one["fields"]["flink-vertex-id"] for one in shown
+            )
         assert "forged" not in {one["thread"] for one in records}
     one_task = records_of(cluster, ids["first"], "--task", "ask (1/2)", "--level", "WARN")
     assert {(one["task"], one["level"]) for one in one_task} == {("Ask (1/2)#0", "WARNING")}

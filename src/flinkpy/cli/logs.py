@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flinkpy.cli.jobs import connect, find_job, job_argument
+from flinkpy.cli.json_output import json_option, print_json
 from flinkpy.cli.options import cluster_address_option, configuration_options, load_valid_configuration
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.error_text import escaped, escaped_line
@@ -171,21 +172,20 @@ class _JsonView:
 
 
 def json_of_record(log: common_pb2.LogRecords, record: common_pb2.LogRecord) -> dict[str, Any]:
-    """Returns a record as it was logged, or would be with `env.log.format: json`, with its process and host."""
-    if record.fields_json:
-        fields: dict[str, Any] = json.loads(record.fields_json)
-    else:
-        shown = datetime.datetime.fromtimestamp(record.timestamp_ms / 1000, datetime.UTC)
-        fields = {
-            "@timestamp": f"{shown:%Y-%m-%dT%H:%M:%S}.{shown.microsecond // 1000:03d}Z",
-            "level": record.level,
-            "logger": record.logger,
-            "thread": record.thread,
-            "flink-job-id": record.job_id,
-            "flink-job-name": record.job_name,
-            "message": record.message,
-        }
-    return {**fields, "task": record.task, "process": log.source, "host": log.host}
+    """Returns a record as an object. `fields` has all members of a record that was logged as JSON."""
+    return {
+        "time_ms": record.timestamp_ms,
+        "level": record.level,
+        "logger": record.logger,
+        "thread": record.thread,
+        "job_id": record.job_id,
+        "job_name": record.job_name,
+        "task": record.task,
+        "message": record.message,
+        "process": log.source,
+        "host": log.host,
+        "fields": json.loads(record.fields_json) if record.fields_json else None,
+    }
 
 
 @click.command("log-level")
@@ -194,7 +194,7 @@ def json_of_record(log: common_pb2.LogRecords, record: common_pb2.LogRecord) -> 
 @click.option("--job", help="For the records of this job, in all its processes.")
 @click.option("--taskmanager", "resource_id", help="In the TaskExecutor with this id.")
 @click.option("--for", "duration", help="How long, e.g. `10 min`. Default: until the process ends.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per level.")
+@json_option
 @click.argument("logger", required=False)
 @click.argument(
     "level", required=False, type=click.Choice([*_LEVELS.choices[:-1], "OFF", "RESET"], case_sensitive=False)
@@ -236,17 +236,33 @@ def log_level(
         if job is not None:
             request.job_id = find_job(client, job)
         answer = client.change_log_levels(request)
+    if as_json:
+        print_json(
+            {
+                "processes": [
+                    {"process": process.source, "levels": [_level_as_json(one) for one in process.levels]}
+                    for process in answer.processes
+                ],
+                "unreachable": list(answer.unreachable),
+            }
+        )
+        return
     rows = []
     for process in answer.processes:
         for one in process.levels:
             left = format_duration_ms(one.remaining_ms) if one.remaining_ms else "-"
-            if as_json:
-                found = {"process": process.source, "logger": one.logger or "root", "level": one.level}
-                changed = {"changed": one.is_changed, "jobId": one.job_id, "remainingMs": one.remaining_ms}
-                click.echo(json.dumps({**found, **changed}))
             origin = ("set" if one.is_changed else "configured") + (f" for job {one.job_id}" if one.job_id else "")
             rows.append([process.source, one.logger or "root", one.level, origin, left])
-    if not as_json:
-        print_table(["Process", "Logger", "Level", "Origin", "Goes back in"], rows)
+    print_table(["Process", "Logger", "Level", "Origin", "Goes back in"], rows)
     for source in answer.unreachable:
         click.echo(f"flinkpy: {escaped_line(source)} does not answer", err=True)
+
+
+def _level_as_json(level: common_pb2.LogLevel) -> dict[str, Any]:
+    return {
+        "logger": level.logger or "root",
+        "level": level.level,
+        "is_changed": level.is_changed,
+        "job_id": level.job_id or None,
+        "remaining_ms": level.remaining_ms or None,
+    }

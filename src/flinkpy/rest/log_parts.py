@@ -12,13 +12,13 @@ from starlette.responses import Response, StreamingResponse
 from flinkpy.rest.errors import RestError
 from flinkpy.rest.operation import QueryParameter, RestCall, integer
 
-#: The last lines are looked for in so many bytes at the end of a file.
+#: The size of the part at the end of a file in which the last lines are looked for.
 MAX_TAIL_BYTES = 4 << 20
 #: The most lines that a request may ask for.
 MAX_TAIL_LINES = 100_000
 
 TAIL_PARAMETER = QueryParameter(
-    "tail", "Only the last lines, at most so many.", integer(1, MAX_TAIL_LINES), is_internal=True
+    "tail", "Returns only the last lines, at most this number.", integer(1, MAX_TAIL_LINES), is_internal=True
 )
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from flinkpy._proto import checkpoint_pb2, common_pb2, dispatcher_pb2, job_pb2, metrics_pb2
-from flinkpy.cli import checkpoints, cluster, dashboard, jobs, main
+from flinkpy.cli import checkpoints, cluster, dashboard, jobs, logs, main
 from flinkpy.cli.run_directory import RecordedCluster, RecordedProcess
 from flinkpy.cli.top import collector
 from flinkpy.cli.top import command as top
@@ -28,7 +28,6 @@ WITHOUT_JSON = {
     "run-application": "standard output belongs to the program",
     "standalone-job": "a service",
     "spark-submit": "standard output belongs to the program",
-    "logs": "text of functions",
     "flamegraph": "files in the formats of other programs",
     "cluster start": "starts processes; `cluster status` shows them",
     "cluster stop": "stops processes",
@@ -116,6 +115,17 @@ class FakeClient:
         one.failure.message = "too slow"
         return statistics
 
+    def request_job_log_records(self, request: common_pb2.LogRecordsRequest) -> dispatcher_pb2.JobLogRecords:
+        answer = dispatcher_pb2.JobLogRecords(is_over=True)
+        log = answer.logs.add(log="host:/te.log", source="te-1", has_log=True, is_at_end=True)
+        log.records.add(timestamp_ms=5, level="INFO", message="wörds", fields_json='{"flink-job-id": "x"}')
+        return answer
+
+    def change_log_levels(self, request: common_pb2.LogLevelsRequest) -> dispatcher_pb2.JobLogLevels:
+        answer = dispatcher_pb2.JobLogLevels()
+        answer.processes.add(source="dispatcher").levels.add(level="DEBUG", is_changed=True)
+        return answer
+
     def cancel_job(self, job_id: str) -> None:
         return
 
@@ -151,7 +161,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     )
     monkeypatch.setattr(top, "RATE_WAIT_S", 0)
     monkeypatch.setattr(collector, "RestCaller", FakeRest)
-    for module in (jobs, checkpoints, dashboard, top):
+    for module in (jobs, checkpoints, dashboard, logs, top):
         monkeypatch.setattr(module, "connect", lambda configuration, address: FakeClient())
     monkeypatch.setattr(dashboard, "_ticket", lambda *_: "/dashboard/login?ticket=x")
     monkeypatch.setattr(health_check, "check_health", lambda *_, **__: health_check.Health.STANDING_BY)
@@ -168,6 +178,8 @@ CALLS: dict[str, tuple[list[str], int]] = {
     "info": ([JOB], 0),
     "metrics": ([JOB], 0),
     "top": ([], 0),
+    "logs": ([JOB], 0),
+    "log-level": (["my.module", "DEBUG"], 0),
     "cancel": ([JOB], 0),
     "stop": ([JOB], 1),
     "savepoint": ([JOB], 0),
@@ -193,7 +205,7 @@ def assert_follows_the_rules(value: Any, where: str = "$") -> None:
     if isinstance(value, dict):
         for key, inner in value.items():
             # These objects have names of Flink or of the user as keys.
-            if where.rpartition(".")[2] not in ("statistics", "subtasks_per_state", "configuration"):
+            if where.rpartition(".")[2] not in ("statistics", "subtasks_per_state", "configuration", "fields"):
                 assert re.fullmatch(r"[a-z][a-z0-9_]*", key), f"{where}.{key}"
             if key.endswith("_time_ms"):
                 assert inner is None or inner > 0, f"{where}.{key}"

@@ -49,7 +49,7 @@ _TASK = QueryParameter(
 )
 _SEARCH = QueryParameter("search", "A part of the message or the logger; letter case does not matter.")
 _SINCE = QueryParameter("since", "The earliest time, in milliseconds since 1970.", integer(0, 1 << 53), 0)
-_TAIL = QueryParameter("tail", "The last records, at most so many.", integer(1, MAX_RECORDS))
+_TAIL = QueryParameter("tail", "The maximum number of records, the last ones that match.", integer(1, MAX_RECORDS))
 _POSITION = QueryParameter("position", "The position in an earlier answer, to continue from there.")
 _JOB = QueryParameter("job", "The id of the job that records name.", Parameter({"type": "string"}, str))
 _OF_JOB = (_LEVEL, _TASK, _SEARCH, _SINCE, _TAIL, _POSITION)
