@@ -33,7 +33,7 @@ class ByteRange:
 
 
 def parse_range(header: str | None, size: int) -> ByteRange | None:
-    """Returns the part that a header names; None: the whole file, as for a header that is not understood.
+    """Returns the part that a header names; None: the whole file, also for a header that is not understood.
 
     Raises: RestError with status 416 if the file has no such part.
     """
@@ -52,7 +52,7 @@ def parse_range(header: str | None, size: int) -> ByteRange | None:
             f"The file has {size} bytes.",
             {"content-range": f"bytes */{size}"},
         )
-    return ByteRange(start, min(end, size))
+    return ByteRange(start, min(end, size)) if (start, size) != (0, min(end, size)) else None
 
 
 #: Returns a part of the file in pieces.

@@ -148,11 +148,11 @@ def test_bad_levels_are_refused(server: RestHarness, body: Any) -> None:
     ("header", "expected"),
     [
         (None, None),
-        ("bytes=0-", ByteRange(0, 10)),
+        ("bytes=0-", None),
         ("bytes=2-3", ByteRange(2, 4)),
         ("bytes=2-99", ByteRange(2, 10)),
         ("bytes=-3", ByteRange(7, 10)),
-        ("bytes=-99", ByteRange(0, 10)),
+        ("bytes=-99", None),
         ("bytes=3-2", None),
         ("bytes=-", None),
         ("lines=1-2", None),

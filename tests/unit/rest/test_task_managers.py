@@ -267,7 +267,7 @@ def test_the_last_bytes_of_a_log_are_a_partial_answer(tmp_path: Path) -> None:
     whole = (200, "first\nlast", None)
     assert tail("/jobmanager/logs/jm.log", "bytes=-10") == whole
     assert tail("/jobmanager/logs/jm.log", "bytes=-99999") == whole
-    assert tail("/jobmanager/logs/jm.log", "bytes=2-3") == whole
+    assert tail("/jobmanager/logs/jm.log", "bytes=2-3") == (206, "rs", "bytes 2-3/10")
     assert tail("/taskmanagers/te-1/logs/te.log", "bytes=-3") == (206, "b>x", "bytes 1-3/4")
     assert tail("/taskmanagers/te-1/log", "bytes=-9") == (200, "<b>x", None)
 
