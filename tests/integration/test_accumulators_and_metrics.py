@@ -395,8 +395,8 @@ def test_prometheus_and_opentelemetry_get_the_counts_of_a_job(
 def test_reporters_that_cannot_work_are_logged_and_the_services_run(cluster: RunningCluster) -> None:
     for service in ("dispatcher", "resourcemanager", "taskexecutor-1", "taskexecutor-2"):
         text = (cluster.run_dir / f"{service}.log").read_text()
-        assert "Metric reporter jmx cannot be opened, so it reports nothing: JMX is an interface of Java" in text
-        assert "Metric reporter unknown is not used, so it reports nothing" in text
+        assert "Metric reporter jmx cannot be used, so it reports nothing: JMX is an interface of Java" in text
+        assert "Metric reporter unknown cannot be used, so it reports nothing" in text
         assert "Metric reporter refused failed: ConnectionRefusedError" in text
     # Ten reports a second fail. The log of a Dispatcher also has the lines of its JobMasters.
     assert text.count("Metric reporter refused failed") <= 5

@@ -127,7 +127,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
         await task_executor.stop(f"TaskExecutor {options.resource_id} {reason}")
         watchdog.stop()
         leftover = [task.task_name for task in task_executor.service.unfinished_tasks]
-        metrics.close()
+        await asyncio.to_thread(metrics.close)
         if not deployer.close(STOP_IO_TIMEOUT_S):
             leftover.append("I/O threads")
     finally:

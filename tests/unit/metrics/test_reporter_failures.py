@@ -116,7 +116,10 @@ def test_a_missing_library_is_named_with_its_extra(kind: str, library: str, monk
 
 
 def test_an_unknown_option_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    reporting(graphs={"factory.class": "graphite", "host": "h", "port": "1", "protokol": "TCP", "scope.delimiter": "/"})
+    options = {"host": "127.0.0.1", "port": "1", "protocol": "UDP", "protokol": "TCP", "scope.delimiter": "/"}
+    under_test = reporting(graphs={"factory.class": "graphite", **options})
+    under_test.start()
+    under_test.close()
     assert caplog.messages == [
         "metrics.reporter.graphs.protokol is no option of this reporter; did you mean `protocol`?"
     ]

@@ -14,6 +14,7 @@ Source: org.apache.flink.runtime.metrics.{MetricRegistryImpl,ReporterSetup}.
 from __future__ import annotations
 
 import difflib
+import functools
 import logging
 from collections.abc import Iterator, Mapping
 
@@ -26,7 +27,7 @@ from flinkpy.metrics.metric_registry import MetricRegistry
 from flinkpy.metrics.reporters.factories import create_reporter
 from flinkpy.metrics.reporters.metric_reporter import MetricReporter
 from flinkpy.metrics.reporters.metric_selection import MetricSelection
-from flinkpy.metrics.reporters.reporter_thread import ReporterThread
+from flinkpy.metrics.reporters.reporter_thread import ReporterThread, log_unusable
 
 __all__ = ["MetricReporting"]
 
@@ -52,7 +53,7 @@ class MetricReporting:
     def __init__(self, configuration: Configuration, registry: MetricRegistry, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         names = read_option(configuration, metric_options.REPORTERS) or ""
-        #: The threads of the reporters that could be created.
+        #: One thread for each reporter whose common options are valid.
         self.threads = list(_threads(names, configuration, registry))
 
     def start(self) -> None:
@@ -79,14 +80,19 @@ def _threads(names: str, configuration: Configuration, registry: MetricRegistry)
         prefix = f"metrics.reporter.{name}."
         options = {key.removeprefix(prefix): value for key, value in entries.items() if key.startswith(prefix)}
         try:
-            reporter = create_reporter(name, options.get("factory.class"))
             interval_s = max(read_option(options, _INTERVAL), 1) / 1000
             selection = MetricSelection(options, read_option(configuration, metric_options.SCOPE_DELIMITER))
         except USER_ERRORS as error:
-            logger.error("Metric reporter %s is not used, so it reports nothing: %s", name, error)
+            log_unusable(name, error)
             continue
-        _warn_of_unknown_options(name, reporter, options)
-        yield ReporterThread(name, reporter, interval_s, options, selection.reported, registry, configuration)
+        create = functools.partial(_create, name, options)
+        yield ReporterThread(name, create, interval_s, options, selection.reported, registry, configuration)
+
+
+def _create(name: str, options: Mapping[str, str]) -> MetricReporter:
+    reporter = create_reporter(name, options.get("factory.class"))
+    _warn_of_unknown_options(name, reporter, options)
+    return reporter
 
 
 def _warn_of_unknown_options(name: str, reporter: MetricReporter, options: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ from flinkpy.common.errors import FlinkError
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup
 from flinkpy.metrics.reporters.metric_reporter import MetricReporter, PulledReporter, ReportedMetric
 
-__all__ = ["FailureLog", "ReporterThread"]
+__all__ = ["FailureLog", "ReporterThread", "log_unusable"]
 
 logger = logging.getLogger(__name__)
 
@@ -63,11 +63,23 @@ class FailureLog:
         self._num_failures = self._num_not_logged = 0
 
 
+def log_unusable(name: str, error: BaseException) -> None:
+    """Logs that a reporter does not work, because of its configuration or environment."""
+    is_known = isinstance(error, _EXTERNAL)
+    logger.error(
+        "Metric reporter %s cannot be used, so it reports nothing: %s",
+        name,
+        error if is_known else describe(error),
+        exc_info=None if is_known else error,
+    )
+
+
 class ReporterThread(threading.Thread):
     """Opens a reporter, and reports at intervals until `stop`, then for the last time.
 
     Args:
         name: the name of the reporter.
+        create: returns the reporter. The thread calls it, because it may import a large library.
         options: its options, without the prefix.
         reported: returns the metrics of groups that this reporter gets, and reads their values.
     """
@@ -75,7 +87,7 @@ class ReporterThread(threading.Thread):
     def __init__(
         self,
         name: str,
-        reporter: MetricReporter,
+        create: Callable[[], MetricReporter],
         interval_s: float,
         options: Mapping[str, str],
         reported: Callable[[Iterable[NamedMetricGroup]], Iterator[ReportedMetric]],
@@ -84,7 +96,7 @@ class ReporterThread(threading.Thread):
     ) -> None:
         super().__init__(name=f"metric reporter {name}", daemon=True)
         self._name_of_reporter = name
-        self._reporter = reporter
+        self._create = create
         self._interval_s = interval_s
         self._options = options
         self._reported = reported
@@ -94,13 +106,13 @@ class ReporterThread(threading.Thread):
         self.waiting: deque[tuple[MetricScope, NamedMetricGroup]] = deque(maxlen=MAX_ENDED)
         self._stop_requested = threading.Event()
         self._failures = FailureLog(name)
-        if not isinstance(reporter, PulledReporter):
-            registry.on_unregistered(self.ended)
+        #: False if nothing reports the groups of ended tasks.
+        self._keeps_ended = True
+        registry.on_unregistered(self.ended)
 
     def ended(self, scope: MetricScope, group: NamedMetricGroup) -> None:
         """Includes the last metrics of an ended task in the next report. Any thread."""
-        # A thread that has ended, because its reporter could not be opened, must not keep groups.
-        if self.is_alive():
+        if self._keeps_ended:
             self.waiting.append((scope, group))
 
     def stop(self) -> None:
@@ -108,45 +120,45 @@ class ReporterThread(threading.Thread):
         self._stop_requested.set()
 
     def run(self) -> None:
-        if not self._open():
+        reporter = self._open()
+        self._keeps_ended = reporter is not None and not isinstance(reporter, PulledReporter)
+        if not self._keeps_ended:
             self.waiting.clear()
+        if reporter is None:
             return
-        is_pulled = isinstance(self._reporter, PulledReporter)
-        while not self._stop_requested.wait(None if is_pulled else self._interval_s):
-            self._report()
-        if not is_pulled:
-            self._report()
+        if isinstance(reporter, PulledReporter):
+            self._stop_requested.wait()
+        else:
+            while not self._stop_requested.wait(self._interval_s):
+                self._report(reporter)
+            self._report(reporter)
         try:
-            self._reporter.close()
+            reporter.close()
         except USER_ERRORS as error:
             self._failures.failed(error)
 
-    def _open(self) -> bool:
+    def _open(self) -> MetricReporter | None:
+        """Returns the open reporter, or None if it cannot be used."""
         try:
-            self._reporter.open(self._options)
-            if isinstance(self._reporter, PulledReporter):
-                self._reporter.serve(self._current, self._configuration)
+            reporter = self._create()
+            reporter.open(self._options)
+            if isinstance(reporter, PulledReporter):
+                reporter.serve(self._current, self._configuration)
         except USER_ERRORS as error:
-            cause = error if not isinstance(error, _EXTERNAL) else None
-            logger.error(
-                "Metric reporter %s cannot be opened, so it reports nothing: %s",
-                self._name_of_reporter,
-                describe(error) if cause else error,
-                exc_info=cause,
-            )
-            return False
-        return True
+            log_unusable(self._name_of_reporter, error)
+            return None
+        return reporter
 
     def _current(self) -> list[ReportedMetric]:
         """Returns the current metrics. Any thread."""
         return list(self._reported(group for _, group in self._registry.groups()))
 
-    def _report(self) -> None:
+    def _report(self, reporter: MetricReporter) -> None:
         ended = []
         while self.waiting:
             ended.append(self.waiting.popleft()[1])
         try:
-            self._reporter.report([*self._reported(ended), *self._current()])
+            reporter.report([*self._reported(ended), *self._current()])
         except USER_ERRORS as error:
             self._failures.failed(error)
         else:
