@@ -54,7 +54,7 @@ dashboard-check: $(STAMP) ## types, style and unit tests of the dashboard
 proto: $(STAMP) ## generate src/flinkpy/_proto from proto/
 	$(BIN)/python tools/gen_proto.py
 
-docs: $(STAMP) ## generate docs/configuration.md from the options in the code
+docs: $(STAMP) ## generate docs/configuration.md and tables of docs/metrics_reporters.md from the options in the code
 	$(BIN)/python tools/gen_config_docs.py
 
 lint: $(STAMP) ## ruff, mypy and import rules
