@@ -272,7 +272,8 @@ class SharedCluster:
 
 @pytest.fixture(scope="session")
 def _shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedCluster]:
-    yield from SharedCluster.of_session(tmp_path_factory)
+    # Fewer samples than by default: tests wait for them.
+    yield from SharedCluster.of_session(tmp_path_factory, properties={"rest.flamegraph.num-samples": "40"})
 
 
 @pytest.fixture

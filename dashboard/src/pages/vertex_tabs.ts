@@ -20,4 +20,5 @@ export const VERTEX_TABS: VertexTab[] = [
   { id: "", title: "Subtasks", load: () => import("./vertex_subtasks") },
   { id: "metrics", title: "Metrics", load: () => import("./vertex_metrics") },
   { id: "accumulators", title: "Accumulators", load: () => import("./vertex_accumulators") },
+  { id: "flame", title: "Flame graph", load: () => import("./vertex_flame_graph") },
 ];
