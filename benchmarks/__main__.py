@@ -41,6 +41,7 @@ BENCHMARKS = {
     "async": ("benchmarks.async_io", "run"),
     "pyflink-suite": ("benchmarks.pyflink_suite", "run"),
     "flamegraph-cost": ("benchmarks.flamegraph_cost", "run"),
+    "metrics-cost": ("benchmarks.metrics_cost", "run"),
     "batch-native": ("benchmarks.batch_native", "run"),
 }
 

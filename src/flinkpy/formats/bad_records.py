@@ -22,6 +22,8 @@ from flinkpy.common.typeinfo import Types
 FAIL = "fail"
 SKIP = "skip"
 METRIC_NAME = "numRecordsSkipped"
+#: Flink's name for the same count. Source: MetricNames.NUM_RECORDS_IN_ERRORS.
+ERRORS_METRIC_NAME = "numRecordsInErrors"
 #: Type of the records of a side output: the raw bytes, and the error as text.
 BAD_RECORD_TYPE = Types.TUPLE([Types.PRIMITIVE_ARRAY(Types.BYTE()), Types.STRING()])
 #: Number of characters of a bad record in an error: enough to recognise it, too few to flood the log.
@@ -68,7 +70,9 @@ class BadRecordReporter:
             return
         if self._counter is None:
             self._counter = self._context.metric_group.counter(METRIC_NAME)
+            self._errors = self._context.metric_group.counter(ERRORS_METRIC_NAME)
         self._counter.inc(len(bad))
+        self._errors.inc(len(bad))
         if self._tag_id is not None:
             from flinkpy.records.batch import Batch
 

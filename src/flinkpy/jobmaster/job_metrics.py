@@ -13,13 +13,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.states import JobState
+from flinkpy.common.states import ExecutionState, JobState
 from flinkpy.configuration import metric_options, read_option
+from flinkpy.jobmaster.scheduler.speculative_scheduler import SpeculativeScheduler
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup
 from flinkpy.metrics.scope_formats import GroupKind, ScopeFormats
 
 if TYPE_CHECKING:
     from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import CheckpointStatsTracker
+    from flinkpy.jobmaster.executiongraph.execution_graph import ExecutionGraph
     from flinkpy.jobmaster.scheduler.default_scheduler import DefaultScheduler
 
 #: Statuses whose times are metrics. Terminal statuses have none, because the metrics end with the job.
@@ -31,6 +33,7 @@ TIMED_STATUSES = (
     JobState.CANCELLING,
     JobState.FAILING,
 )
+_DEPLOYING = ExecutionState.DEPLOYING
 _DOWN = (JobState.RESTARTING, JobState.FAILING)
 #: The value of a time or a size that is not known.
 UNKNOWN = -1
@@ -64,6 +67,9 @@ class JobMetrics:
         settings = read_option(self._configuration, metric_options.JOB_STATUS_METRICS)
         register_status_metrics(self.group, scheduler, now_ms, settings)
         register_checkpoint_metrics(self.group, scheduler.checkpoints.coordinator.statistics)
+        if isinstance(scheduler, SpeculativeScheduler):
+            self.group.gauge("numSlowExecutionVertices", lambda: scheduler.num_slow_tasks)
+            self.group.count_only("numEffectiveSpeculativeExecutions", lambda: scheduler.num_effective_attempts)
 
     def add_coordinator(self, vertex_id: str, operator_id: str, operator_name: str) -> NamedMetricGroup:
         """Returns the group of an operator's coordinator, which it replaces if there is one."""
@@ -93,6 +99,10 @@ def register_status_metrics(
 
     for status in TIMED_STATUSES:
         register_status(status)
+    if "STATE" in settings:
+        group.gauge("deployingState", lambda: int(_deploying_since_ms(graph) is not None))
+    if "CURRENT_TIME" in settings:
+        group.gauge("deployingTime", lambda: max(0, now_ms() - (_deploying_since_ms(graph) or now_ms())))
 
     def up_ms() -> int:
         return UNKNOWN if graph.state.is_terminal else time_in(JobState.RUNNING)
@@ -104,6 +114,13 @@ def register_status_metrics(
     group.gauge("downtime", down_ms)
     for name in ("numRestarts", "fullRestarts"):
         group.gauge(name, lambda: scheduler.num_restarts)
+
+
+def _deploying_since_ms(graph: ExecutionGraph) -> int | None:
+    """Returns when the first of the tasks that are deploying now began to; None if there is none."""
+    executions = [vertex.current for vertex in list(graph.vertices)]
+    deploying = [one.state_timestamps[_DEPLOYING] for one in executions if one.state is _DEPLOYING]
+    return min(deploying, default=None)
 
 
 def register_checkpoint_metrics(group: NamedMetricGroup, statistics: CheckpointStatsTracker) -> None:

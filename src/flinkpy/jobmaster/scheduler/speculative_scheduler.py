@@ -162,6 +162,10 @@ class SpeculativeScheduler(DefaultScheduler):
         self._allocator = SpeculativeSlotAllocator(self.graph)
         self._blocklist = Blocklist()
         self._next_check_ms = self._now_ms + self._speculation.detector.check_interval_ms
+        #: The number of tasks that were slow at the last check. Any thread may read it.
+        self.num_slow_tasks = 0
+        #: The number of speculative attempts that finished before the first one. Any thread may read it.
+        self.num_effective_attempts = 0
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -189,6 +193,7 @@ class SpeculativeScheduler(DefaultScheduler):
     def _attempt_slow_tasks(self) -> None:
         candidates = [vertex for vertex in self.graph.job_vertices.values() if _may_run_twice(vertex)]
         slow = slow_tasks(candidates, self._speculation.detector, self._now_ms)
+        self.num_slow_tasks = len(slow)
         until_ms = self._now_ms + self._speculation.block_slow_node_duration_ms
         for vertex in slow:
             assert vertex.current.slot is not None
@@ -283,6 +288,7 @@ class SpeculativeScheduler(DefaultScheduler):
         loser = vertex.current
         self._allocator.swap(vertex.id, winner, loser)
         vertex.promote(winner)
+        self.num_effective_attempts += 1
         self._on_task_finished(vertex)
 
     def _on_task_finished(self, vertex: ExecutionVertex) -> None:
