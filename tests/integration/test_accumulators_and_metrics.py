@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from monitoring_names import used_names
 from otlp_receiver import OtlpReceiver, otlp_receiver
 from ports import own_port
 from prometheus_server import prometheus
+from test_rest_jobs import RestClient
 
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
 from flinkpy.common import Types, WatermarkStrategy
@@ -26,6 +28,11 @@ from flinkpy.datastream.functions import MapFunction, RuntimeContext
 
 #: The ports of the Prometheus reporters: one for each service, and for the JobMasters that run at a time.
 SCRAPED_PORTS = [own_port() for _ in range(8)]
+
+
+METRICS_PAGE = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+#: The ends of the names of a histogram in REST.
+STATISTIC = re.compile(r"_(count|min|max|sum|mean|stddev|median|p\d+)$")
 
 
 @pytest.fixture(scope="module")
@@ -264,8 +271,75 @@ def test_the_metrics_of_a_running_job_are_shown(cluster: RunningCluster, tmp_pat
     assert records["counts/numRecordsIn"]["value"] == 60
     assert records["Source: Sequence Source/numRecordsOut"]["value"] == 60
     assert "/numRecordsOut" in records  # a metric of the task
+    check_metrics_everywhere(cluster, job_id)
     gate.open()
     client.get_job_execution_result().result()
+
+
+def check_metrics_everywhere(cluster: RunningCluster, job_id: str) -> None:
+    """REST, the CLI and reporters tell the same metrics, and docs/metrics.md knows them."""
+
+    def by_cli(*arguments: str) -> list[dict[str, Any]]:
+        output = cluster.flinkpy("metrics", "--json", *arguments)
+        assert output.returncode == 0, output.stderr
+        return list(json.loads(output.stdout)["metrics"])
+
+    with RestClient(cluster) as rest:
+
+        def by_rest(path: str) -> dict[str, str]:
+            return rest.metrics(path, *(one["id"] for one in rest.get(path)))
+
+        of_job = by_cli(job_id)
+        for vertex in rest.get(f"/jobs/{job_id}")["vertices"]:
+            told = by_rest(f"/jobs/{job_id}/vertices/{vertex['id']}/subtasks/0/metrics")
+            shown = [one for one in of_job if one["vertex_id"] == vertex["id"] and one["subtask"] == 0]
+            assert {rest_name(one) for one in shown} == {
+                re.sub(r"_(count|min|max|sum|mean|stddev|median|p\d+)$", "", n) for n in told
+            }
+            counts = {rest_name(one): str(one["value"]) for one in shown if one["kind"] == "counter"}
+            assert counts == {name: told[name] for name in counts} and counts["numRecordsIn"] == "60"
+        own = {one["name"]: one["value"] for one in of_job if not one["vertex_id"]}
+        told = by_rest(f"/jobs/{job_id}/metrics")
+        assert set(told) == set(own) and (told["runningState"], own["runningState"]) == ("1", 1)
+        assert int(told["runningTimeTotal"]) > 0 and told["numRestarts"] == str(own["numRestarts"])
+        resource_id = rest.get("/taskmanagers")["taskmanagers"][0]["id"]
+        process = {one["name"]: one["value"] for one in by_cli("--taskmanager", resource_id)}
+        assert set(by_rest(f"/taskmanagers/{resource_id}/metrics")) == set(process)
+        whole = {one["name"]: one["value"] for one in by_cli("--cluster")}
+        told = by_rest("/jobmanager/metrics")
+        assert set(told) == set(whole) and told["taskSlotsTotal"] == str(whole["taskSlotsTotal"])
+        assert (whole["numRegisteredTaskManagers"], whole["numRunningJobs"], told["numRunningJobs"]) == (2, 1, "1")
+        details = rest.get(f"/taskmanagers/{resource_id}")
+        assert details["metrics"]["nettyShuffleMemoryTotal"] == details["memoryConfiguration"]["networkMemory"] > 0
+    everything = {one["name"] for one in of_job if not one["name"].startswith("mine.")} | set(process) | set(whole)
+    assert sorted(name for name in everything if not is_documented(name)) == []
+    reported: set[str] = set()
+
+    def all_are_reported() -> bool:
+        for path in cluster.run_dir.glob("metrics-*.jsonl"):
+            reported.update(json.loads(line)["metric"] for line in path.read_text().splitlines())
+        ends = (".jobmanager.numRunningJobs", ".jobmanager.taskSlotsTotal", ".jobmanager.measured.runningTimeTotal")
+        return all(
+            any(name.endswith(end) for name in reported) for end in (*ends, f"{resource_id}.Status.JVM.CPU.Time")
+        )
+
+    wait_until(all_are_reported, "reporters of all services have reported")
+
+
+def rest_name(metric: dict[str, Any]) -> str:
+    operator = re.sub(r"[ .:,]", "_", metric["operator"] or "")
+    return f"{operator}.{metric['name']}" if operator else str(metric["name"])
+
+
+def is_documented(name: str) -> bool:
+    for pattern, general in (
+        (r"^split\.[^.]+", "split.<id>"),
+        (r"^ResourceManager\.", ""),
+        (r"GarbageCollector\.\w+", "GarbageCollector.<collector>"),
+        (r"^(initializing|created|running|restarting|cancelling|failing)", "<status>"),
+    ):
+        name = re.sub(pattern, general, name)
+    return f"`{name}`" in METRICS_PAGE
 
 
 def test_latency_markers_show_the_age_of_records_at_every_operator(cluster: RunningCluster) -> None:
