@@ -130,6 +130,10 @@ class SimulatedTask:
 
     # Invokable
 
+    @property
+    def initialization(self) -> dict[str, int]:
+        return {}
+
     def invoke(self) -> None:
         self.plane.check_restore(self)
         self.is_running = True

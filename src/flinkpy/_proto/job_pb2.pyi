@@ -138,7 +138,7 @@ class UserArtifact(_message.Message):
     def __init__(self, name: _Optional[str] = ..., blob_key: _Optional[str] = ..., kind: _Optional[str] = ..., attributes: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class JobGraph(_message.Message):
-    __slots__ = ("job_id", "name", "vertices", "configuration", "artifacts", "client_version", "python_version", "created_ms", "python_path", "working_directory", "is_cancel_requested", "initial_client_heartbeat_timeout_ms")
+    __slots__ = ("job_id", "name", "vertices", "configuration", "artifacts", "client_version", "python_version", "created_ms", "python_path", "working_directory", "is_cancel_requested", "initial_client_heartbeat_timeout_ms", "traceparent")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERTICES_FIELD_NUMBER: _ClassVar[int]
@@ -151,6 +151,7 @@ class JobGraph(_message.Message):
     WORKING_DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     IS_CANCEL_REQUESTED_FIELD_NUMBER: _ClassVar[int]
     INITIAL_CLIENT_HEARTBEAT_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     name: str
     vertices: _containers.RepeatedCompositeFieldContainer[JobVertex]
@@ -163,7 +164,8 @@ class JobGraph(_message.Message):
     working_directory: str
     is_cancel_requested: bool
     initial_client_heartbeat_timeout_ms: int
-    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., vertices: _Optional[_Iterable[_Union[JobVertex, _Mapping]]] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[UserArtifact, _Mapping]]] = ..., client_version: _Optional[str] = ..., python_version: _Optional[str] = ..., created_ms: _Optional[int] = ..., python_path: _Optional[_Iterable[str]] = ..., working_directory: _Optional[str] = ..., is_cancel_requested: _Optional[bool] = ..., initial_client_heartbeat_timeout_ms: _Optional[int] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., vertices: _Optional[_Iterable[_Union[JobVertex, _Mapping]]] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[UserArtifact, _Mapping]]] = ..., client_version: _Optional[str] = ..., python_version: _Optional[str] = ..., created_ms: _Optional[int] = ..., python_path: _Optional[_Iterable[str]] = ..., working_directory: _Optional[str] = ..., is_cancel_requested: _Optional[bool] = ..., initial_client_heartbeat_timeout_ms: _Optional[int] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class VertexDetails(_message.Message):
     __slots__ = ("id", "name", "parallelism", "max_parallelism", "tasks_per_state", "metrics", "subtasks", "parallelism_reason", "spark_description", "state", "start_time_ms", "end_time_ms", "slot_sharing_group", "operators", "accumulators", "splits")

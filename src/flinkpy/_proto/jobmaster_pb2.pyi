@@ -73,7 +73,7 @@ class FailSlotRequest(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., resource_id: _Optional[str] = ..., allocation_id: _Optional[str] = ..., cause: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ...) -> None: ...
 
 class TaskExecutionStateUpdate(_message.Message):
-    __slots__ = ("execution_attempt_id", "state", "error", "metrics", "accumulators_pickle", "result_partition_bytes")
+    __slots__ = ("execution_attempt_id", "state", "error", "metrics", "accumulators_pickle", "result_partition_bytes", "initialization")
     class AccumulatorsPickleEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -81,19 +81,28 @@ class TaskExecutionStateUpdate(_message.Message):
         key: str
         value: bytes
         def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    class InitializationEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     EXECUTION_ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
     ACCUMULATORS_PICKLE_FIELD_NUMBER: _ClassVar[int]
     RESULT_PARTITION_BYTES_FIELD_NUMBER: _ClassVar[int]
+    INITIALIZATION_FIELD_NUMBER: _ClassVar[int]
     execution_attempt_id: str
     state: _common_pb2.ExecutionState
     error: _common_pb2.ErrorInfo
     metrics: _common_pb2.IOMetrics
     accumulators_pickle: _containers.ScalarMap[str, bytes]
     result_partition_bytes: _containers.RepeatedCompositeFieldContainer[ResultPartitionBytes]
-    def __init__(self, execution_attempt_id: _Optional[str] = ..., state: _Optional[_Union[_common_pb2.ExecutionState, str]] = ..., error: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., accumulators_pickle: _Optional[_Mapping[str, bytes]] = ..., result_partition_bytes: _Optional[_Iterable[_Union[ResultPartitionBytes, _Mapping]]] = ...) -> None: ...
+    initialization: _containers.ScalarMap[str, int]
+    def __init__(self, execution_attempt_id: _Optional[str] = ..., state: _Optional[_Union[_common_pb2.ExecutionState, str]] = ..., error: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., accumulators_pickle: _Optional[_Mapping[str, bytes]] = ..., result_partition_bytes: _Optional[_Iterable[_Union[ResultPartitionBytes, _Mapping]]] = ..., initialization: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class ResultPartitionBytes(_message.Message):
     __slots__ = ("result_partition_id", "subpartition_bytes")

@@ -7,6 +7,7 @@ Thread: any; gRPC channels are thread-safe.
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import threading
 import time
@@ -27,8 +28,12 @@ from flinkpy.configuration.options import AnyConfiguration
 from flinkpy.rpc.services import service_methods
 from flinkpy.rpc.sync_client import SyncGateway
 from flinkpy.security import SecurityContext
+from flinkpy.traces.trace_context import SpanContext, using_context
 
 logger = logging.getLogger(__name__)
+
+#: Names the span that the submission of a job belongs to, by the convention of OpenTelemetry for processes.
+TRACEPARENT_VARIABLE = "TRACEPARENT"
 
 #: A larger JobGraph is sent as a blob. This is a quarter of the largest message; gRPC copies a message twice.
 MAX_INLINE_GRAPH_BYTES = 4 * 1024 * 1024
@@ -196,7 +201,8 @@ class ClusterClient:
         is_repeated = False
         while True:
             try:
-                return str(self._dispatcher.submit_job(request, timeout_s=self._timeout_s).job_id)
+                with using_context(SpanContext.parse(os.environ.get(TRACEPARENT_VARIABLE))):
+                    return str(self._dispatcher.submit_job(request, timeout_s=self._timeout_s).job_id)
             except DuplicateJobSubmissionError:
                 if is_repeated:
                     return job_graph.job_id

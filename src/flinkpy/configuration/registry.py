@@ -33,6 +33,7 @@ OPTION_MODULES = (
     "history_options",
     "security_options",
     "metric_options",
+    "trace_options",
     "spark_options",
     "high_availability_options",
 )

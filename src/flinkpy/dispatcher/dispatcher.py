@@ -78,6 +78,7 @@ from flinkpy.dispatcher.job_operations import JobOperations
 from flinkpy.dispatcher.log_inquiries import LogInquiries
 from flinkpy.dispatcher.options import DispatcherOptions
 from flinkpy.dispatcher.running_jobs import JobStatusWatchers, RunningJob, RunningJobs, not_stored
+from flinkpy.dispatcher.submission_trace import trace_submission
 from flinkpy.graph.validation import validate_job_graph
 from flinkpy.logs.answers import log_records, own_log
 from flinkpy.metrics.metric_registry import ScopeKind
@@ -231,6 +232,7 @@ class Dispatcher(RpcEndpoint):
         if (duplicate := self._duplicate(job_id)) is not None:
             raise duplicate
         self._submitting[job_id] = []
+        trace_submission(graph, answer)
         self.start_task(self._store_and_run(job_id, graph, answer), f"store job {job_id}")
 
     async def _store_and_run(

@@ -42,6 +42,7 @@ def state_update(message: jobmaster_pb2.TaskExecutionStateUpdate) -> TaskStateUp
         io_metrics_from_proto(message.metrics) if message.HasField("metrics") else None,
         dict(message.accumulators_pickle),
         {one.result_partition_id: tuple(one.subpartition_bytes) for one in message.result_partition_bytes},
+        dict(message.initialization),
     )
 
 

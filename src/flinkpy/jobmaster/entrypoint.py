@@ -49,6 +49,7 @@ from flinkpy.rpc.endpoint import RpcEndpoint
 from flinkpy.rpc.error_codec import error_to_proto
 from flinkpy.rpc.server import RpcServer
 from flinkpy.security import SecurityContext
+from flinkpy.traces.tracer_slot import current_tracer
 
 logger = logging.getLogger(__name__)
 
@@ -286,6 +287,7 @@ class _JobMasterProcess:
                 read_option(cluster_configuration, pipeline_options.PYTHON_ENVIRONMENT_DIR)
             ),
             metrics=self._metrics.registry,
+            tracer=current_tracer(),
             host=host,
         )
         initialize_file_systems({**cluster_configuration, **command.job_graph.configuration.entries})

@@ -32,6 +32,7 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
 from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.configuration import read_option, trace_options
 from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
 from flinkpy.graph.required_slots import runs_in_stages
 from flinkpy.highavailability.standalone import StandaloneLeaderRetrieval
@@ -48,6 +49,7 @@ from flinkpy.jobmaster.job_event_store.job_events import RecordedJob
 from flinkpy.jobmaster.job_loading import load_job
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.job_metrics import JobMetrics
+from flinkpy.jobmaster.job_traces import JobTraces
 from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators
 from flinkpy.jobmaster.options import job_master_options, restart_strategy, state_assigner
 from flinkpy.jobmaster.resource_manager_connection import ResourceManagerConnection, slot_wishes
@@ -57,6 +59,7 @@ from flinkpy.jobmaster.scheduler.speculative_scheduler import scheduler_class
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
+from flinkpy.traces.trace_context import SpanContext
 
 logger = logging.getLogger(__name__)
 
@@ -107,6 +110,17 @@ class JobMaster(RpcEndpoint):
             configuration,
         )
         self.metrics.register(self.scheduler, lambda: self._now_ms)
+        self._traces: JobTraces | None = None
+        if environment.tracer is not None:
+            self._traces = JobTraces(
+                environment.tracer,
+                self.scheduler,
+                SpanContext.parse(job_graph.traceparent),
+                detail_level=read_option(configuration, trace_options.CHECKPOINT_SPAN_DETAIL_LEVEL),
+                variables={"job_id": job_graph.job_id, "job_name": job_graph.name},
+                is_recovery=environment.is_recovery,
+                now_ms=self._now_ms,
+            )
         self._coordinators = OperatorCoordinators()
         self._coordinator_services = CoordinatorServices(self, self)
         self._checkpoint_io = CheckpointIo(
@@ -300,6 +314,8 @@ class JobMaster(RpcEndpoint):
     def update_task_execution_states(self, updates: list[ev.TaskStateUpdated]) -> None:
         self.validate_runs_in_main_thread()
         for update in updates:
+            if self._traces is not None and update.initialization:
+                self._traces.task_initialized(update.initialization)
             self.handle(update)
 
     def report_task_metrics(self, metrics: ev.TaskMetricsReported) -> None:
@@ -475,6 +491,8 @@ class JobMaster(RpcEndpoint):
             while self._events:
                 for effect in self.scheduler.handle(self._events.popleft(), self._now_ms):
                     self._run(effect)
+            if self._traces is not None:
+                self._traces.observe(self._now_ms)
         except Exception as error:
             # The event was handled only in part, so the state of this JobMaster is not reliable any more.
             self.on_fatal_error(error)
@@ -493,9 +511,13 @@ class JobMaster(RpcEndpoint):
                 self._create_coordinators()
             case fx.TaskStateChanged():
                 logger.log(logging.WARNING if effect.error is not None else logging.INFO, "%s", effect)
+                if self._traces is not None:
+                    self._traces.task_state_changed()
             case fx.DeclareRequirements(num_slots, blocked):
                 self._resource_manager.declare(num_slots, blocked)
             case fx.SubmitTasks():
+                if self._traces is not None:
+                    self._traces.tasks_deployed(self._now_ms)
                 self._submit_tasks(effect)
             case fx.CancelTasks(location, attempts):
                 connection = self._task_managers.get(location.resource_id)

@@ -14,6 +14,7 @@ from flinkpy.highavailability.checkpoint_stores import CheckpointRecovery
 from flinkpy.highavailability.leader_election import LeaderRetrieval
 from flinkpy.metrics.metric_registry import MetricRegistry
 from flinkpy.rpc.peer_connection import Peers
+from flinkpy.traces.reporting import Tracer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,5 +46,7 @@ class JobMasterEnvironment:
     python_environments: Path = field(default_factory=environments_root)
     #: The registry of this process; None: the metrics of the job are not reported.
     metrics: MetricRegistry | None = None
+    #: The reporters of spans and events of this process, if there are any.
+    tracer: Tracer | None = None
     #: The host of this process, for the scopes of metrics.
     host: str = LOOPBACK

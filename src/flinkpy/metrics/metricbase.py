@@ -12,9 +12,14 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.clock import Clock, SystemClock
+from flinkpy.traces.tracer_slot import current_tracer
+
+if TYPE_CHECKING:
+    from flinkpy.traces.event import EventBuilder
+    from flinkpy.traces.span import SpanBuilder
 
 __all__ = ["Counter", "Distribution", "Gauge", "Histogram", "Meter", "Metric", "MetricGroup", "TimerGauge"]
 
@@ -284,6 +289,23 @@ class MetricGroup(ABC):
             name: name of the metric.
             histogram: the histogram to register if there is none; by default a new one.
         """
+
+    def add_span(self, span_builder: SpanBuilder) -> None:
+        """Reports a span to the reporters of `traces.reporters`. Beyond PyFlink.
+
+        The variables of this group become attributes of the span, without angle brackets. Without reporters, it does
+        nothing. It never blocks.
+        """
+        if (tracer := current_tracer()) is not None:
+            tracer.add_span(span_builder.set_attributes(self._attributes()))
+
+    def add_event(self, event_builder: EventBuilder) -> None:
+        """Reports an event to the reporters of `events.reporters`. Beyond PyFlink. See `add_span`."""
+        if (tracer := current_tracer()) is not None:
+            tracer.add_event(event_builder.set_attributes(self._attributes()))
+
+    def _attributes(self) -> dict[str, str]:
+        return {name.strip("<>"): value for name, value in self.get_all_variables().items()}
 
     @abstractmethod
     def get_all_variables(self) -> dict[str, str]:

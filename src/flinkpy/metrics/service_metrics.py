@@ -20,6 +20,8 @@ from flinkpy.metrics.process_metrics import (
 )
 from flinkpy.metrics.reporters import MetricReporting
 from flinkpy.metrics.scope_formats import GroupKind, ScopeFormats
+from flinkpy.traces.reporting import Tracer
+from flinkpy.traces.tracer_slot import install_tracer
 
 __all__ = ["ServiceMetrics"]
 
@@ -59,9 +61,12 @@ class ServiceMetrics:
             register_system_resource_metrics(process, interval_ms)
         self._reporting = MetricReporting(configuration, self.registry)
         self._updater = _ViewUpdater(self.registry)
+        self._tracer = Tracer(configuration)
 
     def start(self) -> None:
-        """Starts to compute rates and to report."""
+        """Starts to compute rates and to report. The reporters of spans and events are those of the process."""
+        install_tracer(self._tracer)
+        self._tracer.start()
         self._collections.install()
         self._updater.start()
         self._reporting.start()
@@ -71,6 +76,8 @@ class ServiceMetrics:
         self._collections.remove()
         self._updater.stop()
         self._reporting.close()
+        install_tracer(None)
+        self._tracer.close()
 
 
 class _ViewUpdater(threading.Thread):

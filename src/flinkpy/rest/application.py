@@ -28,6 +28,8 @@ from flinkpy.rest.errors import RestError, as_rest_error, not_found
 from flinkpy.rest.handlers import all_operations
 from flinkpy.rest.operation import Operation, RestCall
 from flinkpy.rest.page_files import PageFiles, accepts_gzip, is_known
+from flinkpy.traces.trace_context import TRACEPARENT
+from flinkpy.traces.traced_calls import traced_call
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +119,10 @@ async def _answer(context: RestContext, one: Operation, request: Request) -> Res
     )
     if one.request is not None and not one.takes_files:
         call.body = one.parse_body(await request.body())
-    result = await one.handler(call)
+    attributes = {"http.request.method": request.method, "http.route": one.path}
+    traceparent = request.headers.get(TRACEPARENT)
+    with traced_call("flinkpy.rest", f"{request.method} {one.path}", traceparent, attributes):
+        result = await one.handler(call)
     if isinstance(result, Response):
         return result
     headers = {"age": str(call.age_ms // 1000)} if call.age_ms >= 1000 else None

@@ -29,6 +29,7 @@ from flinkpy.rpc.services import MAX_MESSAGE_BYTES, METADATA_FENCING_TOKEN, serv
 from flinkpy.rpc.tls_diagnosis import may_be_tls
 from flinkpy.rpc.versions import CALLER_METADATA, agreed
 from flinkpy.security import SecurityContext
+from flinkpy.traces.trace_context import TRACEPARENT, current_context
 
 logger = logging.getLogger(__name__)
 
@@ -217,6 +218,8 @@ async def _watch(channel: grpc.aio.Channel, on_lost: Callable[[], None]) -> None
 def call_metadata(fencing_token: str | None, security: SecurityContext, service: str) -> tuple[tuple[str, str], ...]:
     """Returns the metadata of one call of `service`. Made for every call, because tokens expire."""
     metadata = (*CALLER_METADATA, *token_metadata(security, service))
+    if (context := current_context()) is not None:
+        metadata = (*metadata, (TRACEPARENT, context.traceparent))
     if fencing_token is None:
         return metadata
     return (*metadata, (METADATA_FENCING_TOKEN, fencing_token))

@@ -54,6 +54,9 @@ from flinkpy.rpc.versions import (
 )
 from flinkpy.security import SecurityContext
 from flinkpy.security.access_token import Audience
+from flinkpy.traces.trace_context import TRACEPARENT
+from flinkpy.traces.traced_calls import traced_call
+from flinkpy.traces.tracer_slot import current_tracer
 
 logger = logging.getLogger(__name__)
 
@@ -218,12 +221,24 @@ def _advertisable(bind_address: str) -> str:
     return bind_address
 
 
+def _traceparent(servicer_context: Any) -> str | None:
+    """Returns the `traceparent` of a call, if this process reports spans."""
+    if current_tracer() is None:
+        return None
+    for key, value in servicer_context.invocation_metadata() or ():
+        if key == TRACEPARENT:
+            return value if isinstance(value, str) else None
+    return None
+
+
 def _handler(
     method: Method, endpoint: object, calls: set[asyncio.Task[Any]], security: SecurityContext
 ) -> grpc.RpcMethodHandler:
     function = getattr(endpoint, method.name, None)
     if function is None:
         raise TypeError(f"{type(endpoint).__name__} does not implement {method.path}")
+    service, _, name = method.path.strip("/").rpartition("/")
+    attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": name}
 
     def check(servicer_context: Any) -> CallContext:
         check_certificate(security, servicer_context.auth_context)
@@ -242,9 +257,10 @@ def _handler(
         try:
             context = check(servicer_context)
             servicer_context.set_trailing_metadata(answer_metadata(context.protocol))
-            result = function(request, context)
-            if inspect.isawaitable(result):
-                result = await result
+            with traced_call("flinkpy.rpc", f"{service}/{name}", _traceparent(servicer_context), attributes):
+                result = function(request, context)
+                if inspect.isawaitable(result):
+                    result = await result
             return result
         except Exception as error:  # noqa: BLE001 - the boundary where every exception becomes a status
             await _abort(servicer_context, method, error)

@@ -6,7 +6,7 @@ streaming), and tests with fakes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from flinkpy._proto import checkpoint_pb2, taskexecutor_pb2
@@ -16,6 +16,11 @@ from flinkpy.logs.context import LogContext
 
 class Invokable(Protocol):
     """The code that a task runs: a StreamTask. Source: org.apache.flink.runtime.jobgraph.tasks.TaskInvokable."""
+
+    @property
+    def initialization(self) -> Mapping[str, int]:
+        """The measurements of the initialization by Flink's names, complete when the task runs. Thread: any."""
+        ...
 
     def invoke(self) -> None:
         """Runs to the end of the input. Thread: task thread."""
@@ -58,7 +63,13 @@ class Invokable(Protocol):
 class TaskCallbacks(Protocol):
     """The calls that an invokable makes while it runs. Thread: any."""
 
-    def notify_running(self) -> None: ...
+    def notify_running(self, num_restored_bytes: int | None = None) -> None:
+        """Reports that the task runs.
+
+        Args:
+            num_restored_bytes: the size of the state that was restored; None: there was none.
+        """
+        ...
 
     def send_operator_event(self, operator_id: str, event: Any) -> None: ...
 

@@ -128,6 +128,9 @@ class Task:
         self._early_events: deque[tuple[str, bytes]] = deque()
         self._canceler: TaskCanceler | None = None
         self._cancel_timer: TimerHandle | None = None
+        #: The measurements of the initialization by Flink's names, complete when the task runs.
+        self.initialization: dict[str, int] = {}
+        self._started_ms = 0
         self._final_metrics: dict[str, int] = {}
         self._final_accumulators: dict[str, bytes] = {}
         #: The accumulators that were sent to the JobMaster last.
@@ -140,6 +143,7 @@ class Task:
         if self.state is not ExecutionState.DEPLOYING or self._is_started:
             return
         self._is_started = True
+        self._started_ms = self._endpoint.clock.monotonic_ms()
         self._move(ExecutionState.INITIALIZING)
         self._thread.start()
 
@@ -285,8 +289,8 @@ class Task:
 
     # ---- task thread
 
-    def notify_running(self) -> None:
-        self._endpoint.run_in_main_thread(self._on_running)
+    def notify_running(self, num_restored_bytes: int | None = None) -> None:
+        self._endpoint.run_in_main_thread(self._on_running, num_restored_bytes)
 
     def send_operator_event(self, operator_id: str, event: Any) -> None:
         payload = self.deployed.dump_event(event)
@@ -367,6 +371,7 @@ class Task:
         # invokable. So at least one of the two cancels the invokable.
         if self._is_canceled:
             invokable.cancel()
+        self.initialization["MailboxStartDurationMs"] = self._endpoint.clock.monotonic_ms() - self._started_ms
         invokable.invoke()
 
     def _exit_in_task_thread(self, error: BaseException | None) -> None:
@@ -383,8 +388,12 @@ class Task:
         while self._early_events:
             invokable.dispatch_pickled_operator_event(*self._early_events.popleft())
 
-    def _on_running(self) -> None:
+    def _on_running(self, num_restored_bytes: int | None) -> None:
         if self.state is ExecutionState.INITIALIZING:
+            if self._invokable is not None:
+                self.initialization |= self._invokable.initialization
+            if num_restored_bytes is not None:
+                self.initialization["RestoredStateSizeBytes"] = num_restored_bytes
             self._move(ExecutionState.RUNNING)
 
     def _on_event(self, operator_id: str, payload: bytes) -> None:
@@ -439,6 +448,7 @@ def state_update(task: Task, state: ExecutionState, error: FlinkError | None) ->
         ]
         if state is ExecutionState.FINISHED
         else (),
+        initialization=task.initialization if state is ExecutionState.RUNNING else {},
     )
 
 

@@ -132,7 +132,7 @@ class RuntimeEnvironment:
     metric_group: TaskMetricGroup
     accumulators: AccumulatorRegistry
     cached_files: Mapping[str, str]
-    on_restored: Callable[[], None]
+    on_restored: Callable[[], int | None]
     shipped_files: ShippedFiles
     #: The positions of results in `vertex.results` that are final: what this attempt writes to them is dropped.
     final_results: frozenset[int] = frozenset()
@@ -153,8 +153,7 @@ class RuntimeEnvironment:
 
     def notify_running(self) -> None:
         assert self.callbacks is not None
-        self.on_restored()
-        self.callbacks.notify_running()
+        self.callbacks.notify_running(self.on_restored())
 
     def notify_end_of_data(self) -> None:
         assert self.callbacks is not None

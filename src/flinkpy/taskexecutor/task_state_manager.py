@@ -101,10 +101,13 @@ class SubtaskStateManager:
         if self._backup is not None:
             self._backup.aborted(self._owner, checkpoint_id)
 
-    def log_restore(self) -> None:
-        """Logs where the state was read from. Called when everything is restored."""
+    def log_restore(self) -> int | None:
+        """Logs where the state was read from. Called when everything is restored.
+
+        Returns the size of the files that were read, or None if there was no state to restore.
+        """
         if self._restore is None:
-            return
+            return None
         files = self._local_files
         logger.info(
             "restored %s from checkpoint %d: %d files (%d bytes) read from local copies, %d (%d bytes) from storage",
@@ -115,6 +118,7 @@ class SubtaskStateManager:
             files.num_remote,
             files.remote_bytes,
         )
+        return files.local_bytes + files.remote_bytes
 
 
 def paths_of(state: checkpoint_pb2.TaskStateSnapshot) -> Iterator[str]:

@@ -18,6 +18,10 @@ from flinkpy.common.errors import (
 )
 from flinkpy.rest.options import RestOptions
 from flinkpy.security import Role
+from flinkpy.traces.reporting import Tracer
+from flinkpy.traces.span import Span, SpanBuilder
+from flinkpy.traces.trace_context import SpanContext, current_context
+from flinkpy.traces.tracer_slot import install_tracer
 
 
 class Jobs:
@@ -56,6 +60,37 @@ def test_operations_exist_with_and_without_version(path: str) -> None:
 def test_head_is_get_without_body() -> None:
     answer = harness().call("HEAD", "/jobs")
     assert answer.status_code == 200
+
+
+def test_a_call_of_a_trace_is_a_span_and_calls_of_services_belong_to_it() -> None:
+    header, seen = f"00-{'a' * 32}-{'b' * 16}-01", []
+
+    class Dispatcher(Jobs):
+        async def list_jobs(self, request: dispatcher_pb2.ListJobsRequest) -> dispatcher_pb2.ListJobsResponse:
+            seen.append(current_context())
+            return await super().list_jobs(request)
+
+    class ListTracer(Tracer):
+        has_spans = True  # type: ignore[assignment]
+
+        def __init__(self) -> None:
+            self.spans: list[Span] = []
+
+        def add_span(self, builder: SpanBuilder) -> None:
+            self.spans.append(builder.build())
+
+    install_tracer(tracer := ListTracer())
+    try:
+        rest = RestHarness(TestingServices(Dispatcher()))
+        rest.call("GET", "/jobs")
+        rest.call("GET", "/jobs", role=None, headers={"traceparent": header})
+        assert tracer.spans == [], "neither calls without a trace nor those of strangers are reported"
+        rest.call("GET", "/v1/jobs", headers={"traceparent": header})
+    finally:
+        install_tracer(None)
+    (span,) = tracer.spans
+    assert (span.name, span.parent) == ("GET /jobs", SpanContext("a" * 32, "b" * 16))
+    assert seen == [None, span.context]
 
 
 def test_an_unknown_path_gets_404_in_flinks_words() -> None:

@@ -68,6 +68,7 @@ class FakeInvokable:
         self.events: list[tuple[str, Any]] = []
         self.checkpoints: list[tuple[Any, ...]] = []
         self.pickled_accumulators: dict[str, bytes] = {}
+        self.initialization: dict[str, int] = {}
 
     def invoke(self) -> None:
         self._body(self)

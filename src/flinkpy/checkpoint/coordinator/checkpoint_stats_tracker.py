@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -118,6 +118,8 @@ class CheckpointStatsTracker:
         self._latest_savepoint: pb.CheckpointStatistics | None = None
         self._latest_failed: pb.CheckpointStatistics | None = None
         self._latest_restored: pb.RestoredCheckpointStatistics | None = None
+        #: Called with the statistics of each checkpoint that is complete or has failed.
+        self.on_ended: Callable[[pb.CheckpointStatistics], None] | None = None
 
     def restored(self, checkpoint_id: int, external_path: str, is_savepoint: bool, now_ms: int) -> None:
         self._num_restored += 1
@@ -143,6 +145,8 @@ class CheckpointStatsTracker:
             self._latest_savepoint = statistics
         else:
             self._latest_completed = statistics
+        if self.on_ended is not None:
+            self.on_ended(statistics)
 
     def failed(self, pending: PendingCheckpoint, failure: FlinkError, now_ms: int) -> None:
         self._num_failed += 1
@@ -150,6 +154,8 @@ class CheckpointStatsTracker:
         statistics.failure.CopyFrom(_error_info(failure))
         statistics.discarded = True
         self._latest_failed = statistics
+        if self.on_ended is not None:
+            self.on_ended(statistics)
 
     def refused(self) -> None:
         """Counts a checkpoint that failed before it got an id."""

@@ -95,6 +95,8 @@ class TaskStateUpdated:
     accumulators: Mapping[str, bytes] = field(default_factory=dict)
     #: For FINISHED: the sizes in bytes of all subpartitions of each blocking result, by result partition id.
     result_bytes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    #: For RUNNING: the measurements of the initialization by Flink's names.
+    initialization: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
