@@ -7,6 +7,8 @@ export type Page = {
   load: LazyModule;
   /** The name in the navigation; without it the page is not there. */
   nav?: string;
+  /** It is in the navigation only if `GET /config` offers this. */
+  feature?: "web-submit";
 };
 
 /** The first page whose path matches is shown. */
@@ -15,4 +17,9 @@ export const PAGES: Page[] = [
   { path: "/jobs", nav: "Jobs", load: () => import("./pages/jobs") },
   { path: "/jobs/:jobid/vertices/:vertexid/:tab?", load: () => import("./pages/vertex") },
   { path: "/jobs/:jobid/:tab?", load: () => import("./pages/job") },
+  { path: "/taskmanagers", nav: "TaskExecutors", load: () => import("./pages/taskmanagers") },
+  { path: "/taskmanagers/:taskmanagerid/:tab?", load: () => import("./pages/taskmanager") },
+  { path: "/jobmanager", nav: "Dispatcher", load: () => import("./pages/jobmanager") },
+  { path: "/jobmanager/:tab", load: () => import("./pages/jobmanager") },
+  { path: "/submit", nav: "Submit", load: () => import("./pages/submit"), feature: "web-submit" },
 ];

@@ -87,7 +87,91 @@ def test_the_pages_of_a_job_show_what_happens_in_it(dashboard: Dashboard, tmp_pa
     options.get_by_text("classloader.resolve-order").wait_for()
     assert options.get_by_text("execution.checkpointing.interval").count() == 0
     dashboard.screenshot("job_configuration")
-    dashboard.cluster.client.cancel_job(job_id)
+
+    take_a_savepoint_and_stop(dashboard, tmp_path)
+    wait_until(lambda: dashboard.cluster.client.request_job_status(job_id).is_terminal, "the job has stopped")
+
+
+def take_a_savepoint_and_stop(dashboard: Dashboard, directory: Path) -> None:
+    page = dashboard.page
+    page.get_by_role("button", name="Savepoint").click()
+    page.get_by_label("Directory").fill((directory / "savepoints").as_uri())
+    page.get_by_role("button", name="Take a savepoint").click()
+    dashboard.see("The savepoint is complete.")
+    dashboard.screenshot("job_savepoint")
+    assert len(list((directory / "savepoints").iterdir())) == 1
+    page.get_by_role("button", name="Close this dialog").click()
+
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_label("Directory").fill((directory / "stopped").as_uri())
+    page.get_by_role("button", name="Stop the job").click()
+    dashboard.see("The job has stopped with a savepoint.")
+    assert len(list((directory / "stopped").iterdir())) == 1
+    page.get_by_role("button", name="Close this dialog").click()
+    page.get_by_role("button", name="Cancel").wait_for(state="detached")
+
+
+PROGRAM = """
+import sys
+from flinkpy.datastream import StreamExecutionEnvironment
+
+if "--fail" in sys.argv:
+    raise ValueError("no input given")
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection([int(text) for text in sys.argv[1:]]).map(lambda number: number * 2).print()
+env.execute("submitted <job>")
+"""
+
+
+def test_processes_are_shown_and_programs_submitted(dashboard: Dashboard, tmp_path: Path) -> None:
+    dashboard.log_in()
+    page = dashboard.page
+    page.get_by_role("link", name="TaskExecutors").click()
+    page.get_by_role("table", name="TaskExecutors").get_by_role("link").first.click()
+    dashboard.see("Memory of the process")
+    dashboard.screenshot("taskexecutor")
+    part(page, "Threads")
+    dashboard.see("MainThread")
+    part(page, "Metrics")
+    page.get_by_label("Filter Metrics").fill("Heap.Used")
+    dashboard.see("Status.JVM.Memory.Heap.Used")
+    part(page, "Logs")
+    page.get_by_role("log", name="Log", exact=True).wait_for()
+    page.get_by_label("Search the log").fill("nothing that any line has")
+    dashboard.see("No line matches.")
+    page.get_by_label("Search the log").fill("INFO")
+    dashboard.screenshot("taskexecutor_logs")
+
+    page.get_by_role("link", name="Dispatcher").click()
+    dashboard.see("Options of the cluster")
+    page.get_by_role("button", name="Use dark colours").click()
+    dashboard.screenshot("dispatcher_dark")
+
+    page.get_by_role("link", name="Submit", exact=True).click()
+    program = tmp_path / "doubles.py"
+    program.write_text(PROGRAM)
+    page.locator("input[type=file]").set_input_files(program)
+    page.get_by_label("Arguments").fill("--fail")
+    page.get_by_role("button", name="Run", exact=True).click()
+    dashboard.see("ValueError: no input given")
+    dashboard.screenshot("submit_dark")
+    page.get_by_label("Arguments").fill("1 2 3")
+    page.get_by_role("button", name="Run", exact=True).click()
+    dashboard.heading("submitted <job>").wait_for()
+    page.get_by_text("FINISHED").first.wait_for()
+
+
+def test_a_reader_is_offered_no_actions(dashboard: Dashboard) -> None:
+    dashboard.log_in("--read-only")
+    navigation = dashboard.page.get_by_role("navigation", name="Main")
+    navigation.get_by_role("link", name="Dispatcher").wait_for()
+    assert navigation.get_by_role("link", name="Submit").count() == 0
+    dashboard.open("/submit")
+    dashboard.see("Programs cannot be submitted here")
+
+
+def part(page: Any, name: str) -> None:
+    page.get_by_role("navigation", name="Parts of the TaskExecutor").get_by_role("link", name=name).click()
 
 
 def tab(page: Any, name: str) -> None:

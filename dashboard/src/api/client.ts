@@ -43,7 +43,12 @@ export function urlOf(template: string, parameters: Parameters = {}): string {
 }
 
 /** Sends one request and returns its answer, which the server may have given in part from its cache. */
-async function send(verb: string, url: string, body?: unknown): Promise<Response> {
+async function send(
+  verb: string,
+  url: string,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): Promise<Response> {
   let response: Response;
   try {
     response = await fetch(url, {
@@ -51,10 +56,10 @@ async function send(verb: string, url: string, body?: unknown): Promise<Response
       credentials: "same-origin",
       signal: AbortSignal.timeout(TIMEOUT_MS),
       ...(body instanceof FormData
-        ? { body }
+        ? { body, headers }
         : body === undefined
-          ? {}
-          : { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+          ? { headers }
+          : { body: JSON.stringify(body), headers: { ...headers, "content-type": "application/json" } }),
     });
   } catch (error) {
     throw new ApiError(
@@ -85,6 +90,18 @@ export async function get<P extends GetPath>(path: P, parameters: Parameters = {
 /** GET of an operation with an answer in plain text, such as a log. */
 export async function getText(path: GetPath, parameters: Parameters = {}): Promise<string> {
   return (await send("GET", urlOf(path, parameters))).text();
+}
+
+/** The end of a text, such as a log: at most `bytes` bytes of it, and how long it is in all. */
+export async function getTail(
+  path: GetPath,
+  parameters: Parameters,
+  bytes: number,
+): Promise<{ text: string; isWhole: boolean; totalBytes: number }> {
+  const response = await send("GET", urlOf(path, parameters), undefined, { range: `bytes=-${bytes}` });
+  const text = await response.text();
+  const total = Number(response.headers.get("content-range")?.split("/")[1] ?? text.length);
+  return { text, isWhole: response.status !== 206, totalBytes: total };
 }
 
 /** POST, PATCH, PUT or DELETE of an operation. The role `read` gets status 403. */

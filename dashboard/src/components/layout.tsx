@@ -30,6 +30,7 @@ export function Layout({ children }: { children: ComponentChildren }): VNode {
 
 function Navigation({ location }: { location: string }): VNode {
   const overview = useQuery("/overview").data;
+  const config = useQuery("/config", {}, 60_000).data;
   return (
     <header class="side">
       <Link href="/" class="brand" aria-label="flinkpy: overview">
@@ -37,7 +38,7 @@ function Navigation({ location }: { location: string }): VNode {
         <span>flinkpy</span>
       </Link>
       <nav aria-label="Main">
-        {PAGES.filter((page) => page.nav).map((page) => (
+        {PAGES.filter((page) => page.nav && (!page.feature || config?.features[page.feature])).map((page) => (
           <Link key={page.path} href={page.path} aria-current={isWithin(location, page.path) ? "page" : undefined}>
             {page.nav}
           </Link>

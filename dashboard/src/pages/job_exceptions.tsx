@@ -77,7 +77,7 @@ function Where({ exception }: { exception: Exception }): VNode {
       <span>{exception.taskName ?? "The whole job"}</span>
       {manager && !manager.startsWith("(") && (
         <span>
-          on <Link href={`/task-managers/${manager}`}>{manager}</Link>
+          on <Link href={`/taskmanagers/${manager}`}>{manager}</Link>
         </span>
       )}
       <span>{dateTime(exception.timestamp)}</span>
