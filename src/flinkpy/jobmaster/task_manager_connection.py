@@ -27,6 +27,7 @@ from flinkpy.common.errors import (
     RpcUnavailableError,
     TaskManagerLostError,
     TaskSubmissionError,
+    UserError,
 )
 from flinkpy.common.ids import ExecutionAttemptID, ResourceID
 from flinkpy.jobmaster.conversions import as_flink_error
@@ -279,14 +280,19 @@ class TaskManagerConnection(PeerConnection):
     async def request_thread_samples(
         self, request: thread_samples_pb2.ThreadSamplesRequest
     ) -> thread_samples_pb2.ThreadSamples | None:
-        """Returns what the TaskExecutor has sampled. None if it does not answer."""
+        """Returns what the TaskExecutor has sampled. None if it does not answer, or cannot sample now.
+
+        Raises: UserError for a request that no TaskExecutor accepts.
+        """
         duration_s = request.num_samples * request.delay_ms / 1000 * SAMPLING_STRETCH
         try:
             samples: thread_samples_pb2.ThreadSamples = await self._gateway.request_thread_samples(
                 request, timeout_s=duration_s + METRICS_TIMEOUT_S
             )
             return samples
-        except (RpcUnavailableError, RpcTimeoutError) as error:
+        except UserError:
+            raise
+        except FlinkError as error:
             logger.info("TaskExecutor %s returned no thread samples: %s", self.location.resource_id, error)
             return None
 

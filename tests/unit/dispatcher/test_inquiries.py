@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 from dispatcher_fakes import CONTEXT, JOB, OTHER_JOB, Harness, scenario
 
-from flinkpy._proto import checkpoint_pb2, common_pb2, job_pb2, metrics_pb2, resourcemanager_pb2
+from flinkpy._proto import (
+    checkpoint_pb2,
+    common_pb2,
+    job_pb2,
+    metrics_pb2,
+    resourcemanager_pb2,
+    thread_samples_pb2,
+)
 from flinkpy._proto import dispatcher_pb2 as pb
-from flinkpy.common.errors import JobNotFoundError, RpcUnavailableError
+from flinkpy.common.errors import JobNotFoundError, RpcUnavailableError, UnsupportedOperationError
 
 REQUEST = job_pb2.AccumulatorsRequest(job_id=JOB)
 
@@ -73,6 +80,38 @@ async def test_metrics_are_available_for_running_jobs_only(harness: Harness) -> 
     await job_master.terminated(common_pb2.FINISHED)
     with pytest.raises(JobNotFoundError):
         await harness.dispatcher.request_metrics(request, CONTEXT)
+
+
+@scenario()
+async def test_threads_of_running_jobs_only_are_sampled(harness: Harness) -> None:
+    job_master = await harness.running_job()
+    answers = harness.gateways.answers
+    samples = thread_samples_pb2.JobThreadSamples(unreachable=["tm-1"])
+    answers["request_thread_samples"] = lambda _: samples
+    request = thread_samples_pb2.ThreadSamplesRequest(job_id=JOB, num_samples=10, delay_ms=20, max_depth=30)
+    assert await harness.dispatcher.request_thread_samples(request, CONTEXT) == samples
+
+    lost = RpcUnavailableError("the channel was closed")
+    answers["request_thread_samples"] = lambda _: lost
+    with pytest.raises(RpcUnavailableError):
+        await harness.dispatcher.request_thread_samples(request, CONTEXT)
+
+    async def end(_: object) -> RpcUnavailableError:
+        await job_master.terminated(common_pb2.FINISHED)
+        return lost
+
+    answers["request_thread_samples"] = end
+    with pytest.raises(JobNotFoundError):  # the job has ended while its JobMaster waited for samples
+        await harness.dispatcher.request_thread_samples(request, CONTEXT)
+
+
+@scenario(may_sample_threads=False)
+async def test_no_threads_are_sampled_where_flame_graphs_are_switched_off(harness: Harness) -> None:
+    await harness.running_job()
+    with pytest.raises(UnsupportedOperationError, match=r"rest\.flamegraph\.enabled"):
+        await harness.dispatcher.request_thread_samples(
+            thread_samples_pb2.ThreadSamplesRequest(job_id=JOB, num_samples=1, delay_ms=1, max_depth=1), CONTEXT
+        )
 
 
 @scenario()

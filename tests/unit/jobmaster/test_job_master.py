@@ -13,7 +13,15 @@ import pytest
 from jobmaster_fakes import batch_vertex, job_graph, source_and_sink, vertex
 from testing_gateways import Process
 
-from flinkpy._proto import common_pb2, dispatcher_pb2, job_event_pb2, job_pb2, jobmaster_pb2, taskexecutor_pb2
+from flinkpy._proto import (
+    common_pb2,
+    dispatcher_pb2,
+    job_event_pb2,
+    job_pb2,
+    jobmaster_pb2,
+    taskexecutor_pb2,
+    thread_samples_pb2,
+)
 from flinkpy.common.errors import (
     ExternalError,
     FunctionError,
@@ -686,3 +694,21 @@ async def test_nothing_is_left_of_committables_after_the_job(process, tmp_path):
 def events_in(log):
     payloads, _ = read_log(log)
     return [job_event_pb2.JobEvent.FromString(payload) for payload in payloads]
+
+
+@in_loop
+async def test_thread_samples_lack_those_of_a_task_executor_that_does_not_answer(process):
+    job = await running(process, source_and_sink(2))
+    await job.add_task_manager("tm2", 1)
+    request = thread_samples_pb2.ThreadSamplesRequest(job_id="job", num_samples=2, delay_ms=5, max_depth=10)
+    refusals = [ExternalError("too many flame graphs"), RpcTimeoutError("no answer")]
+    given = [thread_samples_pb2.ThreadSamples(resource_id="tm1"), *refusals]
+    job.peers.answers["request_thread_samples"] = lambda _: given.pop(0)
+    samples = await job.call("request_thread_samples", request)
+    assert [one.resource_id for one in samples.task_executors] == ["tm1"]
+    assert samples.unreachable == ["tm2"]
+    assert job.peers.requests("request_thread_samples") == [request, request]
+    job.peers.answers["request_thread_samples"] = UserError("num_samples is 0")
+    with pytest.raises(UserError):
+        await job.call("request_thread_samples", request)
+    await job.job_master.close()
