@@ -72,5 +72,5 @@ def test_the_table_contains_exactly_the_points_in_the_code():
         passed.update(re.findall(r'failpoint\("([a-z_.]+)"\)', text))
         # The steps of writing a file atomically, which are named by their caller.
         steps = re.findall(r'failpoint\(f"\{(?:self\._steps|step_names)\}(\.[a-z_]+)"\)', text)
-        passed.update(f"{kind}{step}" for kind in ("state_file", "metadata") for step in steps)
+        passed.update(f"{kind}{step}" for kind in ("state_file", "metadata", "archive") for step in steps)
     assert passed == set(FAILPOINTS)

@@ -86,11 +86,15 @@ class Client:
     def __init__(self) -> None:
         self.end: Future[Any] = Future()
         self.canceled: list[tuple[str, Any]] = []
+        self.told: list[str] = []
         self.cluster_client = SimpleNamespace(cancel_job=self._cancel)
 
     def _cancel(self, job_id: str, timeout_s: float | None = None) -> None:
         self.canceled.append((job_id, timeout_s))
         self.end.set_result("canceled")
+
+    def tell(self, message: str) -> None:
+        self.told.append(message)
 
     def job_result(self) -> Future[Any]:
         return self.end
@@ -106,6 +110,7 @@ def test_waiting_for_a_job_is_interrupted_and_cancels_it() -> None:
     client = Client()
     interrupted(lambda: await_result(client))  # type: ignore[arg-type]
     assert client.canceled == [("job", CANCEL_WAIT_S)]
+    assert client.told == ["interrupted: canceling the job (interrupt again to leave without waiting for its end)"]
 
 
 def test_waiting_for_the_end_of_a_job_without_reading_its_results_is_interrupted() -> None:

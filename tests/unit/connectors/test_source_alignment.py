@@ -154,25 +154,25 @@ def test_metrics_show_which_split_is_behind():
     life.read(("b", [30]), ("a", [100]))
     life.advance()
     now = life.clock.now_ms()
-    split_times = [f"{kind}TimeMsPerSecond" for kind in ("active", "idle", "paused")]
+    split_times = {"activeTimeMsPerSecond": 201, "idleTimeMsPerSecond": 0, "pausedTimeMsPerSecond": 0}
     assert metrics() == {
         "currentEmitEventTimeLag": now - 100,
         "watermarkLag": now - 29,
         "watermarkAlignmentDrift": 29 - 50,
         "split.a.watermark.currentWatermark": 99,
-        "split.a.watermark.accumulatedActiveTimeMs": 0,
+        "split.a.watermark.accumulatedActiveTimeMs": 201,
         "split.a.watermark.accumulatedIdleTimeMs": 0,
         "split.a.watermark.accumulatedPausedTimeMs": 0,
         "split.b.watermark.currentWatermark": 29,
-        "split.b.watermark.accumulatedActiveTimeMs": 0,
+        "split.b.watermark.accumulatedActiveTimeMs": 201,
         "split.b.watermark.accumulatedIdleTimeMs": 0,
         "split.b.watermark.accumulatedPausedTimeMs": 0,
-        **{f"split.{split}.watermark.{name}": 0 for split in ("a", "b") for name in split_times},
+        **{f"split.{split}.watermark.{name}": ms for split in ("a", "b") for name, ms in split_times.items()},
     }
     life.advance(times=4)
     assert metrics()["split.a.watermark.accumulatedPausedTimeMs"] == 804
     assert metrics()["split.b.watermark.accumulatedIdleTimeMs"] == 201
-    assert metrics()["split.b.watermark.accumulatedActiveTimeMs"] == 603
+    assert metrics()["split.b.watermark.accumulatedActiveTimeMs"] == 804
     life.operator.handle_operator_event(WatermarkAlignment(MAX_WATERMARK))
     life.read("a", "b")
     assert [name for name in metrics() if name.startswith("split.")] == []

@@ -31,6 +31,8 @@ METHODS = [method for service in SERVICES for method in service_methods(service)
 SECRET = ClusterSecret(bytes(range(32)))
 CLUSTER = SecurityContext.of_secret(SECRET)
 NOW_S = int(time.time())
+#: Longer than any run of the tests, because the modules are imported when it begins.
+LIFETIME_S = 24 * 3600
 ALL = frozenset(Audience)
 
 #: Calls for services only, of services that clients call too. A new call must be added here or to the table.
@@ -93,7 +95,7 @@ def bearer(token: str) -> tuple[tuple[str, str], ...]:
     return (("authorization", f"Bearer {token}"),)
 
 
-def token(role: Role, secret: ClusterSecret = SECRET, expires_s: int = NOW_S + 60) -> str:
+def token(role: Role, secret: ClusterSecret = SECRET, expires_s: int = NOW_S + LIFETIME_S) -> str:
     return secret.token(role, Audience.DISPATCHER, expires_s)
 
 
@@ -304,7 +306,9 @@ def test_a_token_for_one_service_is_refused_by_the_others() -> None:
         path = "/flinkpy.ResourceManager/RequestResourceOverview"
         async with open_aio_channel(server.address, [], CLUSTER) as channel:
             for audience in Audience:
-                status = await call_raw(channel, path, b"", bearer(SECRET.token(Role.CLUSTER, audience, NOW_S + 60)))
+                status = await call_raw(
+                    channel, path, b"", bearer(SECRET.token(Role.CLUSTER, audience, NOW_S + LIFETIME_S))
+                )
                 expected = audience is Audience.RESOURCE_MANAGER
                 assert status is (grpc.StatusCode.OK if expected else grpc.StatusCode.UNAUTHENTICATED)
         await server.stop()

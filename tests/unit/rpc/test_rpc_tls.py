@@ -26,6 +26,8 @@ from flinkpy.security.access_token import with_authority
 from flinkpy.security.certificates import CLIENT_NAME, Identity, make_authority, make_certificate
 
 NOW_MS = int(time.time() * 1000)
+#: The lifetime of tokens: longer than any run of the tests, because the modules are imported when it begins.
+LIFETIME_S = 24 * 3600
 SECRET, OTHER_SECRET = ClusterSecret.generate(), ClusterSecret.generate()
 AUTHORITY, OTHER_AUTHORITY = make_authority(NOW_MS), make_authority(NOW_MS)
 YEAR, YESTERDAY = timedelta(days=365), timedelta(days=-1)
@@ -98,7 +100,7 @@ def test_members_of_the_cluster_can_call_each_other(identity: Identity, how: Ask
 @pytest.mark.parametrize("how", [ask, ask_from_a_program])
 def test_members_that_share_only_the_secret_can_call_each_other(how: Ask) -> None:
     run(context(None), context(None), how)
-    token = SECRET.token(Role.READ, Audience.RESOURCE_MANAGER, NOW_MS // 1000 + 60)
+    token = SECRET.token(Role.READ, Audience.RESOURCE_MANAGER, NOW_MS // 1000 + LIFETIME_S)
     authority = context(None).derived_tls
     assert authority is not None
     run(context(None), SecurityContext.of_token(with_authority(token, authority.trusted_certificates)), how)
