@@ -183,3 +183,19 @@ RESTORE_OVERLAP_FRACTION_THRESHOLD = float_option(
     minimum=0.0,
     maximum=1.0,
 )
+LATENCY_TRACK_ENABLED = bool_option(
+    "state.latency-track.keyed-state-enabled",
+    False,
+    "Measure how long accesses of functions to keyed state take, in ns, as histograms of each state.",
+)
+LATENCY_TRACK_SAMPLE_INTERVAL = int_option(
+    "state.latency-track.sample-interval", 100, "Measure one access of this many.", minimum=1
+)
+LATENCY_TRACK_HISTORY_SIZE = int_option(
+    "state.latency-track.history-size", 128, "Number of measurements that a histogram covers.", minimum=1
+)
+LATENCY_TRACK_STATE_NAME_AS_VARIABLE = bool_option(
+    "state.latency-track.state-name-as-variable",
+    True,
+    "Make the name of the state a variable of these metrics, besides a part of their scope.",
+)

@@ -26,6 +26,7 @@ from flinkpy.common.key_groups import KeyGroupRange
 from flinkpy.state.aggregate_table import TableLayout
 from flinkpy.state.checkpoint_streams import StateFiles, StateSnapshot
 from flinkpy.state.key_context import KeyContext
+from flinkpy.state.latency_tracking import LatencyTracking
 from flinkpy.state.meta_info import AGGREGATING, LIST, MAP, REDUCING, VALUE, StateMetaInfo, ttl_config_of
 from flinkpy.state.timer_queue import TimerQueue
 from flinkpy.state.ttl import IncrementalCleanup, TimeToLive, TtlState, clean_keys, create_ttl_state
@@ -98,6 +99,7 @@ class KeyedStateBackend(ABC):
         #: The time-to-live of each state that has one, by name. An entry is set before `create_state` is called.
         self.time_to_live: dict[str, TimeToLive] = {}
         self._cleanups: list[IncrementalCleanup] = []
+        self._latency_tracking = LatencyTracking.of(parameters.configuration, parameters.metrics, parameters.clock)
 
     # -- per key ---------------------------------------------------------------------------------------------------
 
@@ -238,7 +240,10 @@ class KeyedStateBackend(ABC):
         self._check_is_free(name, kind)
         known = self._states.get(name)
         if known is None:
-            known = self._states[name] = (kind, self._create(kind, descriptor))
+            state = self._create(kind, descriptor)
+            if self._latency_tracking is not None:
+                state = self._latency_tracking.track(kind, name, state)
+            known = self._states[name] = (kind, state)
         return known[1]
 
     def _check_is_free(self, name: str, kind: str) -> None:
