@@ -89,7 +89,7 @@ def test_a_job_and_its_recovery_are_one_trace(
     assert "checkpointId" not in attributes_of(first)
     restored = attributes_of(second)
     assert restored["checkpointId"] and restored["initializationStatus"] == "COMPLETED"
-    assert "sumRestoredStateSizeBytes" in restored
+    assert {"sumRestoredStateSizeBytes", "maxDownloadStateDurationMs", "fullSize"} <= set(restored)
     assert recovery.start_time_unix_nano <= second.start_time_unix_nano <= recovery.end_time_unix_nano
 
     user = receiver.named("warm up")[0]

@@ -207,10 +207,13 @@ class JobTraces:
         )
         for name, values in sorted(self._measured.items()):
             span.set_attribute(f"max{name}", max(values)).set_attribute(f"sum{name}", sum(values))
-        restored = self._scheduler.checkpoints.coordinator.statistics.latest_restored
-        if restored is not None:
+        checkpoints = self._scheduler.checkpoints.coordinator.statistics
+        if (restored := checkpoints.latest_restored) is not None:
             span.set_attribute("checkpointId", restored.checkpoint_id)
-            span.set_attribute("fullSize", sum(self._measured.get("RestoredStateSizeBytes", ())))
+            last = checkpoints.last_completed
+            # The size of a checkpoint of an earlier JobMaster is not known.
+            if last is not None and last.checkpoint_id == restored.checkpoint_id:
+                span.set_attribute("fullSize", last.state_size_bytes)
         if status != "COMPLETED":
             span.set_error("not all tasks have started")
         self._deployed_ms, self._measured = None, {}

@@ -7,6 +7,7 @@ streaming), and tests with fakes.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from flinkpy._proto import checkpoint_pb2, taskexecutor_pb2
@@ -63,11 +64,11 @@ class Invokable(Protocol):
 class TaskCallbacks(Protocol):
     """The calls that an invokable makes while it runs. Thread: any."""
 
-    def notify_running(self, num_restored_bytes: int | None = None) -> None:
+    def notify_running(self, restored: Mapping[str, int] = MappingProxyType({})) -> None:
         """Reports that the task runs.
 
         Args:
-            num_restored_bytes: the size of the state that was restored; None: there was none.
+            restored: the measurements of the restore by Flink's names; empty if there was no state.
         """
         ...
 

@@ -21,8 +21,10 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Hashable, Iterable, Sequence
+import time
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -355,6 +357,7 @@ class LocalFirstStateFiles:
     Attributes:
         num_local, local_bytes: number and size of the files that were read from copies.
         num_remote, remote_bytes: number and size of the files that were read from storage.
+        read_ns: the time that opening and fetching the files took, added up.
     """
 
     def __init__(self, files: StateFiles, store: LocalStateStore | None) -> None:
@@ -363,8 +366,26 @@ class LocalFirstStateFiles:
         self._lock = threading.Lock()
         self.num_local = self.num_remote = 0
         self.local_bytes = self.remote_bytes = 0
+        self.read_ns = 0
 
     def open(self, handle: checkpoint_pb2.StreamStateHandle) -> BinaryIO:
+        with self._measured():
+            return self._open(handle)
+
+    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path) -> None:
+        with self._measured():
+            self._fetch(handle, target)
+
+    @contextmanager
+    def _measured(self) -> Iterator[None]:
+        begin_ns = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.read_ns += time.monotonic_ns() - begin_ns
+
+    def _open(self, handle: checkpoint_pb2.StreamStateHandle) -> BinaryIO:
         local = self._local(handle)
         if local is not None:
             try:
@@ -378,7 +399,7 @@ class LocalFirstStateFiles:
         self._count(handle, is_local=False)
         return opened
 
-    def fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path) -> None:
+    def _fetch(self, handle: checkpoint_pb2.StreamStateHandle, target: Path) -> None:
         local = self._local(handle)
         if local is not None:
             try:

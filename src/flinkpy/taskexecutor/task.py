@@ -22,8 +22,9 @@ import logging
 import traceback
 import zlib
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import wait
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 import cloudpickle
@@ -289,8 +290,8 @@ class Task:
 
     # ---- task thread
 
-    def notify_running(self, num_restored_bytes: int | None = None) -> None:
-        self._endpoint.run_in_main_thread(self._on_running, num_restored_bytes)
+    def notify_running(self, restored: Mapping[str, int] = MappingProxyType({})) -> None:
+        self._endpoint.run_in_main_thread(self._on_running, restored)
 
     def send_operator_event(self, operator_id: str, event: Any) -> None:
         payload = self.deployed.dump_event(event)
@@ -388,12 +389,11 @@ class Task:
         while self._early_events:
             invokable.dispatch_pickled_operator_event(*self._early_events.popleft())
 
-    def _on_running(self, num_restored_bytes: int | None) -> None:
+    def _on_running(self, restored: Mapping[str, int]) -> None:
         if self.state is ExecutionState.INITIALIZING:
             if self._invokable is not None:
                 self.initialization |= self._invokable.initialization
-            if num_restored_bytes is not None:
-                self.initialization["RestoredStateSizeBytes"] = num_restored_bytes
+            self.initialization |= restored
             self._move(ExecutionState.RUNNING)
 
     def _on_event(self, operator_id: str, payload: bytes) -> None:

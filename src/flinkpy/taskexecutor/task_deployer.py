@@ -132,7 +132,7 @@ class RuntimeEnvironment:
     metric_group: TaskMetricGroup
     accumulators: AccumulatorRegistry
     cached_files: Mapping[str, str]
-    on_restored: Callable[[], int | None]
+    on_restored: Callable[[], Mapping[str, int]]
     shipped_files: ShippedFiles
     #: The positions of results in `vertex.results` that are final: what this attempt writes to them is dropped.
     final_results: frozenset[int] = frozenset()

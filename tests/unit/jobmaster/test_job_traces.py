@@ -53,7 +53,7 @@ class FakeScheduler:
         )
         self.num_restarts = 0
         self.exception_history = SimpleNamespace(entries=[])
-        self.statistics = SimpleNamespace(on_ended=None, latest_restored=None)
+        self.statistics = SimpleNamespace(on_ended=None, latest_restored=None, last_completed=None)
         self.checkpoints = SimpleNamespace(coordinator=SimpleNamespace(statistics=self.statistics))
 
     def move(self, traces: JobTraces, state: ExecutionState, now_ms: int) -> None:
@@ -117,6 +117,7 @@ def test_a_failure_begins_a_recovery_which_contains_the_next_initialization(
     )
     scheduler.num_restarts = 1
     scheduler.statistics.latest_restored = SimpleNamespace(checkpoint_id=7)
+    scheduler.statistics.last_completed = SimpleNamespace(checkpoint_id=7, state_size_bytes=1200)
     scheduler.move(traces, CANCELED, 310)
     traces.tasks_deployed(400)
     scheduler.move(traces, DEPLOYING, 400)
@@ -128,7 +129,7 @@ def test_a_failure_begins_a_recovery_which_contains_the_next_initialization(
     assert recovery.attributes["cause"] == "lost"
     second = tracer.named("JobInitialization")[1]
     assert second.parent == recovery.context
-    assert (second.start_ms, second.attributes["checkpointId"], second.attributes["fullSize"]) == (400, 7, 1000)
+    assert (second.start_ms, second.attributes["checkpointId"], second.attributes["fullSize"]) == (400, 7, 1200)
     assert "maxInitializeStateDurationMs" not in second.attributes, "it counts its own subtasks only"
     failures = [event for event in tracer.events if event.name == "JobFailureEvent"]
     assert [(one.attributes["canRestart"], one.attributes["isGlobalFailure"]) for one in failures] == [(True, False)]
