@@ -15,7 +15,7 @@ DEMO_DATA := .data/nycflights13
 DEMO_CLUSTER := .data/demo-cluster
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dashboard dashboard-check proto docs lint check test test-python test-lowest demo demo-batch bench chaos differential clean
+.PHONY: help setup dashboard dashboard-check screenshots proto docs lint check test test-python test-lowest demo demo-batch bench chaos differential clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ dashboard: | $(BIN)/python ## build the dashboard's page (needs the npm registry
 dashboard-check: $(STAMP) ## types, style and unit tests of the dashboard
 	$(BIN)/python tools/write_openapi.py dashboard/openapi.json
 	$(BIN)/python tools/build_dashboard.py --check
+
+screenshots: $(STAMP) $(PAGE) ## take the pictures of the dashboard in docs/images (needs Chromium)
+	cd tests/integration && PYTHONPATH=..:. $(abspath $(BIN))/python dashboard_screenshots.py
 
 proto: $(STAMP) ## generate src/flinkpy/_proto from proto/
 	$(BIN)/python tools/gen_proto.py

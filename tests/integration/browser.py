@@ -29,22 +29,12 @@ VIEWPORT = {"width": 1360, "height": 850}
 _OF_ANSWER = re.compile(r"Failed to load resource: ")
 
 
-class Dashboard:
-    """The dashboard of a cluster in a browser.
+class Complaints:
+    """The complaints of a page: errors and warnings of its console, exceptions, and answers that are no success."""
 
-    Attributes:
-        page: the page of Playwright.
-        url: the URL of the REST server.
-        errors: what the page has complained about so far.
-    """
-
-    def __init__(self, page: Any, cluster: RunningCluster) -> None:
-        self.page = page
-        self.cluster = cluster
-        self.url = cluster.client.request_cluster_overview().rest_url
-        self.errors: list[str] = []
+    def __init__(self, page: Any) -> None:
+        self.found: list[str] = []
         self._tolerated: re.Pattern[str] | None = None
-        page.set_default_timeout(PATIENCE_MS)
         page.on("console", lambda message: self._note(f"console: {message.text}", message.type in ("error", "warning")))
         page.on("pageerror", lambda error: self._note(f"error: {error}"))
         page.on("response", lambda answer: self._note(f"{answer.status} {answer.url}", answer.status >= 400))
@@ -56,16 +46,31 @@ class Dashboard:
         # Requests that were on their way when the page went elsewhere.
         if text.startswith("net::ERR_ABORTED") or (self._tolerated is not None and self._tolerated.search(text)):
             return
-        self.errors.append(text)
+        self.found.append(text)
 
     @contextmanager
     def tolerating(self, pattern: str) -> Iterator[None]:
-        """Ignores errors that match, while the cluster does what makes them."""
+        """Ignores complaints that match, while the cluster does what makes them."""
         self._tolerated = re.compile(pattern)
         try:
             yield
         finally:
             self._tolerated = None
+
+
+class Dashboard:
+    """The dashboard of a cluster in a browser.
+
+    Attributes:
+        page: the page of Playwright.
+        url: the URL of the REST server.
+    """
+
+    def __init__(self, page: Any, complaints: Complaints, cluster: RunningCluster) -> None:
+        self.page = page
+        self.cluster = cluster
+        self.url = cluster.client.request_cluster_overview().rest_url
+        self.tolerating = complaints.tolerating
 
     def log_in(self, *options: str) -> None:
         """Opens the link that `flinkpy dashboard` prints."""
@@ -89,16 +94,26 @@ class Dashboard:
         return found
 
     def screenshot(self, name: str) -> Path:
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        path = SCREENSHOTS / f"{name}.png"
-        self.page.screenshot(path=path)
-        return path
+        return screenshot(self.page, name)
+
+
+def screenshot(page: Any, name: str) -> Path:
+    """Keeps a picture of what the browser shows, and returns its file."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    path = SCREENSHOTS / f"{name}.png"
+    page.screenshot(path=path)
+    return path
+
+
+def chromium_program() -> str | None:
+    """Returns the path of Chromium: that of Debian, or FLINKPY_CHROMIUM."""
+    return os.environ.get("FLINKPY_CHROMIUM") or shutil.which("chromium")
 
 
 @pytest.fixture(scope="session")
 def _chromium() -> Iterator[Any]:
     require("dashboard", (PAGE_DIRECTORY / "index.html").exists(), "the page, which `make dashboard` builds")
-    executable = os.environ.get("FLINKPY_CHROMIUM") or shutil.which("chromium")
+    executable = chromium_program()
     require("chromium", executable is not None, "Debian's package chromium, or FLINKPY_CHROMIUM")
     from playwright.sync_api import sync_playwright
 
@@ -120,14 +135,23 @@ def dashboard(_chromium: Any, shared_cluster: RunningCluster) -> Iterator[Dashbo
 @contextmanager
 def open_dashboard(chromium: Any, cluster: RunningCluster, **options: Any) -> Iterator[Dashboard]:
     """Provides the dashboard of a cluster; afterwards raises AssertionError if the page complained."""
+    with open_page(chromium, **options) as (page, complaints):
+        yield Dashboard(page, complaints, cluster)
+
+
+@contextmanager
+def open_page(chromium: Any, **options: Any) -> Iterator[tuple[Any, Complaints]]:
+    """Provides an empty page; afterwards raises AssertionError if it complained."""
     context = chromium.new_context(viewport=VIEWPORT, reduced_motion="reduce", **options)
     try:
-        dashboard = Dashboard(context.new_page(), cluster)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        complaints = Complaints(page)
         try:
-            yield dashboard
+            yield page, complaints
         except BaseException:
-            dashboard.screenshot("failed")
+            screenshot(page, "failed")
             raise
-        assert dashboard.errors == []
+        assert complaints.found == []
     finally:
         context.close()

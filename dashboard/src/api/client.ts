@@ -14,7 +14,7 @@ export type Parameters = {
 };
 
 /** A service of the cluster answers within 10 s, or REST gives up on it. */
-const TIMEOUT_MS = 15_000;
+const TIMEOUT_MS = 12_000;
 
 /** The server refused a request, or did not answer (`status` is 0). */
 export class ApiError extends Error {

@@ -5,6 +5,8 @@ import "uplot/dist/uPlot.min.css";
 import { theme } from "../state/theme";
 
 const HEIGHT = 190;
+/** The time axis covers at least this, so that its labels differ. */
+const MIN_SECONDS = 60;
 /** Colours that can be told apart, also by people who see red and green alike. Each for light and dark. */
 const COLOURS = {
   light: ["#4f46e5", "#d9480f", "#0b7285", "#a61e4d", "#5c940d"],
@@ -53,11 +55,12 @@ export function TimePlot(props: {
           })),
         ],
         axes: [
-          { ...axis, values: "{HH}:{mm}:{ss}" },
+          { ...axis, size: 30, values: "{HH}:{mm}:{ss}" },
           { ...axis, size: 76, values: (_, values) => values.map((value) => text(value)) },
         ],
         scales: {
-          y: { range: (_, min, max) => [Math.min(0, min ?? 0), Math.max(max ?? 1, (min ?? 0) + 1e-9, 1e-9) * 1.08] },
+          x: { range: (_, min, max) => [Math.min(min ?? 0, (max ?? 0) - MIN_SECONDS), max ?? 0] },
+          y: { range: (_, min, max) => [Math.min(0, min ?? 0), (max || 1) * 1.08] },
         },
       },
       latest.current,
