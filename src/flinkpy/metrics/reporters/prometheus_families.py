@@ -51,11 +51,14 @@ class MetricFamilies:
 
     def of(self, metrics: Iterable[ReportedMetric]) -> list[Metric]:
         """Returns the families. Of two samples with the same name and labels, the later one is kept."""
+        names: dict[tuple[str, str], str] = {}
         families: dict[str, Metric] = {}
-        samples: dict[str, dict[tuple[tuple[str, str], ...], ReportedMetric]] = {}
+        chosen: dict[str, dict[int, tuple[ReportedMetric, _Labels]]] = {}
+        labels_of = _LabelsOfGroups(filters_values=self._filters_values)
         for metric in metrics:
             if self._is_allowed(metric):
-                name = _metric_name(metric)
+                key = (metric.logical_scope, metric.name)
+                name = names.get(key) or names.setdefault(key, _metric_name(metric))
                 family = families.get(name)
                 if family is None:
                     scope = _INVALID.sub("_", metric.logical_scope)
@@ -63,12 +66,13 @@ class MetricFamilies:
                     family = families[name] = Metric(name, help_text, _family_type(metric))
                 # A family has one type. A user has given this name to two kinds of metrics.
                 if family.type == _family_type(metric):
-                    labels = self._labels(metric.variables, is_summary=family.type == "summary")
-                    samples.setdefault(name, {})[tuple(labels.items())] = metric
-        for name, by_labels in samples.items():
-            for labels_of_one, metric in by_labels.items():
-                for suffix, extra, value in _samples(metric):
-                    families[name].add_sample(name + suffix, {**dict(labels_of_one), **extra}, value)
+                    number, labels = labels_of.group(metric.variables)
+                    chosen.setdefault(name, {})[number] = (metric, labels)
+        for name, by_labels in chosen.items():
+            for metric, labels in by_labels.values():
+                for suffix, quantile, value in _samples(metric):
+                    of_sample = labels if quantile is None else {**labels, "quantile": quantile}
+                    families[name].add_sample(name + suffix, of_sample, value)
         return [family for family in families.values() if family.samples]
 
     def collected(self, metrics: Iterable[ReportedMetric]) -> Collector:
@@ -81,14 +85,30 @@ class MetricFamilies:
         full_name = f"{metric.logical_scope}.{metric.name}"
         return any(text in full_name for text in self._allowed)
 
-    def _labels(self, variables: Mapping[str, str], *, is_summary: bool) -> dict[str, str]:
-        labels = {}
-        for variable, value in variables.items():
-            name = _label_name(variable_name(variable))
-            if is_summary and name == "quantile":
-                name = "quantile_"
-            labels[name] = _INVALID.sub("_", value) if self._filters_values else valid_text(value)
-        return labels
+
+_Labels = dict[str, str]
+
+
+class _LabelsOfGroups:
+    """Makes the labels of each group once: a task has dozens of metrics with the same variables."""
+
+    def __init__(self, *, filters_values: bool) -> None:
+        self._filters_values = filters_values
+        #: Number and labels by the identity of the variables, which are kept, so that it stays unique.
+        self._groups: dict[int, tuple[int, _Labels, Mapping[str, str]]] = {}
+        self._numbers: dict[tuple[tuple[str, str], ...], int] = {}
+
+    def group(self, variables: Mapping[str, str]) -> tuple[int, _Labels]:
+        """Returns a number for these labels, and the labels. Equal labels have one number."""
+        known = self._groups.get(id(variables))
+        if known is None:
+            labels = {_label_name(variable_name(name)): self._value(value) for name, value in variables.items()}
+            number = self._numbers.setdefault(tuple(labels.items()), len(self._numbers))
+            known = self._groups[id(variables)] = (number, labels, variables)
+        return known[0], known[1]
+
+    def _value(self, value: str) -> str:
+        return _INVALID.sub("_", value) if self._filters_values else valid_text(value)
 
 
 class _Collected(Collector):
@@ -110,6 +130,8 @@ def _label_name(name: str) -> str:
     if valid.startswith("__"):
         # Such names are reserved for Prometheus itself.
         valid = "_" + valid.lstrip("_")
+    if valid == "quantile":
+        valid = "quantile_"  # the label of summaries
     return valid if valid and not valid[0].isdigit() else f"_{valid}"
 
 
@@ -117,22 +139,22 @@ def _family_type(metric: ReportedMetric) -> str:
     return "summary" if metric.reading.kind in ("histogram", "distribution") else "gauge"
 
 
-def _samples(metric: ReportedMetric) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Yields suffix of the name, further labels and value of each sample."""
+def _samples(metric: ReportedMetric) -> Iterator[tuple[str, str | None, float]]:
+    """Yields suffix of the name, quantile and value of each sample."""
     reading = metric.reading
     if _family_type(metric) == "gauge":
         number = reading.value if isinstance(reading.value, float) else number_of(reading.value)
         if number is not None:
-            yield "", {}, float(number)
+            yield "", None, float(number)
         return
     if isinstance(reading.value, str):
         return
     statistics = reading.statistics
-    yield "_count", {}, float(reading.value)
+    yield "_count", None, float(reading.value)
     if reading.kind == "distribution":
-        yield "_sum", {}, statistics["sum"]
-        yield "", {"quantile": "0"}, statistics["min"]
-        yield "", {"quantile": "1"}, statistics["max"]
+        yield "_sum", None, statistics["sum"]
+        yield "", "0", statistics["min"]
+        yield "", "1", statistics["max"]
         return
     for quantile, statistic in _QUANTILES:
-        yield "", {"quantile": quantile}, statistics[statistic]
+        yield "", quantile, statistics[statistic]
