@@ -89,7 +89,7 @@ def test_graphite_gets_a_line_for_each_value() -> None:
 def test_dots_in_a_part_of_a_name_are_no_levels_of_graphite() -> None:
     group = NamedMetricGroup(('10.0.0.1"',))
     group.gauge("x", lambda: 1)
-    assert list(graphite_lines(reported(group), 7)) == [b"10-0-0-1.x 1 7\n"]
+    assert list(graphite_lines(reported(group), 7)) == [b"10_0_0_1.x 1 7\n"]
 
 
 @pytest.mark.parametrize("protocol", ["TCP", "UDP"])

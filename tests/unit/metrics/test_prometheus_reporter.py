@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import socket
 import threading
@@ -18,9 +19,10 @@ from report_servers import WAIT_S, free_port, http_server, reported, task_group
 from flinkpy.common.errors import AddressInUseError, ConfigurationError
 from flinkpy.metrics.metric_registry import NamedMetricGroup
 from flinkpy.metrics.reporters import ReportedMetric, create_reporter
-from flinkpy.metrics.reporters.prometheus import PrometheusReporter
+from flinkpy.metrics.reporters.prometheus import PrometheusReporter, _Application, _listen
 from flinkpy.metrics.reporters.prometheus_families import MetricFamilies
 from flinkpy.metrics.reporters.prometheus_push_gateway import PrometheusPushGatewayReporter
+from tests.certificates import Authority, authority
 
 LABELS = 'host="h",job_name="my_job",subtask_index="0"'
 
@@ -330,3 +332,29 @@ def test_factories_of_flink_name_these_reporters() -> None:
     assert isinstance(
         create_reporter("x", f"{package}.PrometheusPushGatewayReporterFactory"), PrometheusPushGatewayReporter
     )
+
+
+def test_with_tls_only_members_of_the_cluster_can_scrape() -> None:
+    material = authority().member()
+    pinned = dataclasses.replace(material, fingerprints=("0" * 40,))
+    for own, client, is_served in (
+        (material, authority().member(), True),
+        (material, Authority("another").member(trusted=authority()), False),
+        (pinned, authority().member(), False),
+    ):
+        server = _listen("127.0.0.1", (0,), _Application(list, MetricFamilies({}), accepts_names=True), own)
+        threading.Thread(target=server.accept_until_closed, daemon=True).start()
+        try:
+            connection = http.client.HTTPSConnection(
+                "127.0.0.1", server.server_port, timeout=WAIT_S, context=client.client_context()
+            )
+            if is_served:
+                connection.request("GET", "/metrics")
+                assert connection.getresponse().status == 200
+            else:
+                with pytest.raises((OSError, http.client.HTTPException)):
+                    connection.request("GET", "/metrics")
+                    connection.getresponse()
+            connection.close()
+        finally:
+            server.close()

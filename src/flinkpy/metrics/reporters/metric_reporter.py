@@ -25,7 +25,7 @@ class ReportedMetric:
     """A metric to report.
 
     Attributes:
-        identifier: scope and name, separated by the delimiter of the reporter.
+        identifier: scope and name, separated by the delimiter of the reporter. `_` replaces the delimiter within parts.
         variables: the variables of the metric's group with angle brackets, as the reporter's options choose them.
         reading: the current value.
         name: the name without the scope.
@@ -45,7 +45,8 @@ class ReportedMetric:
 
     def filtered_identifier(self, character_filter: CharacterFilter) -> str:
         """Returns the identifier with every part passed through the filter, but not the delimiters."""
-        return self.delimiter.join(character_filter(part) for part in (*self.scope, self.name))
+        parts = (part.replace(self.delimiter, "_") if self.delimiter else part for part in (*self.scope, self.name))
+        return self.delimiter.join(map(character_filter, parts))
 
 
 class MetricReporter(ABC):

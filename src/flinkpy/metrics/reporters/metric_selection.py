@@ -49,17 +49,26 @@ class MetricSelection:
         metrics = group.own_metrics()
         if not metrics:
             return
-        scope, logical_scope = group.get_scope_components(), ".".join(group.logical_scope)
+        scope = group.get_scope_components()
+        logical_scope = _joined(group.logical_scope, ".")
         variables = self._variables(group)
         for name, metric in metrics:
             if self._filter.accepts(logical_scope, name, metric_kind(metric)):
-                identifier = self._delimiter.join((*scope, name))
+                identifier = _joined((*scope, name), self._delimiter)
                 reading = read_metric(metric, name)
                 yield ReportedMetric(identifier, variables, reading, name, scope, logical_scope, self._delimiter)
 
     def _variables(self, group: NamedMetricGroup) -> dict[str, str]:
         everything = {**group.get_all_variables(), **self._additional}
         return {name: value for name, value in everything.items() if name not in self._excluded}
+
+
+def _joined(parts: Iterable[str], delimiter: str) -> str:
+    """Joins parts, in which `_` replaces the delimiter.
+
+    Source: org.apache.flink.runtime.metrics.groups.FrontMetricGroup.
+    """
+    return delimiter.join(part.replace(delimiter, "_") if delimiter else part for part in parts)
 
 
 def _in_brackets(name: str) -> str:
