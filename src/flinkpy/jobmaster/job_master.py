@@ -58,6 +58,7 @@ from flinkpy.jobmaster.scheduler import events as ev
 from flinkpy.jobmaster.scheduler.speculative_scheduler import scheduler_class
 from flinkpy.jobmaster.slotpool.physical_slot import TaskManagerLocation
 from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
+from flinkpy.logs.formats import ERROR_ATTRIBUTE
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.traces.trace_context import SpanContext
 
@@ -574,7 +575,14 @@ class JobMaster(RpcEndpoint):
     def _on_terminated(self, state: JobState, cause: FlinkError | None) -> None:
         if cause is not None:
             # A warning, not an error: the job failed, not this process. The client gets the error, too.
-            logger.warning("job %s ended as %s: %s\n%s", self.job_id, state.name, cause, cause.remote_traceback)
+            logger.warning(
+                "job %s ended as %s: %s\n%s",
+                self.job_id,
+                state.name,
+                cause,
+                cause.remote_traceback,
+                extra={ERROR_ATTRIBUTE: cause},
+            )
         self._coordinators.close()
         if state.is_globally_terminal:
             reports = {

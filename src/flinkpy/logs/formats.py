@@ -323,5 +323,7 @@ def _parse_json(line: str) -> LoggedRecord | None:
         record.task = f"{name} ({subtask + 1}/{parallelism})#{fields.get('flink-attempt-number', '')}"
     exception = fields.get("exception")
     if isinstance(exception, dict):
-        record.message += f"\n{str(exception.get('traceback', '')).rstrip()}"
+        trace = str(exception.get("traceback", "")).rstrip()
+        if trace not in record.message:
+            record.message += f"\n{trace}"
     return record

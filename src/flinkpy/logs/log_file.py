@@ -55,18 +55,18 @@ class LogFile:
         self._lost = 0
 
     @classmethod
-    def open(cls, path: Path, *, max_bytes: int, max_files: int) -> LogFile:
-        """Opens a file of this process. Raises: OSError."""
+    def open(cls, path: Path, *, max_bytes: int, max_files: int, mode: int = 0o600) -> LogFile:
+        """Opens a file of this process, with these permissions if it is new. Raises: OSError."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        return cls(path, (_open(path)[0],), max_bytes=max_bytes, max_files=max_files)
+        return cls(path, (_open(path, mode)[0],), max_bytes=max_bytes, max_files=max_files)
 
     @classmethod
-    def open_unused(cls, directory: Path, name: str, *, max_bytes: int, max_files: int) -> LogFile:
+    def open_unused(cls, directory: Path, name: str, *, max_bytes: int, max_files: int, mode: int = 0o600) -> LogFile:
         """Opens `NAME.log`, or `NAME-2.log` and so on if other processes write those. Raises: OSError."""
         directory.mkdir(parents=True, exist_ok=True)
         for number in range(1, MAX_PROCESSES + 1):
             path = directory / (f"{name}.log" if number == 1 else f"{name}-{number}.log")
-            descriptor, is_locked = _open(path)
+            descriptor, is_locked = _open(path, mode)
             if is_locked:
                 break
             os.close(descriptor)
@@ -126,7 +126,7 @@ class LogFile:
             full = numbered(path, (numbers[-1] if numbers else 0) + 1)
             path.rename(full)
         try:
-            descriptor, _ = _open(path, like=self._descriptors[0])
+            descriptor, _ = _open(path, stat.S_IMODE(os.fstat(self._descriptors[0]).st_mode))
         except OSError:
             if full is not None:
                 full.rename(path)
@@ -186,9 +186,8 @@ def remove_oldest(directory: Path, prefix: str, max_logs: int) -> None:
             path.unlink()
 
 
-def _open(path: Path, like: int | None = None) -> tuple[int, bool]:
+def _open(path: Path, mode: int) -> tuple[int, bool]:
     """Opens a log for appending. Returns the descriptor, and False if another process writes the file."""
-    mode = 0o666 if like is None else stat.S_IMODE(os.fstat(like).st_mode)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

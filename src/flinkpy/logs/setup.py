@@ -117,7 +117,9 @@ def _use_files(log: ProcessLog, configuration: Configuration, name: str, owns_st
             log.handler.stream = log.file  # type: ignore[assignment]
     elif directory is not None and name:
         try:
-            log.file = LogFile.open_unused(Path(directory), name, max_bytes=max_bytes, max_files=max_files)
+            log.file = LogFile.open_unused(
+                Path(directory), name, max_bytes=max_bytes, max_files=max_files, mode=_mode(configuration)
+            )
         except OSError as error:
             logging.getLogger(__name__).warning("no log file can be written in %s: %s", directory, error)
             return
@@ -145,6 +147,7 @@ def begin_job(configuration: Configuration, context: LogContext) -> None:
             path,
             max_bytes=read_option(configuration, core_options.LOG_MAX_SIZE),
             max_files=read_option(configuration, core_options.LOG_MAX),
+            mode=_mode(configuration),
         )
         remove_oldest(path.parent, JOB_MASTER_PREFIX, read_option(configuration, core_options.LOG_MAX_JOBS))
     except OSError as error:
@@ -171,6 +174,13 @@ def _capture_output(
     sys.stderr = TaskOutput(  # type: ignore[assignment]
         STDERR, sys.stderr, sink, max_chars, passes_on=passes_errors_on
     )
+
+
+def _mode(configuration: Configuration) -> int:
+    """Returns the permissions of a log. A process that runs functions leaves its own umask as it is."""
+    from flinkpy.configuration import read_option, security_options
+
+    return 0o666 & ~int(read_option(configuration, security_options.UMASK), 8)
 
 
 def flush_output() -> None:

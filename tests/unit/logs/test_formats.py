@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from flinkpy.common.errors import FunctionError
 from flinkpy.common.ids import JobID
 from flinkpy.logs.context import LogContext
 from flinkpy.logs.formats import (
     CONTEXT_ATTRIBUTE,
+    ERROR_ATTRIBUTE,
     MAX_RECORD_CHARS,
     JsonFormatter,
     TextFormatter,
@@ -67,6 +69,23 @@ def test_json_has_an_exception_in_parts() -> None:
         "code": 'raise KeyError("the key")',
     }
     assert found["traceback"].startswith("Traceback (most recent call last):")
+
+
+def test_json_has_the_user_exception_behind_the_failure_of_a_task() -> None:
+    try:
+        try:
+            int("x")
+        except ValueError as cause:
+            raise FunctionError("Map (1/2): ValueError: x", remote_traceback="Traceback: whole") from cause
+    except FunctionError as error:
+        made = record("Map is FAILED: %s\n%s", error, error.remote_traceback)
+        setattr(made, ERROR_ATTRIBUTE, error)
+    line = JsonFormatter().format(made)
+    found = json.loads(line)["exception"]
+    assert found["type"] == "ValueError" and "invalid literal" in found["message"]
+    assert found["frames"][-1]["code"] == 'int("x")' and found["traceback"] == "Traceback: whole"
+    read = parse_line(line)
+    assert read is not None and read.message.count("Traceback: whole") == 1
 
 
 @pytest.mark.parametrize("formatter", FORMATTERS, ids=["text", "json"])
