@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,8 @@ def test_the_log_names_the_jobs_and_stages_of_spark(spark_cluster: RunningCluste
     log = spark_cluster.log("taskexecutor-1")
     (line,) = [line for line in log.splitlines() if "Lineage" in line and "; Spark jobs " in line]
     assert "stages, " in line and " tasks" in line and "; Spark jobs " in line
+    # A record of the process of the region names the task that the region is.
+    assert re.search(rf" \[[^\]]* {job_id} \| [^\]]* \(1/1\)#0", line), line
 
 
 def test_functions_can_import_modules_and_read_files_of_their_job(

@@ -99,7 +99,7 @@ def serve(
         configuration,
         name=f"{name}-{socket.gethostname()}",
         runs_tasks=runs_functions,
-        owns_standard_error=name != JOB_MASTER,
+        has_standard_error_of_parent=name == JOB_MASTER,
     )
     if warns_of_keys:
         warn_of_keys(configuration)

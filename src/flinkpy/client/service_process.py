@@ -22,6 +22,7 @@ from flinkpy.common.addresses import RESERVED_PORT_VARIABLE
 from flinkpy.common.errors import ExternalError, UnsupportedOperationError
 from flinkpy.common.process import (
     FAILURE_MARK,
+    OWN_LOG_VARIABLE,
     PARENT_PID_VARIABLE,
     ProcessIdentity,
     environment_for_child,
@@ -176,6 +177,9 @@ def _environment(spec: ServiceSpec) -> dict[str, str]:
     environment = environment_for_child() if spec.dies_with_parent else dict(os.environ)
     if not spec.dies_with_parent:
         environment.pop(PARENT_PID_VARIABLE, None)
+    environment.pop(OWN_LOG_VARIABLE, None)
+    if spec.log is not None and not spec.inherit_output:
+        environment[OWN_LOG_VARIABLE] = "1"
     if spec.temporary_dir is not None:
         environment["TMPDIR"] = str(spec.temporary_dir)
     # `properties` has everything that the parent read from files and its environment. Services must not get the

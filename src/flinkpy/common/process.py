@@ -18,6 +18,8 @@ from flinkpy.common.errors import ExternalError
 
 #: `prctl` option that names the signal a process gets when its parent thread dies (linux/prctl.h).
 _PR_SET_PDEATHSIG = 1
+#: Set for a process that alone writes to the file of its standard error, and so may rotate it.
+OWN_LOG_VARIABLE = "FLINKPY_OWN_LOG"
 #: Environment variable with the parent's pid; see `die_with_parent`.
 PARENT_PID_VARIABLE = "FLINKPY_PARENT_PID"
 

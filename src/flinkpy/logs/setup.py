@@ -7,11 +7,13 @@ the warnings of its functions without those of the services.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from flinkpy.common.process import OWN_LOG_VARIABLE
 from flinkpy.logs.context import LogContext, follow_threads, set_process_context
 from flinkpy.logs.formats import JsonFormatter, TextFormatter
 from flinkpy.logs.handler import RUNTIME_LOGGERS, RateLimitedHandler
@@ -63,7 +65,7 @@ def configure_logging(
     *,
     name: str = "",
     runs_tasks: bool = False,
-    owns_standard_error: bool = True,
+    has_standard_error_of_parent: bool = False,
 ) -> ProcessLog:
     """Sets up the log by the options `env.log.*`, and makes Python's warnings part of it.
 
@@ -71,7 +73,7 @@ def configure_logging(
         stream: where records go; None: to standard error, and to a file in `env.log.dir`.
         name: the name of the process, for a file in `env.log.dir` if standard error is no file there.
         runs_tasks: the process runs tasks, whose output and threads are followed.
-        owns_standard_error: the file of standard error is written by this process alone, so it is rotated here.
+        has_standard_error_of_parent: this process never has a file in `env.log.dir` for itself alone.
     """
     from flinkpy.configuration import core_options, read_option, taskmanager_options
 
@@ -90,7 +92,7 @@ def configure_logging(
     log = ProcessLog(handler, LogLevels(logging.getLogger(), handler))
     _PROCESS[:] = [log]
     if stream is None:
-        _use_files(log, configuration, name, owns_standard_error)
+        _use_files(log, configuration, name, has_standard_error_of_parent)
     if runs_tasks:
         follow_threads()
         mode = read_option(configuration, taskmanager_options.SYSTEM_OUT_MODE)
@@ -99,19 +101,20 @@ def configure_logging(
     return log
 
 
-def _use_files(log: ProcessLog, configuration: Configuration, name: str, owns_standard_error: bool) -> None:
+def _use_files(log: ProcessLog, configuration: Configuration, name: str, has_standard_error_of_parent: bool) -> None:
     """Writes the log to a file: that of standard error, else one in `env.log.dir`."""
     from flinkpy.configuration import core_options, read_option
 
     directory = read_option(configuration, core_options.LOG_DIR)
     log.path = regular_file(STANDARD_ERROR)
-    if not owns_standard_error:
+    owns_standard_error = os.environ.pop(OWN_LOG_VARIABLE, None) is not None
+    if has_standard_error_of_parent:
         return
     max_bytes = read_option(configuration, core_options.LOG_MAX_SIZE)
     max_files = read_option(configuration, core_options.LOG_MAX)
     if log.path is not None:
-        # The program that started this process chose any other file. It may be anything.
-        if directory is not None and log.path.parent == Path(directory).resolve():
+        # Several processes may write to any other file, or another program rotates it.
+        if owns_standard_error and directory is not None and log.path.parent == Path(directory).resolve():
             descriptors = (2, 1) if regular_file("/proc/self/fd/1") == log.path else (2,)
             log.file = LogFile(log.path, descriptors, max_bytes=max_bytes, max_files=max_files)
             log.handler.stream = log.file  # type: ignore[assignment]
