@@ -1,4 +1,4 @@
-"""What tasks print becomes records."""
+"""The output of tasks becomes records."""
 
 from __future__ import annotations
 
