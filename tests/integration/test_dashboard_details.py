@@ -76,6 +76,13 @@ def test_the_pages_of_a_job_show_what_happens_in_it(dashboard: Dashboard, tmp_pa
     page.get_by_role("table", name="Subtasks of the checkpoint").get_by_text("0", exact=True).first.wait_for()
     dashboard.screenshot("job_checkpoints")
 
+    tab(page, "Logs")
+    records = page.get_by_role("log", name="Records")
+    records.get_by_text("cannot parse <").first.wait_for()
+    dashboard.screenshot("job_logs")
+    page.get_by_label("Search the records").fill("nothing that any record has")
+    dashboard.see("No record matches")
+
     tab(page, "Timeline")
     page.get_by_role("img", name="running").nth(3).wait_for()
     dashboard.screenshot("job_timeline")

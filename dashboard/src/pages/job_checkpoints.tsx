@@ -383,7 +383,7 @@ function SubtaskTable(props: { jobid: string; checkpoint: Checkpoint; vertexid: 
   }, [trigger, longest]);
   return (
     <>
-      <p class="legend">
+      <p class="part-legend">
         {PARTS.map((part) => (
           <span key={part}>
             <i class={`part-${part}`} />

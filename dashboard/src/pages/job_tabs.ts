@@ -15,6 +15,7 @@ export const JOB_TABS: JobTab[] = [
   { id: "", title: "Graph", load: () => import("./job_graph") },
   { id: "checkpoints", title: "Checkpoints", load: () => import("./job_checkpoints") },
   { id: "exceptions", title: "Exceptions", load: () => import("./job_exceptions") },
+  { id: "logs", title: "Logs", load: () => import("./job_logs") },
   { id: "timeline", title: "Timeline", load: () => import("./job_timeline") },
   { id: "configuration", title: "Configuration", load: () => import("./job_configuration") },
 ];

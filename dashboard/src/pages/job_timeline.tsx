@@ -52,7 +52,7 @@ export default function JobTimeline({ job }: JobTabProps): VNode {
 
 function Legend(): VNode {
   return (
-    <p class="legend">
+    <p class="part-legend">
       {STATES.map((state) => (
         <span key={state}>
           <i class={`state-${state}`} />
