@@ -7,7 +7,6 @@ from typing import Any
 
 from flinkpy._proto import job_pb2
 from flinkpy.common.clock import SystemClock
-from flinkpy.traces.span import Span
 from flinkpy.traces.trace_context import SpanContext, current_context
 from flinkpy.traces.tracer_slot import current_tracer
 
@@ -20,6 +19,8 @@ def trace_submission(graph: job_pb2.JobGraph, answer: asyncio.Future[Any]) -> No
     tracer = current_tracer()
     if tracer is None:
         return
+    from flinkpy.traces.span import Span
+
     caller = current_context()
     context = SpanContext.new(caller)
     graph.traceparent = context.traceparent

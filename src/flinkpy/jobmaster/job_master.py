@@ -16,7 +16,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from flinkpy._proto import job_pb2, jobmaster_pb2, metrics_pb2, taskexecutor_pb2
 from flinkpy.checkpoint.coordinator.checkpoint_coordinator import CoordinatorMethod
@@ -49,7 +49,6 @@ from flinkpy.jobmaster.job_event_store.job_events import RecordedJob
 from flinkpy.jobmaster.job_loading import load_job
 from flinkpy.jobmaster.job_master_environment import JobMasterEnvironment
 from flinkpy.jobmaster.job_metrics import JobMetrics
-from flinkpy.jobmaster.job_traces import JobTraces
 from flinkpy.jobmaster.operator_coordinators import OperatorCoordinators
 from flinkpy.jobmaster.options import job_master_options, restart_strategy, state_assigner
 from flinkpy.jobmaster.resource_manager_connection import ResourceManagerConnection, slot_wishes
@@ -61,6 +60,9 @@ from flinkpy.jobmaster.task_manager_connection import TaskManagerConnection
 from flinkpy.logs.formats import ERROR_ATTRIBUTE
 from flinkpy.rpc.endpoint import RpcEndpoint, TimerHandle
 from flinkpy.traces.trace_context import SpanContext
+
+if TYPE_CHECKING:
+    from flinkpy.jobmaster.job_traces import JobTraces
 
 logger = logging.getLogger(__name__)
 
@@ -113,6 +115,8 @@ class JobMaster(RpcEndpoint):
         self.metrics.register(self.scheduler, lambda: self._now_ms)
         self._traces: JobTraces | None = None
         if environment.tracer is not None:
+            from flinkpy.jobmaster.job_traces import JobTraces
+
             self._traces = JobTraces(
                 environment.tracer,
                 self.scheduler,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.addresses import LOOPBACK
 from flinkpy.common.python_environment import environments_root
@@ -14,7 +14,9 @@ from flinkpy.highavailability.checkpoint_stores import CheckpointRecovery
 from flinkpy.highavailability.leader_election import LeaderRetrieval
 from flinkpy.metrics.metric_registry import MetricRegistry
 from flinkpy.rpc.peer_connection import Peers
-from flinkpy.traces.reporting import Tracer
+
+if TYPE_CHECKING:
+    from flinkpy.traces.reporting import Tracer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.configuration import metric_options, read_option
+from flinkpy.configuration import metric_options, read_option, trace_options
 from flinkpy.metrics.metric_registry import MetricRegistry, MetricScope, NamedMetricGroup
 from flinkpy.metrics.metricbase import UPDATE_INTERVAL_S
 from flinkpy.metrics.process_metrics import (
@@ -20,8 +21,10 @@ from flinkpy.metrics.process_metrics import (
 )
 from flinkpy.metrics.reporters import MetricReporting
 from flinkpy.metrics.scope_formats import GroupKind, ScopeFormats
-from flinkpy.traces.reporting import Tracer
 from flinkpy.traces.tracer_slot import install_tracer
+
+if TYPE_CHECKING:
+    from flinkpy.traces.reporting import Tracer
 
 __all__ = ["ServiceMetrics"]
 
@@ -61,12 +64,13 @@ class ServiceMetrics:
             register_system_resource_metrics(process, interval_ms)
         self._reporting = MetricReporting(configuration, self.registry)
         self._updater = _ViewUpdater(self.registry)
-        self._tracer = Tracer(configuration)
+        self._tracer = _configured_tracer(configuration)
 
     def start(self) -> None:
         """Starts to compute rates and to report. The reporters of spans and events are those of the process."""
         install_tracer(self._tracer)
-        self._tracer.start()
+        if self._tracer is not None:
+            self._tracer.start()
         self._collections.install()
         self._updater.start()
         self._reporting.start()
@@ -77,7 +81,17 @@ class ServiceMetrics:
         self._updater.stop()
         self._reporting.close()
         install_tracer(None)
-        self._tracer.close()
+        if self._tracer is not None:
+            self._tracer.close()
+
+
+def _configured_tracer(configuration: Configuration) -> Tracer | None:
+    """Returns the reporters of spans and events, or None if there are none: their modules are then not imported."""
+    if not any(read_option(configuration, one) for one in (trace_options.REPORTERS, trace_options.EVENT_REPORTERS)):
+        return None
+    from flinkpy.traces.reporting import Tracer
+
+    return Tracer(configuration)
 
 
 class _ViewUpdater(threading.Thread):

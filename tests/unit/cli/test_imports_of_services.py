@@ -29,6 +29,7 @@ def _loaded(modules: str) -> tuple[set[str], int]:
 def test_a_control_service_loads_no_heavy_library_and_starts_no_thread(service: str) -> None:
     names, threads = _loaded(f"flinkpy.cli.services, flinkpy.{service}.entrypoint")
     assert names & (_HEAVY | _ARROW) == set()
+    assert "flinkpy.traces.reporting" not in names, "it is for clusters with reporters of spans"
     assert threads == 1, "a JobMaster is forked from a process that has loaded these: that must have one thread"
 
 
