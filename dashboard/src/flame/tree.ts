@@ -31,10 +31,7 @@ const LINE = /:\d+$/;
 const LOOP = / \(fused loop\)$/;
 
 /** Innermost frames of a task that waits, in words. By the end of the name, without the line. */
-const WAITS: [string, string][] = [
-  ["MailboxProcessor._suspend", "waits for records or output memory"],
-  ["SourceOperator.wait", "waits for records of the source"],
-];
+const WAITS: [string, string][] = [["MailboxProcessor._suspend", "waits for records or output memory"]];
 
 type Draft = { value: number; kind: Kind; isFolded: boolean; children: Map<string, Draft> };
 

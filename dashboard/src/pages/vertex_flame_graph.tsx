@@ -198,14 +198,14 @@ function Graph(props: {
           />
           Lines
         </label>
+        <button type="button" class="button" disabled={zoomed === root} onClick={() => onLook({ zoomPath: "" })}>
+          Reset zoom
+        </button>
         <span class="flame-legend" aria-hidden="true">
           <span class="flame-key kind-user" /> user functions
           <span class="flame-key kind-library" /> libraries
           <span class="flame-key kind-runtime" /> flinkpy
         </span>
-        <button type="button" class="button" disabled={zoomed === root} onClick={() => onLook({ zoomPath: "" })}>
-          Reset zoom
-        </button>
       </div>
       <FlameChart root={root} zoomed={zoomed} wanted={wanted} onZoom={(node) => onLook({ zoomPath: node.path })} />
       <HotFunctions
