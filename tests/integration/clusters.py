@@ -272,8 +272,9 @@ class SharedCluster:
 
 @pytest.fixture(scope="session")
 def _shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedCluster]:
-    # Fewer samples than by default: tests wait for them.
-    yield from SharedCluster.of_session(tmp_path_factory, properties={"rest.flamegraph.num-samples": "40"})
+    # Fewer samples than by default, and new ones sooner, because tests wait for them.
+    flame_graphs = {"rest.flamegraph.num-samples": "40", "rest.flamegraph.refresh-interval": "5 s"}
+    yield from SharedCluster.of_session(tmp_path_factory, properties=flame_graphs)
 
 
 @pytest.fixture
