@@ -159,7 +159,8 @@ def follow_threads() -> None:
 
     Python cannot remove an audit hook, so only processes that run tasks of several jobs call this.
     """
-    if not _HAS_HOOK:
+    # Python 3.11 has no such event, and a hook costs a little for every other one.
+    if not _HAS_HOOK and sys.version_info >= (3, 12):
         _HAS_HOOK.append(True)
         sys.addaudithook(_on_audit_event)
 
