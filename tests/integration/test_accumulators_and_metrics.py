@@ -319,9 +319,9 @@ def check_metrics_everywhere(cluster: RunningCluster, job_id: str) -> None:
         for path in cluster.run_dir.glob("metrics-*.jsonl"):
             reported.update(json.loads(line)["metric"] for line in path.read_text().splitlines())
         ends = (".jobmanager.numRunningJobs", ".jobmanager.taskSlotsTotal", ".jobmanager.measured.runningTimeTotal")
-        return all(
-            any(name.endswith(end) for name in reported) for end in (*ends, f"{resource_id}.Status.JVM.CPU.Time")
-        )
+        # The dots of an address are no delimiters.
+        of_process = f"{resource_id.replace('.', '_')}.Status.JVM.CPU.Time"
+        return all(any(name.endswith(end) for name in reported) for end in (*ends, of_process))
 
     wait_until(all_are_reported, "reporters of all services have reported")
 
