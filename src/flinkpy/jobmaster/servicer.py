@@ -255,7 +255,7 @@ class JobMasterServicer:
         connections = job_master.task_manager_connections
         dumps = await asyncio.gather(*(connection.request_metrics(wanted) for connection in connections))
         groups = [group for dump in dumps for group in dump.groups]
-        return job_master.diagnosis(groups)
+        return await job_master.diagnosis(groups)
 
     async def request_thread_samples(
         self, request: thread_samples_pb2.ThreadSamplesRequest, context: CallContext
