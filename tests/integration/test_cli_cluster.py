@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 from clusters import run_flinkpy
@@ -16,7 +17,7 @@ from job_support import wait_until
 
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.common.errors import RpcUnavailableError
-from flinkpy.security import SecurityContext
+from flinkpy.security import Audience, SecurityContext
 
 
 @pytest.fixture
@@ -77,6 +78,22 @@ def test_a_started_cluster_runs_jobs_and_a_stopped_one_leaves_nothing(run_dir: P
     stopped = run_flinkpy("cluster", "stop")
     assert (stopped.returncode, stopped.stdout, stopped.stderr) == (0, "Cluster stopped.\n", "")
     assert processes_of(run_dir) == []
+
+
+def test_rest_can_shut_down_a_started_cluster_for_good(run_dir: Path) -> None:
+    start("--taskmanagers", "1", "-D", "rest.port=0")
+    supervisor = psutil.Process(recorded(run_dir)["supervisor"])
+    document = json.loads((run_dir / "cluster.json").read_text())
+    security = SecurityContext.of_client({})
+    with ClusterClient(document["dispatcher_address"], security=security) as client:
+        url = client.request_cluster_overview().rest_url
+    token = security.token_for(Audience.DISPATCHER)
+    answer = httpx.delete(f"{url}/v1/cluster", headers={"authorization": f"Bearer {token}"}, timeout=30)
+    assert answer.status_code == 200, answer.text
+    supervisor.wait(30)
+    wait_until(lambda: processes_of(run_dir) == [], "all processes have ended")
+    assert "a client has shut the cluster down" in (run_dir / "log" / "supervisor.log").read_text()
+    assert run_flinkpy("cluster", "status").stdout == "No cluster is running.\n"
 
 
 def test_a_second_start_is_refused_and_changes_nothing(run_dir: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -225,6 +226,12 @@ def cluster_supervisor(
     directory = RunDirectory.of(entries)
     log_dir = log_directory(entries, directory.log_dir)
 
+    was_shut_down = threading.Event()
+
+    def shut_down() -> None:
+        was_shut_down.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
     def record() -> None:
         directory.write(_record_of(local, str(log_dir / f"{SUPERVISOR}.log")))
 
@@ -239,6 +246,7 @@ def cluster_supervisor(
             dies_with_parent=False,
             restart_services=True,
             on_change=record,
+            on_shut_down=shut_down,
         )
     )
     local.start()
@@ -249,6 +257,8 @@ def cluster_supervisor(
         logger.info("Stopping the services")
     finally:
         local.stop()
+        if was_shut_down.is_set():
+            directory.clear()
 
 
 def _record_of(local: LocalCluster, supervisor_log: str) -> RecordedCluster:

@@ -19,7 +19,7 @@ from flinkpy.client.service_supervisor import ServiceSupervisor
 from flinkpy.common.addresses import LOOPBACK, PortReservation
 from flinkpy.common.interruptible import wait_for_exit
 from flinkpy.common.private_directory import PrivateDirectory
-from flinkpy.common.process import stop_children
+from flinkpy.common.process import SUPERVISED_VARIABLE, stop_children
 from flinkpy.configuration import core_options, jobmanager_options, resource_manager_options, security_options
 from flinkpy.configuration.options import read_option
 from flinkpy.security import ClusterSecret, Role, SecurityContext
@@ -48,6 +48,8 @@ class LocalClusterOptions:
         restart_services: restart a service when its process dies. A restarted Dispatcher recovers its jobs if it has
             a `temporary_dir` or a configured working directory.
         on_change: called on any thread after a service has been restarted.
+        on_shut_down: called on any thread when the Dispatcher has ended because a client shut the cluster down. Only
+            with `restart_services`; `stop` ends the other services.
     """
 
     num_task_executors: int
@@ -59,6 +61,7 @@ class LocalClusterOptions:
     dies_with_parent: bool = True
     restart_services: bool = False
     on_change: Callable[[], None] | None = None
+    on_shut_down: Callable[[], None] = lambda: None
 
 
 class LocalCluster:
@@ -151,7 +154,9 @@ class LocalCluster:
             self._security = SecurityContext.of_service(self._properties).with_role(Role.SUBMIT)
             wait_until_ready(self._processes, timeout_s)
             if self._options.restart_services:
-                self._supervisor = ServiceSupervisor(self._respawn, self._restarted, timeout_s)
+                self._supervisor = ServiceSupervisor(
+                    self._respawn, self._restarted, timeout_s, self._options.on_shut_down
+                )
                 self._supervisor.watch(self._replaceable())
         except BaseException:
             self.stop()
@@ -288,7 +293,10 @@ class LocalCluster:
             inherit_output=inherit_output,
             dies_with_parent=options.dies_with_parent,
             temporary_dir=options.temporary_dir,
-            environment={} if reservation is None else self._reservations[reservation].environment,
+            environment={
+                **({SUPERVISED_VARIABLE: "1"} if options.restart_services and verb == DISPATCHER else {}),
+                **({} if reservation is None else self._reservations[reservation].environment),
+            },
         )
 
     def _replaceable(self) -> list[ServiceProcess]:

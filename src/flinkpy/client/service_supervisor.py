@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from flinkpy.client.service_process import ServiceProcess
+from flinkpy.common.process import EXIT_CLUSTER_SHUT_DOWN
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class ServiceSupervisor:
         respawn: starts a replacement for a dead process, or raises OSError. Called on the supervisor's thread.
         on_ready: called with each replacement that is ready, on the supervisor's thread.
         start_timeout_s: time after which a replacement that is not ready is killed.
+        on_shut_down: called when a service has ended because the whole cluster ends. Nothing is restarted any more.
     """
 
     def __init__(
@@ -60,7 +62,9 @@ class ServiceSupervisor:
         respawn: Callable[[ServiceProcess], ServiceProcess],
         on_ready: Callable[[ServiceProcess], None],
         start_timeout_s: float,
+        on_shut_down: Callable[[], None] = lambda: None,
     ) -> None:
+        self._on_shut_down = on_shut_down
         self._respawn = respawn
         self._on_ready = on_ready
         self._start_timeout_s = start_timeout_s
@@ -140,6 +144,11 @@ class ServiceSupervisor:
             self._started(process)
         if self._is_paused:
             return  # the service was stopped
+        if status == EXIT_CLUSTER_SHUT_DOWN:
+            logger.info("a client has shut the cluster down")
+            self.pause()
+            self._on_shut_down()
+            return
         now_s = time.monotonic()
         pause_s = self._deaths.setdefault(name, DeathRecord()).died(now_s)
         if pause_s is None:

@@ -22,6 +22,11 @@ _PR_SET_PDEATHSIG = 1
 OWN_LOG_VARIABLE = "FLINKPY_OWN_LOG"
 #: Environment variable with the parent's pid; see `die_with_parent`.
 PARENT_PID_VARIABLE = "FLINKPY_PARENT_PID"
+#: Environment variable of a service that is started again when it ends. It then tells by its exit status that it ends
+#: because the whole cluster does.
+SUPERVISED_VARIABLE = "FLINKPY_SUPERVISED"
+#: That exit status. Other supervisors, for example systemd, see 0.
+EXIT_CLUSTER_SHUT_DOWN = 80
 
 
 def die_with_parent(parent_pid: int | None = None, sig: signal.Signals = signal.SIGKILL) -> None:
@@ -190,12 +195,18 @@ class ShutdownRequest:
     def __init__(self) -> None:
         self._requested = asyncio.Event()
         self._reason = ""
+        #: whether a signal came first
+        self.is_by_signal = False
 
     def listen_to_signals(self) -> None:
         """Makes SIGTERM and SIGINT request the shutdown instead of killing the process."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.request, f"signal {number.name}")
+            loop.add_signal_handler(number, self._signaled, number)
+
+    def _signaled(self, number: signal.Signals) -> None:
+        self.is_by_signal = self.is_by_signal or not self._requested.is_set()
+        self.request(f"signal {number.name}")
 
     def request(self, reason: str) -> None:
         """Requests the shutdown; later requests have no effect."""

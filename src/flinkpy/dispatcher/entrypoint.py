@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.process import ShutdownRequest, announce_ready
+from flinkpy.common.process import EXIT_CLUSTER_SHUT_DOWN, SUPERVISED_VARIABLE, ShutdownRequest, announce_ready
 from flinkpy.common.process_template import ProcessTemplate
 from flinkpy.common.working_directory import WorkingDirectory
 from flinkpy.dispatcher.application_store import ApplicationDescription
@@ -162,5 +163,8 @@ async def _serve(
         await asyncio.to_thread(metrics.close)
     if has_failed:
         return EXIT_STATUS_FAILED
+    if program is None:
+        is_told = SUPERVISED_VARIABLE in os.environ and not shutdown.is_by_signal
+        return EXIT_CLUSTER_SHUT_DOWN if is_told else 0
     # Read at the end, because an application that was just ending may have finished meanwhile.
-    return 0 if program is None else program.exit_status
+    return program.exit_status

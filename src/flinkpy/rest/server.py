@@ -11,11 +11,10 @@ import logging
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from flinkpy.common.clock import SystemClock
 from flinkpy.rest.access import RestAccess
@@ -24,6 +23,7 @@ from flinkpy.rest.applications import Applications
 from flinkpy.rest.asynchronous_operations import AsynchronousOperations
 from flinkpy.rest.cluster_gateways import ClusterGateways
 from flinkpy.rest.context import RestContext
+from flinkpy.rest.http_protocol import protocol_class
 from flinkpy.rest.options import RestOptions
 from flinkpy.rest.programs import Programs, upload_directory
 from flinkpy.security import SecurityContext, TlsMaterial
@@ -60,7 +60,7 @@ class HttpServer:
         self._socket = listening
         config = uvicorn.Config(
             application,
-            http=_protocol(tls),
+            http=protocol_class(tls),
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -138,22 +138,6 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def _protocol(tls: TlsMaterial | None) -> type[H11Protocol]:
-    """Returns the HTTP protocol, which refuses clients whose certificate is not one of the configured."""
-    if tls is None or not tls.fingerprints:
-        return H11Protocol
-    pinned = tls
-
-    class PinnedProtocol(H11Protocol):
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-            if certificate is None or pinned.is_pinned_out(certificate):
-                transport.abort()
-
-    return PinnedProtocol
 
 
 def _names(options: RestOptions) -> frozenset[str]:
