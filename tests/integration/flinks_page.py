@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import tempfile
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -149,11 +151,29 @@ class Browser:
 
 
 @contextmanager
+def _temporary_files_in(directory: str) -> Iterator[None]:
+    former = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = directory
+    try:
+        yield
+    finally:
+        if former is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = former
+
+
+@contextmanager
 def browser(url: str) -> Iterator[Browser]:
     """Opens a tab of a headless Chromium."""
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
+    # Chromium makes a socket in the directory of temporary files, and the names of sockets are short.
+    with (
+        tempfile.TemporaryDirectory(prefix="chromium-", dir="/tmp") as temporary,
+        _temporary_files_in(temporary),
+        sync_playwright() as playwright,
+    ):
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:
             page = chromium.new_page(viewport={"width": 1600, "height": 1200})

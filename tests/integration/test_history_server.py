@@ -12,8 +12,10 @@ from typing import Any
 import httpx
 import pytest
 from clusters import RunningCluster, StartCluster, run_flinkpy
+from flinks_page import browser, flinks_page, require_chromium
 from forked_processes import ForkingPopen
 from job_support import environment, wait_until
+from maven_jars import require_jars
 from test_rest_jobs import Counting, Failing, RestClient
 
 from flinkpy.common import Types, WatermarkStrategy
@@ -97,8 +99,41 @@ def test_jobs_outlive_their_cluster_and_a_dispatcher_that_dies_while_archiving(
             assert browser.get(history.base_url.join("/jobs/overview")).status_code == 200
         (single,) = (one for one in history.get("/applications/overview").json()["applications"] if one["id"] == failed)
         assert (single["status"], single["jobs"]) == ("FAILED", {"FAILED": 1})
+    assert list(archives.rglob("*.unfinished")) == []
     written = "".join(path.read_text() for path in archives.rglob("*") if path.is_file())
     assert "s3.secret-key" in written and SECRET not in written
+
+
+@pytest.mark.differential
+def test_flinks_own_page_shows_the_history(start_cluster: StartCluster, tmp_path: Path) -> None:
+    jars = require_jars("flink_web_page")
+    require_chromium()
+    archives = tmp_path / "archives"
+    cluster = start_cluster(properties={"jobmanager.archive.fs.dir": archives.as_uri()})
+    failed, finished = submit_failing_job(cluster), submit_finishing_job(cluster, tmp_path / "checkpoints")
+    security, secret_file = cluster.security, tmp_path / "secret"
+    shutil.copy2(cluster.properties["security.secret-file"], secret_file)
+    cluster.stop()
+    assert archived(archives, failed) and archived(archives, finished), "a Dispatcher archives before it ends"
+    logs = {
+        "historyserver.log.jobmanager.url-pattern": "https://logs.example/<jobid>",
+        "historyserver.log.taskmanager.url-pattern": "https://logs.example/<jobid>/<tmid>",
+    }
+    with history_server(tmp_path, archives.as_uri(), security, str(secret_file), **logs) as history:
+        wait_until(lambda: len(history.get("/jobs/overview").json()["jobs"]) == 2, "both jobs are shown")
+        source = history.get(f"/jobs/{finished}").json()["vertices"][0]
+        token = security.token_for(Audience.DISPATCHER)
+        with flinks_page(jars, str(history.base_url), token) as page_url, browser(page_url) as tab:
+            tab.show("/overview", "finishing", "failing", "FINISHED", "FAILED")
+            tab.show(f"/job/completed/{failed}/exceptions", "ValueError: no 1")
+            path = f"/job/completed/{finished}"
+            tab.show(f"{path}/overview/{source['id']}/subtasks", source["name"], "127.0.0.1:")
+            tab.show(f"{path}/overview/{source['id']}/accumulators", "records")
+            tab.show(f"{path}/checkpoints", "Latest Completed Checkpoint")
+            tab.show(f"{path}/timeline", "Vertex TimeLine")
+            tab.show(f"{path}/configuration", "Object reuse mode")
+            tab.show(f"{path}/cluster_configuration", "jobmanager.archive.fs.dir")
+            assert not tab.problems, "\n".join(tab.problems)
 
 
 def submit_failing_job(cluster: RunningCluster) -> str:

@@ -71,6 +71,24 @@ RESCALE_ENABLED = bool_option("web.rescale.enable", True, "Allow to change the p
 REFRESH_INTERVAL = duration_option(
     "web.refresh-interval", "3 s", "How often the dashboard asks for new values.", minimum_ms=1
 )
+CACHED_JOB_TIMEOUT = duration_option(
+    "rest.cache.execution-graph.timeout",
+    None,
+    "How old the details of a job may be that the REST server shows. Default: `web.refresh-interval`.",
+    minimum_ms=0,
+)
+CACHED_CHECKPOINTS_TIMEOUT = duration_option(
+    "rest.cache.checkpoint-statistics.timeout",
+    "3 s",
+    "How old the statistics of checkpoints may be that the REST server shows.",
+    minimum_ms=0,
+)
+CACHED_CHECKPOINTS_SIZE = int_option(
+    "rest.cache.checkpoint-statistics.size",
+    1_000,
+    "How many answers about checkpoints the REST server keeps. It never keeps more than 128 answers of all kinds.",
+    minimum=0,
+)
 UPLOAD_DIRECTORY = string_option(
     "web.upload.dir",
     None,

@@ -20,6 +20,7 @@ from typing import Any
 from flinkpy._proto import checkpoint_pb2, dispatcher_pb2, job_pb2
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.durable_file import UNFINISHED_SUFFIX
 from flinkpy.common.errors import FlinkError
 from flinkpy.common.states import JobState
 from flinkpy.configuration import client_options, high_availability_options, jobmanager_options
@@ -134,6 +135,10 @@ class Archivist:
     def _write(self, directory: str, name: str, content: bytes) -> None:
         files = self._files(directory)
         files.make_directories(directory)
+        for entry in files.list(directory):
+            # A process that died has left it.
+            if entry.name.startswith(f"{name}.") and entry.name.endswith(UNFINISHED_SUFFIX):
+                files.delete_file(f"{directory}/{entry.name}")
         output = files.create(f"{directory}/{name}", "archive")
         try:
             output.write(content)
@@ -217,3 +222,8 @@ class EndedJobs:
         self, request: checkpoint_pb2.CheckpointStatisticsRequest, timeout_s: float | None = None
     ) -> checkpoint_pb2.CheckpointStatisticsResponse:
         return self._jobs[request.job_id].checkpoint_statistics
+
+    async def request_diagnosis(
+        self, request: job_pb2.DiagnosisRequest, timeout_s: float | None = None
+    ) -> job_pb2.JobDiagnosis:
+        return job_pb2.JobDiagnosis(job_id=request.job_id, status=self._jobs[request.job_id].result.status)

@@ -354,6 +354,8 @@ class RunningJobs:
             await asyncio.wait([job.ended for job in self], timeout=LAST_RESULTS_TIMEOUT_S)
         await self.job_masters.close(reason)
         # There may be no next Dispatcher that could archive jobs which have just ended.
+        for job_id in list(self._to_clean_up):
+            self.job_master_gone(job_id)
         await self._clean_up.wait_for_first_attempts(LAST_CLEAN_UPS_TIMEOUT_S)
 
     def leave(self) -> None:

@@ -43,6 +43,7 @@ _JOB_OPERATIONS = (
     f"{_JOB}/plan",
     f"{_JOB}/config",
     f"{_JOB}/status",
+    f"{_JOB}/diagnosis",
     f"{_JOB}/exceptions",
     f"{_JOB}/accumulators",
     f"{_JOB}/execution-result",
@@ -79,7 +80,7 @@ class ArchivedAnswers:
 
     Args:
         services: answers `request_job`, `request_job_status`, `request_job_result`, `request_accumulators`,
-            `request_checkpoint_statistics` and `list_jobs`, as the gateway of a Dispatcher does.
+            `request_checkpoint_statistics`, `request_diagnosis` and `list_jobs`, as the gateway of a Dispatcher does.
         applications: the applications that the archives may show.
     """
 

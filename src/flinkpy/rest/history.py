@@ -47,6 +47,10 @@ from flinkpy.security import Role
 
 #: Requests have no bodies that are used.
 _MAX_CONTENT_BYTES = 64 * 1024
+#: Metrics end with the tasks. The page of a running cluster gets an empty list for them, too.
+_METRICS = re.compile(
+    "(/jobs/[0-9a-f]{32})/(metrics|vertices/[0-9a-f]{32}/(metrics|watermarks|jm-operator-metrics|subtasks/metrics))"
+)
 _JOB_MANAGER_LOG = re.compile("/jobs/([0-9a-f]{32})/jobmanager/log-url")
 _TASK_MANAGER_LOG = re.compile(r"/jobs/([0-9a-f]{32})/taskmanagers/([^/\x00-\x1f]{1,255})/log-url")
 
@@ -84,6 +88,10 @@ def history_application(archives: Archives, access: RestAccess, options: History
             made = _made(path, options)
             if made is not None:
                 return json_response(made, HTTPStatus.OK)
+            if metrics := _METRICS.fullmatch(path):
+                if await asyncio.to_thread(archives.find, metrics[1]) is None:
+                    raise not_found(f"Job {metrics[1].rpartition('/')[2]} not found")
+                return json_response([], HTTPStatus.OK)
             found = await asyncio.to_thread(archives.find, JOBS_OVERVIEW if path in ("/jobs", "/overview") else path)
             if found is None:
                 raise not_found(f"Unable to load requested file {request.url.path}.")

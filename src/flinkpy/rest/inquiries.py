@@ -1,6 +1,6 @@
 """Inquiries: answers of the services that are kept for a moment, so that a hundred viewers cost as much as one.
 
-An answer younger than `web.refresh-interval` is given again, and callers that ask while an answer is on its way share
+An answer younger than a limit is given again, and callers that ask while an answer is on its way share
 it. If a service does not answer in time, callers get its last answer, which is marked by its age.
 
 Source: org.apache.flink.runtime.rest.handler.legacy.{DefaultExecutionGraphCache,metrics.MetricFetcherImpl}.
@@ -36,18 +36,24 @@ class Inquiries:
 
     def __init__(self) -> None:
         #: In the order of their use.
-        self._answers: OrderedDict[Hashable, _Answer] = OrderedDict()
+        self._answers: OrderedDict[tuple[Hashable, ...], _Answer] = OrderedDict()
         self._asking: dict[Hashable, asyncio.Future[Any]] = {}
 
     async def ask(
-        self, key: Hashable, fetch: Callable[[], Coroutine[Any, Any, T]], now_ms: int, max_age_ms: int
+        self,
+        key: tuple[Hashable, ...],
+        fetch: Callable[[], Coroutine[Any, Any, T]],
+        now_ms: int,
+        max_age_ms: int,
+        max_kept: int | None = None,
     ) -> tuple[T, int]:
         """Returns the answer and its age in ms, which is above `max_age_ms` only if the service does not answer.
 
         Args:
-            key: what is asked for.
+            key: what is asked for. The first part is the kind of the question.
             fetch: asks the service.
             now_ms: the monotonic time.
+            max_kept: the number of answers to questions of this kind that are kept; None: MAX_ANSWERS.
 
         Raises: the errors of `fetch`.
         """
@@ -58,7 +64,7 @@ class Inquiries:
         asking = self._asking.get(key)
         if asking is None:
             asking = self._asking[key] = asyncio.ensure_future(fetch())
-            asking.add_done_callback(lambda done: self._answered(key, done, now_ms))
+            asking.add_done_callback(lambda done: self._answered(key, done, now_ms, max_kept))
         # It goes on for later callers if this one gives up.
         done, _ = await asyncio.wait({asking}, timeout=None if kept is None else PATIENCE_S)
         try:
@@ -69,7 +75,9 @@ class Inquiries:
                 raise
         return kept.value, now_ms - kept.asked_ms
 
-    def _answered(self, key: Hashable, done: asyncio.Future[Any], asked_ms: int) -> None:
+    def _answered(
+        self, key: tuple[Hashable, ...], done: asyncio.Future[Any], asked_ms: int, max_kept: int | None
+    ) -> None:
         self._asking.pop(key, None)
         if done.cancelled():
             return
@@ -79,5 +87,9 @@ class Inquiries:
             self._answers.move_to_end(key)
             while len(self._answers) > MAX_ANSWERS:
                 self._answers.popitem(last=False)
+            if max_kept is not None:
+                kept = [one for one in self._answers if one[0] == key[0]]
+                for surplus in kept[: max(0, len(kept) - max_kept)]:
+                    del self._answers[surplus]
         elif not isinstance(error, (RpcUnavailableError, RpcTimeoutError)):
             self._answers.pop(key, None)  # e.g. the job is forgotten

@@ -49,6 +49,11 @@ class RestOptions:
     may_cancel: bool = True
     may_rescale: bool = True
     refresh_interval_ms: int = 3_000
+    #: how old the details of jobs may be
+    max_job_age_ms: int = 3_000
+    #: how old the statistics of checkpoints may be
+    max_checkpoints_age_ms: int = 3_000
+    max_kept_checkpoints: int = 1_000
     #: None: a directory inside the working directory
     upload_directory: str | None = None
     max_uploaded_bytes: int = 1 << 30
@@ -87,6 +92,9 @@ def read_rest_options(configuration: AnyConfiguration) -> RestOptions | None:
         may_cancel=read_option(configuration, rest_options.CANCEL_ENABLED),
         may_rescale=read_option(configuration, rest_options.RESCALE_ENABLED),
         refresh_interval_ms=read_option(configuration, rest_options.REFRESH_INTERVAL),
+        max_job_age_ms=_max_job_age_ms(configuration),
+        max_checkpoints_age_ms=read_option(configuration, rest_options.CACHED_CHECKPOINTS_TIMEOUT),
+        max_kept_checkpoints=read_option(configuration, rest_options.CACHED_CHECKPOINTS_SIZE),
         upload_directory=read_option(configuration, rest_options.UPLOAD_DIRECTORY),
         max_uploaded_bytes=read_option(configuration, rest_options.MAX_UPLOADED),
         result_timeout_ms=read_option(configuration, client_options.CLIENT_TIMEOUT),
@@ -112,6 +120,11 @@ def _flame_graph_options(configuration: AnyConfiguration) -> FlameGraphOptions |
             details={"option": rest_options.FLAMEGRAPH_NUM_SAMPLES.key},
         )
     return options
+
+
+def _max_job_age_ms(configuration: AnyConfiguration) -> int:
+    age_ms = read_option(configuration, rest_options.CACHED_JOB_TIMEOUT)
+    return read_option(configuration, rest_options.REFRESH_INTERVAL) if age_ms is None else age_ms
 
 
 def _advertised_host(configuration: AnyConfiguration, bind_address: str) -> str | None:

@@ -55,6 +55,12 @@ def test_paths_that_no_archive_has_are_404_in_flinks_words() -> None:
     assert answer.json() == {"errors": [f"Unable to load requested file /jobs/{'b' * 32}."]}
 
 
+def test_metrics_of_an_archived_job_are_empty() -> None:
+    for path in ("metrics", f"vertices/{'c' * 32}/metrics?get=x", f"vertices/{'c' * 32}/watermarks"):
+        assert call("GET", f"/v1/jobs/{JOB}/{path}").json() == []
+    assert call("GET", f"/jobs/{'b' * 32}/metrics").status_code == 404
+
+
 def test_nothing_can_be_changed_and_nobody_gets_in_without_a_token() -> None:
     assert call("PATCH", f"/jobs/{JOB}").status_code == 405
     assert call("GET", f"/jobs/{JOB}", headers={}).status_code == 401

@@ -289,7 +289,7 @@ def test_a_running_job_is_told_with_flinks_fields_and_sentinels(jobs: Jobs) -> N
     )  # fmt: skip
     assert (told["start-time"], told["end-time"], told["duration"], told["now"]) == (STARTED_MS, -1, 60_000, NOW_MS)
     assert (told["isStoppable"], told["maxParallelism"], told["pending-operators"]) == (False, -1, 0)
-    assert told["application-id"] is None
+    assert told["application-id"] == told["jid"]
     assert told["timestamps"]["RUNNING"] == STARTED_MS + 5 and told["timestamps"]["FINISHED"] == 0
     assert told["status-counts"]["RUNNING"] == 1 and told["status-counts"]["CREATED"] == 1
     source, sink = told["vertices"]
@@ -760,11 +760,11 @@ def test_a_caller_gets_the_old_answer_if_the_new_one_takes_long(monkeypatch: pyt
         return "old"
 
     async def scenario() -> None:
-        assert await inquiries.ask("job", at_once, 0, 1_000) == ("old", 0)
-        assert await inquiries.ask("job", slowly, 5_000, 1_000) == ("old", 5_000)
+        assert await inquiries.ask(("job",), at_once, 0, 1_000) == ("old", 0)
+        assert await inquiries.ask(("job",), slowly, 5_000, 1_000) == ("old", 5_000)
         gate.set()
         await asyncio.sleep(0.001)
-        assert await inquiries.ask("job", at_once, 5_500, 1_000) == ("new", 500)
+        assert await inquiries.ask(("job",), at_once, 5_500, 1_000) == ("new", 500)
 
     asyncio.run(scenario())
 
@@ -779,7 +779,7 @@ def test_the_answers_that_are_kept_are_bounded() -> None:
                 asked.append(number)
                 return number
 
-            assert await inquiries.ask(number, fetch, 0, 1_000) == (number, 0)
+            assert await inquiries.ask((number,), fetch, 0, 1_000) == (number, 0)
 
     asyncio.run(scenario())
     assert asked == [*range(MAX_ANSWERS + 1), 0]
@@ -792,3 +792,20 @@ def test_the_last_answer_is_told_while_the_job_master_does_not_answer(jobs: Jobs
     stale = jobs.call("GET", f"/jobs/{JOB}")
     assert (stale.json()["state"], stale.headers["age"]) == ("RUNNING", "60")
     assert jobs.get(f"/vertices/{SOURCE}", 504)["errors"]  # it has never been told
+
+
+def test_answers_of_one_kind_do_not_take_more_places_than_they_may() -> None:
+    inquiries, asked = Inquiries(), []
+
+    async def run() -> None:
+        async def fetch() -> int:
+            asked.append(1)
+            return len(asked)
+
+        for number in range(3):
+            await inquiries.ask(("checkpoints", number), fetch, 0, 1_000, max_kept=2)
+        await inquiries.ask(("job", 0), fetch, 0, 1_000)
+        assert await inquiries.ask(("checkpoints", 2), fetch, 1, 1_000, max_kept=2) == (3, 1)
+        assert await inquiries.ask(("checkpoints", 0), fetch, 1, 1_000, max_kept=2) == (5, 0), "it was not kept"
+
+    asyncio.run(run())

@@ -38,3 +38,11 @@ def test_the_address_of_rpc_is_not_that_of_a_server_on_loopback() -> None:
     ):
         options = read_rest_options({**rpc, **extra})
         assert options is not None and options.advertised_host == host
+
+
+def test_limits_of_age_follow_the_refresh_interval_unless_set() -> None:
+    options = read_rest_options({"web.refresh-interval": "7 s"})
+    assert options is not None and (options.max_job_age_ms, options.max_checkpoints_age_ms) == (7_000, 7_000)
+    settings = {"rest.cache.execution-graph.timeout": "1 s", "rest.cache.checkpoint-statistics.timeout": "9 s"}
+    options = read_rest_options(settings)
+    assert options is not None and (options.max_job_age_ms, options.max_checkpoints_age_ms) == (1_000, 9_000)

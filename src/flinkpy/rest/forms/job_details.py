@@ -15,6 +15,7 @@ from msgspec import UNSET
 from flinkpy._proto import common_pb2, dispatcher_pb2, job_pb2
 from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import quantile_of
 from flinkpy.common.states import ExecutionState, JobState
+from flinkpy.configuration import client_options
 from flinkpy.rest.forms.job_plan import plan_of, stream_graph_of
 from flinkpy.rest.messages.job_details import (
     AggregatedTaskDetailsInfo,
@@ -62,7 +63,8 @@ def job_details_info(details: job_pb2.JobDetails, now_ms: int) -> JobDetailsInfo
         end_time=end_ms,
         duration=_duration_ms(details.start_time_ms, end_ms, now_ms),
         max_parallelism=-1,
-        application_id=None,
+        # A job that was submitted by itself is the only one of an application with its id, as in Flink.
+        application_id=details.configuration.entries.get(client_options.APPLICATION_ID.key, details.job_id),
         now=now_ms,
         timestamps={state.name: details.status_timestamps.get(state.name, 0) for state in JobState},
         vertices=[_vertex(vertex, now_ms) for vertex in details.vertices],

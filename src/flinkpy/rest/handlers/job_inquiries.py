@@ -22,16 +22,19 @@ _NO_METRICS = metrics_pb2.MetricsDump()
 
 
 async def _ask(call: RestCall, method: str, request: Any) -> Any:
-    """Returns the Dispatcher's answer, which may be as old as `web.refresh-interval`, or older if it has no newer one.
+    """Returns the Dispatcher's answer, which may be as old as the options allow, or older if there is no newer one.
 
     Raises: JobNotFoundError, RpcUnavailableError, RpcTimeoutError, NotLeaderError.
     """
     context = call.context
+    options = context.options
+    is_about_checkpoints = method == "request_checkpoint_statistics"
     answer, age_ms = await context.inquiries.ask(
         (method, request.SerializeToString(deterministic=True)),
         lambda: getattr(call.dispatcher, method)(request, timeout_s=TIMEOUT_S),
         context.clock.monotonic_ms(),
-        context.options.refresh_interval_ms,
+        options.max_checkpoints_age_ms if is_about_checkpoints else options.max_job_age_ms,
+        max_kept=options.max_kept_checkpoints if is_about_checkpoints else None,
     )
     call.age_ms = max(call.age_ms, age_ms)
     return answer

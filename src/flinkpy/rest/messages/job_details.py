@@ -146,7 +146,7 @@ class JobDetailsInfo(msgspec.Struct, kw_only=True):
     end_time: int = field(name="end-time")
     duration: int
     max_parallelism: int = field(name="maxParallelism")
-    application_id: str | None = field(name="application-id")
+    application_id: str = field(name="application-id")
     now: int
     timestamps: dict[str, int]
     vertices: list[JobDetailsVertex]
