@@ -40,6 +40,7 @@ BENCHMARKS = {
     "many-tasks": ("benchmarks.many_tasks", "run"),
     "async": ("benchmarks.async_io", "run"),
     "pyflink-suite": ("benchmarks.pyflink_suite", "run"),
+    "rest": ("benchmarks.rest", "run"),
     "flamegraph-cost": ("benchmarks.flamegraph_cost", "run"),
     "metrics-cost": ("benchmarks.metrics_cost", "run"),
     "batch-native": ("benchmarks.batch_native", "run"),
