@@ -25,7 +25,7 @@ PARENT_PID_VARIABLE = "FLINKPY_PARENT_PID"
 #: Environment variable of a service that is started again when it ends. It then tells by its exit status that it ends
 #: because the whole cluster does.
 SUPERVISED_VARIABLE = "FLINKPY_SUPERVISED"
-#: That exit status. Other supervisors, for example systemd, see 0.
+#: The exit status of such a service. Other supervisors, for example systemd, see 0.
 EXIT_CLUSTER_SHUT_DOWN = 80
 
 
