@@ -137,7 +137,7 @@ async def main():
     print(server.address, secret.token(Role.CLUSTER, Audience.DISPATCHER, int(time.time()) + 86400), flush=True)
     await asyncio.Event().wait()
 
-serve(main(), Configuration())
+serve(main(), Configuration(), name="dispatcher")
 """
 
 
