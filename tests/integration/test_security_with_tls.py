@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from clusters import RunningCluster, run_flinkpy, running_cluster
 from job_support import environment
@@ -18,7 +19,8 @@ pytest.importorskip("cryptography", reason="certificates are made with the packa
 
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.common.errors import TlsError
-from flinkpy.security import PEER_NAME, SecurityContext
+from flinkpy.security import PEER_NAME, Audience, SecurityContext
+from flinkpy.security.certificates import Identity, make_server_certificate
 
 PASSWORD = "correct-horse-battery-staple"
 
@@ -42,6 +44,15 @@ def stores(directory: Path, which: str = "service", suffix: str = "pem") -> dict
     }
 
 
+def _rest_key_store(directory: Path) -> Path:
+    """Makes a certificate for the loopback address, as the authority of a company would."""
+    authority = Identity.of_pem((directory / "ca.key").read_bytes(), (directory / "ca.pem").read_bytes())
+    server = make_server_certificate(authority)
+    path = directory / "rest.pem"
+    path.write_bytes(server.key_pem + server.certificate_pem)
+    return path
+
+
 @pytest.fixture(scope="module")
 def cluster(directory: Path) -> Iterator[RunningCluster]:
     """A cluster whose services share a PKCS12 key store, which has a password to keep secret."""
@@ -52,6 +63,10 @@ def cluster(directory: Path) -> Iterator[RunningCluster]:
         **stores(directory / "p12", suffix="p12"),
         "security.ssl.internal.keystore-password": PASSWORD,
         "security.ssl.internal.truststore-password": PASSWORD,
+        "security.ssl.rest.enabled": "true",
+        "security.ssl.rest.authentication-enabled": "true",
+        "security.ssl.rest.keystore": str(_rest_key_store(directory / "p12")),
+        "security.ssl.rest.truststore": str(directory / "p12" / "ca.pem"),
     }
     with running_cluster(directory, properties=properties) as running:
         yield running
@@ -80,6 +95,33 @@ def test_a_job_runs_over_tls_and_the_command_line_sees_it(
     assert sorted(found) == [2 * x for x in range(1, 101)]
     listed = run_flinkpy("list", "-a", *arguments(client_properties))
     assert "over tls" in listed.stdout, listed.stderr
+
+
+def test_the_rest_server_serves_only_clients_with_a_certificate(
+    cluster: RunningCluster, client_properties: dict[str, str], directory: Path
+) -> None:
+    url = cluster.client.request_cluster_overview().rest_url
+    assert url.startswith("https://127.0.0.1:")
+    authority = str(directory / "p12" / "ca.pem")
+    headers = {"authorization": f"Bearer {cluster.security.token_for(Audience.DISPATCHER)}"}
+    context = ssl.create_default_context(cafile=authority)
+    with (
+        httpx.Client(verify=context, headers=headers) as client,
+        pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)),
+    ):
+        client.get(f"{url}/overview")
+    context.load_cert_chain(directory / "pem" / "client.pem")
+    with httpx.Client(verify=context, headers=headers) as client:
+        assert client.get(f"{url}/overview").json()["taskmanagers"] == len(cluster.task_executors)
+        assert client.get(f"{url}/overview", headers={"authorization": ""}).status_code == 401
+
+    trusting = {**client_properties, "security.ssl.rest.truststore": authority}
+    showing = {**trusting, "security.ssl.rest.keystore": str(directory / "pem" / "client.pem")}
+    printed = run_flinkpy("dashboard", "--no-browser", *arguments(showing))
+    assert printed.stdout.startswith(f"{url}/login?ticket="), printed.stderr
+    for properties, option in ((trusting, "security.ssl.rest.keystore"), (client_properties, "ssl.rest.truststore")):
+        refused_command = run_flinkpy("dashboard", "--no-browser", *arguments(properties))
+        assert refused_command.returncode == 1 and option in refused_command.stderr, refused_command.stderr
 
 
 def test_the_password_of_the_key_store_is_on_no_command_line(cluster: RunningCluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
@@ -50,4 +51,24 @@ class RestCaller:
             text = error.read(1000).decode(errors="replace")
             raise ExternalError(f"the REST server at {self.url} refuses: {text}") from None
         except (OSError, ValueError) as error:
-            raise ExternalError(f"the REST server at {self.url} cannot be reached: {error}") from None
+            raise ExternalError(f"the REST server at {self.url} cannot be reached: {_cause(self.url, error)}") from None
+
+
+def _cause(url: str, error: OSError | ValueError) -> str:
+    """Returns why a call failed. A failed handshake names the option that may be missing."""
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        from flinkpy.security.tls_material import verification_failure
+
+        return (
+            f"{verification_failure(cause.verify_message, 'of its host')}. `security.ssl.rest.truststore` names the "
+            "file with the authority of the REST server"
+        )
+    # Python's servers close the connection of a client whose certificate they refuse, mostly without an alert.
+    if url.startswith("https:") and isinstance(cause, ssl.SSLError | ConnectionResetError | BrokenPipeError):
+        return (
+            f"{cause}. If it requires certificates of clients (`security.ssl.rest.authentication-enabled`), "
+            "`security.ssl.rest.keystore` names the file with the private key and the certificate of this client, and "
+            "`security.ssl.rest.truststore` must be set too"
+        )
+    return str(cause)

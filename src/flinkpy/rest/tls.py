@@ -10,7 +10,7 @@ from flinkpy.common.errors import ConfigurationError
 from flinkpy.configuration import rest_options
 from flinkpy.configuration.options import AnyConfiguration, read_option
 from flinkpy.security import SecurityContext, TlsMaterial
-from flinkpy.security.key_stores import StoreOptions, load_rest_tls_material
+from flinkpy.security.key_stores import StoreOptions, load_rest_client_material, load_rest_tls_material
 
 logger = logging.getLogger(__name__)
 
@@ -78,13 +78,20 @@ def check_rest_bind(bind_address: str, *, has_tls: bool, security: SecurityConte
 def rest_client_context(configuration: AnyConfiguration, security: SecurityContext) -> ssl.SSLContext:
     """Returns the TLS context of a client: it trusts the configured trust store, else the authority of the cluster.
 
-    The certificate must have the name of the host that the client calls. With mutual TLS the client shows the
-    certificate of the configured key store.
+    The certificate must have the name of the host that the client calls. The client shows the certificate of the
+    configured key store, if there is one, to servers that ask for it (mutual TLS).
 
     Raises: ConfigurationError naming the option or the file.
     """
     if read_option(configuration, rest_options.SSL_TRUSTSTORE) is not None:
-        return load_rest_tls_material(configuration, _STORES, is_mutual=True).client_context()
-    if security.derived_tls is not None:
-        return security.derived_tls.client_context()
-    return ssl.create_default_context()
+        material = load_rest_client_material(configuration, _STORES)
+    elif security.derived_tls is not None:
+        material = security.derived_tls
+    else:
+        return ssl.create_default_context()
+    try:
+        return material.client_context()
+    except ssl.SSLError as error:
+        raise ConfigurationError(
+            f"TLS to the REST server cannot work with {material.source}: {error.reason or error}"
+        ) from None

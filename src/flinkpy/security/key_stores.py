@@ -77,6 +77,17 @@ def load_rest_tls_material(configuration: AnyConfiguration, stores: StoreOptions
     )
 
 
+def load_rest_client_material(configuration: AnyConfiguration, stores: StoreOptions) -> TlsMaterial:
+    """Reads the files of a client of the REST server. Only mutual TLS needs a key store. Raises: see
+    `load_tls_material`.
+    """
+    if read_option(configuration, stores.keystore) is not None:
+        return load_rest_tls_material(configuration, stores, is_mutual=True)
+    trust_store = _store(configuration, stores, stores.truststore)
+    trusted = _trust_store(configuration, stores, trust_store)
+    return TlsMaterial(b"", b"", trusted, source=f"trust store {trust_store}", is_mutual=False)
+
+
 def _key_store(configuration: AnyConfiguration, stores: StoreOptions, path: Path) -> tuple[bytes, bytes]:
     store_password = read_option(configuration, stores.keystore_password)
     key_password = read_option(configuration, stores.key_password) or store_password
