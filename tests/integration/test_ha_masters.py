@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from ha_cluster import HaCluster
 from job_support import wait_until
@@ -18,6 +20,7 @@ from flinkpy.common.errors import NotLeaderError
 from flinkpy.common.states import JobState
 from flinkpy.rpc.health_check import Health, check_health
 from flinkpy.rpc.sync_client import SyncGateway
+from flinkpy.security import Audience
 
 
 @pytest.fixture(scope="module")
@@ -172,12 +175,18 @@ def test_clients_that_wait_for_a_job_or_cancel_it_do_not_notice_a_leader_change(
     runs = verifying(cluster, tmp_path)
     with runs.started() as run:
         run.wait_for_first_checkpoint()
+        leader, standby = cluster.leader("dispatcher"), cluster.standby("dispatcher")
+        check_rest_server_of_standby(cluster, leader, standby, run.job_id)
         results: list[int] = []
         waiting = threading.Thread(
             target=lambda: results.append(cluster.client.wait_for_result(run.job_id).status), daemon=True
         )
         waiting.start()
-        cluster.kill(cluster.leader("dispatcher"))
+        cluster.kill(leader)
+        with rest_client(cluster, standby) as rest:
+            refused = rest.get("/jobs/overview")
+            assert refused.status_code == 503 and "leader" in refused.json()["errors"][0], refused.text
+            assert rest.patch(f"/jobs/{run.job_id}").status_code == 503
         cluster.client.cancel_job(run.job_id)  # no Dispatcher leads yet
         waiting.join(40)
         assert results == [JobState.CANCELED.value]
@@ -226,3 +235,39 @@ def refusal(cluster: HaCluster, name: str, job_id: str) -> NotLeaderError:
     ):
         gateway.cancel_job(dispatcher_pb2.JobIdMessage(job_id=job_id))
     return caught.value
+
+
+def rest_client(cluster: HaCluster, name: str) -> httpx.Client:
+    """Returns a client of the REST server of one Dispatcher, with a token."""
+    url = re.findall(r"REST server at (http://\S+)", cluster.log(name))[-1]
+    headers = {"authorization": f"Bearer {cluster.security.token_for(Audience.DISPATCHER)}"}
+    return httpx.Client(base_url=url, headers=headers, timeout=30)
+
+
+def check_rest_server_of_standby(cluster: HaCluster, leader: str, standby: str, job_id: str) -> None:
+    """Checks that the REST server of a standby answers as that of the leader does."""
+    with rest_client(cluster, leader) as leading, rest_client(cluster, standby) as standing_by:
+        assert leading.base_url != standing_by.base_url
+        told, expected = standing_by.get("/jobs/overview"), leading.get("/jobs/overview")
+        assert told.status_code == 200, told.text
+        assert {(one["jid"], one["state"]) for one in told.json()["jobs"]} == {
+            (one["jid"], one["state"]) for one in expected.json()["jobs"]
+        }
+        assert job_id in told.text
+        assert standing_by.get("/overview").json()["taskmanagers"] == 3
+
+        started = standing_by.post(f"/jobs/{job_id}/checkpoints", json={"triggerId": "ab" * 16})
+        assert (started.status_code, started.json()) == (202, {"request-id": "ab" * 16}), started.text
+        status = f"/jobs/{job_id}/checkpoints/{'ab' * 16}"
+        wait_until(
+            lambda: standing_by.get(status).json()["status"]["id"] == "COMPLETED", "the standby's checkpoint has ended"
+        )
+        assert "checkpointId" in standing_by.get(status).json()["operation"]
+
+        link = standing_by.post("/dashboard/ticket").json()["path"]
+        with httpx.Client(base_url=leading.base_url, timeout=30) as browser:
+            elsewhere = browser.get(link)
+            assert elsewhere.status_code == 401 and "flinkpy dashboard" in elsewhere.text
+            assert browser.get(standing_by.base_url.join(link)).status_code == 303
+            for server in (leading, standing_by):  # browsers send a cookie to all ports of a host
+                assert browser.get(server.base_url.join("/jobs/overview")).status_code == 200

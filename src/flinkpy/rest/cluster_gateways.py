@@ -10,6 +10,7 @@ Thread: the process's asyncio loop.
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
@@ -18,8 +19,12 @@ from flinkpy.rpc.leader_endpoint import LeaderEndpoint
 from flinkpy.rpc.peer_connection import Peers
 from flinkpy.rpc.server import CallContext
 
+logger = logging.getLogger(__name__)
+
 #: How long calls that a standby passes on may take, where the handler sets no limit.
 _FORWARDED_TIMEOUT_S = 60.0
+#: Flink's words, which its client and its page look for.
+_NO_LEADER = "Service temporarily unavailable due to an ongoing leader election. Please refresh."
 
 
 class ClusterGateways(Protocol):
@@ -61,12 +66,13 @@ class LeaderGateways:
     def dispatcher(self) -> Any:
         if self._served.is_serving:
             return _LocalGateway(self._served)
-        return _Forwarding(self._peers.gateway("Dispatcher", self.dispatcher_address()))
+        address = self.dispatcher_address()
+        return _Forwarding(self._peers.gateway("Dispatcher", address), address)
 
     def dispatcher_address(self) -> str:
         address = self._own_address if self._served.is_serving else self._served.leader_address
         if address is None:
-            raise NotLeaderError("Service temporarily unavailable due to an ongoing leader election. Please refresh.")
+            raise NotLeaderError(_NO_LEADER)
         return address
 
     async def resource_manager(self) -> Any:
@@ -96,15 +102,25 @@ class _LocalGateway:
 
 
 class _Forwarding:
-    """Passes calls on to the leader, with a time limit that suits those that take a savepoint."""
+    """Passes calls on to the leader, with a time limit that suits those that take a savepoint.
 
-    def __init__(self, gateway: Any) -> None:
+    A call is passed on once: a process that does not lead answers NotLeaderError to calls of others.
+    """
+
+    def __init__(self, gateway: Any, address: str) -> None:
         self._gateway = gateway
+        self._address = address
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         method = getattr(self._gateway, name)
 
         async def call(request: Any, timeout_s: float | None = _FORWARDED_TIMEOUT_S) -> Any:
-            return await method(request, timeout_s=timeout_s)
+            try:
+                return await method(request, timeout_s=timeout_s)
+            except NotLeaderError:
+                raise NotLeaderError(f"{_NO_LEADER} The last leader, at {self._address}, leads no more.") from None
+            except RpcUnavailableError as error:
+                logger.debug("%s was not passed on: %s", name, error)
+                raise NotLeaderError(f"{_NO_LEADER} The last leader, at {self._address}, does not answer.") from None
 
         return call
