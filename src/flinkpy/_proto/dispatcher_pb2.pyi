@@ -56,7 +56,7 @@ class ListJobsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class JobOverview(_message.Message):
-    __slots__ = ("job_id", "name", "status", "start_time_ms", "end_time_ms", "tasks_per_state")
+    __slots__ = ("job_id", "name", "status", "start_time_ms", "end_time_ms", "tasks_per_state", "is_batch")
     class TasksPerStateEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -70,13 +70,15 @@ class JobOverview(_message.Message):
     START_TIME_MS_FIELD_NUMBER: _ClassVar[int]
     END_TIME_MS_FIELD_NUMBER: _ClassVar[int]
     TASKS_PER_STATE_FIELD_NUMBER: _ClassVar[int]
+    IS_BATCH_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     name: str
     status: _common_pb2.JobStatus
     start_time_ms: int
     end_time_ms: int
     tasks_per_state: _containers.ScalarMap[str, int]
-    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[_common_pb2.JobStatus, str]] = ..., start_time_ms: _Optional[int] = ..., end_time_ms: _Optional[int] = ..., tasks_per_state: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    is_batch: bool
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., status: _Optional[_Union[_common_pb2.JobStatus, str]] = ..., start_time_ms: _Optional[int] = ..., end_time_ms: _Optional[int] = ..., tasks_per_state: _Optional[_Mapping[str, int]] = ..., is_batch: _Optional[bool] = ...) -> None: ...
 
 class ListJobsResponse(_message.Message):
     __slots__ = ("jobs",)

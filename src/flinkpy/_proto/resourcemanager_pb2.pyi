@@ -57,14 +57,16 @@ class ResourceRequirements(_message.Message):
     def __init__(self, job_id: _Optional[str] = ..., job_master_id: _Optional[str] = ..., job_master_address: _Optional[str] = ..., requirements: _Optional[_Iterable[_Union[ResourceRequirement, _Mapping]]] = ..., sequence_number: _Optional[int] = ..., blocked_resource_ids: _Optional[_Iterable[str]] = ..., num_slots_at_once: _Optional[int] = ...) -> None: ...
 
 class SlotStatus(_message.Message):
-    __slots__ = ("slot_index", "allocation_id", "job_id")
+    __slots__ = ("slot_index", "allocation_id", "job_id", "num_tasks")
     SLOT_INDEX_FIELD_NUMBER: _ClassVar[int]
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NUM_TASKS_FIELD_NUMBER: _ClassVar[int]
     slot_index: int
     allocation_id: str
     job_id: str
-    def __init__(self, slot_index: _Optional[int] = ..., allocation_id: _Optional[str] = ..., job_id: _Optional[str] = ...) -> None: ...
+    num_tasks: int
+    def __init__(self, slot_index: _Optional[int] = ..., allocation_id: _Optional[str] = ..., job_id: _Optional[str] = ..., num_tasks: _Optional[int] = ...) -> None: ...
 
 class SlotReport(_message.Message):
     __slots__ = ("slots", "jobs_with_partitions")

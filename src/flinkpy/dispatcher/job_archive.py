@@ -106,6 +106,7 @@ def overview_of(terminated: dispatcher_pb2.JobTerminated) -> dispatcher_pb2.JobO
         start_time_ms=terminated.details.start_time_ms,
         end_time_ms=terminated.details.end_time_ms,
         tasks_per_state=tasks_per_state(terminated.details),
+        is_batch=terminated.details.is_batch,
     )
 
 

@@ -504,6 +504,7 @@ class RunningJobs:
                 status=status_to_proto(job.runner.status),
                 start_time_ms=job.runner.submitted_ms,
                 end_time_ms=-1,
+                is_batch=_is_batch({**self._configuration, **job.runner.job_graph.configuration.entries}),
             )
             for job in self
         ]
@@ -713,8 +714,15 @@ def _may_run_again(job_graph: job_pb2.JobGraph, cluster_configuration: dict[str,
     try:
         if read_option(configuration, checkpointing_options.INTERVAL):
             return True
-        if read_option(configuration, RUNTIME_MODE) == "BATCH" and read_option(configuration, JOB_RECOVERY_ENABLED):
+        if _is_batch(configuration) and read_option(configuration, JOB_RECOVERY_ENABLED):
             return True
         return read_option(configuration, jobmanager_options.RESTART_STRATEGY) not in _NO_RESTART
+    except ConfigurationError:
+        return False  # its JobMaster will refuse it with this error
+
+
+def _is_batch(configuration: dict[str, str]) -> bool:
+    try:
+        return read_option(configuration, RUNTIME_MODE) == "BATCH"
     except ConfigurationError:
         return False  # its JobMaster will refuse it with this error

@@ -591,7 +591,7 @@ class ResourceManager(RpcEndpoint):
 
 def _slot_report_from_proto(report: pb.SlotReport) -> list[SlotStatus]:
     return [
-        SlotStatus(slot.slot_index, AllocationID(slot.allocation_id), JobID(slot.job_id))
+        SlotStatus(slot.slot_index, AllocationID(slot.allocation_id), JobID(slot.job_id), slot.num_tasks)
         if slot.allocation_id
         else SlotStatus(slot.slot_index)
         for slot in report.slots
@@ -642,6 +642,7 @@ def _task_manager_info_to_proto(info: TaskExecutorInfo, last_heartbeat_ms: int) 
                 slot_index=slot.index,
                 allocation_id=str(slot.allocation_id or ""),
                 job_id=str(slot.job_id or ""),
+                num_tasks=slot.num_tasks,
             )
             for slot in info.slots
         ],

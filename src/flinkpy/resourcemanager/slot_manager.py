@@ -362,7 +362,10 @@ class SlotManager:
         before = [(slot.state, slot.allocation_id) for slot in info.slots]
         for status in report:
             if 0 <= status.slot_index < len(info.slots):
-                effects += self._apply_status(info, info.slots[status.slot_index], status, now_ms)
+                slot = info.slots[status.slot_index]
+                effects += self._apply_status(info, slot, status, now_ms)
+                if slot.allocation_id == status.allocation_id:
+                    slot.num_tasks = status.num_tasks
         info.possible_jobs.clear()
         info.update_idle_since(now_ms)
         if before != [(slot.state, slot.allocation_id) for slot in info.slots]:

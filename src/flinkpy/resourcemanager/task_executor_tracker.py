@@ -57,6 +57,7 @@ class SlotStatus:
     slot_index: int
     allocation_id: AllocationID | None = None
     job_id: JobID | None = None
+    num_tasks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,8 @@ class TaskManagerSlot:
     job_master_id: JobMasterId | None = None
     #: failed requests in a row; slots with failures are chosen last
     num_failed_requests: int = 0
+    #: tasks in it, as of the last slot report
+    num_tasks: int = 0
 
     def move_to(
         self,
@@ -110,6 +113,7 @@ class TaskManagerSlot:
         self.job_id = job_id
         self.resource_profile = resource_profile
         self.job_master_id = job_master_id
+        self.num_tasks = 0
 
     def reserved(self) -> None:
         """Moves a PENDING slot to ALLOCATED, with the allocation that was requested."""

@@ -381,6 +381,7 @@ class TaskExecutor(RpcEndpoint):
                     slot_index=slot.index,
                     allocation_id=str(slot.allocation_id or ""),
                     job_id=str(slot.job_id or ""),
+                    num_tasks=len(slot.tasks),
                 )
                 for slot in self.service.slots.slots
             ],

@@ -340,6 +340,19 @@ def test_slots_requested_by_another_resource_manager_are_not_freed_at_a_registra
     assert machine.run(machine.declare_requirements(declared, 0)) == []
 
 
+def test_a_slot_has_the_tasks_of_the_last_report_until_it_is_given_away(machine: Machine) -> None:
+    instance = machine.executor("te")
+    (request,) = machine.need(1)
+    machine.acknowledge(request)
+    (info,) = machine.task_executors
+    for num_tasks in (3, 2):
+        report = SlotStatus(0, request.allocation_id, JOB, num_tasks)
+        machine.run(machine.process_slot_report(instance, [report], 0))
+        assert info.slots[0].num_tasks == num_tasks
+    machine.run(machine.notify_slot_available(instance, 0, request.allocation_id, 0))
+    assert info.slots[0].num_tasks == 0
+
+
 def test_the_loss_of_a_task_executor_is_reported_to_its_jobs_and_replaced(machine: Machine) -> None:
     lost, other = machine.executor("te-1"), machine.executor("te-2")
     (request,) = machine.need(1)

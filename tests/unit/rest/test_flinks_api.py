@@ -18,9 +18,8 @@ RECORDED = Path(__file__).resolve().parents[2] / "recorded"
 LEFT_OUT = {"GET /jobs/:jobid/yarn-cancel", "GET /jobs/:jobid/yarn-stop"}
 #: Fields that only a JVM, or only another component of Flink, could fill, by class.
 WITHOUT_A_MEANING = {
-    "JobDetails": {"jobType", "schedulerType"},
     "SubtaskBackPressureInfo": {"other-concurrent-attempts"},
-    "JobDetailsInfo": {"stream-graph", "pending-operators", "application-id", "schedulerType"},
+    "JobDetailsInfo": {"stream-graph", "pending-operators", "application-id"},
 }
 #: `stale` and those of flame graphs are flinkpy's own. The others are in Flink's answers too, but come from the names
 #: of its subclasses.

@@ -304,7 +304,12 @@ def test_a_running_job_is_told_with_flinks_fields_and_sentinels(jobs: Jobs) -> N
 
 def test_the_overview_counts_the_tasks_of_running_and_ended_jobs(jobs: Jobs) -> None:
     ended = dispatcher_pb2.JobOverview(
-        job_id=OTHER_JOB, name="e", status=common_pb2.FINISHED, start_time_ms=STARTED_MS, end_time_ms=NOW_MS - 9
+        job_id=OTHER_JOB,
+        name="e",
+        status=common_pb2.FINISHED,
+        start_time_ms=STARTED_MS,
+        end_time_ms=NOW_MS - 9,
+        is_batch=True,
     )
     ended.tasks_per_state["FINISHED"] = 5
     jobs.dispatcher.listed.append(ended)
@@ -312,6 +317,8 @@ def test_the_overview_counts_the_tasks_of_running_and_ended_jobs(jobs: Jobs) -> 
     assert (running["jid"], running["state"], running["end-time"], running["duration"]) == (JOB, "RUNNING", -1, 60_000)
     assert (running["tasks"]["total"], running["tasks"]["running"], running["tasks"]["failed"]) == (2, 2, 0)
     assert running["last-modification"] == STARTED_MS + 5
+    assert (running["jobType"], running["schedulerType"]) == ("STREAMING", "Default")
+    assert (finished["jobType"], finished["schedulerType"]) == ("BATCH", "AdaptiveBatch")
     assert (finished["tasks"]["total"], finished["tasks"]["finished"]) == (5, 5)
     assert (finished["end-time"], finished["duration"]) == (NOW_MS - 9, 59_991)
     jobs.dispatcher.failure = RpcTimeoutError("no answer")

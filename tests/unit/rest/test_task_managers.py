@@ -33,7 +33,7 @@ class ResourceManager:
             data_address="host:2",
             hardware=resourcemanager_pb2.HardwareDescription(cpu_cores=4, memory_bytes=1 << 30),
             slots=[
-                resourcemanager_pb2.SlotStatus(slot_index=0, allocation_id="a", job_id=JOB_ID),
+                resourcemanager_pb2.SlotStatus(slot_index=0, allocation_id="a", job_id=JOB_ID, num_tasks=3),
                 resourcemanager_pb2.SlotStatus(slot_index=1),
             ],
             last_heartbeat_ms=7,
@@ -84,11 +84,12 @@ def test_the_list_shows_slots_and_hardware() -> None:
     (found,) = harness().call("GET", "/taskmanagers").json()["taskmanagers"]
     assert (found["id"], found["path"], found["dataPort"], found["timeSinceLastHeartbeat"]) == ("te-1", "host:1", 2, 7)
     assert (found["slotsNumber"], found["freeSlots"], found["hardware"]["cpuCores"]) == (2, 1, 4)
+    assert found["assignedTasks"] == 3
 
 
 def test_details_show_allocated_slots_and_metrics() -> None:
     found = harness().call("GET", "/taskmanagers/te-1").json()
-    assert [slot["jobId"] for slot in found["allocatedSlots"]] == [JOB_ID]
+    assert [(slot["jobId"], slot["assignedTasks"]) for slot in found["allocatedSlots"]] == [(JOB_ID, 3)]
     assert found["metrics"]["heapUsed"] == 5
     assert "stale" not in found
 

@@ -57,8 +57,8 @@ def job_details_info(details: job_pb2.JobDetails, now_ms: int) -> JobDetailsInfo
         name=details.name,
         is_stoppable=False,
         state=job_state_of(details.status),
-        job_type="BATCH" if details.is_batch else "STREAMING",
-        scheduler_type="AdaptiveBatch" if details.is_batch else "Default",
+        job_type=_job_type(details),
+        scheduler_type=_scheduler_type(details),
         start_time=details.start_time_ms,
         end_time=end_ms,
         duration=_duration_ms(details.start_time_ms, end_ms, now_ms),
@@ -90,6 +90,8 @@ def job_overview(details: job_pb2.JobDetails, now_ms: int) -> JobDetails:
         state=job_state_of(details.status),
         last_modification=max(details.status_timestamps.values(), default=details.start_time_ms),
         tasks=_task_counts(counts),
+        job_type=_job_type(details),
+        scheduler_type=_scheduler_type(details),
     )
 
 
@@ -105,7 +107,18 @@ def ended_job_overview(job: dispatcher_pb2.JobOverview, now_ms: int) -> JobDetai
         state=job_state_of(job.status),
         last_modification=job.start_time_ms if end_ms < 0 else end_ms,
         tasks=_task_counts(job.tasks_per_state),
+        job_type=_job_type(job),
+        scheduler_type=_scheduler_type(job),
     )
+
+
+def _job_type(job: job_pb2.JobDetails | dispatcher_pb2.JobOverview) -> str:
+    return "BATCH" if job.is_batch else "STREAMING"
+
+
+def _scheduler_type(job: job_pb2.JobDetails | dispatcher_pb2.JobOverview) -> str:
+    """Returns the scheduler of Flink that does what the scheduler of such jobs does here."""
+    return "AdaptiveBatch" if job.is_batch else "Default"
 
 
 def _task_counts(counts: Mapping[str, int]) -> dict[str, int]:

@@ -97,7 +97,7 @@ async def task_manager_details(call: RestCall) -> TaskManagerDetailsInfo:
         **_info(found),
         metrics=_metrics(values or {}),
         allocated_slots=[
-            SlotInfo(resource=_resource(found, 1), job_id=slot.job_id, assigned_tasks=UNKNOWN)
+            SlotInfo(resource=_resource(found, 1), job_id=slot.job_id, assigned_tasks=slot.num_tasks)
             for slot in found.slots
             if slot.allocation_id
         ],
@@ -142,7 +142,7 @@ def _info(found: resourcemanager_pb2.TaskManagerInfo) -> dict[str, Any]:
         "time_since_last_heartbeat": found.last_heartbeat_ms,
         "slots_number": len(found.slots),
         "free_slots": num_free,
-        "assigned_tasks": UNKNOWN,
+        "assigned_tasks": sum(slot.num_tasks for slot in found.slots),
         "total_resource": _resource(found, len(found.slots)),
         "free_resource": _resource(found, num_free),
         "hardware": HardwareDescription(

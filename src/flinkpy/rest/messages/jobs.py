@@ -30,6 +30,8 @@ class JobDetails(msgspec.Struct, kw_only=True):
     state: str
     last_modification: int = msgspec.field(name="last-modification")
     tasks: dict[str, int]
+    job_type: str = msgspec.field(name="jobType")
+    scheduler_type: str = msgspec.field(name="schedulerType")
     pending_operators: int = msgspec.field(name="pending-operators", default=0)
 
 
