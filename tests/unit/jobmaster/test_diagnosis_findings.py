@@ -251,8 +251,106 @@ def test_a_slow_vertex_without_skew_may_get_a_higher_parallelism():
     )
 
 
-def test_a_vertex_that_waits_is_not_told_to_compute_faster():
-    assert "what it waits for" in only(job(source(pressed(0.8)), window(subtask(busy=0.1)))).advice
+def vertex(name, producers, *subtasks):
+    inputs = tuple(InputSnapshot(one, one, "HASH") for one in producers)
+    return VertexSnapshot(name, name, (OperatorSnapshot(name, name, inputs),), subtasks)
+
+
+def pair(first, second=None):
+    """Returns two subtasks with these shares: busy, back-pressured."""
+    shares = (first, first if second is None else second)
+    return [
+        subtask(index, busy=busy, back_pressured=pressed, idle=1 - busy - pressed, records_in=100)
+        for index, (busy, pressed) in enumerate(shares)
+    ]
+
+
+def test_a_busy_vertex_that_is_sometimes_back_pressured_is_named():
+    # One subtask was back-pressured while the sink aligned the barriers of a checkpoint.
+    score = vertex("score", ("orders", "payments"), *pair((0.75, 0.23), (0.98, 0.0)))
+    snapshot = job(
+        vertex("orders", (), *pair((0.03, 0.95))),
+        vertex("payments", (), *pair((0.03, 0.94))),
+        score,
+        vertex("alerts", ("score",), *pair((0.02, 0.0))),
+        checkpoints=CheckpointsSnapshot(5_000, 9, 0, "", NOW_MS - 2_000),
+    )
+    finding = only(snapshot)
+    assert (finding.vertex_id, finding.severity) == ("score", CAUSE)
+    assert finding.sentence == (
+        "score slows the job down: it is busy 98 % of the time, and orders and payments cannot send to it 95 % of the "
+        "time (back-pressure)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("pending", "checkpoint"), [(None, "checkpoints"), (PendingCheckpoint(7, NOW_MS - 900), "checkpoint 7")]
+)
+def test_the_slow_input_is_named_if_its_barriers_hold_the_fast_input_back(pending, checkpoint):
+    snapshot = job(
+        vertex("slow", (), *pair((0.97, 0.0))),
+        vertex("fast", (), *pair((0.05, 0.8))),
+        vertex("union", ("slow", "fast"), *pair((0.01, 0.0))),
+        checkpoints=CheckpointsSnapshot(1_000, 9, 0, "", NOW_MS - 2_000, pending),
+    )
+    finding = only(snapshot)
+    assert (finding.vertex_id, finding.severity) == ("slow", CAUSE)
+    assert finding.sentence == (
+        "slow slows the job down: it is busy 97 % of the time, so that barriers of checkpoints pass it late. union "
+        f"waits for the barrier of {checkpoint} from it (alignment), and meanwhile fast cannot send 80 % of the time "
+        "(back-pressure)."
+    )
+
+
+def test_one_sentence_says_whom_a_slow_vertex_and_its_late_barriers_hold_back():
+    snapshot = job(
+        vertex("numbers", (), *pair((0.03, 0.94))),
+        vertex("flood", (), *pair((0.03, 0.96))),
+        vertex("slow", ("numbers",), *pair((0.98, 0.0))),
+        vertex("union", ("slow", "flood"), *pair((0.05, 0.0))),
+        checkpoints=CheckpointsSnapshot(2_000, 9, 0, "", NOW_MS - 2_000, PendingCheckpoint(7, NOW_MS - 900)),
+    )
+    assert only(snapshot).sentence == (
+        "slow slows the job down: it is busy 98 % of the time, and numbers cannot send to it 94 % of the time "
+        "(back-pressure). Barriers of checkpoints pass it late, too: union waits for the barrier of checkpoint 7 from "
+        "it (alignment), and meanwhile flood cannot send 96 % of the time (back-pressure)."
+    )
+
+
+@pytest.mark.parametrize("last_completed_ms", [None, NOW_MS - 5 * MINUTE])
+def test_no_barrier_is_blamed_if_no_checkpoint_was_taken(last_completed_ms):
+    snapshot = job(
+        vertex("slow", (), *pair((0.97, 0.0))),
+        vertex("fast", (), *pair((0.05, 0.8))),
+        vertex("union", ("slow", "fast"), *pair((0.01, 0.0))),
+        checkpoints=CheckpointsSnapshot(10 * MINUTE, 1, 0, "", last_completed_ms),
+    )
+    assert [(one.kind, one.severity, one.vertex_id) for one in diagnose(snapshot)] == [("BACK_PRESSURE", NOTE, "fast")]
+
+
+def test_the_slowest_vertex_below_a_partly_back_pressured_one_is_named():
+    snapshot = job(
+        vertex("numbers", (), *pair((0.1, 0.9))),
+        vertex("parse", ("numbers",), *pair((0.55, 0.45))),
+        vertex("write", ("parse",), *pair((1.0, 0.0))),
+    )
+    finding = only(snapshot)
+    assert (finding.vertex_id, "numbers cannot send 90 % of the time" in finding.sentence) == ("write", True)
+
+
+@pytest.mark.parametrize("busy", [0.0, 0.1, 0.5])
+def test_a_vertex_that_is_not_busy_is_never_blamed(busy):
+    finding = only(job(source(pressed(0.8)), window(subtask(busy=busy)), checkpoints=CheckpointsSnapshot(1_000, 9)))
+    assert (finding.severity, finding.vertex_id) == (NOTE, "source")
+    assert finding.sentence == (
+        "Source: clicks cannot send 80 % of the time (back-pressure), but no vertex after it is busy."
+    )
+
+
+def test_a_sink_that_waits_for_its_system_is_named():
+    finding = only(job(source(pressed(0.8)), window(subtask(busy=0.05, back_pressured=0.9), name="Sink: table")))
+    assert (finding.vertex_id, finding.severity) == ("window", CAUSE)
+    assert finding.sentence.startswith("Sink: table takes no records 90 % of the time (back-pressure)")
 
 
 def test_the_busy_one_of_two_consumers_is_named():

@@ -21,6 +21,7 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.datastream.functions import MapFunctionWrapper
 from flinkpy.graph import operator_specs as specs
 from flinkpy.metrics.metric_registry import NamedMetricGroup, read_metric
+from flinkpy.metrics.metricbase import TimerGauge
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import EndOfData, EndOfPartition, Watermark
 from flinkpy.streaming.io.combined_watermark import CombinedInputs
@@ -184,3 +185,40 @@ def test_committables_are_counted_by_their_outcome() -> None:
     counts = committables.counts
     assert (counts.total, counts.successful, counts.already_committed, counts.retried, counts.failed) == (5, 2, 1, 1, 1)
     assert len(committables) == 1
+
+
+def test_the_shares_of_a_task_add_up_to_its_whole_time_from_the_first_minute_on() -> None:
+    clock = ManualClock()
+    times = TaskTimes(clock)
+    times.start()
+    clock.advance(20_000)  # the task restores its state before its metrics are registered
+    shares = [TimerGauge(lambda share=share: times.read_ms()[share], clock) for share in range(3)]
+    for second in range(1, 200):
+        times.begin_wait(ActionStatus.NOTHING_AVAILABLE, clock.monotonic_ns())
+        clock.advance(300)
+        times.end_wait()
+        times.begin_wait(ActionStatus.BLOCKED, clock.monotonic_ns())
+        clock.advance(200)
+        times.end_wait()
+        clock.advance(500)
+        if second % 5 == 0:
+            for share in shares:
+                share.update()
+        assert [share.get_value() for share in shares] == [300, 500, 200]
+
+
+def test_a_share_reaches_its_new_value_as_its_window_passes() -> None:
+    clock = ManualClock()
+    times = TaskTimes(clock)
+    times.start()
+    idle = TimerGauge(lambda: times.read_ms()[0], clock)
+    for _ in range(24):
+        clock.advance(5_000)
+        idle.update()
+    times.begin_wait(ActionStatus.NOTHING_AVAILABLE, clock.monotonic_ns())
+    seen = []
+    for _ in range(13):
+        clock.advance(5_000)
+        seen.append(idle.get_value())  # the wait is still in progress
+        idle.update()
+    assert seen[0] > 70 and seen == sorted(seen) and seen[-1] == 1000

@@ -6,7 +6,7 @@ NOTE if it only may. Shares and rates are over the last minute.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -361,31 +361,130 @@ def _skipped(job: JobSnapshot) -> Iterator[Finding]:
 
 
 def _back_pressure(job: JobSnapshot) -> Iterator[Finding]:
-    """Yields each vertex that others wait for: the first one below a back-pressured vertex that is not so itself."""
+    """Yields each busy vertex that others wait for, and back-pressure that no busy vertex explains.
+
+    A vertex that is mostly idle is never blamed: it takes all that it gets.
+    """
     consumers: dict[str, list[VertexSnapshot]] = {}
     for vertex in job.vertices:
         for vertex_id in dict.fromkeys(one.vertex_id for one in vertex.inputs()):
             consumers.setdefault(vertex_id, []).append(vertex)
-    pressed: dict[str, list[VertexSnapshot]] = {}
+    slow: dict[str, list[VertexSnapshot]] = {}
+    aligning: dict[tuple[str, str], list[VertexSnapshot]] = {}
+    unexplained = []
     for vertex in job.vertices:
         below = consumers.get(vertex.vertex_id, [])
-        if _most(vertex, "back_pressured") <= HIGH_SHARE or not below:
+        if _most(vertex, "back_pressured") <= HIGH_SHARE:
             continue
-        ends = [one for one in below if _most(one, "back_pressured") <= LOW_SHARE]
-        if len(ends) < len(below) and not any(_most(one, "busy") > HIGH_SHARE for one in ends):
+        if not below:
+            yield _slow_system(vertex)
+            continue
+        slowest = _busiest_below(below, consumers)
+        if slowest is not None and slowest in below:
+            slow.setdefault(slowest.vertex_id, []).append(vertex)
+        elif any(_most(one, "back_pressured") > HIGH_SHARE for one in below):
             continue  # the cause is further down
-        slowest = max(ends, key=lambda one: _most(one, "busy"))
-        pressed.setdefault(slowest.vertex_id, []).append(vertex)
-    for vertex_id, waiting in pressed.items():
-        yield _slow_vertex(job.vertex(vertex_id), waiting)
+        elif slowest is not None:
+            slow.setdefault(slowest.vertex_id, []).append(vertex)
+        elif late := _late_barriers(job, vertex, below):
+            aligning.setdefault(late, []).append(vertex)
+        else:
+            unexplained.append(vertex)
+    found = {vertex_id: _slow_vertex(job.vertex(vertex_id), waiting) for vertex_id, waiting in slow.items()}
+    for (vertex_id, late_id), waiting in aligning.items():
+        late_barriers = _alignment(job, job.vertex(vertex_id), waiting)
+        if late_id in found:
+            sentence = f"{found[late_id].sentence} Barriers of checkpoints pass it late, too: {late_barriers}"
+            found[late_id] = replace(found[late_id], sentence=sentence)
+        else:
+            found[late_id] = _slow_barriers(job.vertex(late_id), late_barriers)
+    yield from found.values()
+    for vertex in unexplained:
+        yield Finding(
+            "BACK_PRESSURE",
+            NOTE,
+            f"{_short(vertex.name)} cannot send {_percent(_most(vertex, 'back_pressured'))} of the time "
+            "(back-pressure), but no vertex after it is busy.",
+            "See what it or the vertices after it wait for: an external system (asynchronous functions and sinks), the "
+            "network, or barriers of checkpoints.",
+            vertex_id=vertex.vertex_id,
+        )
+
+
+def _slow_system(vertex: VertexSnapshot) -> Finding:
+    share = _percent(_most(vertex, "back_pressured"))
+    return Finding(
+        "BACK_PRESSURE",
+        CAUSE,
+        f"{_short(vertex.name)} takes no records {share} of the time (back-pressure): its sink or asynchronous "
+        "function waits for an external system or for the client that reads the results.",
+        "Make that system faster, or let it take more requests at once.",
+        vertex_id=vertex.vertex_id,
+    )
+
+
+def _busiest_below(
+    below: Sequence[VertexSnapshot], consumers: Mapping[str, Sequence[VertexSnapshot]]
+) -> VertexSnapshot | None:
+    """Returns the busiest of the busy vertices that are reached through back-pressured ones; the nearest of equals."""
+    reached = {one.vertex_id: one for one in below}
+    queue = list(below)
+    for one in queue:
+        if _most(one, "back_pressured") > LOW_SHARE:
+            further = [each for each in consumers.get(one.vertex_id, ()) if each.vertex_id not in reached]
+            reached |= {each.vertex_id: each for each in further}
+            queue += further
+    busiest = max(queue, key=lambda one: _most(one, "busy"))
+    return busiest if _most(busiest, "busy") > HIGH_SHARE else None
+
+
+def _late_barriers(
+    job: JobSnapshot, waiting: VertexSnapshot, below: Sequence[VertexSnapshot]
+) -> tuple[str, str] | None:
+    """Returns the consumer that aligns barriers of checkpoints, and its busy producer that sends them late."""
+    told = job.checkpoints
+    has_completed = told.last_completed_ms is not None and job.now_ms - told.last_completed_ms <= RATE_SPAN_MS
+    if told.pending is None and not told.num_failed_since and not has_completed:
+        return None  # nothing was aligned in the time that the shares cover
+    for consumer in below:
+        inputs = dict.fromkeys(one.vertex_id for one in consumer.inputs())
+        # Barriers come late through a busy subtask of the waiting vertex too.
+        producers = [job.vertex(one) for one in inputs if one != waiting.vertex_id or len(waiting.subtasks) > 1]
+        late = max(producers, key=lambda one: _most(one, "busy"), default=None)
+        if late is not None and _most(late, "busy") > HIGH_SHARE:
+            return consumer.vertex_id, late.vertex_id
+    return None
+
+
+def _alignment(job: JobSnapshot, consumer: VertexSnapshot, waiting: list[VertexSnapshot]) -> str:
+    pending = job.checkpoints.pending
+    checkpoint = "checkpoints" if pending is None else f"checkpoint {pending.checkpoint_id}"
+    return (
+        f"{_short(consumer.name)} waits for the barrier of {checkpoint} from it (alignment), and meanwhile "
+        f"{_listed([_short(one.name) for one in waiting])} cannot send {_percent(_most(waiting[0], 'back_pressured'))} "
+        "of the time (back-pressure)."
+    )
+
+
+def _slow_barriers(late: VertexSnapshot, alignment: str) -> Finding:
+    return Finding(
+        "BACK_PRESSURE",
+        CAUSE,
+        f"{_short(late.name)} slows the job down: it is busy {_percent(_most(late, 'busy'))} of the time, so that "
+        f"barriers of checkpoints pass it late. {alignment}",
+        "Make its functions faster, raise its parallelism, or take checkpoints less often.",
+        vertex_id=late.vertex_id,
+    )
 
 
 def _slow_vertex(vertex: VertexSnapshot, waiting: list[VertexSnapshot]) -> Finding:
-    busiest = max(vertex.running or vertex.subtasks, key=lambda one: one.busy or 0.0)
+    busiest = max(vertex.running, key=lambda one: one.busy or 0.0)
     share = _most(waiting[0], "back_pressured")
+    producers = {one.vertex_id for one in vertex.inputs()}
+    to_it = " to it" if all(one.vertex_id in producers for one in waiting) else ""
     text = (
         f"{_short(vertex.name)} slows the job down: it is busy {_percent(busiest.busy or 0.0)} of the time, and "
-        f"{_listed([_short(one.name) for one in waiting])} cannot send to it {_percent(share)} of the time "
+        f"{_listed([_short(one.name) for one in waiting])} cannot send{to_it} {_percent(share)} of the time "
         "(back-pressure)."
     )
     advice = f"Make its functions faster, or raise its parallelism from {len(vertex.subtasks)}."
@@ -401,8 +500,6 @@ def _slow_vertex(vertex: VertexSnapshot, waiting: list[VertexSnapshot]) -> Findi
                 f"where {_percent(1 / len(counts))} would be even."
             )
             advice = "Choose keys that spread the records evenly: more parallelism does not help a single hot key."
-    if (busiest.busy or 0.0) <= HIGH_SHARE:
-        advice = "It is mostly not computing: see what it waits for, e.g. an external system or the network."
     return Finding("BACK_PRESSURE", CAUSE, text, advice, vertex_id=vertex.vertex_id, subtask_index=index)
 
 
