@@ -94,7 +94,8 @@ def take_pictures(cluster: RunningCluster, job_id: str) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_program(), args=["--no-sandbox", "--disable-gpu"])
         for name, colours, prepare in pictures:
-            page = browser.new_page(viewport=VIEWPORT, color_scheme=colours)
+            # Without animations, which a picture would stop halfway.
+            page = browser.new_page(viewport=VIEWPORT, color_scheme=colours, reduced_motion="reduce")
             page.goto(link())
             page.get_by_role("heading", level=1, name="Overview").wait_for()
             prepare(page)

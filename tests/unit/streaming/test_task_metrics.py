@@ -192,7 +192,11 @@ def test_the_shares_of_a_task_add_up_to_its_whole_time_from_the_first_minute_on(
     times = TaskTimes(clock)
     times.start()
     clock.advance(20_000)  # the task restores its state before its metrics are registered
-    shares = [TimerGauge(lambda share=share: times.read_ms()[share], clock) for share in range(3)]
+    shares = [
+        TimerGauge(lambda: times.read_ms()[0], clock),
+        TimerGauge(lambda: times.read_ms()[1], clock),
+        TimerGauge(lambda: times.read_ms()[2], clock),
+    ]
     for second in range(1, 200):
         times.begin_wait(ActionStatus.NOTHING_AVAILABLE, clock.monotonic_ns())
         clock.advance(300)
