@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import application_programs as programs
+import httpx
 import psutil
 import pytest
 from application_programs import lines, program
@@ -29,7 +30,7 @@ from flinkpy.client.service_process import ServiceProcess, ServiceSpec, wait_unt
 from flinkpy.common.errors import ExternalError
 from flinkpy.common.process import stop_children
 from flinkpy.common.states import JobState
-from flinkpy.security import SecurityContext
+from flinkpy.security import Audience, SecurityContext
 
 ONE = ("--taskmanagers", "1")
 APPLICATION = "ab" * 16
@@ -139,12 +140,22 @@ def test_sigterm_suspends_the_jobs_and_ctrl_c_cancels_them(tmp_path: Path) -> No
 def test_a_detached_application_runs_without_its_client(tmp_path: Path) -> None:
     directory = tmp_path / "app"
     path = program(directory, programs.ENDS_AT_GATE)
-    done = run_application("-d", "-D", f"env.log.dir={tmp_path / 'logs'}", path)
+    secret = {"security.secret-file": str(tmp_path / "secret")}
+    settings = {"env.log.dir": str(tmp_path / "logs"), **secret}
+    done = run_application("-d", *(f"-D{key}={value}" for key, value in settings.items()), path)
     assert done.returncode == 0, done.stderr
     found = re.search(r"Application ([0-9a-f]{32}) runs \(pid (\d+)\): Dispatcher at (\S+)\.", done.stdout)
     assert found is not None
     process = psutil.Process(int(found[2]))
     wait_until((directory / "after first").exists, "the first job has ended")
+    security = SecurityContext.of_client(secret)
+    with ClusterClient(found[3], security=security) as client:
+        url = client.request_cluster_overview().rest_url
+    headers = {"authorization": f"Bearer {security.token_for(Audience.DISPATCHER)}"}
+    with httpx.Client(base_url=url, headers=headers, timeout=30) as rest:
+        (shown,) = rest.get("/applications/overview").json()["applications"]
+        assert (shown["id"], shown["name"], shown["status"]) == (found[1], "program.py", "RUNNING")
+        assert shown["jobs"]["FINISHED"] == 1
     (directory / "gate").touch()
     process.wait(timeout=40)
     assert lines(directory / "second") == ["3", "4"]

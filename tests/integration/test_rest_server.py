@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 from clusters import RunningCluster
 from job_support import wait_until
 
@@ -91,6 +92,62 @@ def test_an_uploaded_program_runs_as_an_application(shared_cluster: RunningClust
         failed = client.post(f"/jars/{program}/run", json={"programArgsList": ["one"]})
         assert failed.status_code == 400 and "ValueError" in failed.json()["errors"][0]
         assert client.delete(f"/jars/{program}").status_code == 200
+
+
+#: Ends no loop of its own: it runs one job after the other, and an error of one does not end it.
+STUBBORN_PROGRAM = """
+import sys, time
+from flinkpy.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection([1]).print()
+env.execute("ends")
+while True:
+    if "between" in sys.argv:
+        time.sleep(600)
+    try:
+        env.from_sequence(0, 10**12).map(lambda n: time.sleep(0.01) or n).filter(lambda n: False).print()
+        env.execute("endless")
+    except Exception:
+        pass
+"""
+
+
+def test_a_canceled_application_ends_with_its_jobs_whatever_its_program_does(shared_cluster: RunningCluster) -> None:
+    with rest_client(shared_cluster) as client:
+        uploaded = client.post("/jars/upload", files={"jarfile": ("stubborn.py", STUBBORN_PROGRAM)})
+        program = Path(uploaded.json()["filename"]).name
+        for argument, states in (("running", {"FINISHED": 1, "RUNNING": 1}), ("between", {"FINISHED": 1})):
+            started = client.post(f"/jars/{program}/run", json={"programArgsList": [argument], "parallelism": 1})
+            application = started.json()["applicationId"]
+            wait_until(lambda one=application, expected=states: _jobs(client, one) == expected, "the jobs are there")
+            assert programs_of(application) != []
+            assert client.post(f"/applications/{application}/cancel").status_code == 202
+            wait_until(lambda one=application: _application(client, one)["status"] != "RUNNING", "it has ended")
+            assert _application(client, application)["status"] == "CANCELED"
+            expected = {"CANCELED" if state == "RUNNING" else state: count for state, count in states.items()}
+            assert _jobs(client, application) == expected
+            assert programs_of(application) == []
+            assert client.post(f"/applications/{application}/cancel").status_code == 202
+        assert client.delete(f"/jars/{program}").status_code == 200
+
+
+def _jobs(client: httpx.Client, application_id: str) -> dict[str, int]:
+    """Returns the number of jobs of an application in each state."""
+    listed = client.get("/applications/overview").json()["applications"]
+    (found,) = [one["jobs"] for one in listed if one["id"] == application_id]
+    return dict(found)
+
+
+def programs_of(application_id: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if application_id in process.cmdline():
+                found.append(process)
+        except psutil.Error:  # it has just ended
+            continue
+    return found
 
 
 def _application(client: httpx.Client, application_id: str) -> Any:

@@ -86,6 +86,9 @@ class ApplicationRunner:
         self._gateway = gateway
         self._on_ended = on_ended
         self._term: asyncio.Task[None] | None = None
+        self._is_cancel_requested = False
+        #: the run of the program in the current term
+        self._current: _Term | None = None
         #: whether the result of the application is known, although it has not ended yet
         self._has_decided = False
         #: the result, once the application has ended
@@ -124,6 +127,18 @@ class ApplicationRunner:
             term.cancel()
             await asyncio.gather(term, return_exceptions=True)
 
+    def cancel(self) -> bool:
+        """Ends the program and cancels its jobs. Then the application is CANCELED, unless it was just ending.
+
+        Returns False if nothing runs here: the application has ended, or this process does not lead.
+        """
+        if self._term is None or self.result is not None:
+            return False
+        self._is_cancel_requested = True
+        if self._current is not None:
+            self._current.cancel()
+        return True
+
     def _decided(self) -> None:
         self._has_decided = True
 
@@ -148,9 +163,13 @@ class ApplicationRunner:
         term = _Term(
             self._application, self._configuration, self._gateway(address), address, self._decided, self._on_job
         )
+        self._current = term
+        if self._is_cancel_requested:
+            term.cancel()
         try:
             result = await term.run()
         finally:
+            self._current = None
             await asyncio.shield(term.close())
         if self._store is not None:
             await asyncio.to_thread(self._store.put_result, self._application, result)
@@ -183,6 +202,7 @@ class _Term:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._decided = asyncio.Event()
         self._pipe: asyncio.ReadTransport | None = None
+        self._reports: asyncio.Task[None] | None = None
         self._status = ApplicationStatus(
             terminates_on_any_exception=read_option(configuration, client_options.TERMINATE_ON_ANY_JOB_EXCEPTION)
         )
@@ -191,10 +211,14 @@ class _Term:
     def jobs(self) -> list[str]:
         return self._status.jobs
 
+    def cancel(self) -> None:
+        self._status.cancel()
+        self._look()
+
     async def run(self) -> ApplicationResult:
         """Runs the program. Returns the result of the application when all of its jobs have ended."""
         reader = await self._start_program()
-        self._spawn(self._read_reports(reader), "reports of the program")
+        self._reports = self._spawn(self._read_reports(reader), "reports of the program")
         await self._decided.wait()
         result = self._status.result
         assert result is not None
@@ -223,10 +247,11 @@ class _Term:
         if self._pipe is not None:
             self._pipe.close()
 
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -331,6 +356,8 @@ class _Term:
             await asyncio.wait({asyncio.ensure_future(self._child.wait())}, timeout=PROGRAM_GRACE_S)
         if not self._child.has_ended:
             await self._child.stop(STOP_GRACE_S)
+        if self._reports is not None:  # the program may have submitted a job just before it was stopped
+            await asyncio.wait({self._reports}, timeout=STOP_GRACE_S)
 
     async def _cancel_rest(self) -> None:
         jobs = self._status.unfinished_jobs

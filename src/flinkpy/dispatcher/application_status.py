@@ -5,7 +5,7 @@
    RUNNING ------------------------------------------> FINISHED
       |    program raised or died, a job failed (1), no job at all
       +----------------------------------------------> FAILED
-      |    a job was canceled (1), and nothing failed
+      |    it was canceled, or one of its jobs (1), and nothing failed before
       +----------------------------------------------> CANCELED
 ```
 
@@ -54,6 +54,7 @@ class ApplicationResult:
 #: The exit status of a failed application whose program did not call `sys.exit`.
 EXIT_FAILED = 1
 
+CANCELED_BY_USER = "the application was canceled"
 NO_JOB = "the program has ended without submitting a job: it did not call execute()"
 
 
@@ -116,6 +117,11 @@ class ApplicationStatus:
         """Records that the program did not end in time after one of its jobs had failed."""
         self._is_overdue = True
         self._decide()
+
+    def cancel(self) -> None:
+        """Ends the application as CANCELED, whatever its program and its jobs do, if it has no result yet."""
+        if self.result is None:
+            self.result = ApplicationResult(ApplicationState.CANCELED, 0, CANCELED_BY_USER)
 
     def is_broken(self, message: str) -> None:
         """Records that the application cannot be watched any more."""

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
+from flinkpy.common.clock import Clock
 from flinkpy.common.errors import ApplicationError, ConfigurationError, FlinkError
 from flinkpy.common.ids import JobID
 from flinkpy.configuration import client_options, high_availability_options, jobmanager_options
@@ -19,7 +20,9 @@ from flinkpy.dispatcher.application_runner import ApplicationRunner
 from flinkpy.dispatcher.application_status import ApplicationResult
 from flinkpy.dispatcher.application_store import ApplicationDescription, ApplicationStore
 from flinkpy.dispatcher.dispatcher import Dispatcher
+from flinkpy.dispatcher.session_applications import end_application
 from flinkpy.highavailability.leader_election import Leadership
+from flinkpy.rest.applications import Application
 from flinkpy.rpc.client import RpcClient
 from flinkpy.rpc.leader_runner import Terms
 
@@ -137,10 +140,17 @@ def application_runner(
     configuration: AnyConfiguration,
     gateways: RpcClient,
     on_shutdown_requested: Callable[[str], None],
+    shown: Application,
+    clock: Clock,
 ) -> ApplicationRunner:
-    """Makes the runner. It requests the shutdown of this process at the end of the application, if so configured."""
+    """Makes the runner. It requests the shutdown of this process at the end of the application, if so configured.
+
+    Args:
+        shown: what the REST server tells of the application; the runner keeps it up to date.
+    """
 
     def ended(result: ApplicationResult) -> None:
+        end_application(shown, result, clock)
         if read_option(configuration, client_options.SHUTDOWN_ON_APPLICATION_FINISH):
             on_shutdown_requested(f"the application has ended: {result.state.value}")
 
@@ -150,6 +160,7 @@ def application_runner(
         application_store(configuration),
         lambda address: gateways.gateway("Dispatcher", address),
         ended,
+        shown.job_submitted,
     )
 
 

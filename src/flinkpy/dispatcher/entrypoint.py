@@ -11,6 +11,7 @@ from flinkpy.common.configuration import Configuration
 from flinkpy.common.process import EXIT_CLUSTER_SHUT_DOWN, SUPERVISED_VARIABLE, ShutdownRequest, announce_ready
 from flinkpy.common.process_template import ProcessTemplate
 from flinkpy.common.working_directory import WorkingDirectory
+from flinkpy.configuration.options import entries_of
 from flinkpy.dispatcher.application_store import ApplicationDescription
 from flinkpy.dispatcher.application_terms import ApplicationTerms, application_runner
 from flinkpy.dispatcher.archivist import read_archivist
@@ -22,6 +23,7 @@ from flinkpy.dispatcher.session_applications import SessionApplications
 from flinkpy.highavailability.services import HighAvailabilityServices, create_high_availability_services
 from flinkpy.metrics.scope_formats import GroupKind
 from flinkpy.metrics.service_metrics import ServiceMetrics
+from flinkpy.rest.applications import Application
 from flinkpy.rest.cluster_gateways import LeaderGateways
 from flinkpy.rest.endpoint import RestEndpoint
 from flinkpy.rest.options import read_rest_options
@@ -127,9 +129,12 @@ async def _serve(
     metrics.group.gauge("numRunningJobs", lambda: dispatcher_terms.num_running_jobs)
     metrics.start()
     terms: Terms[Dispatcher] = dispatcher_terms
-    program = None
+    program, own = None, None
     if application is not None:
-        program = application_runner(application, configuration, gateways, shutdown.request)
+        clock = SystemClock()
+        shown = Application(application.application_id, application.name, entries_of(configuration), clock.now_ms())
+        program = application_runner(application, configuration, gateways, shutdown.request, shown, clock)
+        own = (shown, program)
         terms = ApplicationTerms(terms, program)
     retrieval = services.dispatcher_retrieval() if services.is_highly_available else None
     runner = LeaderRunner("Dispatcher", terms, services.dispatcher_election(), served, server, retrieval)
@@ -145,7 +150,7 @@ async def _serve(
         if rest is not None:
             find = dispatcher_terms.resource_manager_address
             cluster = LeaderGateways(served, gateways, find, server.address)
-            applications = SessionApplications(cluster, SystemClock(), archivist)
+            applications = SessionApplications(cluster, SystemClock(), archivist, own)
             rest.start(cluster, applications)
         reason = await runner.wait_for(shutdown)
         logger.info("shutting down: %s", reason)

@@ -8,7 +8,9 @@ this process or with its last job; its jobs keep running where a Dispatcher keep
 | RUNNING   | the program or one of its jobs runs                                          |
 | FINISHED  | both have ended well                                                         |
 | FAILED    | the program raised, died or submitted no job, or a job failed                |
-| CANCELED  | a job was canceled, or the application was before it had one                 |
+| CANCELED  | the application or a job of it was canceled                                  |
+
+The application of an application cluster is shown beside them. It is run by ApplicationTerms.
 
 Thread: the process's asyncio loop.
 """
@@ -45,13 +47,21 @@ class SessionApplications:
 
     Args:
         archivist: archives the applications that have ended; None if nothing is archived.
+        own: the application of this cluster and its runner; None: the cluster is not that of an application.
     """
 
-    def __init__(self, cluster: ClusterGateways, clock: Clock, archivist: Archivist | None = None) -> None:
+    def __init__(
+        self,
+        cluster: ClusterGateways,
+        clock: Clock,
+        archivist: Archivist | None = None,
+        own: tuple[Application, ApplicationRunner] | None = None,
+    ) -> None:
         self._archivist = archivist
         self._cluster = cluster
         self._clock = clock
-        self._applications: dict[str, Application] = {}
+        self._own = own
+        self._applications: dict[str, Application] = {} if own is None else {own[0].id: own[0]}
         self._runners: dict[str, ApplicationRunner] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -72,18 +82,13 @@ class SessionApplications:
         if len(self._runners) >= MAX_RUNNING:
             raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, f"{MAX_RUNNING} applications run, which is the maximum.")
         started = Application(application_id, name, configuration, self._clock.now_ms())
-
-        def job_submitted(job_id: str) -> None:
-            started.jobs.append(job_id)
-            started.begun.set()
-
         runner = ApplicationRunner(
             ApplicationDescription(application_id, program, arguments),
             configuration,
             None,
             lambda address: self._cluster.dispatcher(),
             lambda result: self._ended(started, result),
-            job_submitted,
+            started.job_submitted,
         )
         address = self._cluster.dispatcher_address()
         self._applications[application_id] = started
@@ -93,10 +98,7 @@ class SessionApplications:
 
     def _ended(self, application: Application, result: ApplicationResult) -> None:
         self._runners.pop(application.id, None)
-        application.state = result.state.value
-        application.message, application.traceback = result.message, result.traceback
-        application.ended_ms = self._clock.now_ms()
-        application.begun.set()
+        end_application(application, result, self._clock)
         if self._archivist is not None:
             self._spawn(self._archive(application, self._archivist), f"archive {application.id}")
         ended = [one.id for one in self._applications.values() if one.ended_ms is not None]
@@ -105,8 +107,14 @@ class SessionApplications:
 
     def cancel(self, application_id: str) -> None:
         application = self.find(application_id)
-        if application.state == RUNNING:
-            self._spawn(self._cancel(application), f"cancel {application_id}")
+        if application.state != RUNNING:
+            return
+        if self._own is not None and application is self._own[0]:
+            if not self._own[1].cancel():
+                message = "The program of this application runs beside the leading Dispatcher, and not here."
+                raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, message)
+            return
+        self._runners[application_id].cancel()
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)
@@ -121,16 +129,6 @@ class SessionApplications:
             return
         await archivist.archive_with_jobs(application, list(jobs.jobs))
 
-    async def _cancel(self, application: Application) -> None:
-        dispatcher = self._cluster.dispatcher()
-        for job_id in list(application.jobs):
-            try:
-                await dispatcher.cancel_job(dispatcher_pb2.JobIdMessage(job_id=job_id))
-            except FlinkError:
-                continue  # it has ended
-        if not application.jobs:
-            await self._end(application, ApplicationResult(ApplicationState.CANCELED, 0, "it was canceled"))
-
     async def _end(self, application: Application, result: ApplicationResult) -> None:
         """Ends the program. `result` is that of the application, unless it is just ending by itself."""
         runner = self._runners.get(application.id)
@@ -144,3 +142,11 @@ class SessionApplications:
             task.cancel()
         stopped = ApplicationResult(ApplicationState.FAILED, EXIT_FAILED, "the Dispatcher's process was stopped")
         await asyncio.gather(*(self._end(self._applications[one], stopped) for one in list(self._runners)))
+
+
+def end_application(application: Application, result: ApplicationResult, clock: Clock) -> None:
+    """Records the end of an application."""
+    application.state = result.state.value
+    application.message, application.traceback = result.message, result.traceback
+    application.ended_ms = clock.now_ms()
+    application.begun.set()

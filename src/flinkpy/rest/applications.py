@@ -39,6 +39,12 @@ class Application:
     message: str = ""
     traceback: str = ""
 
+    def job_submitted(self, job_id: str) -> None:
+        """Adds a job. A program that runs again, because another Dispatcher leads, submits the same jobs again."""
+        if job_id not in self.jobs:
+            self.jobs.append(job_id)
+        self.begun.set()
+
     def duration_ms(self, now_ms: int) -> int:
         return (now_ms if self.ended_ms is None else self.ended_ms) - self.started_ms
 
