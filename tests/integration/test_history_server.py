@@ -36,6 +36,7 @@ def history_server(
         "historyserver.archive.fs.refresh-interval": "100 ms",
         "historyserver.web.port": "0",
         "historyserver.web.tmpdir": str(directory / "web"),
+        "env.pid.dir": str(directory / "run"),
         "security.secret-file": secret_file,
         **properties,
     }
@@ -54,7 +55,7 @@ def history_server(
     finally:
         process.terminate()
         assert process.wait(30) == 0
-    assert list((directory / "web").iterdir()) == []
+    assert list((directory / "web").iterdir()) == [] and list((directory / "run").iterdir()) == []
 
 
 def test_jobs_outlive_their_cluster_and_a_dispatcher_that_dies_while_archiving(
@@ -91,8 +92,7 @@ def test_jobs_outlive_their_cluster_and_a_dispatcher_that_dies_while_archiving(
         assert history.get("/config").json()["features"]["web-history"] is True
         assert history.get("/jobs/" + "0" * 32).status_code == 404
         assert httpx.get(history.base_url.join("/jobs/overview")).status_code == 401
-        port = history.base_url.port
-        settings = (f"-Dhistoryserver.web.port={port}", f"-Dsecurity.secret-file={secret_file}")
+        settings = (f"-Denv.pid.dir={tmp_path / 'run'}", f"-Dsecurity.secret-file={secret_file}")
         printed = run_flinkpy("dashboard", "--history", "--no-browser", *settings)
         with httpx.Client(follow_redirects=True, timeout=30) as browser:
             assert browser.get(printed.stdout.strip()).status_code == 200, printed.stderr

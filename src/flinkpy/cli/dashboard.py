@@ -68,9 +68,16 @@ def dashboard(
 
 
 def _history_url(configuration: Configuration) -> str:
-    """Returns the URL of the history server, which is known by its options only."""
+    """Returns the URL of the history server: the one configured, or that of the server that this user runs here."""
     from flinkpy.common.addresses import LOOPBACK
     from flinkpy.configuration import history_options, read_option, rest_options
+    from flinkpy.configuration.options import is_set
+    from flinkpy.historyserver.url_file import find_url
+
+    if not any(is_set(configuration, one) for one in (history_options.WEB_ADDRESS, history_options.WEB_PORT)):
+        found = find_url(configuration)
+        if found is not None:
+            return found
 
     host = read_option(configuration, history_options.WEB_ADDRESS) or LOOPBACK
     has_tls = any(

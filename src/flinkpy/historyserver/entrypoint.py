@@ -17,6 +17,7 @@ from flinkpy.configuration.options import read_option
 from flinkpy.historyserver.archive_fetcher import ArchiveFetcher
 from flinkpy.historyserver.archive_store import ArchiveStore
 from flinkpy.historyserver.options import HistoryServerOptions, history_server_options
+from flinkpy.historyserver.url_file import announced_url
 from flinkpy.rest.endpoint import RestEndpoint
 from flinkpy.rest.history import history_application
 from flinkpy.security import SecurityContext
@@ -67,9 +68,10 @@ async def _serve(
         await endpoint.serve(lambda access: history_application(store, access, options.shown))
         logger.info("history server at %s, for archives in %s", endpoint.url, ", ".join(options.directories))
         refreshing = asyncio.create_task(_refresh(fetcher, options.refresh_interval_ms / 1000), name="archives")
-        announce_ready("historyserver", endpoint.url, ready_file=ready_file)
-        reason = await shutdown.wait()
-        logger.info("shutting down: %s", reason)
+        with announced_url(configuration, endpoint.url):
+            announce_ready("historyserver", endpoint.url, ready_file=ready_file)
+            reason = await shutdown.wait()
+            logger.info("shutting down: %s", reason)
     finally:
         if refreshing is not None:
             refreshing.cancel()
