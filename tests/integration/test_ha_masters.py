@@ -255,6 +255,15 @@ def check_rest_server_of_standby(cluster: HaCluster, leader: str, standby: str, 
         }
         assert job_id in told.text
         assert standing_by.get("/overview").json()["taskmanagers"] == 3
+        (running,) = (one for one in told.json()["jobs"] if one["jid"] == job_id)
+        assert (running["jobType"], running["schedulerType"]) == ("STREAMING", "Default")
+        wait_until(
+            lambda: (
+                running["tasks"]["running"]
+                == sum(one["assignedTasks"] for one in standing_by.get("/taskmanagers").json()["taskmanagers"])
+            ),
+            "the TaskManagers report the tasks of the job",
+        )
 
         started = standing_by.post(f"/jobs/{job_id}/checkpoints", json={"triggerId": "ab" * 16})
         assert (started.status_code, started.json()) == (202, {"request-id": "ab" * 16}), started.text
