@@ -1,6 +1,7 @@
 """A headless Chromium for tests of the dashboard, by Playwright.
 
-The browser and its driver are started once per worker. Each test gets a page of a fresh context, without cookies of
+The browser and its driver are started once per module: as long as the driver runs, the thread of the tests has an event
+loop, so that other tests could not start one. Each test gets a page of a fresh context, without cookies of
 other tests. A test fails if a page wrote an error to its console, threw one, or got an answer that it did not expect.
 Screenshots lie in `.data/screenshots`.
 """
@@ -110,7 +111,7 @@ def chromium_program() -> str | None:
     return os.environ.get("FLINKPY_CHROMIUM") or shutil.which("chromium")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def _chromium() -> Iterator[Any]:
     require("dashboard", (PAGE_DIRECTORY / "index.html").exists(), "the page, which `make dashboard` builds")
     executable = chromium_program()

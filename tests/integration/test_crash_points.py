@@ -32,7 +32,7 @@ EVERYTHING_IN_FILES = {
 PATIENCE_S = 100.0
 
 #: The prefixes of failpoints that this job, without connectors and batch mode, does not come to.
-OTHERS = ("file_sink.", "batch_files.", "kafka_sink.", "jdbc.", "hive_sink.", "table_sink.", "kept_result.")
+OTHERS = ("file_sink.", "batch_files.", "kafka_sink.", "jdbc.", "hive_sink.", "table_sink.", "kept_result.", "archive.")
 CHECKPOINT_POINTS = [name for name in FAILPOINTS if not name.startswith(OTHERS)]
 #: Points at which a service writes its own state. An error there ends the service, which the test of crashes covers.
 OWN_STATE = ("durable_file.", "counter.")

@@ -342,13 +342,11 @@ class StreamTask(ABC):
             self.times.start()
             self._run()
         except BaseException as error:
-            self._clean_up()
-            if self._cancel_requested or isinstance(error, CancelTaskError):
-                self._transition(StreamTaskState.CANCELED)
+            self._clean_up(error)
+            if self.state is StreamTaskState.CANCELED:
                 if isinstance(error, CancelTaskError):
                     raise
                 raise CancelTaskError(f"{self.environment.task_name} was cancelled") from error
-            self._transition(StreamTaskState.FAILED)
             if isinstance(error, TypeMismatchError) and self.environment.task_name not in error.message:
                 error.message = f"{self.environment.task_name}: {error.message}"
             raise
@@ -469,8 +467,11 @@ class StreamTask(ABC):
     def _has_running_snapshots(self) -> bool:
         return self._checkpoints is not None and self._checkpoints.num_running > 0
 
-    def _clean_up(self) -> None:
-        """Closes everything after a failure or cancellation. Logs errors, so that they do not hide the cause."""
+    def _clean_up(self, cause: BaseException) -> None:
+        """Closes everything after a failure or cancellation, and sets the last state.
+
+        Logs errors, so that they do not hide the cause.
+        """
         for _ in range(MAX_INTERRUPTS_WHILE_CLOSING):
             try:
                 self.mailbox.close()
@@ -481,9 +482,17 @@ class StreamTask(ABC):
                 if self._chain is not None:
                     self._chain.close()
                 self.release_inputs()
+                self._end_after(cause)
                 return
             except BaseException as error:  # noqa: BLE001 - an interrupt may hit between two operators: continue
                 _LOG.warning("%s: interrupted while closing", self.environment.task_name, exc_info=error)
+        self._end_after(cause)
+
+    def _end_after(self, cause: BaseException) -> None:
+        is_canceled = self._cancel_requested or isinstance(cause, CancelTaskError)
+        end = StreamTaskState.CANCELED if is_canceled else StreamTaskState.FAILED
+        if self.state is not end:  # it is if an interrupt came after the first call
+            self._transition(end)
 
     def _transition(self, to: StreamTaskState) -> None:
         if (self.state, to) not in TRANSITIONS:
