@@ -3,20 +3,27 @@ import { Route, Router, Switch } from "wouter-preact";
 import { useHashLocation } from "wouter-preact/use-hash-location";
 import { Layout } from "./components/layout";
 import { Lazy } from "./components/lazy";
-import { Message } from "./components/message";
+import { Message, NotArchived } from "./components/message";
 import { PAGES } from "./pages";
 import { LoginNeeded } from "./pages/login_needed";
-import { loggedIn } from "./state/connection";
+import { config, isHistory, loggedIn } from "./state/connection";
 
 export function App(): VNode {
   if (!loggedIn.value) return <LoginNeeded />;
+  if (config.value === null) return <div class="loading" role="status" aria-label="Loading the page" />;
   return (
     <Router hook={useHashLocation}>
       <Layout>
         <Switch>
           {PAGES.map((page) => (
             <Route key={page.path} path={page.path}>
-              {(params: Record<string, string>) => <Lazy load={page.load} {...params} />}
+              {(params: Record<string, string>) =>
+                page.needsCluster && isHistory.value ? (
+                  <NotArchived what="The processes of a cluster" />
+                ) : (
+                  <Lazy load={page.load} {...params} />
+                )
+              }
             </Route>
           ))}
           <Route>

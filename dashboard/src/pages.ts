@@ -9,6 +9,8 @@ export type Page = {
   nav?: string;
   /** It is in the navigation only if `GET /config` offers this. */
   feature?: "web-submit";
+  /** It shows processes of a running cluster. A history server has none. */
+  needsCluster?: boolean;
 };
 
 /** The first page whose path matches is shown. */
@@ -17,9 +19,9 @@ export const PAGES: Page[] = [
   { path: "/jobs", nav: "Jobs", load: () => import("./pages/jobs") },
   { path: "/jobs/:jobid/vertices/:vertexid/:tab?", load: () => import("./pages/vertex") },
   { path: "/jobs/:jobid/:tab?", load: () => import("./pages/job") },
-  { path: "/taskmanagers", nav: "TaskExecutors", load: () => import("./pages/taskmanagers") },
-  { path: "/taskmanagers/:taskmanagerid/:tab?", load: () => import("./pages/taskmanager") },
-  { path: "/jobmanager", nav: "Dispatcher", load: () => import("./pages/jobmanager") },
-  { path: "/jobmanager/:tab", load: () => import("./pages/jobmanager") },
-  { path: "/submit", nav: "Submit", load: () => import("./pages/submit"), feature: "web-submit" },
+  { path: "/taskmanagers", nav: "TaskExecutors", load: () => import("./pages/taskmanagers"), needsCluster: true },
+  { path: "/taskmanagers/:taskmanagerid/:tab?", load: () => import("./pages/taskmanager"), needsCluster: true },
+  { path: "/jobmanager", nav: "Dispatcher", load: () => import("./pages/jobmanager"), needsCluster: true },
+  { path: "/jobmanager/:tab", load: () => import("./pages/jobmanager"), needsCluster: true },
+  { path: "/submit", nav: "Submit", load: () => import("./pages/submit"), needsCluster: true, feature: "web-submit" },
 ];

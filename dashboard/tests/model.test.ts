@@ -36,6 +36,20 @@ test("loads are those of the live table, and before the first poll those of the 
   expect([live[0]?.status, live[0]?.busyMax, live[0]?.tasks]).toEqual(["RUNNING", 87, { RUNNING: 2 }]);
 });
 
+test("a job without a live table has the final counts of its details, as far as they are complete", () => {
+  const metrics = {
+    "read-records": 3,
+    "read-records-complete": true,
+    "write-records": 7,
+    "write-records-complete": false,
+    "read-bytes": 0,
+    "read-bytes-complete": true,
+  };
+  const ended = { ...JOB, vertices: [{ ...vertex("a"), metrics }] } as unknown as Schema["JobDetailsInfo"];
+  const [first] = loadsOf(ended, null);
+  expect([first?.recordsIn, first?.recordsOut, first?.bytesIn, first?.busy]).toEqual([3, null, 0, null]);
+});
+
 test("the rate of an edge is told where one end has no other edge", () => {
   const rates = { recordsInRate: [0, 0, 30, 20], recordsOutRate: [50, 10, 0, 0] };
   const loads = loadsOf(JOB, rates);

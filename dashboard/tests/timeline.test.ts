@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { endOf, marksOf, segmentsOf } from "../src/model/timeline";
+import { endsOf, marksOf, segmentsOf, withFormer } from "../src/model/timeline";
 
 const TIMES = { CREATED: 100, SCHEDULED: 110, DEPLOYING: 150, RUNNING: 200, FINISHED: 0, RECONCILING: 0 };
 
@@ -10,13 +10,25 @@ test("each state lasts until the next one, the last one until now", () => {
     { state: "DEPLOYING", fromMs: 150, toMs: 200 },
     { state: "RUNNING", fromMs: 200, toMs: 1_000 },
   ]);
-  expect(endOf(TIMES)).toBeUndefined();
+  expect(endsOf(TIMES)).toEqual([]);
 });
 
 test("the end is a point and not a segment", () => {
   const ended = { ...TIMES, FAILED: 700 };
   expect(segmentsOf(ended, 1_000).at(-1)).toEqual({ state: "RUNNING", fromMs: 200, toMs: 700 });
-  expect(endOf(ended)).toEqual({ state: "FAILED", at: 700 });
+  expect(endsOf(ended)).toEqual([{ state: "FAILED", at: 700 }]);
+});
+
+test("former attempts stand before the current one, each with its end", () => {
+  const former = { CREATED: 10, RUNNING: 20, FAILED: 60 };
+  const { segments, ends } = withFormer([former], { CREATED: 80, RUNNING: 90 }, 100);
+  expect(segments.map(({ fromMs, toMs }) => [fromMs, toMs])).toEqual([
+    [10, 20],
+    [20, 60],
+    [80, 90],
+    [90, 100],
+  ]);
+  expect(ends).toEqual([{ state: "FAILED", at: 60 }]);
 });
 
 test("marks are at round times and few", () => {

@@ -11,18 +11,31 @@ from typing import Any
 
 import httpx
 import pytest
+from browser import open_page, screenshot
 from clusters import RunningCluster, StartCluster, run_flinkpy
 from flinks_page import browser, flinks_page, require_chromium
 from forked_processes import ForkingPopen
 from job_support import environment, wait_until
 from maven_jars import require_jars
+from moto_server import moto_server
 from test_rest_jobs import Counting, Failing, RestClient
+from test_rest_server import PROGRAM as UPLOADED_PROGRAM
+from test_rest_server import rest_client
 
 from flinkpy.common import Types, WatermarkStrategy
 from flinkpy.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from flinkpy.security import Audience, SecurityContext
 
 SECRET = "a password of the cluster"
+APPLICATION = "ab" * 16
+OWN_PROGRAM = """
+from flinkpy.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+for name in ("one", "two"):
+    env.from_collection([1]).print()
+    env.execute(name)
+"""
 
 
 @contextmanager
@@ -59,7 +72,7 @@ def history_server(
 
 
 def test_jobs_outlive_their_cluster_and_a_dispatcher_that_dies_while_archiving(
-    start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     archives = tmp_path / "archives"
     tokens = tmp_path / "tokens"
@@ -99,9 +112,84 @@ def test_jobs_outlive_their_cluster_and_a_dispatcher_that_dies_while_archiving(
             assert browser.get(history.base_url.join("/jobs/overview")).status_code == 200
         (single,) = (one for one in history.get("/applications/overview").json()["applications"] if one["id"] == failed)
         assert (single["status"], single["jobs"]) == ("FAILED", {"FAILED": 1})
+        check_page(request, run_flinkpy("dashboard", "--history", "--no-browser", *settings).stdout, failed, finished)
     assert list(archives.rglob("*.unfinished")) == []
     written = "".join(path.read_text() for path in archives.rglob("*") if path.is_file())
     assert "s3.secret-key" in written and SECRET not in written
+
+
+def check_page(request: pytest.FixtureRequest, link: str, failed: str, finished: str) -> None:
+    """Looks at all pages of archived jobs in a browser. They ask for nothing that a history server does not have."""
+    with open_page(request.getfixturevalue("_chromium")) as (page, _):
+        page.goto(link.strip())
+        ended = page.get_by_role("table", name="Ended jobs")
+        page.get_by_text("This is a history server.").wait_for()
+        ended.get_by_role("link", name="failing").wait_for()
+        navigation = page.get_by_role("navigation", name="Main")
+        assert navigation.get_by_role("link").all_inner_texts() == ["Overview", "Jobs"]
+        screenshot(page, "history_overview")
+
+        ended.get_by_role("link", name="finishing").click()
+        page.get_by_role("heading", level=1, name="finishing").wait_for()
+        vertices = page.get_by_role("table", name="Vertices")
+        vertices.get_by_text("400", exact=True).first.wait_for()
+        tabs = page.get_by_role("navigation", name="Parts of the job")
+        shown = ["Graph", "Checkpoints", "Exceptions", "Timeline", "Configuration"]
+        assert tabs.get_by_role("link").all_inner_texts() == shown
+        assert page.get_by_role("button", name="Cancel").count() == 0
+        screenshot(page, "history_graph")
+        tabs.get_by_role("link", name="Checkpoints").click()
+        page.get_by_text("was the last to acknowledge").first.wait_for()
+        tabs.get_by_role("link", name="Timeline").click()
+        page.get_by_role("img", name="finished at").nth(3).wait_for()
+        tabs.get_by_role("link", name="Configuration").click()
+        page.get_by_role("table", name="Options").get_by_text("execution.checkpointing.dir").wait_for()
+        tabs.get_by_role("link", name="Graph").click()
+        vertices.get_by_role("link").first.click()
+        page.get_by_role("table", name="Subtasks").get_by_text("FINISHED").first.wait_for()
+        page.get_by_role("link", name="Accumulators").click()
+        page.get_by_text("records").first.wait_for()
+
+        page.evaluate("path => { location.hash = path }", f"/jobs/{failed}/exceptions")
+        page.get_by_text("ValueError: no 1").first.wait_for()
+        for path in (f"/jobs/{finished}/logs", "/taskmanagers"):
+            page.evaluate("path => { location.hash = path }", path)
+            page.get_by_role("heading", name="Not in the history").wait_for()
+
+
+def test_applications_are_archived_on_s3(start_cluster: StartCluster, tmp_path: Path) -> None:
+    with moto_server(tmp_path) as endpoint:
+        httpx.put(f"{endpoint}/history").raise_for_status()
+        s3 = {"s3.endpoint": endpoint, "s3.access-key": "key", "s3.secret-key": SECRET, "s3.path.style.access": "true"}
+        settings = {"jobmanager.archive.fs.dir": "s3://history/jobs", **s3}
+        cluster = start_cluster(num_task_executors=1, properties=settings)
+        with rest_client(cluster) as client:
+            uploaded = client.post("/jars/upload", files={"jarfile": ("numbers.py", UPLOADED_PROGRAM)})
+            program = Path(uploaded.json()["filename"]).name
+            started = client.post(f"/jars/{program}/run", json={"programArgsList": ["1"], "parallelism": 1})
+            assert started.status_code == 200, started.text
+        application, job = started.json()["applicationId"], started.json()["jobid"]
+        own = tmp_path / "own.py"
+        own.write_text(OWN_PROGRAM)
+        flags = [part for key, value in settings.items() for part in ("-D", f"{key}={value}")]
+        done = run_flinkpy("run-application", *flags, "-D", f"cluster.id={APPLICATION}", str(own), timeout_s=100)
+        assert done.returncode == 0, done.stderr
+
+        secret_file = cluster.properties["security.secret-file"]
+        with history_server(tmp_path, "s3://history/jobs", cluster.security, secret_file, **s3) as history:
+            wait_until(lambda: len(applications(history)) == 2, "both applications are in the history")
+            wait_until(lambda: len(history.get("/jobs/overview").json()["jobs"]) == 3, "all their jobs are, too")
+            shown = applications(history)
+            assert (shown[application]["status"], shown[application]["jobs"]) == ("FINISHED", {"FINISHED": 1})
+            assert (shown[APPLICATION]["status"], shown[APPLICATION]["jobs"]) == ("FINISHED", {"FINISHED": 2})
+            assert shown[APPLICATION]["name"] == "own.py"
+            (listed,) = history.get(f"/applications/{application}").json()["jobs"]
+            assert (listed["jid"], listed["state"]) == (job, "FINISHED")
+            assert history.get(f"/jobs/{job}").json()["state"] == "FINISHED"
+
+
+def applications(history: httpx.Client) -> dict[str, Any]:
+    return {one["id"]: one for one in history.get("/applications/overview").json()["applications"]}
 
 
 @pytest.mark.differential

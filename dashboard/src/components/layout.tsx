@@ -2,8 +2,8 @@ import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Link, useLocation } from "wouter-preact";
 import { time } from "../format/format";
-import { PAGES } from "../pages";
-import { silentSince } from "../state/connection";
+import { PAGES, type Page } from "../pages";
+import { config, isHistory, silentSince } from "../state/connection";
 import { useQuery } from "../state/polling";
 import { theme, toggleTheme } from "../state/theme";
 import { dismiss, toasts } from "../state/toasts";
@@ -30,7 +30,6 @@ export function Layout({ children }: { children: ComponentChildren }): VNode {
 
 function Navigation({ location }: { location: string }): VNode {
   const overview = useQuery("/overview").data;
-  const config = useQuery("/config", {}, 60_000).data;
   return (
     <header class="side">
       <Link href="/" class="brand" aria-label="flinkpy: overview">
@@ -38,13 +37,14 @@ function Navigation({ location }: { location: string }): VNode {
         <span>flinkpy</span>
       </Link>
       <nav aria-label="Main">
-        {PAGES.filter((page) => page.nav && (!page.feature || config?.features[page.feature])).map((page) => (
+        {PAGES.filter((page) => page.nav && isOffered(page)).map((page) => (
           <Link key={page.path} href={page.path} aria-current={isWithin(location, page.path) ? "page" : undefined}>
             {page.nav}
           </Link>
         ))}
       </nav>
       <div class="side-foot">
+        {isHistory.value && <strong>History server</strong>}
         <span class="muted">{overview ? `Version ${overview["flink-version"]}` : ""}</span>
         <button
           type="button"
@@ -58,6 +58,11 @@ function Navigation({ location }: { location: string }): VNode {
       </div>
     </header>
   );
+}
+
+function isOffered(page: Page): boolean {
+  if (page.needsCluster && isHistory.value) return false;
+  return !page.feature || config.value?.features[page.feature] === true;
 }
 
 function isWithin(location: string, path: string): boolean {

@@ -33,30 +33,36 @@ export type VertexLoad = {
   inputs: string[];
 };
 
-/** Returns the vertices with their loads; before the first poll all of the latter are null. */
-export function loadsOf(job: Job, columns: Columns): VertexLoad[] {
+/**
+ * Returns the vertices with their loads; before the first poll all of the latter are null.
+ *
+ * @param columns null: there is no live table, because the job has ended. The details have the final counts.
+ */
+export function loadsOf(job: Job, columns: Columns | null): VertexLoad[] {
   const inputs = new Map(job.plan.nodes.map((node) => [node.id, (node.inputs ?? []).map((input) => input.id)]));
   return job.vertices.map((vertex, row) => {
-    const number = (name: string) => numberAt(columns, name, row);
+    const number = (name: string) => (columns === null ? null : numberAt(columns, name, row));
+    const final = (name: "records" | "bytes", verb: "read" | "write") =>
+      columns === null && vertex.metrics[`${verb}-${name}-complete`] ? vertex.metrics[`${verb}-${name}`] : null;
     const tasks: Record<string, number> = {};
-    for (const name of Object.keys(columns)) {
+    for (const name of Object.keys(columns ?? {})) {
       if (name.startsWith("tasks.")) tasks[name.slice(6)] = number(name) ?? 0;
     }
     return {
       id: vertex.id,
       name: vertex.name,
       parallelism: vertex.parallelism,
-      status: textAt(columns, "status", row) || vertex.status,
+      status: textAt(columns ?? {}, "status", row) || vertex.status,
       tasks: Object.keys(tasks).length ? tasks : vertex.tasks,
       busy: number("busy"),
       busyMax: number("busyMax"),
       backPressured: number("backPressured"),
       backPressuredMax: number("backPressuredMax"),
       idle: number("idle"),
-      recordsIn: number("recordsIn"),
-      recordsOut: number("recordsOut"),
-      bytesIn: number("bytesIn"),
-      bytesOut: number("bytesOut"),
+      recordsIn: final("records", "read") ?? number("recordsIn"),
+      recordsOut: final("records", "write") ?? number("recordsOut"),
+      bytesIn: final("bytes", "read") ?? number("bytesIn"),
+      bytesOut: final("bytes", "write") ?? number("bytesOut"),
       recordsInRate: number("recordsInRate"),
       recordsOutRate: number("recordsOutRate"),
       watermark: number("watermark"),

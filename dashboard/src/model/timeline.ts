@@ -14,10 +14,25 @@ export function segmentsOf(timestamps: Record<string, number>, nowMs: number): S
     .filter(({ state }) => !TERMINAL.has(state));
 }
 
-/** The state in which a task ended; undefined while it lives. */
-export function endOf(timestamps: Record<string, number>): { state: string; at: number } | undefined {
-  const [found] = Object.entries(timestamps).filter(([state, at]) => TERMINAL.has(state) && at > 0);
-  return found && { state: found[0], at: found[1] };
+export type End = { state: string; at: number };
+
+/** The state in which a task ended; empty while it lives. */
+export function endsOf(timestamps: Record<string, number>): End[] {
+  const found = Object.entries(timestamps).find(([state, at]) => TERMINAL.has(state) && at > 0);
+  return found ? [{ state: found[0], at: found[1] }] : [];
+}
+
+/** A line of a subtask: its former attempts, which have ended, and its current one. */
+export function withFormer(
+  former: Record<string, number>[],
+  current: Record<string, number>,
+  nowMs: number,
+): { segments: Segment[]; ends: End[] } {
+  const attempts = [...former, current];
+  return {
+    segments: attempts.flatMap((timestamps) => segmentsOf(timestamps, nowMs)),
+    ends: attempts.flatMap(endsOf),
+  };
 }
 
 /** At most this many marks, at round times since the beginning: 1, 2 or 5 times a power of ten, or minutes and hours. */

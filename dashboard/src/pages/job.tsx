@@ -1,10 +1,11 @@
 import type { VNode } from "preact";
 import { Lazy } from "../components/lazy";
-import { Message, NoData } from "../components/message";
+import { Message, NoData, NotArchived } from "../components/message";
 import { PageHead } from "../components/page_head";
 import { StateBadge, TaskCounts } from "../components/state_badge";
 import { Tabs } from "../components/tabs";
 import { duration, time } from "../format/format";
+import { isHistory } from "../state/connection";
 import { useQuery } from "../state/polling";
 import { JobActions } from "./job_actions";
 import { JobDiagnosis } from "./job_diagnosis";
@@ -32,13 +33,18 @@ export default function Job({ jobid, tab = "" }: { jobid: string; tab?: string }
         <span>{job["job-type"] === "BATCH" ? "Batch" : "Streaming"}</span>
         <TaskCounts tasks={sumOfTasks(job.vertices)} />
       </p>
-      {tab === "" && <JobDiagnosis job={job} />}
+      {tab === "" && !isHistory.value && <JobDiagnosis job={job} />}
       <Tabs
         label="Parts of the job"
         current={tab}
-        tabs={JOB_TABS.map((one) => ({ ...one, href: `/jobs/${jobid}${one.id ? `/${one.id}` : ""}` }))}
+        tabs={JOB_TABS.filter((one) => !(one.needsCluster && isHistory.value)).map((one) => ({
+          ...one,
+          href: `/jobs/${jobid}${one.id ? `/${one.id}` : ""}`,
+        }))}
       />
-      {current ? (
+      {current?.needsCluster && isHistory.value ? (
+        <NotArchived what={current.title} />
+      ) : current ? (
         <Lazy key={current.id} load={current.load} jobid={jobid} job={job} />
       ) : (
         <Message title="There is no such tab" />

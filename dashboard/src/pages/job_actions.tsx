@@ -5,8 +5,9 @@ import { CopyButton } from "../components/copy_button";
 import { Dialog } from "../components/dialog";
 import { hasEnded } from "../components/job_table";
 import { duration } from "../format/format";
+import { config } from "../state/connection";
 import { type JobOperation, jobOperations, startOperation } from "../state/job_operations";
-import { refresh, useQuery } from "../state/polling";
+import { refresh } from "../state/polling";
 import { fail, succeed } from "../state/toasts";
 
 type Job = Answer<"/jobs/{jobid}">;
@@ -14,10 +15,9 @@ type Kind = "savepoint" | "stop" | "cancel";
 
 /** The buttons that steer a job. They are not there for users who may not, and where the cluster forbids it. */
 export function JobActions({ job }: { job: Job }): VNode | null {
-  const { data: config } = useQuery("/config", {}, 60_000);
   const [open, setOpen] = useState<Kind | null>(null);
   const operation = jobOperations.value[job.jid];
-  if (!config?.features["web-cancel"] && !open) return null;
+  if (!config.value?.features["web-cancel"] && !open) return null;
   const isOver = hasEnded(job);
   const isStreaming = job["job-type"] !== "BATCH";
   const button = (kind: Kind, title: string) => (

@@ -5,6 +5,7 @@ import { Card } from "../components/card";
 import { Message, NoData } from "../components/message";
 import { dateTime, plural } from "../format/format";
 import { readStack } from "../model/stack_trace";
+import { isHistory } from "../state/connection";
 import { useQuery } from "../state/polling";
 import type { JobTabProps } from "./job_tabs";
 
@@ -76,9 +77,7 @@ function Where({ exception }: { exception: Exception }): VNode {
     <p class="muted where">
       <span>{exception.taskName ?? "The whole job"}</span>
       {manager && !manager.startsWith("(") && (
-        <span>
-          on <Link href={`/taskmanagers/${manager}`}>{manager}</Link>
-        </span>
+        <span>on {isHistory.value ? manager : <Link href={`/taskmanagers/${manager}`}>{manager}</Link>}</span>
       )}
       <span>{dateTime(exception.timestamp)}</span>
     </p>

@@ -9,17 +9,21 @@ import { StateBadge, TaskCounts } from "../components/state_badge";
 import { VertexDrawer } from "../components/vertex_drawer";
 import { bytes, count, duration, rate, watermark } from "../format/format";
 import { loadsOf, type VertexLoad } from "../model/job_model";
+import { isHistory } from "../state/connection";
 import { useLive } from "../state/live";
 import type { JobTabProps } from "./job_tabs";
 
 /** Values older than this are marked. The server's cache alone makes them a few seconds old. */
 const OLD_MS = 10_000;
 
+/** The columns of what only a running job has. */
+const LIVE_COLUMNS = new Set(["load", "busy", "pressured", "inRate", "outRate", "watermark"]);
+
 /** The graph of the job with its load, and its vertices as a table. */
 export default function JobGraph({ job, jobid }: JobTabProps): VNode {
-  const { data: live } = useLive("/jobs/{jobid}/live", { path: { jobid } });
+  const { data: live } = useLive(isHistory.value ? null : "/jobs/{jobid}/live", { path: { jobid } });
   const [selected, setSelected] = useState<string | null>(null);
-  const loads = useMemo(() => loadsOf(job, live?.columns ?? {}), [job, live]);
+  const loads = useMemo(() => loadsOf(job, isHistory.value ? null : (live?.columns ?? {})), [job, live]);
   const chosen = loads.find((load) => load.id === selected);
   return (
     <>
@@ -91,7 +95,7 @@ function VertexTable(props: { jobid: string; loads: VertexLoad[]; selected: stri
   return (
     <DataTable
       label="Vertices"
-      columns={columns}
+      columns={isHistory.value ? columns.filter((one) => !LIVE_COLUMNS.has(one.id)) : columns}
       rows={props.loads}
       rowKey={(load) => load.id}
       isSelected={(load) => load.id === props.selected}

@@ -8,6 +8,8 @@ export type JobTab = {
   /** The last part of the address; empty: the first tab. */
   id: string;
   title: string;
+  /** It shows what only a running cluster has. */
+  needsCluster?: boolean;
   load: () => Promise<{ default: (props: JobTabProps) => VNode }>;
 };
 
@@ -15,7 +17,7 @@ export const JOB_TABS: JobTab[] = [
   { id: "", title: "Graph", load: () => import("./job_graph") },
   { id: "checkpoints", title: "Checkpoints", load: () => import("./job_checkpoints") },
   { id: "exceptions", title: "Exceptions", load: () => import("./job_exceptions") },
-  { id: "logs", title: "Logs", load: () => import("./job_logs") },
+  { id: "logs", title: "Logs", needsCluster: true, load: () => import("./job_logs") },
   { id: "timeline", title: "Timeline", load: () => import("./job_timeline") },
   { id: "configuration", title: "Configuration", load: () => import("./job_configuration") },
 ];

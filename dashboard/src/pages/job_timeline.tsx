@@ -6,7 +6,7 @@ import { Card } from "../components/card";
 import { hasEnded } from "../components/job_table";
 import { toneOf } from "../components/state_badge";
 import { dateTime, duration, plural } from "../format/format";
-import { endOf, marksOf, type Segment, segmentsOf } from "../model/timeline";
+import { type End, endsOf, marksOf, type Segment, segmentsOf, withFormer } from "../model/timeline";
 import { useQuery } from "../state/polling";
 import type { JobTabProps } from "./job_tabs";
 
@@ -18,6 +18,8 @@ type Scale = { startMs: number; spanMs: number };
 const STATES = ["CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING", "RESTARTING", "CANCELING"];
 /** Vertices of small jobs show their subtasks at once. */
 const MAX_OPEN_SUBTASKS = 24;
+/** Former attempts change at a restart only. */
+const SELDOM_MS = 10_000;
 
 /** When each vertex and subtask was in which state. */
 export default function JobTimeline({ job }: JobTabProps): VNode {
@@ -33,7 +35,7 @@ export default function JobTimeline({ job }: JobTabProps): VNode {
           title={<strong>The job</strong>}
           scale={scale}
           segments={segmentsOf(job.timestamps, endMs)}
-          end={endOf(job.timestamps)}
+          ends={endsOf(job.timestamps)}
         />
         {job.vertices.map((vertex) => (
           <VertexLines
@@ -111,7 +113,7 @@ function VertexLines(props: {
         }
         scale={props.scale}
         segments={whole}
-        end={end > 0 ? { state: vertex.status, at: end } : undefined}
+        ends={end > 0 ? [{ state: vertex.status, at: end }] : []}
         detail={plural(vertex.parallelism, "subtask")}
         isVertex
       />
@@ -123,6 +125,7 @@ function VertexLines(props: {
 function SubtaskLines(props: { jobid: string; vertex: Vertex; scale: Scale; nowMs: number }): VNode {
   const path = { jobid: props.jobid, vertexid: props.vertex.id };
   const { data } = useQuery("/jobs/{jobid}/vertices/{vertexid}/subtasktimes", { path });
+  const former = useQuery("/jobs/{jobid}/vertices/{vertexid}/former-attempts", { path }, SELDOM_MS).data;
   return (
     <>
       {data?.subtasks.map((subtask) => (
@@ -134,8 +137,11 @@ function SubtaskLines(props: { jobid: string; vertex: Vertex; scale: Scale; nowM
             </span>
           }
           scale={props.scale}
-          segments={segmentsOf(subtask.timestamps, props.nowMs)}
-          end={endOf(subtask.timestamps)}
+          {...withFormer(
+            (former?.attempts ?? []).filter((one) => one.subtask === subtask.subtask).map((one) => one.timestamps),
+            subtask.timestamps,
+            props.nowMs,
+          )}
         />
       ))}
     </>
@@ -146,33 +152,34 @@ function Line(props: {
   title: preact.ComponentChildren;
   scale: Scale;
   segments: Segment[];
-  end?: { state: string; at: number };
+  ends: End[];
   detail?: string;
   isVertex?: boolean;
 }): VNode {
   const { startMs, spanMs } = props.scale;
   const share = (ms: number) => Math.min(100, Math.max(0, (ms / spanMs) * 100));
   const texts = props.segments.map((one) => `${one.state.toLowerCase()} ${duration(one.toMs - one.fromMs)}`);
-  if (props.end) texts.push(`${props.end.state.toLowerCase()} at ${dateTime(props.end.at)}`);
+  texts.push(...props.ends.map((end) => `${end.state.toLowerCase()} at ${dateTime(end.at)}`));
   return (
     <div class={props.isVertex ? "gantt-line vertex" : "gantt-line"}>
       <span class="gantt-title">{props.title}</span>
       <div class="track" role="img" aria-label={texts.join(", ")}>
         {props.segments.map((one) => (
           <i
-            key={one.state}
+            key={`${one.state} ${one.fromMs}`}
             class={`state-${one.state}`}
             title={`${one.state}: ${duration(one.toMs - one.fromMs)}, from ${dateTime(one.fromMs)}`}
             style={{ left: `${share(one.fromMs - startMs)}%`, width: `${share(one.toMs - one.fromMs)}%` }}
           />
         ))}
-        {props.end && (
+        {props.ends.map((end) => (
           <b
-            class={`end tone-${toneOf(props.end.state)}`}
-            title={`${props.end.state} at ${dateTime(props.end.at)}`}
-            style={{ left: `${share(props.end.at - startMs)}%` }}
+            key={end.at}
+            class={`end tone-${toneOf(end.state)}`}
+            title={`${end.state} at ${dateTime(end.at)}`}
+            style={{ left: `${share(end.at - startMs)}%` }}
           />
-        )}
+        ))}
       </div>
     </div>
   );

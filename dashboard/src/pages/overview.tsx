@@ -1,11 +1,13 @@
 import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import type { Answer } from "../api/client";
 import { AttentionList } from "../components/attention_list";
 import { Card, Stat } from "../components/card";
 import { hasEnded, type JobLine, JobTable } from "../components/job_table";
 import { NoData } from "../components/message";
 import { PageHead } from "../components/page_head";
 import { type Attention, attentionOfDiagnosis, attentionOfJobs, attentionOfTaskExecutors } from "../model/attention";
+import { isHistory } from "../state/connection";
 import { useQuery } from "../state/polling";
 
 /** Jobs whose diagnosis is watched: each costs requests. */
@@ -16,9 +18,10 @@ const SELDOM_MS = 10_000;
 export default function Overview(): VNode {
   const { data: overview, error } = useQuery("/overview");
   const { data: jobs } = useQuery("/jobs/overview");
-  const { data: executors } = useQuery("/taskmanagers", {}, SELDOM_MS);
+  const { data: executors } = useQuery(isHistory.value ? null : "/taskmanagers", {}, SELDOM_MS);
   const [ofJobs, setOfJobs] = useState<Record<string, Attention[]>>({});
   if (!overview || !jobs) return <NoData error={error} what="The overview" />;
+  if (isHistory.value) return <HistoryOverview overview={overview} jobs={jobs.jobs} />;
   const now = Date.now();
   const running = jobs.jobs.filter((job) => !hasEnded(job));
   const ended = jobs.jobs.filter(hasEnded);
@@ -64,6 +67,25 @@ export default function Overview(): VNode {
       {watched.map((job) => (
         <Watcher key={job.jid} job={job} onChange={setOfJobs} />
       ))}
+    </>
+  );
+}
+
+/** The archived jobs. */
+function HistoryOverview(props: { overview: Answer<"/overview">; jobs: JobLine[] }): VNode {
+  const { overview, jobs } = props;
+  return (
+    <>
+      <PageHead title="Overview" />
+      <p class="subtitle">This is a history server. It shows the archives of jobs that have ended.</p>
+      <dl class="stats">
+        <Stat label="Finished jobs" value={overview["jobs-finished"]} />
+        <Stat label="Canceled jobs" value={overview["jobs-cancelled"]} />
+        <Stat label="Failed jobs" value={overview["jobs-failed"]} />
+      </dl>
+      <Card title="Ended jobs">
+        <JobTable label="Ended jobs" jobs={jobs} empty="No job has been archived yet." filter={jobs.length > 10} />
+      </Card>
     </>
   );
 }

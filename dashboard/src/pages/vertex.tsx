@@ -1,10 +1,11 @@
 import type { VNode } from "preact";
 import { Lazy } from "../components/lazy";
-import { Message, NoData } from "../components/message";
+import { Message, NoData, NotArchived } from "../components/message";
 import { PageHead } from "../components/page_head";
 import { StateBadge, TaskCounts } from "../components/state_badge";
 import { Tabs } from "../components/tabs";
 import { plural } from "../format/format";
+import { isHistory } from "../state/connection";
 import { useQuery } from "../state/polling";
 import { VERTEX_TABS } from "./vertex_tabs";
 
@@ -41,9 +42,14 @@ export default function Vertex({
       <Tabs
         label="Parts of the vertex"
         current={tab}
-        tabs={VERTEX_TABS.map((one) => ({ ...one, href: one.id ? `${base}/${one.id}` : base }))}
+        tabs={VERTEX_TABS.filter((one) => !(one.needsCluster && isHistory.value)).map((one) => ({
+          ...one,
+          href: one.id ? `${base}/${one.id}` : base,
+        }))}
       />
-      {current ? (
+      {current?.needsCluster && isHistory.value ? (
+        <NotArchived what={current.title} />
+      ) : current ? (
         <Lazy key={current.id} load={current.load} jobid={jobid} vertexid={vertexid} job={job} vertex={vertex} />
       ) : (
         <Message title="There is no such tab" />

@@ -1,5 +1,6 @@
 import type { VNode } from "preact";
 import { useMemo } from "preact/hooks";
+import type { Answer } from "../api/client";
 import { Bars } from "../components/bars";
 import { Card } from "../components/card";
 import { type Column, DataTable } from "../components/data_table";
@@ -9,7 +10,9 @@ import { StateBadge } from "../components/state_badge";
 import { bytes, count, duration, rate, UNKNOWN, watermark } from "../format/format";
 import { numberAt, textAt } from "../model/live_table";
 import { spreadOf } from "../model/skew";
+import { isHistory } from "../state/connection";
 import { type Live, useLive } from "../state/live";
+import { useQuery } from "../state/polling";
 import type { VertexTabProps } from "./vertex_tabs";
 
 type Subtask = {
@@ -57,18 +60,71 @@ function subtasksOf({ columns }: Live): Subtask[] {
   });
 }
 
+/** Returns the subtasks of a job that has ended. Loads and watermarks have ended with it. */
+function endedSubtasksOf({ subtasks }: Answer<"/jobs/{jobid}/vertices/{vertexid}">): Subtask[] {
+  return subtasks.map(({ metrics, ...one }) => ({
+    index: one.subtask,
+    status: one.status,
+    attempt: one.attempt,
+    endpoint: one.endpoint,
+    taskManager: one["taskmanager-id"],
+    start: one["start-time"],
+    end: one["end-time"],
+    busy: null,
+    backPressured: null,
+    idle: null,
+    recordsIn: metrics["read-records-complete"] ? metrics["read-records"] : null,
+    recordsOut: metrics["write-records-complete"] ? metrics["write-records"] : null,
+    recordsInRate: null,
+    recordsOutRate: null,
+    bytesIn: metrics["read-bytes-complete"] ? metrics["read-bytes"] : null,
+    bytesOut: metrics["write-bytes-complete"] ? metrics["write-bytes"] : null,
+    watermark: null,
+  }));
+}
+
+function isSource({ job, vertexid }: VertexTabProps): boolean {
+  return !job.plan.nodes.find((node) => node.id === vertexid)?.inputs?.length;
+}
+
+/** The subtasks of a vertex. */
+export default function VertexSubtasks(props: VertexTabProps): VNode {
+  return isHistory.value ? <EndedSubtasks {...props} /> : <LiveSubtasks {...props} />;
+}
+
+function EndedSubtasks(props: VertexTabProps): VNode {
+  const { jobid, vertexid } = props;
+  const { data, error } = useQuery("/jobs/{jobid}/vertices/{vertexid}", { path: { jobid, vertexid } });
+  const subtasks = useMemo(() => (data ? endedSubtasksOf(data) : []), [data]);
+  if (!data) return <NoData error={error} what="This vertex" />;
+  return (
+    <>
+      <div class="spreads">
+        {isSource(props) ? (
+          <SpreadCard title="Records out" values={subtasks.map((one) => one.recordsOut)} text={count} />
+        ) : (
+          <SpreadCard title="Records in" values={subtasks.map((one) => one.recordsIn)} text={count} />
+        )}
+      </div>
+      <Card title="Subtasks">
+        <SubtaskTable subtasks={subtasks} now={data.now} hasEnded />
+      </Card>
+    </>
+  );
+}
+
 /** The subtasks of a vertex: how evenly they are loaded, and each in a line of a table. */
-export default function VertexSubtasks({ jobid, vertexid, job }: VertexTabProps): VNode {
+function LiveSubtasks(props: VertexTabProps): VNode {
+  const { jobid, vertexid } = props;
   const { data: live, error } = useLive("/jobs/{jobid}/vertices/{vertexid}/live", { path: { jobid, vertexid } });
   const subtasks = useMemo(() => (live ? subtasksOf(live) : []), [live]);
   if (!live) return <NoData error={error} what="This vertex" />;
-  const isSource = !job.plan.nodes.find((node) => node.id === vertexid)?.inputs?.length;
   return (
     <>
       <div class="spreads">
         <SpreadCard
-          title={isSource ? "Records out" : "Records in"}
-          values={subtasks.map((one) => (isSource ? one.recordsOut : one.recordsIn))}
+          title={isSource(props) ? "Records out" : "Records in"}
+          values={subtasks.map((one) => (isSource(props) ? one.recordsOut : one.recordsIn))}
           text={count}
         />
         <SpreadCard
@@ -154,7 +210,11 @@ function nameSome(subtasks: Subtask[]): string {
   return `subtask${subtasks.length === 1 ? "" : "s"} ${names.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
-function SubtaskTable({ subtasks, now }: { subtasks: Subtask[]; now: number }): VNode {
+/** The columns of what only a running task has. */
+const LIVE_COLUMNS = new Set(["load", "busy", "pressured", "inRate", "outRate", "watermark"]);
+
+function SubtaskTable(props: { subtasks: Subtask[]; now: number; hasEnded?: boolean }): VNode {
+  const { subtasks, now, hasEnded } = props;
   const columns = useMemo<Column<Subtask>[]>(
     () => [
       {
@@ -211,7 +271,11 @@ function SubtaskTable({ subtasks, now }: { subtasks: Subtask[]; now: number }): 
     ],
     [now],
   );
-  return <DataTable label="Subtasks" columns={columns} rows={subtasks} rowKey={(one) => one.index} filter />;
+  const shown = useMemo(
+    () => (hasEnded ? columns.filter((one) => !LIVE_COLUMNS.has(one.id)) : columns),
+    [columns, hasEnded],
+  );
+  return <DataTable label="Subtasks" columns={shown} rows={subtasks} rowKey={(one) => one.index} filter />;
 }
 
 function number(

@@ -20,9 +20,13 @@ export type Live = {
 
 export type LiveState = { data: Live | undefined; error: ApiError | undefined };
 
-/** Returns the live table of a job or vertex. Of its parts those that have not changed are the same objects as before. */
-export function useLive(path: LivePath, parameters: Parameters): LiveState {
-  const url = urlOf(path, parameters);
+/**
+ * Returns the live table of a job or vertex. Of its parts those that have not changed are the same objects as before.
+ *
+ * @param path null: nothing is asked for
+ */
+export function useLive(path: LivePath | null, parameters: Parameters): LiveState {
+  const url = path === null ? null : urlOf(path, parameters);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a table for each URL
   const table = useMemo(
     () => ({
@@ -32,7 +36,8 @@ export function useLive(path: LivePath, parameters: Parameters): LiveState {
     [url],
   );
   const state: Signal<LiveState> = table.state;
-  usePolled(`live ${url}`, async () => {
+  usePolled(url && `live ${url}`, async () => {
+    if (path === null) return;
     try {
       const answer = await get(path, { ...parameters, query: { since: table.version } });
       answered();

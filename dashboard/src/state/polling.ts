@@ -8,7 +8,7 @@
 import { effect, type Signal, signal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { type Answer, ApiError, type GetPath, get, type Parameters, urlOf } from "../api/client";
-import { answered, loggedIn, notAnswered, silentSince } from "./connection";
+import { answered, config, loggedIn, notAnswered, silentSince } from "./connection";
 
 export type QueryState<T> = { data: T | undefined; error: ApiError | undefined };
 
@@ -53,8 +53,8 @@ async function round(): Promise<void> {
     const now = Date.now();
     // Half an interval early is in time: rounds have no fixed length.
     let due = [...polled].filter((one) => now - one.askedMs >= one.everyMs - refreshIntervalMs.value / 2);
-    if (silentSince.value !== null || !loggedIn.value) {
-      await get("/config").then(answered, noteError);
+    if (silentSince.value !== null || !loggedIn.value || config.value === null) {
+      await askConfig();
       if (silentSince.value !== null || !loggedIn.value) due = [];
       else due = [...polled];
     }
@@ -72,12 +72,21 @@ function schedule(delayMs = silentSince.value === null ? refreshIntervalMs.value
 
 document.addEventListener("visibilitychange", () => schedule(0));
 
+/** Asks what the server is and offers. The pages are shown when it is known. */
+async function askConfig(): Promise<void> {
+  try {
+    const answer = await get("/config");
+    refreshIntervalMs.value = Math.max(500, answer["refresh-interval"]);
+    config.value = answer;
+    answered();
+  } catch (error) {
+    noteError(error);
+  }
+}
+
 /** Starts the loop. */
 export function startPolling(): void {
-  get("/config").then((config) => {
-    refreshIntervalMs.value = Math.max(500, config["refresh-interval"]);
-    answered();
-  }, noteError);
+  void askConfig();
   // The first failure of any request makes the loop faster.
   let wasSilent = false;
   effect(() => {

@@ -28,6 +28,7 @@ from typing import Any
 from flinkpy._proto import dispatcher_pb2 as pb
 from flinkpy.common.application_report import JobSubmitted, decode
 from flinkpy.common.child_process import ChildOutput, ChildProcess, spawn_child
+from flinkpy.common.clock import SystemClock
 from flinkpy.common.errors import ApplicationError, FlinkError, JobNotFoundError
 from flinkpy.common.states import JobState
 from flinkpy.configuration import client_options, cluster_options, jobmanager_options
@@ -36,6 +37,8 @@ from flinkpy.configuration.loading import CONFIG_DIR_VARIABLES, DYNAMIC_PROPERTI
 from flinkpy.configuration.options import read_option
 from flinkpy.dispatcher.application_status import EXIT_FAILED, ApplicationResult, ApplicationState, ApplicationStatus
 from flinkpy.dispatcher.application_store import ApplicationDescription, ApplicationStore
+from flinkpy.dispatcher.archivist import Archivist
+from flinkpy.rest.applications import Application
 from flinkpy.rpc.client import Gateway
 from flinkpy.security.confidential_settings import settings_for_child
 
@@ -49,6 +52,8 @@ PROGRAM_GRACE_S = 3.0
 STOP_GRACE_S = 2.0
 #: How long an application that is ending may take to finish when the Dispatcher process shuts down.
 FINISH_TIMEOUT_S = 10.0
+#: How long the archive of the application may take when the jobs have been archived or given up, and the process ends.
+ARCHIVE_TIMEOUT_S = 10.0
 #: How long one request for a job result waits.
 RESULT_POLL_MS = 30_000
 #: The exit status if this process is terminated before its application has ended: that of a process killed by SIGTERM.
@@ -68,6 +73,7 @@ class ApplicationRunner:
         gateway: makes a gateway to the Dispatcher at an address.
         on_ended: called once, when the application has ended.
         on_job: called with the id of each job that the program submits.
+        archivist: archives the application when it has ended; None if it is not archived, or by the caller.
     """
 
     def __init__(
@@ -78,8 +84,14 @@ class ApplicationRunner:
         gateway: Callable[[str], Gateway],
         on_ended: Callable[[ApplicationResult], None],
         on_job: Callable[[str], None] = lambda job_id: None,
+        archivist: Archivist | None = None,
     ) -> None:
         self._on_job = on_job
+        self._archivist = archivist
+        self._archiving: asyncio.Task[None] | None = None
+        self._started_ms = 0
+        #: the jobs of the last run of the program; None if it has not run, because the application had ended before
+        self._jobs: list[str] | None = None
         self._application = application
         self._configuration = dict(configuration)
         self._store = store
@@ -111,6 +123,8 @@ class ApplicationRunner:
         """
         if self._term is None and self.result is None:
             self._has_decided = False
+            self._started_ms = SystemClock().now_ms()
+            self._jobs = None
             work = self._run(address, show_failed)
             self._term = asyncio.get_running_loop().create_task(work, name=f"application {self._application.name}")
 
@@ -139,8 +153,38 @@ class ApplicationRunner:
             self._current.cancel()
         return True
 
+    async def close(self) -> None:
+        """Waits until the application is archived. Call it when the last Dispatcher has ended."""
+        if self._archiving is not None:
+            _, unfinished = await asyncio.wait({self._archiving}, timeout=ARCHIVE_TIMEOUT_S)
+            if unfinished:
+                logger.error("application %s is not in the history: its jobs are not", self._application.application_id)
+                self._archiving.cancel()
+                await asyncio.gather(self._archiving, return_exceptions=True)
+
     def _decided(self) -> None:
         self._has_decided = True
+
+    async def _archive(self, result: ApplicationResult, jobs: list[str], address: str, archivist: Archivist) -> None:
+        """Starts to archive the application. The states of its jobs are taken before, while the Dispatcher answers."""
+        application = Application(
+            id=self._application.application_id,
+            name=self._application.name,
+            configuration=self._configuration,
+            started_ms=self._started_ms,
+            jobs=jobs,
+            state=result.state.value,
+            ended_ms=SystemClock().now_ms(),
+            message=result.message,
+            traceback=result.traceback,
+        )
+        try:
+            answer = await self._gateway(address).list_jobs(pb.ListJobsRequest())
+        except FlinkError as error:
+            logger.error("application %s is not in the history: %s", application.id, error)
+            return
+        work = archivist.archive_with_jobs(application, list(answer.jobs))
+        self._archiving = asyncio.get_running_loop().create_task(work, name=f"archive {application.id}")
 
     async def _run(self, address: str, show_failed: ShowFailed) -> None:
         try:
@@ -151,6 +195,8 @@ class ApplicationRunner:
         except Exception as error:
             logger.exception("cannot run the application")
             result = ApplicationResult(ApplicationState.FAILED, EXIT_FAILED, f"{type(error).__name__}: {error}")
+        if self._archivist is not None and self._jobs is not None:
+            await self._archive(result, self._jobs, address, self._archivist)
         self.result = result
         self._on_ended(result)
 
@@ -170,6 +216,7 @@ class ApplicationRunner:
             result = await term.run()
         finally:
             self._current = None
+            self._jobs = list(term.jobs)
             await asyncio.shield(term.close())
         if self._store is not None:
             await asyncio.to_thread(self._store.put_result, self._application, result)

@@ -19,6 +19,7 @@ from flinkpy.configuration.options import AnyConfiguration, entries_of, read_opt
 from flinkpy.dispatcher.application_runner import ApplicationRunner
 from flinkpy.dispatcher.application_status import ApplicationResult
 from flinkpy.dispatcher.application_store import ApplicationDescription, ApplicationStore
+from flinkpy.dispatcher.archivist import Archivist
 from flinkpy.dispatcher.dispatcher import Dispatcher
 from flinkpy.dispatcher.session_applications import end_application
 from flinkpy.highavailability.leader_election import Leadership
@@ -142,6 +143,7 @@ def application_runner(
     on_shutdown_requested: Callable[[str], None],
     shown: Application,
     clock: Clock,
+    archivist: Archivist | None = None,
 ) -> ApplicationRunner:
     """Makes the runner. It requests the shutdown of this process at the end of the application, if so configured.
 
@@ -161,6 +163,7 @@ def application_runner(
         lambda address: gateways.gateway("Dispatcher", address),
         ended,
         shown.job_submitted,
+        archivist=archivist,
     )
 
 

@@ -133,7 +133,7 @@ async def _serve(
     if application is not None:
         clock = SystemClock()
         shown = Application(application.application_id, application.name, entries_of(configuration), clock.now_ms())
-        program = application_runner(application, configuration, gateways, shutdown.request, shown, clock)
+        program = application_runner(application, configuration, gateways, shutdown.request, shown, clock, archivist)
         own = (shown, program)
         terms = ApplicationTerms(terms, program)
     retrieval = services.dispatcher_retrieval() if services.is_highly_available else None
@@ -163,6 +163,8 @@ async def _serve(
         await runner.close()
         await server.stop()
         await dispatcher_terms.close()
+        if program is not None:
+            await program.close()
         await gateways.close()
         blob_server.close()
         await asyncio.to_thread(metrics.close)

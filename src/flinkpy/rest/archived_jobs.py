@@ -42,6 +42,7 @@ _JOB_OPERATIONS = (
     _JOB,
     f"{_JOB}/plan",
     f"{_JOB}/config",
+    f"{_JOB}/options",
     f"{_JOB}/status",
     f"{_JOB}/diagnosis",
     f"{_JOB}/exceptions",
@@ -62,6 +63,7 @@ _VERTEX_OPERATIONS = (
     f"{_VERTEX}/accumulators",
     f"{_VERTEX}/subtasks/accumulators",
     f"{_VERTEX}/subtasktimes",
+    f"{_VERTEX}/former-attempts",
     f"{_VERTEX}/taskmanagers",
 )
 _APPLICATION = "/applications/:applicationid"

@@ -40,9 +40,11 @@ from flinkpy.rest.application import (
 from flinkpy.rest.archive_format import JOBS_OVERVIEW
 from flinkpy.rest.errors import RestError, as_rest_error, not_found
 from flinkpy.rest.handlers.cluster import NO_COMMIT
+from flinkpy.rest.handlers.options import explained
 from flinkpy.rest.messages.cluster import ClusterOverviewWithVersion, DashboardConfiguration, DashboardFeatures
 from flinkpy.rest.messages.dashboard import DashboardTicket
-from flinkpy.rest.messages.job_details import LogUrlResponse
+from flinkpy.rest.messages.job_details import FormerAttempts, LogUrlResponse
+from flinkpy.rest.messages.options import ExplainedOptions
 from flinkpy.security import Role
 
 #: Requests have no bodies that are used.
@@ -51,6 +53,8 @@ _MAX_CONTENT_BYTES = 64 * 1024
 _METRICS = re.compile(
     "(/jobs/[0-9a-f]{32})/(metrics|vertices/[0-9a-f]{32}/(metrics|watermarks|jm-operator-metrics|subtasks/metrics))"
 )
+_JOB_OPTIONS = re.compile("(/jobs/[0-9a-f]{32})/options")
+_FORMER_ATTEMPTS = re.compile("(/jobs/[0-9a-f]{32}/vertices/[0-9a-f]{32})/former-attempts")
 _JOB_MANAGER_LOG = re.compile("/jobs/([0-9a-f]{32})/jobmanager/log-url")
 _TASK_MANAGER_LOG = re.compile(r"/jobs/([0-9a-f]{32})/taskmanagers/([^/\x00-\x1f]{1,255})/log-url")
 
@@ -92,7 +96,7 @@ def history_application(archives: Archives, access: RestAccess, options: History
                 if await asyncio.to_thread(archives.find, metrics[1]) is None:
                     raise not_found(f"Job {metrics[1].rpartition('/')[2]} not found")
                 return json_response([], HTTPStatus.OK)
-            found = await asyncio.to_thread(archives.find, JOBS_OVERVIEW if path in ("/jobs", "/overview") else path)
+            found = await asyncio.to_thread(_find, archives, JOBS_OVERVIEW if path in ("/jobs", "/overview") else path)
             if found is None:
                 raise not_found(f"Unable to load requested file {request.url.path}.")
             if path == "/overview":
@@ -146,6 +150,19 @@ def _made(path: str, options: HistoryOptions) -> msgspec.Struct | None:
     if (found := _TASK_MANAGER_LOG.fullmatch(path)) and options.task_manager_log is not None:
         return LogUrlResponse(url=options.task_manager_log.replace("<jobid>", found[1]).replace("<tmid>", found[2]))
     return None
+
+
+def _find(archives: Archives, path: str) -> bytes | None:
+    """Returns the answer at a path. Operations that are flinkpy's own are answered for archives of Flink, too."""
+    found = archives.find(path)
+    if found is None and (job := _JOB_OPTIONS.fullmatch(path)):
+        found = archives.find(f"{job[1]}/jobmanager/config")
+        if found is not None:
+            entries = {str(one["key"]): str(one["value"]) for one in json.loads(found)}
+            return msgspec.json.encode(ExplainedOptions(options=explained(entries, "CLUSTER")))
+    if found is None and (vertex := _FORMER_ATTEMPTS.fullmatch(path)) and archives.find(vertex[1]) is not None:
+        return msgspec.json.encode(FormerAttempts(attempts=[]))
+    return found
 
 
 def _overview(jobs: list[dict[str, Any]]) -> ClusterOverviewWithVersion:

@@ -20,6 +20,7 @@ from flinkpy.common.errors import (
     VersionMismatchError,
 )
 from flinkpy.common.ids import JobID
+from flinkpy.dispatcher.options import dispatcher_options
 from flinkpy.rpc.server import CallContext
 
 INITIALIZING, CREATED, RUNNING = common_pb2.INITIALIZING, common_pb2.CREATED, common_pb2.RUNNING
@@ -97,6 +98,21 @@ async def test_an_old_result_is_forgotten_but_its_id_is_not_used_again(harness: 
         harness.status()
     with pytest.raises(DuplicateJobSubmissionError, match="has ended"):
         await harness.submit()
+
+
+ARCHIVING = {"jobmanager.archive.fs.dir": "/archives", "resourcemanager.rpc.port": "1"}
+
+
+@scenario(result_expiration_ms=dispatcher_options(ARCHIVING).result_expiration_ms)
+async def test_ended_jobs_that_are_archived_are_shown_longer_than_an_hour(harness: Harness) -> None:
+    await (await harness.running_job()).terminated(FINISHED)
+    await harness.settle(2 * 3_600)
+    assert harness.status() == FINISHED
+
+
+def test_a_configured_expiration_holds_for_archived_jobs_too() -> None:
+    options = dispatcher_options({**ARCHIVING, "jobstore.expiration-time": "60"})
+    assert options.result_expiration_ms == 60_000
 
 
 @scenario()

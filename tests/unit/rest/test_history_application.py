@@ -24,7 +24,13 @@ class TestingArchives:
 
     def find(self, path: str) -> bytes | None:
         overview = {"jobs": [{"jid": JOB, "state": "FAILED"}]}
-        return {"/jobs/overview": json.dumps(overview).encode(), f"/jobs/{JOB}": b'{"state": "FAILED"}'}.get(path)
+        options = [{"key": "parallelism.default", "value": "3"}]
+        answers = {
+            "/jobs/overview": json.dumps(overview).encode(),
+            f"/jobs/{JOB}": b'{"state": "FAILED"}',
+            f"/jobs/{JOB}/jobmanager/config": json.dumps(options).encode(),
+        }
+        return answers.get(path)
 
 
 def call(verb: str, path: str, options: HistoryOptions | None = None, **arguments: Any) -> httpx.Response:
@@ -59,6 +65,14 @@ def test_metrics_of_an_archived_job_are_empty() -> None:
     for path in ("metrics", f"vertices/{'c' * 32}/metrics?get=x", f"vertices/{'c' * 32}/watermarks"):
         assert call("GET", f"/v1/jobs/{JOB}/{path}").json() == []
     assert call("GET", f"/jobs/{'b' * 32}/metrics").status_code == 404
+
+
+def test_options_are_explained_for_archives_that_flink_has_written() -> None:
+    (option,) = call("GET", f"/v1/jobs/{JOB}/options").json()["options"]
+    assert (option["key"], option["value"], option["source"], option["effect"]) == (
+        "parallelism.default", "3", "CLUSTER", "ACTS",
+    )  # fmt: skip
+    assert call("GET", f"/jobs/{'b' * 32}/options").status_code == 404
 
 
 def test_nothing_can_be_changed_and_nobody_gets_in_without_a_token() -> None:

@@ -19,6 +19,8 @@ from flinkpy.configuration import client_options
 from flinkpy.rest.forms.job_plan import plan_of, stream_graph_of
 from flinkpy.rest.messages.job_details import (
     AggregatedTaskDetailsInfo,
+    FormerAttempt,
+    FormerAttempts,
     IOMetricsInfo,
     JobDetailsInfo,
     JobDetailsVertex,
@@ -275,8 +277,26 @@ def _subtask_times(subtask: job_pb2.SubtaskDetails, now_ms: int) -> SubtaskTimeI
         subtask=subtask.subtask_index,
         endpoint=subtask.endpoint or UNASSIGNED,
         duration=_duration_ms(scheduled_ms, attempt_times(subtask)[1], now_ms),
-        timestamps={name: subtask.state_timestamps.get(name, 0) for name in _EXECUTION_STATES},
+        timestamps=_timestamps(subtask),
     )
+
+
+def _timestamps(attempt: job_pb2.SubtaskDetails) -> dict[str, int]:
+    return {name: attempt.state_timestamps.get(name, 0) for name in _EXECUTION_STATES}
+
+
+def former_attempts(vertex: job_pb2.VertexDetails) -> FormerAttempts:
+    attempts = [
+        FormerAttempt(
+            subtask=one.subtask_index,
+            attempt=one.attempt_number,
+            endpoint=one.endpoint or UNASSIGNED,
+            timestamps=_timestamps(one),
+        )
+        for subtask in vertex.subtasks
+        for one in subtask.prior_attempts
+    ]
+    return FormerAttempts(attempts=sorted(attempts, key=lambda one: (one.subtask, one.attempt)))
 
 
 def vertex_task_managers_info(vertex: job_pb2.VertexDetails, now_ms: int) -> JobVertexTaskManagersInfo:

@@ -11,6 +11,7 @@ from flinkpy.rest.flame_graphs import FLAME_GRAPHS_DISABLED, VERTEX_TERMINATED
 from flinkpy.rest.forms.job_details import (
     UNASSIGNED,
     find_attempt,
+    former_attempts,
     job_vertex_details_info,
     subtask_info,
     subtasks_times_info,
@@ -19,6 +20,7 @@ from flinkpy.rest.forms.job_details import (
 from flinkpy.rest.forms.metrics import TIME_METRICS, back_pressure_info
 from flinkpy.rest.handlers.job_inquiries import accumulators_of, subtask_of, task_metrics_of, vertex_of
 from flinkpy.rest.messages.job_details import (
+    FormerAttempts,
     JobVertexAccumulatorsInfo,
     JobVertexBackPressureInfo,
     JobVertexDetailsInfo,
@@ -54,6 +56,17 @@ async def vertex_details(call: RestCall) -> JobVertexDetailsInfo:
 )
 async def subtask_times(call: RestCall) -> SubtasksTimesInfo:
     return subtasks_times_info(await vertex_of(call), call.context.clock.now_ms())
+
+
+@operation(
+    "GET",
+    f"{_VERTEX}/former-attempts",
+    "Returns when the attempts of a task that were replaced after a failure were in which state.",
+    response=FormerAttempts,
+    is_internal=True,
+)
+async def former_attempts_of_vertex(call: RestCall) -> FormerAttempts:
+    return former_attempts(await vertex_of(call))
 
 
 @operation(

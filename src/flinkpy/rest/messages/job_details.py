@@ -250,6 +250,21 @@ class SubtasksTimesInfo(msgspec.Struct, kw_only=True):
     subtasks: list[SubtaskTimeInfo]
 
 
+class FormerAttempt(msgspec.Struct, kw_only=True):
+    """An attempt of a subtask that a later one has replaced. The timestamps are as in SubtaskTimeInfo."""
+
+    subtask: int
+    attempt: int
+    endpoint: str
+    timestamps: dict[str, int]
+
+
+class FormerAttempts(msgspec.Struct, kw_only=True):
+    """The former attempts of all subtasks of a vertex, the oldest first."""
+
+    attempts: list[FormerAttempt]
+
+
 class VertexTaskManagerInfo(msgspec.Struct, kw_only=True, rename="kebab"):
     """The subtasks of a vertex on one TaskManager, together."""
 
