@@ -102,7 +102,8 @@ def screenshot(page: Any, name: str) -> Path:
     """Keeps a picture of what the browser shows, and returns its file."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     path = SCREENSHOTS / f"{name}.png"
-    page.screenshot(path=path)
+    # Playwright writes files on a thread that stays, which tests would take for a leak.
+    path.write_bytes(page.screenshot())
     return path
 
 
