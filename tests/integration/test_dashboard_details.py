@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,8 @@ def test_the_pages_of_a_job_show_what_happens_in_it(dashboard: Dashboard, tmp_pa
 
     tab(page, "Timeline")
     page.get_by_role("img", name="running").nth(3).wait_for()
+    # The former attempt of the task that failed, before the current one.
+    page.get_by_role("img", name=re.compile("running .*created .*running .*failed at")).first.wait_for()
     dashboard.screenshot("job_timeline")
 
     tab(page, "Configuration")
