@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
-from typing import Any
 
 from benchmarks.peers import run_program
 from benchmarks.result import Result
+from benchmarks.slices import compare_slices
 
 #: Slices of each kind, in turns, in one run of one job.
 SLICES = 12
@@ -24,25 +23,11 @@ def run() -> list[Result]:
     note = f"{len(sampled)} slices of each kind"
     # Two halves of the slices without samples differ by nothing but chance: what a difference of this run means.
     return [
-        _ratio("flamegraph-cost rate", sampled, quiet, "seconds", "the same job, not sampled", BAR, note),
-        _ratio("flamegraph-cost rows per CPU", sampled, quiet, "cpu_seconds", "the same job, not sampled", BAR, note),
-        _ratio(
+        compare_slices("flamegraph-cost rate", sampled, quiet, "seconds", "the same job, not sampled", BAR, note),
+        compare_slices(
+            "flamegraph-cost rows per CPU", sampled, quiet, "cpu_seconds", "the same job, not sampled", BAR, note
+        ),
+        compare_slices(
             "flamegraph-cost nobody looks", quiet[::2], quiet[1::2], "seconds", "the other half of it", None, "noise"
         ),
     ]
-
-
-def _ratio(
-    name: str,
-    ours: list[dict[str, Any]],
-    theirs: list[dict[str, Any]],
-    per: str,
-    peer: str,
-    bar: float | None,
-    note: str,
-) -> Result:
-    """Compares the medians of rows per `per`."""
-    mine = statistics.median(one["rows"] / one[per] for one in ours) / 1e6
-    other = statistics.median(one["rows"] / one[per] for one in theirs) / 1e6
-    unit = "M rows/s" if per == "seconds" else "M rows/CPU s"
-    return Result(name, mine, other, unit, peer, mine / other, bar, note)

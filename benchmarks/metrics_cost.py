@@ -6,12 +6,11 @@ five seconds, are there in both kinds of slices.
 
 from __future__ import annotations
 
-import statistics
 import sys
-from typing import Any
 
 from benchmarks.peers import run_program
 from benchmarks.result import Result
+from benchmarks.slices import compare_slices
 
 #: Slices of each kind, in turns, in one run of one job.
 SLICES = 12
@@ -29,23 +28,9 @@ def run() -> list[Result]:
     peer = "the same job, metrics not read"
     # Two halves of the quiet slices differ by nothing but chance: what a difference of this run means.
     return [
-        _ratio("metrics-cost rate", read, quiet, "seconds", peer, BAR, note),
-        _ratio("metrics-cost rows per CPU", read, quiet, "cpu_seconds", peer, BAR, note),
-        _ratio("metrics-cost nobody reads", quiet[::2], quiet[1::2], "seconds", "the other half of it", None, "noise"),
+        compare_slices("metrics-cost rate", read, quiet, "seconds", peer, BAR, note),
+        compare_slices("metrics-cost rows per CPU", read, quiet, "cpu_seconds", peer, BAR, note),
+        compare_slices(
+            "metrics-cost nobody reads", quiet[::2], quiet[1::2], "seconds", "the other half of it", None, "noise"
+        ),
     ]
-
-
-def _ratio(
-    name: str,
-    ours: list[dict[str, Any]],
-    theirs: list[dict[str, Any]],
-    per: str,
-    peer: str,
-    bar: float | None,
-    note: str,
-) -> Result:
-    """Compares the medians of rows per `per`."""
-    mine = statistics.median(one["rows"] / one[per] for one in ours) / 1e6
-    other = statistics.median(one["rows"] / one[per] for one in theirs) / 1e6
-    unit = "M rows/s" if per == "seconds" else "M rows/CPU s"
-    return Result(name, mine, other, unit, peer, mine / other, bar, note)

@@ -16,6 +16,7 @@ import psutil
 
 from benchmarks.peers import run_program
 from benchmarks.result import Result
+from benchmarks.slices import compare_slices
 
 #: Slices of each kind, in turns, in one run of one job.
 SLICES = 8
@@ -79,11 +80,7 @@ def run() -> list[Result]:
 def _rate(
     name: str, ours: list[dict[str, Any]], theirs: list[dict[str, Any]], per: str, bar: float | None = BAR_RATE
 ) -> Result:
-    """Compares the medians of rows per `per`."""
-    mine = statistics.median(one["rows"] / one[per] for one in ours) / 1e6
-    other = statistics.median(one["rows"] / one[per] for one in theirs) / 1e6
-    unit = "M rows/s" if per == "seconds" else "M rows/CPU s"
-    return Result(name, mine, other, unit, "the same job, not polled", mine / other, bar, f"{len(ours)} slices")
+    return compare_slices(name, ours, theirs, per, "the same job, not polled", bar, f"{len(ours)} slices")
 
 
 def _idle() -> list[Result]:
