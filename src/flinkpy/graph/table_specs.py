@@ -1,0 +1,548 @@
+"""Specs of the table operators, which the planner of SQL and the Table API creates.
+
+Inputs and outputs are in columns. `input_types` and `output_type` are InternalTypeInfo; the names of its fields are
+unique. Columns are given by position. Rows carry their RowKind in `Batch.kinds` (None: all INSERT), and their times in
+columns: `Batch.timestamps` is None. "single" distribution is a key selector without fields.
+
+Source: org.apache.flink.table.planner.plan.nodes.exec.stream.StreamExec*.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+from flinkpy.graph.operator_specs import KeyedSpec, KeyedTwoInputSpec, OperatorSpec
+from flinkpy.sql.rex import AggregateCall, RexNode
+
+# -- parts ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """The settings of a session that results depend on.
+
+    Attributes:
+        time_zone: `table.local-time-zone` as an IANA name or offset.
+        now_ms: the time of `CURRENT_TIMESTAMP` in batch mode, where it is the same for the whole query; else None.
+        legacy_cast: `table.exec.legacy-cast-behaviour`.
+    """
+
+    time_zone: str = "UTC"
+    now_ms: int | None = None
+    legacy_cast: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SortField:
+    column: int
+    ascending: bool = True
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MiniBatch:
+    """Fold the changes of a key while at most `size` rows and `latency_ms` have come since the last output."""
+
+    size: int
+    latency_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSlices:
+    """How a window function cuts time.
+
+    Attributes:
+        kind: TUMBLE, HOP, CUMULATE or SESSION.
+        size_ms: the size; the largest one of CUMULATE; the gap of SESSION.
+        slide_ms: the slide of HOP, the step of CUMULATE.
+        offset_ms: the offset of the windows from the epoch.
+        is_event_time: False for processing time.
+        time_column: the time attribute, if windows are assigned here; else None.
+        start_column, end_column: where the input already has the window's bounds; else None.
+        partition: the PARTITION BY columns of SESSION.
+    """
+
+    kind: str
+    size_ms: int
+    slide_ms: int = 0
+    offset_ms: int = 0
+    is_event_time: bool = True
+    time_column: int | None = None
+    start_column: int | None = None
+    end_column: int | None = None
+    partition: tuple[int, ...] = ()
+
+
+class JoinType(enum.Enum):
+    INNER = "InnerJoin"
+    LEFT = "LeftOuterJoin"
+    RIGHT = "RightOuterJoin"
+    FULL = "FullOuterJoin"
+    SEMI = "LeftSemiJoin"
+    ANTI = "LeftAntiJoin"
+
+
+# -- without state ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CalcSpec(OperatorSpec):
+    """Computes one column per projection for the rows for which the condition is true."""
+
+    projection: tuple[RexNode, ...]
+    condition: RexNode | None = None
+    settings: SessionSettings = SessionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkAssignerSpec(OperatorSpec):
+    """Emits the maximum of `watermark` so far as the watermark of the stream.
+
+    Attributes:
+        rowtime_column: the event time attribute.
+        watermark: the expression of the WATERMARK clause.
+        idle_timeout_ms: `table.exec.source.idle-timeout`; 0 for never.
+        emit_on_event: `scan.watermark.emit.strategy` is on-event; otherwise watermarks are emitted periodically.
+    """
+
+    rowtime_column: int
+    watermark: RexNode
+    idle_timeout_ms: int = 0
+    emit_on_event: bool = False
+    settings: SessionSettings = SessionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandSpec(OperatorSpec):
+    """Emits each row once per projection, for GROUPING SETS and split DISTINCT aggregates."""
+
+    projections: tuple[tuple[RexNode, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropUpdateBeforeSpec(OperatorSpec):
+    """Drops UPDATE_BEFORE rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelateSpec(OperatorSpec):
+    """Calls a table function for each row and emits the row with each result.
+
+    Attributes:
+        call: a RexCall of UNNEST or a UserFunctionCall of a table function.
+        join_type: INNER or LEFT.
+        condition: over the columns of the row, then those of the result.
+    """
+
+    call: RexNode
+    join_type: JoinType = JoinType.INNER
+    condition: RexNode | None = None
+    settings: SessionSettings = SessionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTableFunctionSpec(OperatorSpec):
+    """Appends window_start, window_end and window_time. A HOP or CUMULATE row is emitted once per window."""
+
+    window: WindowSlices
+
+
+# -- aggregates -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAggregateSpec(KeyedSpec):
+    """GROUP BY without windows. Emits the grouping columns, then one column per aggregate.
+
+    Attributes:
+        needs_retraction: True if the input may contain UPDATE_BEFORE and DELETE rows.
+        generate_update_before: True if an update is a pair of UPDATE_BEFORE and UPDATE_AFTER.
+        mini_batch: None to emit the changelog of a record-at-a-time engine.
+        state_ttl_ms: 0 for never.
+    """
+
+    grouping: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    needs_retraction: bool
+    generate_update_before: bool
+    mini_batch: MiniBatch | None = None
+    state_ttl_ms: int = 0
+    settings: SessionSettings = SessionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class LocalGroupAggregateSpec(OperatorSpec):
+    """The first phase of a two-phase GROUP BY, before the exchange. It emits accumulators of a mini-batch."""
+
+    grouping: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    needs_retraction: bool
+    mini_batch: MiniBatch
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalGroupAggregateSpec(KeyedSpec):
+    """The second phase: merges the accumulators of LocalGroupAggregateSpec. `aggregates` refer to the local input."""
+
+    grouping: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    local_input_type: Any
+    needs_retraction: bool
+    generate_update_before: bool
+    mini_batch: MiniBatch
+    state_ttl_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAggregateSpec(KeyedSpec):
+    """GROUP BY of a window table-valued function, in one phase. Emits grouping columns, aggregates, window properties.
+
+    Attributes:
+        properties: the window columns of the output in their order: "window_start", "window_end", "window_time".
+        needs_retraction: as in GroupAggregateSpec.
+        emit_early_ms, emit_late_ms: `table.exec.emit.*`; None for off.
+        allow_lateness_ms: `table.exec.emit.allow-lateness`.
+    """
+
+    grouping: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    window: WindowSlices
+    properties: tuple[str, ...]
+    needs_retraction: bool = False
+    settings: SessionSettings = SessionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWindowAggregateSpec(OperatorSpec):
+    """The first phase of a window aggregate. Emits grouping columns, accumulators and the slice's end (BIGINT ms)."""
+
+    grouping: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    window: WindowSlices
+    settings: SessionSettings = SessionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalWindowAggregateSpec(KeyedSpec):
+    """The second phase of a window aggregate. `aggregates` refer to the local input."""
+
+    grouping: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    local_input_type: Any
+    window: WindowSlices
+    properties: tuple[str, ...]
+    settings: SessionSettings = SessionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWindowAggregateSpec(KeyedSpec):
+    """A legacy group window: TUMBLE, HOP or SESSION in GROUP BY.
+
+    Attributes:
+        properties: the auxiliary functions in the output: "start", "end", "rowtime", "proctime".
+        emit_early_ms, emit_late_ms: the delays of `table.exec.emit.*`; 0 for each record, None for off.
+    """
+
+    grouping: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    window: WindowSlices
+    properties: tuple[str, ...]
+    needs_retraction: bool = False
+    generate_update_before: bool = False
+    emit_early_ms: int | None = None
+    emit_late_ms: int | None = None
+    allow_lateness_ms: int = 0
+    settings: SessionSettings = SessionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class OverWindow:
+    """One group of OVER aggregates with the same window.
+
+    Attributes:
+        is_rows: True for ROWS, False for RANGE.
+        lower, upper: the bounds relative to the current row, in rows or in the unit of the order column (ms for times);
+            None for UNBOUNDED; 0 for CURRENT ROW; negative for PRECEDING.
+    """
+
+    partition: tuple[int, ...]
+    order: tuple[SortField, ...]
+    is_rows: bool
+    lower: int | None
+    upper: int | None
+    aggregates: tuple[AggregateCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OverAggregateSpec(KeyedSpec):
+    """OVER aggregates. Emits the input columns, then one column per aggregate of each window."""
+
+    windows: tuple[OverWindow, ...]
+    needs_retraction: bool = False
+    generate_update_before: bool = True
+    state_ttl_ms: int = 0
+    settings: SessionSettings = SessionSettings()
+
+
+# -- ranks ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RankSpec(KeyedSpec):
+    """Top-N: the rows of each partition with a rank from `rank_start` to `rank_end`.
+
+    Attributes:
+        function: ROW_NUMBER, RANK or DENSE_RANK.
+        partition, order: the columns of the OVER clause.
+        rank_end: a number, or `rank_end_column` names the BIGINT column that has it.
+        output_rank_number: True if the rank is the last output column.
+        strategy: APPEND (input only inserts), UPDATE (input has a unique key `primary_key`, and updates only raise the
+            rank), RETRACT (any input).
+        generate_update_before: as in GroupAggregateSpec.
+    """
+
+    function: str
+    partition: tuple[int, ...]
+    order: tuple[SortField, ...]
+    rank_start: int = 1
+    rank_end: int | None = None
+    rank_end_column: int | None = None
+    output_rank_number: bool = False
+    strategy: str = "APPEND"
+    primary_key: tuple[int, ...] = ()
+    generate_update_before: bool = True
+    state_ttl_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeduplicateSpec(KeyedSpec):
+    """Keeps the first or the last row per key, by event time (`time_column`), or by arrival if that is None."""
+
+    key: tuple[int, ...]
+    keep_last: bool
+    time_column: int | None = None
+    generate_update_before: bool = True
+    input_insert_only: bool = True
+    mini_batch: MiniBatch | None = None
+    state_ttl_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRankSpec(KeyedSpec):
+    """Top-N per window, emitted when the window ends. Input has window_start and window_end columns."""
+
+    window: WindowSlices
+    partition: tuple[int, ...]
+    order: tuple[SortField, ...]
+    rank_start: int = 1
+    rank_end: int = 1
+    output_rank_number: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDeduplicateSpec(KeyedSpec):
+    """Keeps the first or last row by event time of each key and window, emitted when the window ends."""
+
+    window: WindowSlices
+    key: tuple[int, ...]
+    time_column: int
+    keep_last: bool = True
+
+
+# -- joins ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class JoinInput:
+    """The unique keys of an input of a join.
+
+    Attributes:
+        unique_key: columns that are unique in the input; None if there are none.
+        join_key_is_unique: True if the join key contains a unique key, so that there is one row per join key.
+    """
+
+    unique_key: tuple[int, ...] | None = None
+    join_key_is_unique: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSpec(KeyedTwoInputSpec):
+    """A regular join of two changelogs, whose both sides are kept in state.
+
+    Attributes:
+        left_keys, right_keys: the columns of the equality conditions.
+        filter_nulls: for each key, True if NULL joins nothing (`=`), False for IS NOT DISTINCT FROM.
+        condition: the rest of the condition, over the columns of both inputs; None for none.
+    """
+
+    join_type: JoinType
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    filter_nulls: tuple[bool, ...]
+    condition: RexNode | None = None
+    left_input: JoinInput = JoinInput()
+    right_input: JoinInput = JoinInput()
+    left_state_ttl_ms: int = 0
+    right_state_ttl_ms: int = 0
+    mini_batch: MiniBatch | None = None
+    settings: SessionSettings = SessionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class TableIntervalJoinSpec(KeyedTwoInputSpec):
+    """A join of two insert-only inputs in which right time minus left time is within the inclusive bounds.
+
+    Both times are event times (`is_event_time`) or processing times.
+    """
+
+    join_type: JoinType
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    filter_nulls: tuple[bool, ...]
+    lower_bound_ms: int
+    upper_bound_ms: int
+    is_event_time: bool
+    left_time: int
+    right_time: int
+    condition: RexNode | None = None
+    settings: SessionSettings = SessionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalJoinSpec(KeyedTwoInputSpec):
+    """FOR SYSTEM_TIME AS OF a versioned table, by event time, or by processing time if `left_time` is None."""
+
+    join_type: JoinType
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    left_time: int | None
+    right_time: int | None
+    condition: RexNode | None = None
+    state_ttl_ms: int = 0
+    settings: SessionSettings = SessionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowJoinSpec(KeyedTwoInputSpec):
+    """A join of the rows of one window of both inputs, emitted when the window ends."""
+
+    join_type: JoinType
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    filter_nulls: tuple[bool, ...]
+    left_window: WindowSlices
+    right_window: WindowSlices
+    condition: RexNode | None = None
+    settings: SessionSettings = SessionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class LookupJoinSpec(OperatorSpec):
+    """A join with a table that is asked for each row, or for each distinct key of a batch.
+
+    Attributes:
+        lookup: the connector's lookup function, see `flinkpy.table.connectors`.
+        keys: for each key column of the table: (column of the table, an expression over the input or a literal).
+        projection, condition: applied to the table's rows.
+        join_condition: over the columns of the input, then those of the table.
+        is_async, ordered, capacity, timeout_ms: the options of asynchronous lookups.
+        retry: (predicate name, fixed delay in ms, attempts) of the LOOKUP hint; None for none.
+        upsert_materialize: True to keep results in state, if the input has updates and the lookup is not deterministic.
+    """
+
+    lookup: Any
+    join_type: JoinType
+    keys: tuple[tuple[int, RexNode], ...]
+    table_type: Any
+    projection: tuple[RexNode, ...] | None = None
+    condition: RexNode | None = None
+    join_condition: RexNode | None = None
+    is_async: bool = False
+    ordered: bool = True
+    capacity: int = 100
+    timeout_ms: int = 180_000
+    retry: tuple[str, int, int] | None = None
+    settings: SessionSettings = SessionSettings()
+
+
+# -- changelogs and order ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogNormalizeSpec(KeyedSpec):
+    """Turns an upsert stream into a regular changelog by keeping the last row of each unique key."""
+
+    unique_key: tuple[int, ...]
+    generate_update_before: bool
+    condition: RexNode | None = None
+    state_ttl_ms: int = 0
+    mini_batch: MiniBatch | None = None
+    settings: SessionSettings = SessionSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class SinkMaterializeSpec(KeyedSpec):
+    """Brings changes of rows with one primary key into an order that an upsert sink can take.
+
+    Attributes:
+        primary_key: the key of the sink's table.
+        upsert_key: the key by which the input sends updates; empty for whole rows.
+    """
+
+    primary_key: tuple[int, ...]
+    upsert_key: tuple[int, ...] = ()
+    state_ttl_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintEnforcerSpec(OperatorSpec):
+    """Checks rows before a sink: NOT NULL columns, and lengths of CHAR, VARCHAR, BINARY and VARBINARY.
+
+    Attributes:
+        not_null: the columns; `on_null` is ERROR or DROP (`table.exec.sink.not-null-enforcer`).
+        lengths: (column, length, pads).
+        on_length: IGNORE, TRIM_PAD or ERROR (`table.exec.sink.type-length-enforcer`).
+    """
+
+    not_null: tuple[int, ...]
+    on_null: str = "ERROR"
+    lengths: tuple[tuple[int, int, bool], ...] = ()
+    on_length: str = "IGNORE"
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalSortSpec(KeyedSpec):
+    """Sorts by ascending event or processing time, then by the other fields, as the watermark passes."""
+
+    order: tuple[SortField, ...]
+    is_event_time: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SortLimitSpec(KeyedSpec):
+    """ORDER BY with LIMIT and OFFSET. `order` is empty for LIMIT alone. `limit` None: all rows (batch mode only)."""
+
+    order: tuple[SortField, ...]
+    offset: int = 0
+    limit: int | None = None
+    generate_update_before: bool = True
+    needs_retraction: bool = False
+    state_ttl_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MatchSpec(KeyedSpec):
+    """MATCH_RECOGNIZE.
+
+    Attributes:
+        pattern: the compiled pattern of `flinkpy.cep`.
+        measures: the output expressions.
+    """
+
+    partition: tuple[int, ...]
+    order: tuple[SortField, ...]
+    pattern: Any = None
+    measures: tuple[Any, ...] = field(default=())
+    is_event_time: bool = True
