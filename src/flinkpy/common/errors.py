@@ -396,6 +396,27 @@ class TableError(ExternalError):
     """An Iceberg or Delta table, its catalog or its storage failed; the message names the table."""
 
 
+class ValidationError(UserError):
+    """A statement or program of the Table API is not valid: an unknown name, wrong types, a wrong option.
+
+    Source: org.apache.flink.table.api.ValidationException.
+    """
+
+
+class TableProgramError(UserError):
+    """A valid program of the Table API cannot be planned or run, for example because a sink cannot take its changes.
+
+    Source: org.apache.flink.table.api.TableException.
+    """
+
+
+class CatalogError(UserError):
+    """An object of a catalog does not exist, exists already, or cannot be changed; the message names it.
+
+    Source: org.apache.flink.table.catalog.exceptions.
+    """
+
+
 class SparkError(ExternalError):
     """Spark or its environment failed, not a user function."""
 

@@ -1,0 +1,160 @@
+"""Table sources: what a factory returns for a table that a query reads, and what the planner may push into it.
+
+The methods named `with_...` return a new source that has taken over a part of the query, or None if it cannot. The
+planner calls them in this order: filters, partitions, projection (with metadata), limit, watermark.
+
+Source: org.apache.flink.table.connector.source.{ScanTableSource, LookupTableSource} and its abilities.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.sql.rex import RexNode
+from flinkpy.sql.types.logical_types import LogicalType, RowType
+from flinkpy.table.connectors.changelog_mode import INSERT_ONLY, ChangelogMode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from flinkpy.connector_api.source import SourceBase
+
+
+class DynamicTableSource(ABC):
+    """The base class. Sources are immutable and picklable."""
+
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """A short description for plans."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterPushDown:
+    """The answer to `with_filters`.
+
+    Attributes:
+        source: the source that applies `accepted`.
+        accepted: the conjuncts that the source evaluates in full; the plan shows them.
+        remaining: the conjuncts that the query must still evaluate. A conjunct may be in both.
+    """
+
+    source: ScanTableSource
+    accepted: tuple[RexNode, ...]
+    remaining: tuple[RexNode, ...]
+
+
+class ScanTableSource(DynamicTableSource):
+    """A source that is read as a whole, once or for ever."""
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        return INSERT_ONLY
+
+    @property
+    @abstractmethod
+    def produced_type(self) -> RowType:
+        """The rows of `source()`: the physical columns, then the metadata columns asked for by `with_metadata`."""
+
+    @abstractmethod
+    def source(self) -> SourceBase:
+        """Returns the source. It emits RecordBatches of `produced_type`, with row kinds if `changelog_mode` has any."""
+
+    @property
+    def parallelism(self) -> int | None:
+        """The parallelism of the source (`scan.parallelism`); None for that of the job."""
+        return None
+
+    @property
+    def metadata(self) -> dict[str, LogicalType]:
+        """The metadata that the source can add to rows, by key."""
+        return {}
+
+    def with_metadata(self, keys: tuple[str, ...]) -> ScanTableSource | None:
+        """Returns a source whose rows end with these metadata columns."""
+        return None
+
+    def with_projection(self, paths: tuple[tuple[int, ...], ...], produced_type: RowType) -> ScanTableSource | None:
+        """Returns a source of some columns.
+
+        Args:
+            paths: for each column of the new rows the position of a column, or a path into nested rows such as (2, 0).
+            produced_type: the new rows.
+        """
+        return None
+
+    @property
+    def supports_nested_projection(self) -> bool:
+        """True if `with_projection` takes paths of more than one position."""
+        return False
+
+    def with_filters(self, filters: tuple[RexNode, ...]) -> FilterPushDown | None:
+        """Returns a source that skips rows for which a filter is not true. Filters refer to `produced_type`."""
+        return None
+
+    def with_limit(self, limit: int) -> ScanTableSource | None:
+        """Returns a source that may stop after this number of rows per reader."""
+        return None
+
+    def with_watermark(self, watermark: RexNode, rowtime_column: int, settings: Any) -> ScanTableSource | None:
+        """Returns a source that makes watermarks per split."""
+        return None
+
+    def partitions(self) -> list[dict[str, str]] | None:
+        """Returns the partitions, each as column names and values; None if the source cannot list them."""
+        return None
+
+    def with_partitions(self, partitions: list[dict[str, str]]) -> ScanTableSource | None:
+        """Returns a source of some of the partitions."""
+        return None
+
+
+class LookupFunction(ABC):
+    """Looks up rows by key. Used by one subtask.
+
+    Source: org.apache.flink.table.functions.{LookupFunction, AsyncLookupFunction}.
+    """
+
+    def open(self, context: Any) -> None:
+        """Called once before the first lookup with the runtime context of the operator."""
+        return
+
+    @abstractmethod
+    def lookup(self, keys: pa.RecordBatch) -> tuple[Any, pa.RecordBatch]:
+        """Looks up a batch of distinct keys.
+
+        Args:
+            keys: one column per key column, in the order in which the source was asked for them.
+
+        Returns:
+            int64[m], ascending: for each found row the position of its key.
+            RecordBatch[m rows]: the rows, of the source's `produced_type`.
+        """
+
+    def close(self) -> None:
+        return
+
+
+class LookupTableSource(DynamicTableSource):
+    """A source that is asked for the rows of a key."""
+
+    @property
+    @abstractmethod
+    def produced_type(self) -> RowType:
+        """The rows that lookups return."""
+
+    @abstractmethod
+    def lookup_function(self, keys: tuple[int, ...]) -> LookupFunction:
+        """Returns the function that finds rows by these columns. It is pickled into the job."""
+
+    @property
+    def is_async(self) -> bool:
+        """True if lookups may run side by side on threads."""
+        return False
+
+    @property
+    def lookup_cache(self) -> tuple[int | None, int | None, int | None, bool] | None:
+        """The cache: (max rows, expire after access ms, expire after write ms, cache missing keys); None for none."""
+        return None
