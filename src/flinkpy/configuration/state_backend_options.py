@@ -199,3 +199,20 @@ LATENCY_TRACK_STATE_NAME_AS_VARIABLE = bool_option(
     True,
     "Make the name of the state a variable of these metrics, besides a part of their scope.",
 )
+SIZE_TRACK_ENABLED = bool_option(
+    "state.size-track.keyed-state-enabled",
+    False,
+    "Measure the serialized sizes of keys and values that functions read and write, in bytes, as histograms of "
+    "each state.",
+)
+SIZE_TRACK_SAMPLE_INTERVAL = int_option(
+    "state.size-track.sample-interval", 100, "Measure one access of this many.", minimum=1
+)
+SIZE_TRACK_HISTORY_SIZE = int_option(
+    "state.size-track.history-size", 128, "Number of measurements that a histogram covers.", minimum=1
+)
+SIZE_TRACK_STATE_NAME_AS_VARIABLE = bool_option(
+    "state.size-track.state-name-as-variable",
+    True,
+    "Make the name of the state a variable of these metrics, besides a part of their scope.",
+)

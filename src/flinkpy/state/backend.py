@@ -23,10 +23,10 @@ from flinkpy._proto import checkpoint_pb2
 from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.key_groups import KeyGroupRange
+from flinkpy.state.access_tracking import LatencyTracking, SizeTracking
 from flinkpy.state.aggregate_table import TableLayout
 from flinkpy.state.checkpoint_streams import StateFiles, StateSnapshot
 from flinkpy.state.key_context import KeyContext
-from flinkpy.state.latency_tracking import LatencyTracking
 from flinkpy.state.meta_info import AGGREGATING, LIST, MAP, REDUCING, VALUE, StateMetaInfo, ttl_config_of
 from flinkpy.state.timer_queue import TimerQueue
 from flinkpy.state.ttl import IncrementalCleanup, TimeToLive, TtlState, clean_keys, create_ttl_state
@@ -100,6 +100,7 @@ class KeyedStateBackend(ABC):
         self.time_to_live: dict[str, TimeToLive] = {}
         self._cleanups: list[IncrementalCleanup] = []
         self._latency_tracking = LatencyTracking.of(parameters.configuration, parameters.metrics, parameters.clock)
+        self._size_tracking = SizeTracking.of(parameters.configuration, parameters.metrics)
 
     # -- per key ---------------------------------------------------------------------------------------------------
 
@@ -243,6 +244,10 @@ class KeyedStateBackend(ABC):
             state = self._create(kind, descriptor)
             if self._latency_tracking is not None:
                 state = self._latency_tracking.track(kind, name, state)
+            if self._size_tracking is not None:
+                ttl = self.time_to_live.get(name)
+                stamp = None if ttl is None else ttl.stamp
+                state = self._size_tracking.track(kind, name, state, self.context_of(descriptor), stamp)
             known = self._states[name] = (kind, state)
         return known[1]
 

@@ -154,7 +154,7 @@ class HeapListState(HeapState):
         if replaced:
             self._put(self._context.key, replaced)
         else:
-            self.clear()
+            self.table.pop(self._context.key, None)
 
 
 class HeapMapState(HeapState):

@@ -326,7 +326,7 @@ class TtlMapState(TtlState):
             return True
         return not any(self.ttl.is_visible(stamped) for stamped in self.raw.values())
 
-    def items(self) -> list[tuple[Any, Any]]:
+    def _items(self) -> list[tuple[Any, Any]]:
         if self.on_access is not None:
             self.on_access()
         raw, ttl = self.raw, self.ttl
@@ -344,11 +344,13 @@ class TtlMapState(TtlState):
             raw.put_all(renewed)
         return seen
 
+    items = _items
+
     def keys(self) -> list[Any]:
-        return [key for key, _ in self.items()]
+        return [key for key, _ in self._items()]
 
     def values(self) -> list[Any]:
-        return [value for _, value in self.items()]
+        return [value for _, value in self._items()]
 
     def clean(self) -> None:
         for key, stamped in self.raw.items():

@@ -156,7 +156,10 @@ class RocksDBReducingState(_SingleState):
 
     def add(self, value: Any) -> None:
         key = self._context.key
-        known = self.get()
+        held = self._dirty.get(key, MISSING)
+        if held is MISSING:
+            held = self._load(key)
+        known = decode(held.data) if type(held) is Frozen else held
         reduced = value if known is None else self._reduce(known, value)
         if type(reduced) in PLAIN:
             self._dirty[key] = reduced
