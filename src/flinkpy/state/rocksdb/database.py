@@ -6,6 +6,7 @@ again.
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 from collections import deque
@@ -53,6 +54,7 @@ class RocksDatabase:
         self._rocksdict = load_rocksdict()
         self.directory = directory
         self.path = directory / "db"
+        self._options = options
         self._write_batch_bytes = write_batch_bytes
         self._users = 1
         self._lock = threading.Lock()
@@ -194,6 +196,12 @@ class RocksDatabase:
     def property(self, name: str) -> int:
         with self.failing("reading the properties of"):
             return self._db.property_int_value(name) or 0
+
+    def ticker(self, name: str) -> int:
+        """Returns a figure of RocksDB's statistics; 0 unless the options enable them. Thread: any."""
+        statistics = self._options.get_statistics() or ""
+        found = re.search(rf"^{re.escape(name)} COUNT : (\d+)$", statistics, re.MULTILINE)
+        return int(found[1]) if found else 0
 
     def set_options(self, options: dict[str, str]) -> None:
         with self.failing("changing the options of"):

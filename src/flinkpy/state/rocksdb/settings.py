@@ -21,6 +21,7 @@ from flinkpy.configuration.checkpointing_options import INCREMENTAL
 from flinkpy.configuration.options import AnyConfiguration, ConfigOption, entries_of, raw_value, read_option
 from flinkpy.configuration.registry import options_of
 from flinkpy.configuration.taskmanager_options import NUM_TASK_SLOTS
+from flinkpy.state.rocksdb.native_metrics import has_tickers
 
 _LOG = logging.getLogger(__name__)
 _PREFIX = "state.backend.rocksdb."
@@ -150,6 +151,8 @@ class RocksDBSettings:
         options.set_max_bytes_for_level_base(setting(keys.MAX_SIZE_LEVEL_BASE))
         options.set_level_compaction_dynamic_level_bytes(setting(keys.USE_DYNAMIC_LEVEL_SIZE))
         options.set_level_zero_file_num_compaction_trigger(_LEVEL_0_TRIGGER)
+        if has_tickers(configuration):
+            options.enable_statistics()
         self._set_compaction(rocksdict, options, setting(keys.COMPACTION_STYLE))
         self._set_compression(rocksdict, options)
         self._set_blocks(rocksdict, options, setting)

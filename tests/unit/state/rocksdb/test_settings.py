@@ -94,9 +94,9 @@ def test_unsupported_options_are_refused_by_name(tmp_path, key, value, error):
 
 def test_options_without_effect_are_logged(caplog):
     with caplog.at_level(logging.WARNING):
-        RocksDBSettings.read({PREFIX + "metrics.block-cache-hit": "true", PREFIX + "thread.num": "3"})
+        RocksDBSettings.read({PREFIX + "log.level": "INFO_LEVEL", PREFIX + "thread.num": "3"})
 
-    assert "state.backend.rocksdb.metrics.block-cache-hit" in caplog.text
+    assert "state.backend.rocksdb.log.level" in caplog.text
     assert "thread.num" not in caplog.text
 
 
