@@ -34,6 +34,7 @@ UNPICKLING = {
     "jobmaster/operator_coordinators.py": (2, JOB_MASTER, "the job's operator coordinators"),
     "network/codec.py": (2, TASK, "rows that tasks of the same job sent"),
     "records/column_codecs.py": (1, TASK, "values of types that have no other form"),
+    "records/logical_codecs.py": (1, TASK, "objects of type RAW, which SQL does not look into"),
     "spark/blocks.py": (2, TASK, "what the job's functions in Spark returned"),
     "spark/region_main.py": (1, "the process of a region in Spark", "the job's functions"),
     "spark/region_messages.py": (1, TASK, "what the process of its region sent; that process: what its task sent"),

@@ -345,7 +345,23 @@ def codec_of(type_info: TypeInformation, is_exact: bool = False) -> ColumnCodec:
     temporal = _temporal_kind(type_info)
     if temporal is not None:
         return TEMPORAL_CODECS[temporal](type_info)
+    internal = _internal_codec(type_info)
+    if internal is not None:
+        return internal
     raise UnsupportedOperationError(f"{type_info!r} has no column form")
+
+
+def _internal_codec(type_info: TypeInformation) -> ColumnCodec | None:
+    """Returns the codec of rows of a table, or of a field of them. It is imported on use, because it imports this."""
+    from flinkpy.sql.types.internal_type_info import InternalTypeInfo, LogicalTypeInfo
+
+    if not isinstance(type_info, InternalTypeInfo | LogicalTypeInfo):
+        return None
+    from flinkpy.records.logical_codecs import logical_codec, row_codec
+
+    if isinstance(type_info, InternalTypeInfo):
+        return row_codec(type_info.row_type)
+    return logical_codec(type_info.logical_type)
 
 
 def _temporal_kind(type_info: TypeInformation) -> str | None:

@@ -373,6 +373,13 @@ class VariantType(LogicalType):
     root = TypeRoot.VARIANT
 
 
+@dataclass(frozen=True, slots=True)
+class BitmapType(LogicalType):
+    """A set of 32-bit integers as a serialised roaring bitmap."""
+
+    root = TypeRoot.BITMAP
+
+
 def is_rowtime(kind: LogicalType) -> bool:
     """True for the type of an event time attribute."""
     return _attribute(kind) is TimeAttribute.ROWTIME
