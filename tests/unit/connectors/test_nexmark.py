@@ -227,32 +227,22 @@ def test_parts_of_the_filler_are_the_same_with_and_without_views_of_strings(monk
     assert texts.parts_of_filler(starts, np.array([0, 2, 0])).to_pylist() == ["", slow[1].as_py()[:2], ""]
 
 
-def test_options_of_a_table_are_parsed():
-    options = NexmarkOptions.of(
-        {
-            "first-event.rate": "100000",
-            "next-event.rate": "100000",
-            "events.num": "5",
-            "bid.avg-size": "1kb",
-            "keep-alive": "true",
-            "stop-at": "-1",
-            "max-emit-speed": "false",
-        }
-    )
-    assert options == NexmarkOptions(
-        100_000, 100_000, 5, bid_avg_size=1024, keep_alive=True, stop_at=None, max_emit_speed=False
-    )
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"event.num": "5"}, r"no option event\.num; there are auction\.avg-size"),
-        ({"events.num": "five"}, r"the option events\.num of the connector nexmark cannot be 'five'"),
-        ({"bid.proportion": "0"}, "bid_proportion must be from 1"),
-        ({"next-event.rate": "5"}, "the generator has one rate only"),
+        ({"num_events": -1}, "num_events must not be negative"),
+        ({"stop_at": -1}, "stop_at must not be negative"),
+        ({"bid_proportion": 0}, "bid_proportion must be from 1"),
+        ({"next_event_rate": 5}, "the generator has one rate only"),
+        ({"bid_avg_size": 1 << 20}, "bid_avg_size must be from 0 to 262144 bytes"),
     ],
 )
-def test_wrong_options_of_a_table_are_refused(options, message):
+def test_impossible_options_are_refused(options, message):
     with pytest.raises(ConfigurationError, match=message):
-        NexmarkOptions.of(options)
+        NexmarkOptions(**options)
+
+
+def test_auctions_that_last_too_long_are_refused():
+    source = NexmarkSource(NexmarkOptions(1, num_events=10, auction_proportion=1, bid_proportion=100_000))
+    with pytest.raises(ConfigurationError, match=r"auctions last longer than 2147483648 ms; raise one of them"):
+        table_of(source)

@@ -28,14 +28,14 @@ FIRST_PERSON_ID = 1000
 FIRST_AUCTION_ID = 1000
 FIRST_CATEGORY_ID = 10
 CATEGORIES = 5
-#: So many ids of persons and auctions that do not exist yet may be referred to.
+#: Events refer to at most this many persons and auctions that do not exist yet.
 ID_LEAD = 10
-#: One of so many persons and auctions is hot.
+#: Every 100th person and auction is hot.
 HOT_STRIDE = 100
 #: Events refer to this many of the last auctions and persons.
 IN_FLIGHT_AUCTIONS = 100
 ACTIVE_PEOPLE = 1000
-#: Of the hot channels are all but one of so many bids.
+#: One of two bids comes through a hot channel.
 HOT_CHANNELS_RATIO = 2
 #: The number of the first event of every generator.
 FIRST_NUMBER = 1
@@ -71,6 +71,7 @@ class EventGenerator:
         timeline: whose events.
         paths: the columns.
         event_types: the kinds of events; others are left out.
+        names: the names of the columns; None for names like `bid_price`.
 
     Raises:
         ConfigurationError: if auctions would last too long at this rate.
@@ -82,10 +83,11 @@ class EventGenerator:
         timeline: Timeline,
         paths: tuple[Path, ...],
         event_types: frozenset[EventType] = ALL_TYPES,
+        names: tuple[str, ...] | None = None,
     ) -> None:
         self.options = options
         self.timeline = timeline
-        self.schema = arrow_schema(paths)
+        self.schema = arrow_schema(paths, names)
         self._paths = paths
         self._types = event_types
         self._delay_us = 1_000_000.0 / options.first_event_rate * timeline.generators
@@ -138,7 +140,9 @@ class EventGenerator:
         rows = _Rows(self, numbers, ids, kinds)
         columns = [rows.column(path) for path in self._paths]
         if not columns:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(numbers), pa.struct([]))), numbers
+            return pa.RecordBatch.from_struct_array(
+                pa.StructArray.from_buffers(pa.struct([]), len(numbers), [None])
+            ), numbers
         return pa.RecordBatch.from_arrays(columns, schema=self.schema), numbers
 
 

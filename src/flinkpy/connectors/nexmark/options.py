@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from flinkpy.common.errors import ConfigurationError
-from flinkpy.configuration.values import parse_boolean, parse_memory_bytes
 
 #: Bounds of random numbers are below 2**31.
 _MAX_BOUND = 1 << 31
@@ -18,38 +16,40 @@ _MAX_AVERAGE_SIZE = 1 << 18
 class NexmarkOptions:
     """The options of a NexmarkSource, with the defaults of the Nexmark project.
 
+    `flinkpy.table.connectors.nexmark` names the options of tables.
+
     Source: com.github.nexmark.flink.source.NexmarkSourceOptions, NexmarkConfiguration. Differs: `base_time_ms` can be
     set. Rates that change over time (`rate.shape`, `rate.period`) do not exist there either, beyond the option.
     """
 
-    #: `first-event.rate`: events of event time per second, of all generators together.
+    #: Events of event time per second, of all generators together.
     first_event_rate: int = 10_000
-    #: `next-event.rate`: must be the same as `first_event_rate`.
+    #: Must be the same as `first_event_rate`.
     next_event_rate: int | None = None
-    #: `events.num`: the number of events of all generators together; 0 for no end.
+    #: The number of events of all generators together; 0 for no end.
     num_events: int = 0
-    #: `person.proportion`, `auction.proportion`, `bid.proportion`: how many of so many events are persons, etc.
+    #: The shares of persons, auctions and bids: the numbers of successive events of each kind.
     person_proportion: int = 1
     auction_proportion: int = 3
     bid_proportion: int = 46
-    #: `person.avg-size` etc.: the `extra` fields fill events up to this average number of bytes.
+    #: The `extra` fields fill events up to this average number of bytes.
     person_avg_size: int = 200
     auction_avg_size: int = 500
     bid_avg_size: int = 100
-    #: `bid.hot-ratio.auctions`: all but one of so many bids are for a hot auction.
+    #: One of this number of bids is for any auction; the others are for a hot one.
     hot_auction_ratio: int = 2
-    #: `bid.hot-ratio.bidders`: all but one of so many bids are by a hot bidder.
+    #: One of this number of bids is by any person; the others are by a hot one.
     hot_bidders_ratio: int = 4
-    #: `auction.hot-ratio.sellers`: all but one of so many auctions are by a hot seller.
+    #: One of this number of auctions is by any person; the others are by a hot one.
     hot_sellers_ratio: int = 4
-    #: `max-emit-speed`: False to emit events when their event time has come.
+    #: False to emit events when their event time has come.
     max_emit_speed: bool = True
-    #: `keep-alive`: True if readers wait for their end after the last event, so that the job goes on.
+    #: True if readers wait for their end after the last event, so that the job goes on.
     keep_alive: bool = False
-    #: `stop-at`: the number of events after which all generators together stop for the time being; None for no stop. A
+    #: The number of events after which all generators together stop for the time being; None for no stop. A
     #: job that is restored from a savepoint of such a job without the option generates the remaining events.
     stop_at: int | None = None
-    #: `base-time`: the event time of an event with number 0, in milliseconds; None: the time at which the job starts.
+    #: The event time of an event with number 0, in milliseconds; None: the time at which the job starts.
     base_time_ms: int | None = None
 
     def __post_init__(self) -> None:
@@ -89,51 +89,3 @@ class NexmarkOptions:
         """The number of events; without an end a number at which nothing overflows."""
         largest = max(self.person_avg_size, self.auction_avg_size, self.bid_avg_size, 1)
         return self.num_events or (1 << 63) // (self.total_proportion * largest)
-
-    @classmethod
-    def of(cls, options: dict[str, str]) -> NexmarkOptions:
-        """Returns the options of a table, whose keys and values are those of its WITH clause, without `connector`.
-
-        Raises:
-            ConfigurationError: for an unknown key, with the list of all keys, or a value that cannot be read.
-        """
-        unknown = sorted(set(options) - set(_KEYS))
-        if unknown:
-            raise ConfigurationError(
-                f"the connector nexmark has no option {', '.join(unknown)}; there are {', '.join(sorted(_KEYS))}"
-            )
-        values: dict[str, Any] = {}
-        for key, text in options.items():
-            name, parse = _KEYS[key]
-            try:
-                values[name] = parse(text)
-            except ValueError as error:
-                raise ConfigurationError(
-                    f"the option {key} of the connector nexmark cannot be {text!r}: {error}"
-                ) from None
-        return cls(**values)
-
-
-def _stop(text: str) -> int | None:
-    return None if int(text) < 0 else int(text)
-
-
-_KEYS: dict[str, tuple[str, Any]] = {
-    "first-event.rate": ("first_event_rate", int),
-    "next-event.rate": ("next_event_rate", int),
-    "events.num": ("num_events", int),
-    "person.proportion": ("person_proportion", int),
-    "auction.proportion": ("auction_proportion", int),
-    "bid.proportion": ("bid_proportion", int),
-    "person.avg-size": ("person_avg_size", parse_memory_bytes),
-    "auction.avg-size": ("auction_avg_size", parse_memory_bytes),
-    "bid.avg-size": ("bid_avg_size", parse_memory_bytes),
-    "bid.hot-ratio.auctions": ("hot_auction_ratio", int),
-    "bid.hot-ratio.bidders": ("hot_bidders_ratio", int),
-    "auction.hot-ratio.sellers": ("hot_sellers_ratio", int),
-    "max-emit-speed": ("max_emit_speed", parse_boolean),
-    "keep-alive": ("keep_alive", parse_boolean),
-    "stop-at": ("stop_at", _stop),
-    "base-time": ("base_time_ms", int),
-}
-assert {name for name, _ in _KEYS.values()} == {field.name for field in fields(NexmarkOptions)}

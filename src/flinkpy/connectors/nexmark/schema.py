@@ -93,10 +93,15 @@ def arrow_type(path: Path) -> pa.DataType:
     return _ARROW[logical_type(path)]
 
 
-def row_type(paths: tuple[Path, ...]) -> RowType:
-    """Returns the type of rows with these columns. A nested field is named by its path, as in `bid_price`."""
-    return RowType.of(*(("_".join(path), logical_type(path)) for path in paths))
+def names_of(paths: tuple[Path, ...]) -> tuple[str, ...]:
+    """Returns names of columns. That of a nested field is its path, as in `bid_price`."""
+    return tuple("_".join(path) for path in paths)
 
 
-def arrow_schema(paths: tuple[Path, ...]) -> pa.Schema:
-    return pa.schema([pa.field("_".join(path), arrow_type(path)) for path in paths])
+def row_type(paths: tuple[Path, ...], names: tuple[str, ...] | None = None) -> RowType:
+    """Returns the type of rows with these columns."""
+    return RowType.of(*zip(names or names_of(paths), map(logical_type, paths)), nullable=False)
+
+
+def arrow_schema(paths: tuple[Path, ...], names: tuple[str, ...] | None = None) -> pa.Schema:
+    return pa.schema(list(zip(names or names_of(paths), map(arrow_type, paths))))

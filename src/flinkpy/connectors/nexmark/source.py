@@ -8,11 +8,11 @@ parallelism, with the same generators. Columns and kinds of events that no opera
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from flinkpy.common.clock import SystemClock
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.connector_api.source import (
     Boundedness,
@@ -31,6 +31,7 @@ from flinkpy.connectors.nexmark.schema import (
     EventType,
     Path,
     logical_type,
+    names_of,
     row_type,
 )
 from flinkpy.connectors.split_enumerator import StaticSplitEnumerator
@@ -71,7 +72,9 @@ class NexmarkSource(SourceBase):
 
     def __init__(self, options: NexmarkOptions | None = None) -> None:
         self.options = options or NexmarkOptions()
+        #: The columns, and their names.
         self.paths: tuple[Path, ...] = ALL_COLUMNS
+        self.names: tuple[str, ...] = names_of(ALL_COLUMNS)
         self.event_types: frozenset[EventType] = ALL_TYPES
 
     @property
@@ -82,16 +85,20 @@ class NexmarkSource(SourceBase):
 
     @property
     def produced_type(self) -> InternalTypeInfo:
-        return InternalTypeInfo(row_type(self.paths))
+        return InternalTypeInfo(row_type(self.paths, self.names))
 
     def projected_to(self, columns: list[str]) -> NexmarkSource:
-        by_name = {"_".join(path): path for path in self.paths}
-        return self.with_fields([by_name[name] for name in columns])
+        by_name = dict(zip(self.names, self.paths))
+        return self.with_fields([by_name[name] for name in columns], columns)
 
-    def with_fields(self, paths: Iterable[Path]) -> NexmarkSource:
+    def with_fields(self, paths: Iterable[Path], names: Iterable[str] | None = None) -> NexmarkSource:
         """Returns a source with these columns or fields of columns, in this order.
 
-        A field of a column, like ("bid", "price"), becomes a column named `bid_price`. It is null at other events.
+        A field of a column, like ("bid", "price"), becomes a column. It is null at other events.
+
+        Args:
+            paths: the columns.
+            names: their names; None for names like `bid_price`.
 
         Raises:
             UnsupportedOperationError: if there is no such field.
@@ -102,11 +109,11 @@ class NexmarkSource(SourceBase):
                 logical_type(path)
             except (KeyError, ValueError):
                 raise UnsupportedOperationError(f"Nexmark's events have no field {'.'.join(path)}") from None
-        return self._copy(paths, self.event_types)
+        return self._copy(paths, names_of(paths) if names is None else tuple(names), self.event_types)
 
     def with_event_types(self, event_types: Iterable[EventType]) -> NexmarkSource:
         """Returns a source of only these kinds of events. Times and ids of events do not change."""
-        return self._copy(self.paths, frozenset(EventType(kind) for kind in event_types))
+        return self._copy(self.paths, self.names, frozenset(EventType(kind) for kind in event_types))
 
     def filtered_by(self, predicate: Any) -> NexmarkSource | None:
         """Leaves out kinds of events whose `event_type` makes the predicate false. Other conditions are ignored."""
@@ -117,17 +124,20 @@ class NexmarkSource(SourceBase):
                 kept &= wanted
         return None if kept == self.event_types else self.with_event_types(kept)
 
-    def _copy(self, paths: tuple[Path, ...], event_types: frozenset[EventType]) -> NexmarkSource:
+    def _copy(
+        self, paths: tuple[Path, ...], names: tuple[str, ...], event_types: frozenset[EventType]
+    ) -> NexmarkSource:
         copied = NexmarkSource(self.options)
         copied.paths = paths
+        copied.names = names
         copied.event_types = event_types
         return copied
 
     def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
-        return StaticSplitEnumerator(context, lambda: self.split_list(context.parallelism, _now_ms()))
+        return StaticSplitEnumerator(context, lambda: self._splits_now(context.parallelism))
 
     def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
-        return StaticSplitEnumerator(context, lambda: self.split_list(context.parallelism, _now_ms()), state=state)
+        return StaticSplitEnumerator(context, lambda: self._splits_now(context.parallelism), state=state)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return _NexmarkReader(context, self)
@@ -141,15 +151,14 @@ class NexmarkSource(SourceBase):
             for i, share in enumerate(shares)
         ]
 
+    def _splits_now(self, count: int) -> list[NexmarkSplit]:
+        return self.split_list(count, SystemClock().now_ms())
+
     def infer_parallelism(self, upper_bound: int) -> int | None:
         return upper_bound
 
     def __repr__(self) -> str:
         return f"NexmarkSource({self.options})"
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _shares(total: int, count: int) -> list[int]:
@@ -231,7 +240,7 @@ class _OpenGenerator:
         self._split = split
         self._context = context
         timeline = Timeline(split.first_event_id, split.generators, split.base_time_ms)
-        self._generator = EventGenerator(options, timeline, source.paths, source.event_types)
+        self._generator = EventGenerator(options, timeline, source.paths, source.event_types, source.names)
         self._first_number = FIRST_NUMBER
         #: The number of events up to the last batch that was returned.
         self._emitted = split.emitted
