@@ -47,6 +47,7 @@ SECTIONS = {
     "rest.enabled": "REST server and dashboard",
     "security.secret-file": "Security",
     "metrics.reporters": "Metrics",
+    "table.local-time-zone": "SQL and the Table API",
     "execution.batch.backend": "Batch jobs in Spark",
     "high-availability.type": "High availability",
 }

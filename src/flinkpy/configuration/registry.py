@@ -34,6 +34,7 @@ OPTION_MODULES = (
     "security_options",
     "metric_options",
     "trace_options",
+    "table_options",
     "spark_options",
     "high_availability_options",
 )

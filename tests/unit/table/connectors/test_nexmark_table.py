@@ -68,7 +68,7 @@ def test_wrong_options_are_refused(options, message):
 
 
 def test_other_columns_are_refused_with_those_that_there_are():
-    with pytest.raises(ValidationError, match=r"in the schema of \nROW<.*However, It is \nROW<`id` BIGINT> NOT NULL"):
+    with pytest.raises(ValidationError, match=r"(?s)schema of \nROW<.*However, It is \nROW<`id` BIGINT> NOT NULL"):
         table({}, RowType.of(("id", BigIntType())))
 
 

@@ -1,0 +1,135 @@
+"""FunctionCatalog: finds user-defined functions by name, in Flink's order.
+
+An unqualified name is looked up as a temporary system function, a built-in one, a temporary and a permanent function of
+the current database; a qualified name as a temporary and then a permanent function of its database.
+
+Source: org.apache.flink.table.catalog.FunctionCatalog.
+"""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from typing import Any
+
+from flinkpy.common.errors import CatalogError, ValidationError
+from flinkpy.table.catalog.catalog_manager import CatalogManager
+from flinkpy.table.catalog.catalog_tables import CatalogFunction
+from flinkpy.table.catalog.identifiers import ObjectIdentifier
+
+
+class FunctionCatalog:
+    """Thread: that of the program. Names of functions are not case-sensitive."""
+
+    def __init__(self, catalog_manager: CatalogManager) -> None:
+        self._catalogs = catalog_manager
+        self._system: dict[str, CatalogFunction] = {}
+        self._temporary: dict[ObjectIdentifier, CatalogFunction] = {}
+
+    # -- lookup ------------------------------------------------------------------------------------------------------
+
+    def temporary_system_function(self, name: str) -> Any:
+        """Returns the function object, which hides a built-in function of that name; None if there is none."""
+        found = self._system.get(name.lower())
+        return None if found is None else load_function(found)
+
+    def catalog_function(self, parts: tuple[str, ...]) -> Any:
+        """Returns the object of a temporary or permanent function of a catalog; None if there is none."""
+        try:
+            identifier = _lower(self._catalogs.qualify(parts))
+        except ValidationError:
+            return None
+        found = self._temporary.get(identifier)
+        if found is None:
+            catalog = self._catalogs.catalog(identifier.catalog_name)
+            path = identifier.to_object_path()
+            if catalog is None or not catalog.database_exists(path.database_name) or not catalog.function_exists(path):
+                return None
+            found = catalog.get_function(path)
+        return load_function(found)
+
+    def user_functions(self) -> list[str]:
+        """Returns the names of all functions that an unqualified name can stand for, without built-in ones."""
+        catalog, database = self._catalogs.current_catalog, self._catalogs.current_database
+        names = set(self._system)
+        names |= {each.object_name for each in self._temporary if each.parts[:2] == (catalog, database)}
+        if catalog is not None and database is not None:
+            names |= set(self._catalogs.catalog_or_error(catalog).list_functions(database))
+        return sorted(names)
+
+    # -- changes -------------------------------------------------------------------------------------------------------
+
+    def create_temporary_system_function(self, name: str, function: CatalogFunction, ignore_if_exists: bool) -> None:
+        if name.lower() in self._system:
+            if ignore_if_exists:
+                return
+            raise ValidationError(f"Could not register temporary system function '{name}': it exists already.")
+        load_function(function)
+        self._system[name.lower()] = function
+
+    def drop_temporary_system_function(self, name: str, ignore_if_not_exists: bool) -> bool:
+        if self._system.pop(name.lower(), None) is not None:
+            return True
+        if ignore_if_not_exists:
+            return False
+        raise ValidationError(f"Could not drop temporary system function. A function named '{name}' doesn't exist.")
+
+    def create_temporary_function(
+        self, parts: tuple[str, ...], function: CatalogFunction, ignore_if_exists: bool
+    ) -> None:
+        identifier = _lower(self._catalogs.qualify(parts))
+        if identifier in self._temporary:
+            if ignore_if_exists:
+                return
+            raise ValidationError(f"Temporary catalog function '{identifier}' already exists.")
+        load_function(function)
+        self._temporary[identifier] = function
+
+    def drop_temporary_function(self, parts: tuple[str, ...], ignore_if_not_exists: bool) -> bool:
+        identifier = _lower(self._catalogs.qualify(parts))
+        if self._temporary.pop(identifier, None) is not None:
+            return True
+        if ignore_if_not_exists:
+            return False
+        raise ValidationError(f"Temporary catalog function {identifier} doesn't exist")
+
+    def create_function(self, parts: tuple[str, ...], function: CatalogFunction, ignore_if_exists: bool) -> None:
+        identifier = self._catalogs.qualify(parts)
+        load_function(function)
+        catalog = self._catalogs.catalog_or_error(identifier.catalog_name)
+        try:
+            catalog.create_function(identifier.to_object_path(), function, ignore_if_exists)
+        except CatalogError as error:
+            raise ValidationError(f"Could not create function '{identifier}': {error.message}") from error
+
+    def drop_function(self, parts: tuple[str, ...], ignore_if_not_exists: bool) -> None:
+        identifier = self._catalogs.qualify(parts)
+        if _lower(identifier) in self._temporary:
+            raise ValidationError(
+                f"Could not drop function '{identifier}'. A temporary function with this name exists: drop it first."
+            )
+        catalog = self._catalogs.catalog_or_error(identifier.catalog_name)
+        catalog.drop_function(identifier.to_object_path(), ignore_if_not_exists)
+
+
+def load_function(function: CatalogFunction) -> Any:
+    """Returns the function object. Raises: ValidationError if it cannot be imported or is not Python."""
+    if function.function is not None:
+        return function.function
+    if function.language != "PYTHON":
+        raise ValidationError(
+            f"function class '{function.class_name}' is written in {function.language}: flinkpy has no JVM and calls "
+            "functions of LANGUAGE PYTHON only"
+        )
+    module, _, name = function.class_name.rpartition(".")
+    if not module:
+        raise ValidationError(f"The fully qualified name is invalid: '{function.class_name}' has no module.")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ValidationError(f"The function {function.class_name} cannot be imported: {error}") from error
+    return found() if inspect.isclass(found) else found
+
+
+def _lower(identifier: ObjectIdentifier) -> ObjectIdentifier:
+    return ObjectIdentifier(identifier.catalog_name, identifier.database_name, identifier.object_name.lower())

@@ -1,0 +1,294 @@
+"""TableResult: what `execute_sql` and `Table.execute` return. Source: pyflink.table.table_result."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from itertools import chain, islice
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.interruptible import wait_for
+from flinkpy.common.types import Row, RowKind
+from flinkpy.sql.types.logical_types import (
+    BinaryType,
+    CharType,
+    DateType,
+    DecimalType,
+    LocalZonedTimestampType,
+    LogicalType,
+    TimestampType,
+    TimeType,
+    VarBinaryType,
+    VarCharType,
+)
+from flinkpy.table.catalog.resolved_schema import ResolvedSchema
+
+if TYPE_CHECKING:
+    from flinkpy.common.job_client import JobClient
+    from flinkpy.datastream.collected_results import CloseableIterator
+
+__all__ = ["ResultKind", "TableResult"]
+
+
+class ResultKind:
+    """How to read a TableResult."""
+
+    #: The statement has succeeded and its only content is "OK".
+    SUCCESS = 0
+    #: The statement has succeeded, and the rows are worth reading.
+    SUCCESS_WITH_CONTENT = 1
+
+
+class TableResult:
+    """The rows of a statement, and its job if it has one.
+
+    The rows can be read once.
+
+    Args:
+        schema: the columns of the rows.
+        rows: makes the iterator of the rows.
+        kind: a ResultKind.
+        job_client: the job that makes the rows or writes them; None if there is none.
+        max_column_width: the width at which printed values of any length are cut.
+        has_row_kinds: True to print a column `op` with the kinds of changes.
+        is_query: True if the job makes the rows; False if it writes them to a table.
+        render: makes the text of a printed value of a type.
+    """
+
+    def __init__(
+        self,
+        schema: ResolvedSchema,
+        rows: Callable[[], Iterator[Row]],
+        kind: int = ResultKind.SUCCESS_WITH_CONTENT,
+        job_client: JobClient | None = None,
+        *,
+        max_column_width: int = 30,
+        has_row_kinds: bool = False,
+        is_query: bool = False,
+        render: Callable[[Any, LogicalType], str] | None = None,
+    ) -> None:
+        self._schema = schema
+        self._rows = rows
+        self._kind = kind
+        self._job_client = job_client
+        self._max_column_width = max_column_width
+        self._has_row_kinds = has_row_kinds
+        self._is_query = is_query
+        #: The first row, if `wait` has read it, and the iterator of the others.
+        self._first: tuple[list[Row], Iterator[Row]] | None = None
+        self._render = render or _text
+
+    @staticmethod
+    def ok() -> TableResult:
+        """Returns the result of a statement without rows."""
+        schema = ResolvedSchema.physical(("result", VarCharType()))
+        return TableResult(schema, lambda: iter([Row("OK")]), ResultKind.SUCCESS)
+
+    @staticmethod
+    def of_rows(schema: ResolvedSchema, rows: Sequence[Sequence[Any]]) -> TableResult:
+        """Returns the result of a statement that lists something."""
+        return TableResult(schema, lambda: iter([Row(*row) for row in rows]), max_column_width=_MAX_LISTED_WIDTH)
+
+    def get_job_client(self) -> JobClient | None:
+        """Returns a client of the job; None if the statement has none."""
+        return self._job_client
+
+    def wait(self, timeout_ms: int | None = None) -> None:
+        """Waits until the first row of a query can be read, or until the job of an INSERT has ended.
+
+        Raises:
+            TimeoutError: that is not so after the time.
+            JobExecutionError: the job failed.
+        """
+        if self._job_client is None:
+            return
+        timeout_s = None if timeout_ms is None else timeout_ms / 1000
+        pending: Future[Any] = Future()
+        reader = Thread(target=_settle, args=(pending, self._await), name="table-result", daemon=True)
+        reader.start()
+        if not wait_for(pending, timeout_s):
+            raise TimeoutError(f"the result is not there after {timeout_ms} ms")
+        pending.result()
+
+    def _await(self) -> None:
+        """Waits for the first row of a query, or for the end of a job that writes."""
+        assert self._job_client is not None
+        if not self._is_query:
+            self._job_client.get_job_execution_result().result()
+        elif self._first is None:
+            rows = self._rows()
+            self._first = [*islice(rows, 1)], rows
+
+    def _read(self) -> Iterator[Row]:
+        if self._first is None:
+            return self._rows()
+        read, rest = self._first
+        return _Rest(read, rest)
+
+    def get_resolved_schema(self) -> ResolvedSchema:
+        """Returns the columns of the rows. Beyond PyFlink."""
+        return self._schema
+
+    def get_result_kind(self) -> int:
+        """Returns a value of ResultKind."""
+        return self._kind
+
+    def collect(self) -> CloseableIterator:
+        """Returns an iterator of the rows, each with its RowKind. Closing it early cancels the job."""
+        from flinkpy.datastream.collected_results import CloseableIterator
+
+        return CloseableIterator(_Closeable(self._read()))
+
+    def print(self) -> None:
+        """Prints the rows to standard output as a table. For a query without end it prints for ever."""
+        for line in self.lines():
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+
+    def lines(self) -> Iterator[str]:
+        """Yields the lines of `print`. Beyond PyFlink.
+
+        Source: org.apache.flink.table.utils.print.TableauStyle.
+        """
+        names = list(self._schema.column_names)
+        types = [column.type for column in self._schema.columns]
+        if self._kind == ResultKind.SUCCESS:
+            yield "OK"
+            return
+        rows: Iterator[Row] = self._read()
+        if self._job_client is None:
+            listed = list(rows)
+            texts = [[self._render(value, kind) for value, kind in zip(row, types)] for row in listed]
+            widths = [
+                min(max(map(_width, (name, *(each[place] for each in texts)))), self._max_column_width)
+                for place, name in enumerate(names)
+            ]
+            yield from self._table(names, widths, [True] * len(names), iter(texts))
+            return
+        widths = [min(max(_type_width(kind), _width(name)), self._max_column_width) for name, kind in zip(names, types)]
+        if self._has_row_kinds:
+            names, widths = ["op", *names], [2, *widths]
+        yield from self._table(names, widths, [False] * len(names), self._rendered(rows, types))
+
+    def _rendered(self, rows: Iterator[Row], types: list[LogicalType]) -> Iterator[list[str]]:
+        for row in rows:
+            texts = [self._render(value, kind) for value, kind in zip(row, types)]
+            yield [_SHORT[row.get_row_kind()], *texts] if self._has_row_kinds else texts
+
+    def _table(
+        self, names: list[str], widths: list[int], is_left: list[bool], rows: Iterator[list[str]]
+    ) -> Iterator[str]:
+        border = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
+        count = 0
+        for count, texts in enumerate(rows, 1):
+            if count == 1:
+                yield from (border, _line(names, widths, is_left), border)
+            yield _line(texts, widths, is_left)
+        if not count:
+            yield "Empty set"
+            return
+        yield border
+        yield f"{count} row{'' if count == 1 else 's'} in set"
+
+
+#: Listings show whole names.
+_MAX_LISTED_WIDTH = 1 << 30
+_SHORT = {
+    RowKind.INSERT: "+I",
+    RowKind.UPDATE_BEFORE: "-U",
+    RowKind.UPDATE_AFTER: "+U",
+    RowKind.DELETE: "-D",
+}
+#: The widths of values, by type, that Flink prints before it knows all rows.
+_WIDTHS = {"BOOLEAN": 7, "TINYINT": 4, "SMALLINT": 6, "INTEGER": 11, "BIGINT": 20, "FLOAT": 30, "DOUBLE": 30}
+_LONGEST = 1 << 20
+
+
+def _type_width(kind: LogicalType) -> int:
+    known = _WIDTHS.get(kind.root.value)
+    if known is not None:
+        return known
+    if isinstance(kind, DecimalType):
+        return kind.precision + 2
+    if isinstance(kind, DateType):
+        return 10
+    if isinstance(kind, TimeType):
+        return 8 if kind.precision == 0 else 9 + kind.precision
+    if isinstance(kind, (TimestampType, LocalZonedTimestampType)):
+        return 19 if kind.precision == 0 else 20 + kind.precision
+    if isinstance(kind, (CharType, VarCharType, BinaryType, VarBinaryType)):
+        return min(kind.length, _LONGEST)
+    return _LONGEST
+
+
+def _text(value: Any, kind: LogicalType) -> str:
+    if value is None:
+        return "<NULL>"
+    if isinstance(value, bool):
+        return str(value).upper()
+    return str(value)
+
+
+def _width(text: str) -> int:
+    """Returns the columns of a terminal that a text takes."""
+    return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
+
+
+def _line(texts: Sequence[str], widths: Sequence[int], is_left: Sequence[bool]) -> str:
+    return "|" + "|".join(f" {_fitted(*each)} " for each in zip(texts, widths, is_left)) + "|"
+
+
+def _fitted(text: str, width: int, is_left: bool) -> str:
+    missing = width - _width(text)
+    if missing < 0:
+        cut, used = "", 0
+        for character in text:
+            used += _width(character)
+            if used > width - 3:
+                break
+            cut += character
+        text = cut + "..."
+        missing = width - _width(text)
+    return text + " " * missing if is_left else " " * missing + text
+
+
+def _settle(pending: Future[Any], action: Callable[[], None]) -> None:
+    try:
+        action()
+        pending.set_result(None)
+    except BaseException as error:  # noqa: BLE001 - raised by the waiting thread
+        pending.set_exception(error)
+
+
+class _Rest(Iterator[Row]):
+    """Rows that have been read already, then the others."""
+
+    def __init__(self, read: list[Row], rest: Iterator[Row]) -> None:
+        self._rows = chain(read, rest)
+        self._rest = rest
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+    def close(self) -> None:
+        close = getattr(self._rest, "close", None)
+        if close is not None:
+            close()
+
+
+class _Closeable(Iterator[Row]):
+    """An iterator with `close`, which closes the job's results if the rows come from a job."""
+
+    def __init__(self, rows: Iterator[Row]) -> None:
+        self._rows = rows
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+    def close(self) -> None:
+        close = getattr(self._rows, "close", None)
+        if close is not None:
+            close()
