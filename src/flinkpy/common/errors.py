@@ -198,6 +198,10 @@ class TypeMismatchError(UserError):
     """A value does not match the type declared for its stream."""
 
 
+class SqlParseError(UserError):
+    """A SQL text is not in Flink's dialect; `details["line"]` and `details["column"]` are the place, from 1."""
+
+
 class UnsafePathError(UserError):
     """A received name cannot be used in a path, because it would lead out of its directory."""
 
