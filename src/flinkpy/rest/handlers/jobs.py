@@ -15,6 +15,8 @@ from flinkpy.rest.operation import RestCall, operation
 
 logger = logging.getLogger(__name__)
 
+_ENDED = frozenset(state.value for state in JobState if state.is_globally_terminal)
+
 
 @operation(
     "GET", "/jobs", "Returns an overview over all jobs and their current state.", response=JobIdsWithStatusOverview
@@ -28,13 +30,17 @@ async def job_ids_with_status(call: RestCall) -> JobIdsWithStatusOverview:
 async def jobs_overview(call: RestCall) -> MultipleJobsDetails:
     """Asks the JobMasters of running jobs for their tasks; those that do not answer are shown without."""
     found = await call.dispatcher.list_jobs(dispatcher_pb2.ListJobsRequest())
-    return MultipleJobsDetails(jobs=await asyncio.gather(*(_details(call, job) for job in found.jobs)))
+    running = [job for job in found.jobs if job.status not in _ENDED]
+    lines = call.context.ended_jobs.lines(
+        (job for job in found.jobs if job.status in _ENDED), call.context.clock.now_ms()
+    )
+    for line in await asyncio.gather(*(_details(call, job) for job in running)):
+        lines[line.jid] = line
+    return MultipleJobsDetails(jobs=[lines[job.job_id] for job in found.jobs])
 
 
 async def _details(call: RestCall, job: dispatcher_pb2.JobOverview) -> JobDetails:
     now_ms = call.context.clock.now_ms()
-    if JobState(job.status).is_globally_terminal:
-        return ended_job_overview(job, now_ms)
     try:
         details = await job_with_id(call, job.job_id)
     except FlinkError as error:
