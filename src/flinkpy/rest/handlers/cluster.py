@@ -12,6 +12,8 @@ from flinkpy.security import Role
 
 #: Flink shows the commit of its build. A release of flinkpy is named by its version alone.
 NO_COMMIT = "flinkpy"
+#: How old the overview may be. The Dispatcher asks the ResourceManager for it, however many people look at it.
+MAX_OVERVIEW_AGE_MS = 1_000
 
 
 @operation("GET", "/config", "Returns the configuration of the WebUI.", response=DashboardConfiguration)
@@ -36,7 +38,13 @@ async def dashboard_configuration(call: RestCall) -> DashboardConfiguration:
 
 @operation("GET", "/overview", "Returns an overview over the Flink cluster.", response=ClusterOverviewWithVersion)
 async def cluster_overview(call: RestCall) -> ClusterOverviewWithVersion:
-    found = await call.dispatcher.request_cluster_overview(dispatcher_pb2.ClusterOverviewRequest())
+    context = call.context
+    found, call.age_ms = await context.inquiries.ask(
+        ("request_cluster_overview",),
+        lambda: call.dispatcher.request_cluster_overview(dispatcher_pb2.ClusterOverviewRequest()),
+        context.clock.monotonic_ms(),
+        min(MAX_OVERVIEW_AGE_MS, context.options.max_job_age_ms),
+    )
     return ClusterOverviewWithVersion(
         taskmanagers=found.num_task_managers,
         slots_total=found.num_slots_total,
