@@ -1,7 +1,8 @@
 """Inquiries: answers of the services that are kept for a moment, so that a hundred viewers cost as much as one.
 
-An answer younger than a limit is given again, and callers that ask while an answer is on its way share
-it. If a service does not answer in time, callers get its last answer, which is marked by its age.
+An answer younger than a limit is given again, and callers that ask while an answer is on its way share it. Somebody
+who asks again before the answer is too old starts the next question, but does not wait for it. If a service does not
+answer in time, callers get its last answer, which is marked by its age.
 
 Source: org.apache.flink.runtime.rest.handler.legacy.{DefaultExecutionGraphCache,metrics.MetricFetcherImpl}.
 Thread: one asyncio loop.
@@ -10,6 +11,7 @@ Thread: one asyncio loop.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
@@ -17,6 +19,9 @@ from typing import Any, TypeVar
 
 from flinkpy.common.errors import RpcTimeoutError, RpcUnavailableError
 
+#: The part of its greatest age from which on an answer that is still asked for is replaced. A page that polls more
+#: often never waits for a service then.
+_RENEWED_AT = 0.6
 #: How long a caller waits for a new answer if there is an old one. A page that polls shows the old one meanwhile.
 PATIENCE_S = 2.0
 #: Answers that are kept. The answer for a vertex of 300 subtasks has about 200 kB.
@@ -58,13 +63,15 @@ class Inquiries:
         Raises: the errors of `fetch`.
         """
         kept = self._answers.get(key)
-        if kept is not None and now_ms - kept.asked_ms < max_age_ms:
-            self._answers.move_to_end(key)
-            return kept.value, now_ms - kept.asked_ms
+        age_ms = math.inf if kept is None else now_ms - kept.asked_ms
         asking = self._asking.get(key)
-        if asking is None:
+        if asking is None and age_ms >= max_age_ms * _RENEWED_AT:
             asking = self._asking[key] = asyncio.ensure_future(fetch())
             asking.add_done_callback(lambda done: self._answered(key, done, now_ms, max_kept))
+        if kept is not None and age_ms < max_age_ms:
+            self._answers.move_to_end(key)
+            return kept.value, now_ms - kept.asked_ms
+        assert asking is not None
         # It goes on for later callers if this one gives up.
         done, _ = await asyncio.wait({asking}, timeout=None if kept is None else PATIENCE_S)
         try:

@@ -326,6 +326,24 @@ def test_the_overview_counts_the_tasks_of_running_and_ended_jobs(jobs: Jobs) -> 
     assert jobs.call("GET", "/jobs/overview").json()["jobs"][0]["state"] == "RUNNING"
 
 
+def test_a_job_that_ends_again_is_shown_with_its_last_end(jobs: Jobs) -> None:
+    def ended(status: common_pb2.JobStatus, end_ms: int) -> dict[str, Any]:
+        job = dispatcher_pb2.JobOverview(job_id=JOB, name="e", status=status, start_time_ms=STARTED_MS)
+        job.end_time_ms = end_ms
+        jobs.dispatcher.listed = [job]
+        (line,) = jobs.call("GET", "/jobs/overview").json()["jobs"]
+        return line
+
+    first = ended(common_pb2.FAILED, NOW_MS - 9)
+    assert ended(common_pb2.FAILED, NOW_MS - 9) == first
+    second = ended(common_pb2.FINISHED, NOW_MS - 5)
+    assert (second["state"], second["duration"]) == ("FINISHED", first["duration"] + 4)
+    # The Dispatcher does not know yet when this one ended.
+    unknown = ended(common_pb2.FAILED, 0)
+    jobs.clock.advance(1_000)
+    assert ended(common_pb2.FAILED, 0)["duration"] == unknown["duration"] + 1_000
+
+
 def test_the_plan_is_flinks_plan_json_with_descriptions_as_harmless_html(jobs: Jobs) -> None:
     plan = jobs.get("/plan")["plan"]
     assert (plan["jid"], plan["name"], plan["type"]) == (JOB, "a <job>", "STREAMING")
@@ -772,6 +790,28 @@ def test_a_caller_gets_the_old_answer_if_the_new_one_takes_long(monkeypatch: pyt
         gate.set()
         await asyncio.sleep(0.001)
         assert await inquiries.ask(("job",), at_once, 5_500, 1_000) == ("new", 500)
+
+    asyncio.run(scenario())
+
+
+def test_a_caller_that_asks_again_does_not_wait_for_the_next_answer() -> None:
+    inquiries, gate = Inquiries(), asyncio.Event()
+
+    async def at_once() -> str:
+        return "old"
+
+    async def slowly() -> str:
+        await gate.wait()
+        return "new"
+
+    async def scenario() -> None:
+        assert await inquiries.ask(("job",), at_once, 0, 1_000) == ("old", 0)
+        assert await inquiries.ask(("job",), slowly, 900, 1_000) == ("old", 900)
+        assert await inquiries.ask(("job",), at_once, 950, 1_000) == ("old", 950)  # one question is on its way
+        gate.set()
+        while (told := await inquiries.ask(("job",), at_once, 960, 1_000))[0] == "old":
+            await asyncio.sleep(0)
+        assert told == ("new", 60)
 
     asyncio.run(scenario())
 
