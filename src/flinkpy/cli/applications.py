@@ -378,10 +378,12 @@ def application_main(
     """Run the program of an application and report its progress to the Dispatcher that started this process."""
     from flinkpy.client.application import ApplicationContext, enter_application
     from flinkpy.common.application_report import encode
+    from flinkpy.common.cpu_scheduling import DEFAULT_SLICE_NS, request_time_slice
     from flinkpy.common.file_permissions import restore_umask
     from flinkpy.configuration import jobmanager_options, read_option
 
     restore_umask()
+    request_time_slice(DEFAULT_SLICE_NS)
     configuration = load_valid_configuration(config_dir, properties, {})
     os.set_inheritable(report_fd, False)
     host = read_option(configuration, jobmanager_options.ADDRESS)

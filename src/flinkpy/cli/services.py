@@ -87,6 +87,7 @@ def serve(
             and has logged them.
         runs_functions: the service runs user functions. The permissions of files they create are not restricted.
     """
+    from flinkpy.common.cpu_scheduling import DEFAULT_SLICE_NS, SERVICE_SLICE_NS, request_time_slice
     from flinkpy.common.file_permissions import restrict_files
     from flinkpy.configuration.key_notices import warn_of_keys
     from flinkpy.configuration.options import read_option
@@ -95,6 +96,8 @@ def serve(
     from flinkpy.security.security_context import TOKEN_VARIABLE
 
     restrict_files(int(read_option(configuration, UMASK), 8), runs_functions=runs_functions)
+    # Threads and processes inherit the slice, and a TaskExecutor may be the child of a service.
+    request_time_slice(DEFAULT_SLICE_NS if runs_functions else SERVICE_SLICE_NS)
     configure_logging(
         configuration,
         name=f"{name}-{socket.gethostname()}",
