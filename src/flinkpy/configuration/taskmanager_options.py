@@ -73,6 +73,15 @@ SWITCH_INTERVAL_MS = float_option(
     "number of thread switches.",
     minimum=0.005,
 )
+NICENESS = int_option(
+    "flinkpy.taskmanager.niceness",
+    0,
+    "How much TaskExecutors give way to other processes of their host. Where tasks use all CPUs, e.g. 5 lets the "
+    "Dispatcher, the ResourceManager and JobMasters on the same host answer faster. Each step gives tasks about a "
+    "fifth less of a CPU that processes of niceness 0 want, too.",
+    minimum=0,
+    maximum=19,
+)
 
 TASK_CANCELLATION_INTERVAL = duration_option(
     "task.cancellation.interval",

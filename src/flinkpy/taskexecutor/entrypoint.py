@@ -16,6 +16,7 @@ from pathlib import Path
 
 from flinkpy.checkpoint.storage.file_systems import initialize_file_systems
 from flinkpy.common.configuration import Configuration
+from flinkpy.common.cpu_scheduling import raise_niceness
 from flinkpy.common.errors import ConfigurationError, ErrorDomain, FlinkError
 from flinkpy.common.garbage_collector import tune_garbage_collector
 from flinkpy.common.process import announce_ready, die_with_parent_if_asked
@@ -64,6 +65,7 @@ async def run_taskexecutor(configuration: Configuration, *, ready_file: str | No
     options = task_executor_options(configuration)
     initialize_file_systems(configuration)
     sys.setswitchinterval(options.switch_interval_ms / 1000)
+    raise_niceness(options.niceness)
     # As in PyFlink, this variable tells functions which interpreter runs them.
     os.environ["python"] = sys.executable  # noqa: SIM112  the name is PyFlink's
     # Output of user code appears at once, also if standard output is a file or a pipe.

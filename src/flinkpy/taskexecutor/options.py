@@ -45,6 +45,7 @@ class TaskExecutorOptions(PeerOptions):
     #: How long a task thread may keep the interpreter while another thread waits for it. Measured on two busy cores:
     #: CPython's 5 ms gave a worse p99 latency in most runs, 1 and 0.5 ms did not differ.
     switch_interval_ms: float = 0.5
+    niceness: int = 0
 
 
 def task_executor_options(configuration: Any) -> TaskExecutorOptions:
@@ -72,6 +73,7 @@ def task_executor_options(configuration: Any) -> TaskExecutorOptions:
         working_dir=os.path.join(working_dir, resource_id) if working_dir and resource_id else None,
         log_dir=read_option(configuration, core_options.LOG_DIR),
         switch_interval_ms=read_option(configuration, taskmanager_options.SWITCH_INTERVAL_MS),
+        niceness=read_option(configuration, taskmanager_options.NICENESS),
     )
 
 
