@@ -46,7 +46,9 @@ def run() -> list[Result]:
     (clients,) = [line for line in lines if "clients" in line]
     times_ms = sorted(one for line in polled for one in line["times_ms"])
     p99_ms = times_ms[int(len(times_ms) * 0.99)]
+    client_load = statistics.median(line["client_load"] for line in polled)
     note = f"{len(times_ms)} answers, median {statistics.median(times_ms):.1f} ms, max {times_ms[-1]:.0f} ms"
+    note += f", client {client_load:.1%} of a CPU"
     return [
         Result("rest p99", p99_ms, BAR_P99_MS, "ms", "the bar", BAR_P99_MS / p99_ms, 1.0, note),
         _rate("rest rate of the job", polled, quiet, "seconds"),
