@@ -20,6 +20,7 @@ Source: org.apache.flink.api.connector.sink2 (FLIP-143, FLIP-191). Differs: writ
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -105,8 +106,31 @@ class WriterContext(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class SendMetrics:
+    """The facts about sending that only a writer knows. None: the writer does not know it, and no metric appears.
+
+    They become Flink's metrics of the same meaning. Thread: the writer's threads change them, any thread reads them.
+
+    Attributes:
+        num_bytes: bytes of all records that were sent, in the form in which they are sent: `numBytesSend`.
+        num_errors: sends of records that failed, including those that were repeated later: `numRecordsSendErrors`.
+        last_send_ms: the time in ms that the last send took: `currentSendTime`.
+    """
+
+    num_bytes: int | None = None
+    num_errors: int | None = None
+    last_send_ms: int | None = None
+
+
 class SinkWriter(ABC):
-    """Writes the records of a subtask. Thread: task thread."""
+    """Writes the records of a subtask. Thread: task thread.
+
+    Attributes:
+        send_metrics: set by the constructor of a writer that knows something about its sends.
+    """
+
+    send_metrics: SendMetrics | None = None
 
     @abstractmethod
     def write(self, batch: Batch) -> None:

@@ -241,10 +241,18 @@ class SourceReader(ABC):
     Attributes:
         names_splits: True if the reader names the split of each batch, see the module docstring.
         current_split_id: the split of the batch that `poll_batch` returned last; None: no particular split.
+        fetch_time_ms: when the records of that batch arrived from the external system, in ms since 1970; None: not
+            known.
     """
 
     names_splits: bool = False
     current_split_id: str | None = None
+    fetch_time_ms: int | None = None
+
+    @property
+    def pending_bytes(self) -> int | None:
+        """The bytes of the splits of this reader that it has not read; None if it does not know. Thread: any."""
+        return None
 
     @abstractmethod
     def start(self) -> None:

@@ -21,7 +21,7 @@ from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.common.errors import ExternalError, StateRestoreError, UnsupportedOperationError
 from flinkpy.common.failpoints import failpoint
 from flinkpy.common.typeinfo import RowTypeInfo
-from flinkpy.connector_api.sink import StatefulSinkWriter, WriterContext
+from flinkpy.connector_api.sink import SendMetrics, StatefulSinkWriter, WriterContext
 from flinkpy.connectors.batch_file_committer import EndOfWriter, check_replaceable
 from flinkpy.connectors.file_committer import PendingFile, SupersededFile
 from flinkpy.connectors.file_compaction import FileCompaction
@@ -54,6 +54,8 @@ class _OpenPart:
     last_write_ms: int
     #: True if a checkpoint contains the file, completed or not.
     is_in_snapshot: bool = False
+    #: The size of the file when its bytes were last counted.
+    counted_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ class FileSinkWriter(StatefulSinkWriter):
         publication: Publication | None = None,
     ) -> None:
         self._context = context
+        self.send_metrics = self._sends = SendMetrics(num_bytes=0)
         self._store = part_store(base_path)
         #: A batch committer needs a committable even if there is no file.
         self._announces_end = publication is not None and publication.needs_batch_mode
@@ -178,6 +181,11 @@ class FileSinkWriter(StatefulSinkWriter):
         entry = self._open.get(bucket) or self._open_part(bucket, now_ms)
         entry.content.add(batch)
         entry.last_write_ms = now_ms
+        self._count_bytes(entry, entry.part.size_bytes)
+
+    def _count_bytes(self, entry: _OpenPart, size_bytes: int) -> None:
+        self._sends.num_bytes = (self._sends.num_bytes or 0) + size_bytes - entry.counted_bytes
+        entry.counted_bytes = size_bytes
 
     def _by_bucket(self, batch: Batch, now_ms: int) -> list[tuple[str, Batch]]:
         """Returns the buckets of a batch with their records, in order."""
@@ -306,12 +314,15 @@ class FileSinkWriter(StatefulSinkWriter):
         self, bucket: str, now_ms: int, created_ms: int | None = None, continue_from: tuple[str, int] | None = None
     ) -> _OpenPart:
         part = self._new_part(bucket, continue_from)
+        # A continued file has content that another attempt counted.
+        size_bytes = part.size_bytes
         try:
             content = self._make_content(part.file, self._content_type or self._context.input_type)
         except BaseException:
             part.abort()
             raise
         entry = _OpenPart(part, content, now_ms if created_ms is None else created_ms, now_ms)
+        entry.counted_bytes = size_bytes
         self._open[bucket] = entry
         return entry
 
@@ -338,6 +349,7 @@ class FileSinkWriter(StatefulSinkWriter):
         entry = self._open[bucket]
         entry.content.finish()
         size_bytes = entry.part.close()
+        self._count_bytes(entry, size_bytes)
         failpoint("file_sink.after_sync")
         del self._open[bucket]
         self._closed.append(PendingFile(bucket, entry.part.hidden_name, entry.part.final_name, size_bytes))

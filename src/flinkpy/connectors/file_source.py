@@ -35,7 +35,7 @@ from flinkpy.formats.file_format import (
     FileSourceSplit,
     StreamFormat,
 )
-from flinkpy.formats.input_files import input_path, is_remote, list_remote_files, not_found_error
+from flinkpy.formats.input_files import input_path, is_compressed, is_remote, list_remote_files, not_found_error
 from flinkpy.formats.json_format import JsonFormat
 from flinkpy.formats.partitioned_format import PartitionedFormat, is_partition, partition_type_of
 from flinkpy.formats.row_types import project_row_type, row_type_of
@@ -484,9 +484,15 @@ class _FileReader(SequentialSplitReader):
         self._format = file_format
         self._reporter = BadRecordReporter(context, file_format.on_error)
 
+    @property
+    def pending_bytes(self) -> int:
+        current = self._open
+        waiting = sum(_bytes_after(split, split.position, self._format) for split in list(self._splits))
+        return waiting + (current.pending_bytes if isinstance(current, _OpenFile) else 0)
+
     def open_split(self, split: FileSourceSplit) -> OpenSplit:
         reader = self._format.open(split, READ_BATCH_ROWS)
-        return _OpenFile(split, reader, self._context, self._reporter)
+        return _OpenFile(split, reader, self._context, self._reporter, self._format)
 
 
 class _OpenFile:
@@ -498,11 +504,13 @@ class _OpenFile:
         reader: FileBatchReader,
         context: SourceReaderContext,
         reporter: BadRecordReporter,
+        file_format: FileFormat,
     ) -> None:
         self._split = split
         self._reader = reader
         self._context = context
         self._reporter = reporter
+        self._format = file_format
         #: The number of records, good or bad, that precede the position.
         self._records_to_drop = 0 if split.position is None else split.position.records_after_offset
         #: The number of records read since the start of the split, for formats that do not report batch positions.
@@ -553,6 +561,10 @@ class _OpenFile:
         self._reporter.report([record for _, record in part.bad])
         return part.batch  # type: ignore[no-any-return]
 
+    @property
+    def pending_bytes(self) -> int:
+        return _bytes_after(self._split, self._end, self._format)
+
     def rest(self, rows_back: int) -> FileSourceSplit:
         if self._end is None:
             return self._split
@@ -561,6 +573,22 @@ class _OpenFile:
 
     def close(self) -> None:
         self._reader.close()
+
+
+def _bytes_after(split: FileSourceSplit, position: FilePosition | None, file_format: FileFormat) -> int:
+    """Returns the bytes of the split that follow the batch at the position.
+
+    A format whose positions are not bytes counts the whole split until its end, and so does a compressed file, whose
+    positions are those of its content.
+    """
+    if (
+        position is None
+        or position.offset == NO_OFFSET
+        or not file_format.offsets_are_bytes
+        or is_compressed(split.path)
+    ):
+        return split.length
+    return min(max(0, split.end - position.offset), split.length)
 
 
 def list_files(

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from flinkpy.common.clock import SystemClock
 from flinkpy.common.errors import FlinkError, InternalError
 from flinkpy.common.task_threads import helper_thread
 from flinkpy.connector_api.source import ReaderStatus, SourceReader, SourceReaderContext
@@ -43,6 +44,9 @@ _LOG = logging.getLogger(__name__)
 _CLOSE_S = 10.0
 
 
+_CLOCK = SystemClock()
+
+
 class Fetched(NamedTuple):
     """Records of one split, in the order of the split."""
 
@@ -50,6 +54,8 @@ class Fetched(NamedTuple):
     records: list[Any]
     #: True if the split has no further records.
     is_end: bool = False
+    #: When the records arrived, in ms since 1970. The queue sets it.
+    fetch_time_ms: int = 0
 
 
 class SplitState:
@@ -164,8 +170,10 @@ class SplitFetcherManager(FetcherThreads, ABC):
 
     def _enqueue(self, fetched: list[Fetched]) -> None:
         """Queues the result of a fetch. Called by the fetcher's threads without the lock."""
+        now_ms = _CLOCK.now_ms()
+        stamped = [one._replace(fetch_time_ms=now_ms) for one in fetched]
         with self._lock:
-            self._queue.append(fetched)
+            self._queue.append(stamped)
         self._notify()
 
     def _wake_threads(self) -> None:
@@ -302,6 +310,7 @@ class SourceReaderBase(SourceReader):
         end = self._num_emitted = min(begin + self._context.max_batch_rows, len(fetched.records))
         records = fetched.records[begin:end]
         self.current_split_id = split.split_id
+        self.fetch_time_ms = fetched.fetch_time_ms
         batch = self._read(split, records) if records else None
         if end == len(fetched.records):
             self._fetched = None

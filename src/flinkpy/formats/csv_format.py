@@ -67,6 +67,7 @@ class CsvFormat(StreamFormat):
     """
 
     has_spark_reader = True
+    offsets_are_bytes = True
 
     def __init__(self, row_type: RowTypeInfo, options: CsvOptions) -> None:
         self.row_type = row_type

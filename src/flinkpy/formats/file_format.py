@@ -92,12 +92,14 @@ class FileFormat(ABC):
         knows_bad_records: False if the format supports only "fail".
         uses_spark_reader: True if Spark's own reader of the format may be used, which parses some texts otherwise.
         has_spark_reader: True if Spark has such a reader.
+        offsets_are_bytes: True if the offsets of positions are bytes of the file.
     """
 
     on_error: Any = "fail"
     knows_bad_records = True
     uses_spark_reader = False
     has_spark_reader = False
+    offsets_are_bytes = False
 
     def with_spark_reader(self) -> Any:
         """Returns a copy of this format that Spark may read by its own reader.

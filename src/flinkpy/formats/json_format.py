@@ -28,6 +28,7 @@ class JsonFormat(StreamFormat):
     """
 
     has_spark_reader = True
+    offsets_are_bytes = True
 
     def __init__(self, row_type: RowTypeInfo, options: JsonReadOptions | None = None) -> None:
         self.row_type = row_type

@@ -168,6 +168,7 @@ class PartitionedFormat(BulkFormat):
         types = [*content.get_field_types(), *partition_type.get_field_types()]
         self.row_type = project_row_type(RowTypeInfo(types, names), names if columns is None else columns)
         self.on_error = file_format.on_error
+        self.offsets_are_bytes = file_format.offsets_are_bytes
         self.predicate: Any = None
         #: Directory -> values of the partition columns. Most files of a listing are in a directory of a file before.
         self._known: tuple[str, tuple[Any, ...]] = ("", ())

@@ -25,6 +25,7 @@ class TextLineFormat(StreamFormat):
     """
 
     knows_bad_records = False
+    offsets_are_bytes = True
 
     def __init__(self, charset_name: str = "UTF-8") -> None:
         self._charset = codecs.lookup(charset_name).name

@@ -190,8 +190,12 @@ def test_only_refused_actions_are_sent_again(cluster: Cluster) -> None:
     with writing(sink) as writer:
         writer.write(Batch([ADA, LUNA]))
         writer.flush(True)
+        sends = writer.send_metrics
     assert len(cluster.documents) == 2
     assert [number for _, _, number in cluster.requests] == [2, 1, 1]
+    assert sends.num_errors == 2 and sends.last_send_ms == 0
+    emitter = ElasticsearchEmitter.static_index("users", "id")
+    assert sends.num_bytes == sum(len(emitter.action(document).lines) for document in (ADA, LUNA))
 
 
 def test_a_busy_cluster_fails_the_job_after_the_last_try(cluster: Cluster) -> None:

@@ -117,6 +117,19 @@ def test_lines_appear_when_the_input_ends_and_not_before(tmp_path):
     assert visible(tmp_path) == [("", "a\nü\n1\nNone\n")]
 
 
+@pytest.mark.parametrize("is_bulk", [False, True])
+def test_the_bytes_of_files_are_counted(tmp_path, is_bulk):
+    sink = bulk_sink(tmp_path, ParquetBulkWriters.for_row_type(ID_NAME)) if is_bulk else row_sink(tmp_path).build()
+    run = Sink(sink, input_type=ID_NAME if is_bulk else None)
+    run.writer.write(to_columns(Batch([Row(1, "a"), Row(2, "b")]), ID_NAME) if is_bulk else Batch(["one", "two"]))
+    sends = run.writer.send_metrics
+    assert sends.num_bytes == (0 if is_bulk else 8)  # Parquet keeps the rows of a row group in memory
+    run.finish()
+    run.complete(END_OF_INPUT_ID)
+    assert sends.num_bytes == sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) > 0
+    assert sends.num_errors is None
+
+
 def test_typed_rows_are_written_in_their_printed_form(tmp_path):
     sink = Sink(row_sink(tmp_path).build(), input_type=ID_NAME)
     sink.writer.write(Batch(pa.RecordBatch.from_pydict({"id": [1, 2], "name": ["a", None]})))

@@ -7,12 +7,19 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from connector_fakes import TestingCoordinatorContext, read_splits
+from connector_fakes import TestingCoordinatorContext, TestingReaderContext, read_splits
 
 from flinkpy.common.errors import InputFormatError, InputNotFoundError, StateRestoreError, UnsupportedOperationError
 from flinkpy.common.time import Duration
 from flinkpy.common.typeinfo import Types
-from flinkpy.connector_api.source import AddSplits, Boundedness, NoMoreSplits, ReaderRegistered, RequestSplit
+from flinkpy.connector_api.source import (
+    AddSplits,
+    Boundedness,
+    NoMoreSplits,
+    ReaderRegistered,
+    ReaderStatus,
+    RequestSplit,
+)
 from flinkpy.connector_api.source_coordinator import SourceCoordinator
 from flinkpy.connectors import file_source
 from flinkpy.connectors.file_source import FileEnumeratorProvider, FileSource, FileSplitAssignerProvider, list_files
@@ -37,6 +44,20 @@ def test_a_directory_is_read_recursively_in_order_without_hidden_files(tmp_path)
         file.parent.mkdir(exist_ok=True)
         file.write_text("" if name == "empty.txt" else f"{name}\n")
     assert rows_in(text_source(tmp_path)) == ["a.txt", "b.txt", "sub/c.txt"]
+
+
+def test_pending_bytes_are_those_of_splits_that_have_not_been_read(tmp_path):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(f"{'x' * 999}\n" * 5_000)
+    source = text_source(tmp_path)
+    reader = source.create_reader(TestingReaderContext())
+    reader.add_splits(source.list_splits(1))
+    reader.notify_no_more_splits()
+    pending = [reader.pending_bytes]
+    while reader.poll_batch() is not ReaderStatus.END_OF_INPUT:
+        pending.append(reader.pending_bytes)
+    assert pending[0] == 10_000_000 and reader.pending_bytes == 0
+    assert pending == sorted(pending, reverse=True) and len(set(pending)) > 4
 
 
 def test_paths_are_made_absolute_and_file_uris_are_understood(tmp_path, monkeypatch):

@@ -150,7 +150,10 @@ def test_a_broken_connection_is_replaced_and_the_batch_written_once(path: Path) 
     sink = JdbcSink.sink(INSERT, BOOK, builder.build(), execution_options(size=2, retries=2)).to_sink()
     with Writing(sink) as writer:
         writer.write(rows("a", "b"))
+        assert writer.send_metrics.num_bytes is None
+        failed_rows = writer.send_metrics.num_errors
     assert flaky.connections == 3
+    assert failed_rows == 4
     assert books(path) == [(0, "a"), (1, "b")]
 
 

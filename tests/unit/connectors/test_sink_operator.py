@@ -13,7 +13,8 @@ from flinkpy.common.errors import (
     InternalError,
     UnsupportedOperationError,
 )
-from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, StatefulSinkWriter
+from flinkpy.connector_api.sink import Committer, SendMetrics, SinkBase, SinkWriter, StatefulSinkWriter
+from flinkpy.metrics.metric_registry import read_metric
 from flinkpy.records.batch import Batch
 
 CHECKPOINTED = {"execution.checkpointing.interval": "1 s"}
@@ -379,3 +380,41 @@ def test_operator_passes_batches_to_the_writer():
     life = sink_life()
     life.operator.process_batch(Batch([1]))
     assert life.operator.num_records == 1
+
+
+class SendingSink(SinkBase):
+    """Writes nothing, and says what it has sent."""
+
+    def __init__(self, sends):
+        self.sends = sends
+
+    def create_writer(self, context):
+        writer = SendingWriter()
+        writer.send_metrics = self.sends
+        return writer
+
+
+class SendingWriter(SinkWriter):
+    def write(self, batch):
+        if self.send_metrics is not None and self.send_metrics.num_bytes is not None:
+            self.send_metrics.num_bytes += 10 * len(batch.values)
+
+
+@pytest.mark.parametrize(
+    ("sends", "expected"),
+    [
+        (None, {}),
+        (SendMetrics(num_bytes=0), {"numBytesSend": 30}),
+        (
+            SendMetrics(num_bytes=0, num_errors=2, last_send_ms=7),
+            {"numBytesSend": 30, "numRecordsSendErrors": 2, "currentSendTime": 7},
+        ),
+    ],
+)
+def test_only_facts_that_the_writer_knows_are_metrics(sends, expected):
+    life = SinkLife(SendingSink(sends))
+    life.write(1, 2, 3)
+    metrics = dict(life.context.metrics.metrics())
+    names = ("numBytesSend", "numRecordsSendErrors", "currentSendTime")
+    assert {name: read_metric(metrics[name]).value for name in names if name in metrics} == expected
+    assert ("numBytesSendPerSecond" in metrics) is ("numBytesSend" in expected)

@@ -18,7 +18,7 @@ from typing import Any
 
 from flinkpy.common.errors import ElasticsearchError, TypeMismatchError
 from flinkpy.common.types import Row
-from flinkpy.connector_api.sink import SinkBase, SinkWriter, WriterContext
+from flinkpy.connector_api.sink import SendMetrics, SinkBase, SinkWriter, WriterContext
 from flinkpy.connectors.elasticsearch.bulk_client import RETRYABLE, Action, BulkClient, ConnectionSettings, Refusal
 from flinkpy.records.batch import Batch
 
@@ -161,6 +161,7 @@ class ElasticsearchWriter(SinkWriter):
         self._sink = sink
         self._bulk = sink.bulk
         self._client = BulkClient(sink.connection)
+        self.send_metrics = self._sends = SendMetrics(num_bytes=0, num_errors=0, last_send_ms=0)
         self._actions: list[Action] = []
         self._size = 0
         self._max_bytes = sink.bulk.max_size_mb << 20 if sink.bulk.max_size_mb > 0 else None
@@ -196,7 +197,9 @@ class ElasticsearchWriter(SinkWriter):
         actions, self._actions, self._size = self._actions, [], 0
         retry = 0
         while actions:
+            began_ms = self._context.current_processing_time()
             refused = self._try(actions)
+            self._count(actions, refused, self._context.current_processing_time() - began_ms)
             hopeless = next((refusal for refusal in refused if refusal.status not in RETRYABLE), None)
             if hopeless is not None:
                 raise _error(hopeless)
@@ -215,6 +218,14 @@ class ElasticsearchWriter(SinkWriter):
         except (OSError, http.client.HTTPException) as error:
             reason = f"Elasticsearch at {host}: {type(error).__name__}: {error}"
             return [Refusal(action, 503, reason) for action in actions]
+
+    def _count(self, actions: list[Action], refused: list[Refusal], duration_ms: int) -> None:
+        sends = self._sends
+        sent_bytes = sum(len(action.lines) for action in actions)
+        refused_bytes = sum(len(refusal.action.lines) for refusal in refused)
+        sends.num_bytes = (sends.num_bytes or 0) + sent_bytes - refused_bytes
+        sends.num_errors = (sends.num_errors or 0) + len(refused)
+        sends.last_send_ms = max(0, duration_ms)
 
     def _may_retry(self, retry: int) -> bool:
         return self._bulk.backoff is not FlushBackoffType.NONE and retry < self._bulk.max_retries

@@ -12,7 +12,7 @@ from typing import Any
 
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.common.typeinfo import RowTypeInfo
-from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, WriterContext
+from flinkpy.connector_api.sink import Committer, SendMetrics, SinkBase, SinkWriter, WriterContext
 from flinkpy.connectors.jdbc.database import BatchStatement, Database, number_of_placeholders
 from flinkpy.connectors.jdbc.options import JdbcConnectionOptions, JdbcExecutionOptions
 from flinkpy.records.batch import Batch
@@ -122,6 +122,7 @@ class JdbcWriter(SinkWriter):
         self._max_retries = options.get_max_retries()
         self._interval_ms = options.get_batch_interval_ms()
         self._context = context
+        self.send_metrics = self._sends = SendMetrics(num_errors=0, last_send_ms=0)
         self._connection: Any = None
         #: Never set. The writer waits on it between two tries.
         self._pause = threading.Event()
@@ -155,8 +156,10 @@ class JdbcWriter(SinkWriter):
 
     def _write(self, rows: list[Any]) -> None:
         self._connect()
+        began_ms = self._context.current_processing_time()
         self._statement.execute(self._connection, rows)
         self._connection.commit()
+        self._sends.last_send_ms = max(0, self._context.current_processing_time() - began_ms)
 
     def _with_retries(self, action: Any, rows: list[Any] | None = None) -> None:
         """Runs `action` until it succeeds. Raises: JdbcError after the last try, or if a retry cannot help."""
@@ -167,6 +170,7 @@ class JdbcWriter(SinkWriter):
             except Exception as error:
                 if not _is_driver_error(error):
                     raise
+                self._sends.num_errors = (self._sends.num_errors or 0) + len(rows or ())
                 if rows is not None and is_hopeless(error):
                     raise self._refused(rows, error) from error
                 self._abandon_connection()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
 from flinkpy.common.errors import KafkaError
+from flinkpy.connector_api.sink import SendMetrics
 from flinkpy.connectors.kafka.client import load_confluent_kafka, new_client, typed_error
 from flinkpy.connectors.kafka.serialization import EncodedRecords
 
@@ -15,12 +17,14 @@ _LOG = logging.getLogger(__name__)
 
 #: The longest wait for the producer's queue before errors are checked again.
 _WAIT_S = 0.5
+#: The interval of librdkafka's statistics, which `currentSendTime` comes from. They are a text of some kilobytes.
+STATISTICS_INTERVAL_MS = 5_000
 #: The default of Java's producer. librdkafka's is five minutes.
 DEFAULT_DELIVERY_TIMEOUT_MS = 120_000
 
 
 class RecordProducer:
-    """Sends records and waits until they are stored.
+    """Sends records and waits until they are stored. It counts in `sends`, which producers of one writer share.
 
     After `delivery.timeout.ms` every record is stored or has failed, so no call waits longer than that.
 
@@ -30,8 +34,9 @@ class RecordProducer:
         KafkaError: records of an earlier call could not be stored.
     """
 
-    def __init__(self, settings: dict[str, Any], logs_failures: bool = False) -> None:
+    def __init__(self, settings: dict[str, Any], sends: SendMetrics, logs_failures: bool = False) -> None:
         self._logs_failures = logs_failures
+        self._sends = sends
         self._brokers = settings["bootstrap.servers"]
         self._error: KafkaError | None = None
         #: The number of records queued so far.
@@ -40,7 +45,9 @@ class RecordProducer:
         self._producer = new_client(
             "Producer",
             {
+                "statistics.interval.ms": STATISTICS_INTERVAL_MS,
                 **settings,
+                "stats_cb": self._on_statistics,
                 "on_delivery": self._on_delivery_error,
                 "delivery.report.only.error": True,
                 "error_cb": self._on_client_error,
@@ -73,6 +80,7 @@ class RecordProducer:
                 except load_confluent_kafka().KafkaException as error:
                     raise typed_error(error, f"Kafka topic {topic}") from error
         self.num_sent += len(records.values)
+        self._sends.num_bytes = (self._sends.num_bytes or 0) + sum(map(len, filter(None, records.values)))
 
     def flush(self) -> None:
         """Waits until all records are stored."""
@@ -118,11 +126,20 @@ class RecordProducer:
     def _on_delivery_error(self, error: Any, message: Any) -> None:
         if error is None:
             return
+        self._sends.num_errors = (self._sends.num_errors or 0) + 1
         failed = typed_error(error, f"Kafka topic {message.topic()}, brokers {self._brokers}: a record was not stored")
         if self._logs_failures:
             _LOG.error("%s", failed)
         elif self._error is None:
             self._error = failed
+
+    def _on_statistics(self, text: str) -> None:
+        """Takes the send time from librdkafka's statistics: the wait in its queues and the request, in us."""
+        times_us = [
+            sum(broker.get(part, {}).get("avg", 0) for part in ("int_latency", "outbuf_latency", "rtt"))
+            for broker in json.loads(text).get("brokers", {}).values()
+        ]
+        self._sends.last_send_ms = max(times_us, default=0) // 1000
 
     def _on_client_error(self, error: Any) -> None:
         if error.fatal() and self._error is None:

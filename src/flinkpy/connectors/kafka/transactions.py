@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from flinkpy.common.errors import ConfigurationError, FlinkError, InternalError, KafkaError, ProducerFencedError
 from flinkpy.common.task_threads import helper_thread
+from flinkpy.connector_api.sink import SendMetrics
 from flinkpy.connectors.kafka.client import load_confluent_kafka, typed_error
 from flinkpy.connectors.kafka.record_producer import RecordProducer
 from flinkpy.connectors.kafka.transaction_client import KafkaCommittable, TransactionClient
@@ -137,8 +138,10 @@ class TransactionalProducer:
         client: TransactionClient,
         log: TransactionLog,
         timeout_s: float,
+        sends: SendMetrics,
     ) -> None:
         self.name = name
+        self._sends = sends
         self._settings = {**settings, "transactional.id": name.transactional_id}
         self._client = client
         self._log = log
@@ -217,7 +220,7 @@ class TransactionalProducer:
 
     def _prepare(self) -> None:
         try:
-            producer = RecordProducer(self._settings)
+            producer = RecordProducer(self._settings, self._sends)
             producer.client.init_transactions(self._timeout_s)
             with self._lock:
                 self._producer = producer

@@ -19,7 +19,7 @@ from typing import Any
 
 from flinkpy.common.errors import KafkaError
 from flinkpy.common.failpoints import failpoint
-from flinkpy.connector_api.sink import SinkWriter, StatefulSinkWriter, WriterContext
+from flinkpy.connector_api.sink import SendMetrics, SinkWriter, StatefulSinkWriter, WriterContext
 from flinkpy.connectors.kafka.record_producer import RecordProducer
 from flinkpy.connectors.kafka.serialization import KafkaRecordSerializationSchema, KafkaSinkContext
 from flinkpy.connectors.kafka.transaction_client import KafkaCommittable, TransactionClient
@@ -59,7 +59,8 @@ class KafkaWriter(SinkWriter):
         self._input_type = context.input_type
         self._schema = schema
         self._flushes = flushes
-        self._producer = RecordProducer(settings, logs_failures)
+        self.send_metrics = SendMetrics(num_bytes=0, num_errors=0, last_send_ms=0)
+        self._producer = RecordProducer(settings, self.send_metrics, logs_failures)
         schema.open(KafkaSinkContext(context.subtask_index, context.parallelism, self._producer.partitions_of))
 
     def write(self, batch: Batch) -> None:
@@ -99,6 +100,7 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
         self._schema = schema
         self._prefix = prefix
         self._timeout_s = timeout_s
+        self.send_metrics = self._sends = SendMetrics(num_bytes=0, num_errors=0, last_send_ms=0)
         self._client = TransactionClient(settings, timeout_s)
         self._log = TransactionLog(self._client)
         self._restored_checkpoint_id = context.restored_checkpoint_id or 0
@@ -195,7 +197,7 @@ class ExactlyOnceKafkaWriter(StatefulSinkWriter):
                 f"checkpoint {self._handed_over[0]}"
             )
         name = TransactionName(self._prefix, self._subtask_index, number)
-        return TransactionalProducer(name, self._settings, self._client, self._log, self._timeout_s)
+        return TransactionalProducer(name, self._settings, self._client, self._log, self._timeout_s, self._sends)
 
     def _partitions_of(self, topic: str) -> list[int]:
         return (self._current or self._begin()).partitions_of(topic)

@@ -25,7 +25,7 @@ from flinkpy.configuration.checkpointing_options import (
     MODE,
 )
 from flinkpy.connector_api.serializer import read_versioned, write_versioned
-from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, StatefulSinkWriter
+from flinkpy.connector_api.sink import Committer, SendMetrics, SinkBase, SinkWriter, StatefulSinkWriter
 from flinkpy.functions.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
@@ -41,6 +41,7 @@ from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamO
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
+    from flinkpy.metrics.metric_registry import NamedMetricGroup
 
 _T = TypeVar("_T")
 
@@ -90,6 +91,19 @@ class _WriterContext:
 
     def send_event_to_coordinator(self, event: Any) -> None:
         self._environment.send_operator_event(self._context.operator_id, event)
+
+
+def _register_sends(group: NamedMetricGroup, sends: SendMetrics) -> None:
+    """Registers the metrics that the writer knows.
+
+    Source: org.apache.flink.runtime.metrics.groups.InternalSinkWriterMetricGroup.
+    """
+    if sends.num_bytes is not None:
+        group.count_of("numBytesSend", lambda: sends.num_bytes or 0)
+    if sends.num_errors is not None:
+        group.count_only("numRecordsSendErrors", lambda: sends.num_errors or 0)
+    if sends.last_send_ms is not None:
+        group.gauge("currentSendTime", lambda: sends.last_send_ms)
 
 
 class SinkOperator(StreamOperator):
@@ -149,6 +163,8 @@ class SinkOperator(StreamOperator):
                 else self._sink.create_writer(self._writer_context)
             )
         )
+        if self._writer.send_metrics is not None:
+            _register_sends(self.context.metrics, self._writer.send_metrics)
 
     def commit_restored(self) -> None:
         """Commits the committables of the restored checkpoint.

@@ -33,14 +33,19 @@ class SourceMetrics:
         self._watermark = MIN_WATERMARK
         self._max_allowed: int | None = None
         self._last_batch: Batch | None = None
+        self._fetch_lag_ms: int | None = None
         self._splits: dict[str, _SplitMetrics] = {}
 
-    def on_batch(self, batch: Batch) -> None:
-        """Records that the source has emitted the batch."""
+    def on_batch(self, batch: Batch, fetch_time_ms: int | None) -> None:
+        """Records that the source has emitted the batch, whose records arrived at the given time if it is known."""
         if batch.timestamps is not None:
             if self._last_batch is None:
                 self._group.gauge("currentEmitEventTimeLag", self._emit_lag_ms)
             self._last_batch = batch
+            if fetch_time_ms is not None:
+                if self._fetch_lag_ms is None:
+                    self._group.gauge("currentFetchEventTimeLag", lambda: self._fetch_lag_ms)
+                self._fetch_lag_ms = fetch_time_ms - int(batch.timestamps[-1])
 
     def on_allowed(self, max_watermark: int) -> None:
         """Sets the maximum watermark that alignment allows. The drift is positive if the source is ahead of it."""

@@ -190,7 +190,9 @@ class SourceOperator(StreamOperator):
 
     def open(self) -> None:
         try:
-            self._reader = self._source.create_reader(_ReaderContext(self))
+            self._reader = reader = self._source.create_reader(_ReaderContext(self))
+            if reader.pending_bytes is not None:
+                self.context.metrics.gauge("pendingBytes", lambda: reader.pending_bytes)
             if self._assigner is not None:
                 self._assigner.open()
             splits, self._restored_splits = self._restored_splits, []
@@ -320,7 +322,7 @@ class SourceOperator(StreamOperator):
     def _emit_stamped(self, batch: Batch) -> None:
         assert self._metrics is not None
         self.output.emit(batch)
-        self._metrics.on_batch(batch)
+        self._metrics.on_batch(batch, None if self._reader is None else self._reader.fetch_time_ms)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         raise InternalError("a source has no input")
