@@ -20,7 +20,6 @@ pytest.importorskip("cryptography", reason="certificates are made with the packa
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.common.errors import TlsError
 from flinkpy.security import PEER_NAME, Audience, SecurityContext
-from flinkpy.security.certificates import Identity, make_server_certificate
 
 PASSWORD = "correct-horse-battery-staple"
 
@@ -44,15 +43,6 @@ def stores(directory: Path, which: str = "service", suffix: str = "pem") -> dict
     }
 
 
-def _rest_key_store(directory: Path) -> Path:
-    """Makes a certificate for the loopback address, as the authority of a company would."""
-    authority = Identity.of_pem((directory / "ca.key").read_bytes(), (directory / "ca.pem").read_bytes())
-    server = make_server_certificate(authority)
-    path = directory / "rest.pem"
-    path.write_bytes(server.key_pem + server.certificate_pem)
-    return path
-
-
 @pytest.fixture(scope="module")
 def cluster(directory: Path) -> Iterator[RunningCluster]:
     """A cluster whose services share a PKCS12 key store, which has a password to keep secret."""
@@ -65,7 +55,8 @@ def cluster(directory: Path) -> Iterator[RunningCluster]:
         "security.ssl.internal.truststore-password": PASSWORD,
         "security.ssl.rest.enabled": "true",
         "security.ssl.rest.authentication-enabled": "true",
-        "security.ssl.rest.keystore": str(_rest_key_store(directory / "p12")),
+        "security.ssl.rest.keystore": str(directory / "p12" / "rest.p12"),
+        "security.ssl.rest.keystore-password": PASSWORD,
         "security.ssl.rest.truststore": str(directory / "p12" / "ca.pem"),
     }
     with running_cluster(directory, properties=properties) as running:

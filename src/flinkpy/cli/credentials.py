@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 AUTHORITY_KEY, AUTHORITY = "ca.key", "ca.pem"
 #: Holders of certificates. Each name is also the name of the file.
-SERVICE, CLIENT, ZOOKEEPER = "service", "client", "zookeeper"
+SERVICE, CLIENT, ZOOKEEPER, REST = "service", "client", "zookeeper", "rest"
 
 
 @click.command()
@@ -37,11 +37,19 @@ SERVICE, CLIENT, ZOOKEEPER = "service", "client", "zookeeper"
 @click.option(
     "--password-file", type=click.Path(exists=True, dir_okay=False), help="File whose first line is the password."
 )
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="NAME|ADDRESS",
+    help="A name or address by which browsers reach the REST server; repeat it for several. localhost is always one.",
+)
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="Show the traceback of an error.")
 def certs(
     directory: str,
     days: int,
+    hosts: tuple[str, ...],
     renew: bool,
     store_type: str,
     password_file: str | None,
@@ -51,22 +59,36 @@ def certs(
     """Create a certificate authority and certificates for services, clients and ZooKeeper in DIRECTORY.
 
     Copy `service` and `ca` to the hosts of the services, `client` and `ca` to those of the clients, and `zookeeper`
-    and `ca` to those of ZooKeeper if it uses TLS. Keep ca.key here: only --renew needs it. The certificates do not
-    contain host names.
+    and `ca` to those of ZooKeeper if it uses TLS. Keep ca.key here: only --renew needs it. flinkpy's services and
+    clients need no names of hosts in the certificates. Browsers and other clients of REST do: `rest` is for
+    security.ssl.rest.keystore, and is valid for localhost and each --host.
     """
     from flinkpy.common.clock import SystemClock
     from flinkpy.security import PEER_NAME, ZOOKEEPER_NAME
-    from flinkpy.security.certificates import CLIENT_NAME, make_authority, make_certificate
+    from flinkpy.security.certificates import (
+        CLIENT_NAME,
+        LOOPBACK,
+        REST_NAME,
+        check_host,
+        make_authority,
+        make_certificate,
+    )
 
     place = Path(directory)
     password = _password(store_type.upper(), password_file)
     written: list[tuple[Path, str]] = []
     suffix = "pem" if password is None else "p12"
     now_ms = SystemClock().now_ms()
+    for host in hosts:
+        try:
+            check_host(host)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--host") from None
     try:
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         if renew:
             authority = _authority_of(place)
+            hosts = hosts or _hosts_of(place / f"{REST}.{suffix}")
         else:
             _refuse_to_overwrite(place)
             authority = make_authority(now_ms)
@@ -75,8 +97,13 @@ def certs(
         trust_store = place / (AUTHORITY if password is None else "ca.p12")
         if password is not None:
             _write_trust_store(trust_store, authority, password)
-        for label, name in ((SERVICE, PEER_NAME), (CLIENT, CLIENT_NAME), (ZOOKEEPER, ZOOKEEPER_NAME)):
-            identity = make_certificate(authority, name, now_ms, timedelta(days=days))
+        for label, name, names in (
+            (SERVICE, PEER_NAME, ()),
+            (CLIENT, CLIENT_NAME, ()),
+            (ZOOKEEPER, ZOOKEEPER_NAME, ()),
+            (REST, REST_NAME, (*LOOPBACK, *hosts)),
+        ):
+            identity = make_certificate(authority, name, now_ms, timedelta(days=days), names)
             content = (
                 identity.key_pem + identity.certificate_pem
                 if password is None
@@ -122,7 +149,7 @@ def _refuse_to_overwrite(place: Path) -> None:
         AUTHORITY_KEY,
         AUTHORITY,
         "ca.p12",
-        *(f"{label}.{end}" for label in (SERVICE, CLIENT, ZOOKEEPER) for end in ("pem", "p12")),
+        *(f"{label}.{end}" for label in (SERVICE, CLIENT, ZOOKEEPER, REST) for end in ("pem", "p12")),
     )
     existing = [name for name in names if (place / name).exists()]
     if existing:
@@ -141,6 +168,22 @@ def _authority_of(place: Path) -> Identity:
         raise UserError(f"there is no authority to sign the certificates: {error.filename} is missing") from None
     except (ValueError, TypeError) as error:
         raise UserError(f"the authority in {place} cannot be used: {error}") from None
+
+
+def _hosts_of(path: Path) -> tuple[str, ...]:
+    """Returns the hosts of the REST server's present certificate, so that a new one has them too."""
+    from flinkpy.security.certificates import LOOPBACK, Identity
+
+    if not path.exists():
+        return ()
+    if path.suffix != ".pem":
+        raise click.UsageError(f"{path} may name hosts, which are not read from a PKCS12 store: repeat --host for each")
+    content = path.read_bytes()
+    try:
+        names = Identity.of_pem(content, content).hosts
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path} cannot be used: {error}. Remove it, and repeat --host for each host") from None
+    return tuple(name for name in names if name not in LOOPBACK)
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:

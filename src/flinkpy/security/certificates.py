@@ -7,9 +7,12 @@ cannot pretend to be a service.
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import UserError
@@ -20,6 +23,13 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 CLIENT_NAME = "flinkpy-client"
+#: The name in certificates of REST servers. Its holders are no members of the cluster.
+REST_NAME = "flinkpy-rest"
+#: The names and addresses of the host itself.
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+#: RFC 1035, 2.3.4, and a label of RFC 1123, 2.1. Underscores occur in names of containers.
+_MAX_HOST_LENGTH = 253
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 #: The tolerated difference between the clocks of two hosts.
 _CLOCK_DIFFERENCE = timedelta(minutes=5)
 #: An authority outlives its certificates, which are renewed.
@@ -68,6 +78,15 @@ class Identity:
             serialization.BestAvailableEncryption(password),
         )
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of hosts and addresses in the certificate."""
+        from cryptography import x509
+
+        found = self.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = [*found.get_values_for_type(x509.DNSName), *map(str, found.get_values_for_type(x509.IPAddress))]
+        return tuple(name for name in names if name not in (PEER_NAME, ZOOKEEPER_NAME, REST_NAME, CLIENT_NAME))
+
     @classmethod
     def of_pem(cls, key_pem: bytes, certificate_pem: bytes) -> Identity:
         """Reads a key and its certificate. Raises: ValueError."""
@@ -107,10 +126,7 @@ def derive_authority(scalar: int) -> Identity:
 
 def make_server_certificate(authority: Identity) -> Identity:
     """Makes a key and a certificate of a service, also for loopback addresses. They do not expire."""
-    from cryptography import x509
-
-    loopback = [x509.DNSName("localhost"), *(x509.IPAddress(ip_address(one)) for one in ("127.0.0.1", "::1"))]
-    return _certificate(authority, PEER_NAME, loopback, *_FOR_EVER)
+    return _certificate(authority, PEER_NAME, [_alternative(host) for host in LOOPBACK], *_FOR_EVER)
 
 
 def _authority(key: EllipticCurvePrivateKey, name: str, begin: datetime, end: datetime) -> Identity:
@@ -123,9 +139,38 @@ def _authority(key: EllipticCurvePrivateKey, name: str, begin: datetime, end: da
     return Identity(key, _signed(builder, key))
 
 
-def make_certificate(authority: Identity, name: str, now_ms: int, lifetime: timedelta) -> Identity:
-    """Makes a key and a certificate. Only PEER_NAME and ZOOKEEPER_NAME are names of servers."""
-    return _certificate(authority, name, [], *_lifetime(now_ms, lifetime))
+def make_certificate(
+    authority: Identity, name: str, now_ms: int, lifetime: timedelta, hosts: Sequence[str] = ()
+) -> Identity:
+    """Makes a key and a certificate. Only PEER_NAME, ZOOKEEPER_NAME and REST_NAME are names of servers.
+
+    Args:
+        hosts: names (perhaps with a leading `*.`) and IP addresses by which browsers and other clients that expect the
+            name of a host reach the server.
+
+    Raises:
+        ValueError: see `check_host`.
+    """
+    return _certificate(authority, name, [_alternative(host) for host in hosts], *_lifetime(now_ms, lifetime))
+
+
+def check_host(host: str) -> IPv4Address | IPv6Address | str:
+    """Returns the address, or the name in lower case. Raises: ValueError if it is neither."""
+    with contextlib.suppress(ValueError):
+        return ip_address(host.strip("[]"))
+    labels = host.lower().removeprefix("*.").split(".")
+    # A name that ends in a number is an address that is wrong.
+    if len(host) > _MAX_HOST_LENGTH or not all(map(_LABEL.fullmatch, labels)) or labels[-1].isdigit():
+        raise ValueError(f"{host!r} is neither a name of a host nor an IP address")
+    return host.lower()
+
+
+def _alternative(host: str) -> Any:
+    """Returns the subject alternative name of a host."""
+    from cryptography import x509
+
+    checked = check_host(host)
+    return x509.DNSName(checked) if isinstance(checked, str) else x509.IPAddress(checked)
 
 
 def _certificate(authority: Identity, name: str, more_names: list[Any], begin: datetime, end: datetime) -> Identity:
@@ -135,8 +180,8 @@ def _certificate(authority: Identity, name: str, more_names: list[Any], begin: d
 
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(_name(name), authority.certificate.subject, key, begin, end)
-    uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
-    if name in (PEER_NAME, ZOOKEEPER_NAME):
+    uses = [] if name == REST_NAME else [ExtendedKeyUsageOID.CLIENT_AUTH]
+    if name in (PEER_NAME, ZOOKEEPER_NAME, REST_NAME):
         uses.append(ExtendedKeyUsageOID.SERVER_AUTH)
     for extension, is_critical in (
         (x509.BasicConstraints(ca=False, path_length=None), True),
