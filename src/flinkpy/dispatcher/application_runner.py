@@ -73,7 +73,8 @@ class ApplicationRunner:
         gateway: makes a gateway to the Dispatcher at an address.
         on_ended: called once, when the application has ended.
         on_job: called with the id of each job that the program submits.
-        archivist: archives the application when it has ended; None if it is not archived, or by the caller.
+        to_archive: the application that REST shows, and what archives it when it has ended; None if it is not archived,
+            or by the caller.
     """
 
     def __init__(
@@ -84,14 +85,13 @@ class ApplicationRunner:
         gateway: Callable[[str], Gateway],
         on_ended: Callable[[ApplicationResult], None],
         on_job: Callable[[str], None] = lambda job_id: None,
-        archivist: Archivist | None = None,
+        to_archive: tuple[Application, Archivist] | None = None,
     ) -> None:
         self._on_job = on_job
-        self._archivist = archivist
+        self._to_archive = to_archive
         self._archiving: asyncio.Task[None] | None = None
-        self._started_ms = 0
-        #: the jobs of the last run of the program; None if it has not run, because the application had ended before
-        self._jobs: list[str] | None = None
+        #: whether the program has run; it does not if the application had ended before
+        self._has_run = False
         self._application = application
         self._configuration = dict(configuration)
         self._store = store
@@ -123,8 +123,7 @@ class ApplicationRunner:
         """
         if self._term is None and self.result is None:
             self._has_decided = False
-            self._started_ms = SystemClock().now_ms()
-            self._jobs = None
+            self._has_run = False
             work = self._run(address, show_failed)
             self._term = asyncio.get_running_loop().create_task(work, name=f"application {self._application.name}")
 
@@ -165,19 +164,11 @@ class ApplicationRunner:
     def _decided(self) -> None:
         self._has_decided = True
 
-    async def _archive(self, result: ApplicationResult, jobs: list[str], address: str, archivist: Archivist) -> None:
+    async def _archive(
+        self, result: ApplicationResult, address: str, application: Application, archivist: Archivist
+    ) -> None:
         """Starts to archive the application. The states of its jobs are taken before, while the Dispatcher answers."""
-        application = Application(
-            id=self._application.application_id,
-            name=self._application.name,
-            configuration=self._configuration,
-            started_ms=self._started_ms,
-            jobs=jobs,
-            state=result.state.value,
-            ended_ms=SystemClock().now_ms(),
-            message=result.message,
-            traceback=result.traceback,
-        )
+        application.end(result.state.value, result.message, result.traceback, SystemClock().now_ms())
         try:
             answer = await self._gateway(address).list_jobs(pb.ListJobsRequest())
         except FlinkError as error:
@@ -195,8 +186,8 @@ class ApplicationRunner:
         except Exception as error:
             logger.exception("cannot run the application")
             result = ApplicationResult(ApplicationState.FAILED, EXIT_FAILED, f"{type(error).__name__}: {error}")
-        if self._archivist is not None and self._jobs is not None:
-            await self._archive(result, self._jobs, address, self._archivist)
+        if self._to_archive is not None and self._has_run:
+            await self._archive(result, address, *self._to_archive)
         self.result = result
         self._on_ended(result)
 
@@ -216,7 +207,7 @@ class ApplicationRunner:
             result = await term.run()
         finally:
             self._current = None
-            self._jobs = list(term.jobs)
+            self._has_run = True
             await asyncio.shield(term.close())
         if self._store is not None:
             await asyncio.to_thread(self._store.put_result, self._application, result)

@@ -21,7 +21,6 @@ from flinkpy.dispatcher.application_status import ApplicationResult
 from flinkpy.dispatcher.application_store import ApplicationDescription, ApplicationStore
 from flinkpy.dispatcher.archivist import Archivist
 from flinkpy.dispatcher.dispatcher import Dispatcher
-from flinkpy.dispatcher.session_applications import end_application
 from flinkpy.highavailability.leader_election import Leadership
 from flinkpy.rest.applications import Application
 from flinkpy.rpc.client import RpcClient
@@ -152,7 +151,7 @@ def application_runner(
     """
 
     def ended(result: ApplicationResult) -> None:
-        end_application(shown, result, clock)
+        shown.end(result.state.value, result.message, result.traceback, clock.now_ms())
         if read_option(configuration, client_options.SHUTDOWN_ON_APPLICATION_FINISH):
             on_shutdown_requested(f"the application has ended: {result.state.value}")
 
@@ -163,7 +162,7 @@ def application_runner(
         lambda address: gateways.gateway("Dispatcher", address),
         ended,
         shown.job_submitted,
-        archivist=archivist,
+        to_archive=None if archivist is None else (shown, archivist),
     )
 
 

@@ -98,7 +98,7 @@ class SessionApplications:
 
     def _ended(self, application: Application, result: ApplicationResult) -> None:
         self._runners.pop(application.id, None)
-        end_application(application, result, self._clock)
+        application.end(result.state.value, result.message, result.traceback, self._clock.now_ms())
         if self._archivist is not None:
             self._spawn(self._archive(application, self._archivist), f"archive {application.id}")
         ended = [one.id for one in self._applications.values() if one.ended_ms is not None]
@@ -142,11 +142,3 @@ class SessionApplications:
             task.cancel()
         stopped = ApplicationResult(ApplicationState.FAILED, EXIT_FAILED, "the Dispatcher's process was stopped")
         await asyncio.gather(*(self._end(self._applications[one], stopped) for one in list(self._runners)))
-
-
-def end_application(application: Application, result: ApplicationResult, clock: Clock) -> None:
-    """Records the end of an application."""
-    application.state = result.state.value
-    application.message, application.traceback = result.message, result.traceback
-    application.ended_ms = clock.now_ms()
-    application.begun.set()

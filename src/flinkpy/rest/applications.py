@@ -45,6 +45,12 @@ class Application:
             self.jobs.append(job_id)
         self.begun.set()
 
+    def end(self, state: str, message: str, traceback: str, now_ms: int) -> None:
+        """Records the end of the application. Later calls have no effect."""
+        if self.ended_ms is None:
+            self.state, self.message, self.traceback, self.ended_ms = state, message, traceback, now_ms
+            self.begun.set()
+
     def duration_ms(self, now_ms: int) -> int:
         return (now_ms if self.ended_ms is None else self.ended_ms) - self.started_ms
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from flinkpy.common.clock import ManualClock
-from flinkpy.dispatcher.application_status import ApplicationResult, ApplicationState
-from flinkpy.dispatcher.session_applications import SessionApplications, end_application
+from flinkpy.dispatcher.session_applications import SessionApplications
 from flinkpy.rest.applications import Application
 from flinkpy.rest.errors import RestError
 
@@ -40,7 +39,8 @@ def test_the_application_of_the_cluster_is_shown_and_canceled_by_its_runner() ->
     assert applications.all() == [application] and applications.find(APPLICATION) is application
     applications.cancel(APPLICATION)
     assert runner.num_cancellations == 1
-    end_application(application, ApplicationResult(ApplicationState.CANCELED, 0, "canceled"), ManualClock(9))
+    application.end("CANCELED", "canceled", "", 9)
+    application.end("FINISHED", "", "", 10)
     assert (application.state, application.ended_ms, application.duration_ms(100)) == ("CANCELED", 9, 4)
     applications.cancel(APPLICATION)
     assert runner.num_cancellations == 1
