@@ -22,6 +22,7 @@ from flinkpy.state.heap_snapshot import FrozenState, ends_of_groups
 from flinkpy.state.key_groups_file import KeyGroupsFileWriter
 from flinkpy.state.key_slots import KeySlots
 from flinkpy.state.meta_info import TABLE, StateMetaInfo
+from flinkpy.state.table_accumulators import SQL, create_table_accumulator
 from flinkpy.state.type_snapshot import PICKLED
 
 #: Rows of one batch in a file. Writing them takes about a millisecond.
@@ -52,6 +53,8 @@ class AggregateColumn:
 
             assert self.value_type is not None
             return CompiledAccumulator(self.value_type, self.compiled, self.accumulator_types)
+        if self.function.startswith(SQL):
+            return create_table_accumulator(self.function, self.value_type)
         return create_accumulator(self.function, self.value_type)
 
 
@@ -64,16 +67,18 @@ class TableLayout:
         aggregates: the aggregates.
         namespaces: the number of int64 columns that distinguish the entries of one key, such as window times. The key
             group of an entry does not depend on them.
+        map_types: the types of further columns that distinguish the entries of one key, as in a GroupMap.
     """
 
     key_types: tuple[pa.DataType, ...]
     aggregates: tuple[AggregateColumn, ...]
     namespaces: int = 0
+    map_types: tuple[pa.DataType, ...] = ()
 
     @property
     def entry_types(self) -> tuple[pa.DataType, ...]:
-        """The types of the columns that identify an entry: the key columns, then the namespaces."""
-        return (*self.key_types, *[pa.int64()] * self.namespaces)
+        """The types of the columns that identify an entry: those of the key, the namespaces, then those of the map."""
+        return (*self.key_types, *[pa.int64()] * self.namespaces, *self.map_types)
 
     def create_accumulators(self) -> list[Accumulator]:
         return [aggregate.create_accumulator() for aggregate in self.aggregates]
@@ -86,6 +91,7 @@ class TableLayout:
             "functions": [aggregate.function.upper() for aggregate in self.aggregates],
             "values": _schema_text([(str(i), kind) for i, kind in values if kind is not None]),
             "namespaces": self.namespaces,
+            "map": _schema_text([(f"m{i}", map_type) for i, map_type in enumerate(self.map_types)]),
             "accumulators": [
                 _schema_text([(str(i), kind) for i, kind in enumerate(aggregate.accumulator_types)])
                 for aggregate in self.aggregates
@@ -101,7 +107,10 @@ class TableLayout:
             AggregateColumn(function, types.get(i), () if text is None else tuple(_schema_of(text).types))
             for i, (function, text) in enumerate(zip(data["functions"], accumulators))
         ]
-        return TableLayout(tuple(_schema_of(data["keys"]).types), tuple(aggregates), data.get("namespaces", 0))
+        map_types = tuple(_schema_of(data["map"]).types) if data.get("map") else ()
+        return TableLayout(
+            tuple(_schema_of(data["keys"]).types), tuple(aggregates), data.get("namespaces", 0), map_types
+        )
 
     def meta_info(self, name: str) -> StateMetaInfo:
         return StateMetaInfo(name, TABLE, PICKLED, table=self.to_json())
@@ -129,6 +138,11 @@ class TableLayout:
             raise StateMigrationError(
                 f"{state}: the key columns were {_show(was.key_types)} and are {_show(self.key_types)} now",
                 details={**details, "field": "key"},
+            )
+        if was.map_types != self.map_types:
+            raise StateMigrationError(
+                f"{state}: the columns of its map were {_show(was.map_types)} and are {_show(self.map_types)} now",
+                details={**details, "field": "map"},
             )
         for position, (old, new) in enumerate(zip(was.aggregates, self.aggregates)):
             if _identity(old) != _identity(new):

@@ -36,6 +36,7 @@ __all__ = ["KeyContext", "KeyedStateBackend", "KeyedStateBackendParameters"]
 if TYPE_CHECKING:
     from flinkpy.metrics.metric_registry import NamedMetricGroup
     from flinkpy.state.aggregate_table import AggregateColumn, AggregateTable
+    from flinkpy.state.group_table import GroupMap, GroupTable
     from flinkpy.state.pane_table import PaneTable
     from flinkpy.state.session_table import SessionTable
     from flinkpy.state.window_table import WindowTable
@@ -96,6 +97,7 @@ class KeyedStateBackend(ABC):
         self._timer_queues: dict[str, TimerQueue] = {}
         self._tables: dict[str, AggregateTable] = {}
         self._window_tables: dict[str, WindowTable] = {}
+        self._group_tables: dict[str, GroupTable | GroupMap] = {}
         #: The time-to-live of each state that has one, by name. An entry is set before `create_state` is called.
         self.time_to_live: dict[str, TimeToLive] = {}
         self._cleanups: list[IncrementalCleanup] = []
@@ -162,6 +164,32 @@ class KeyedStateBackend(ABC):
         """
         return self._window_table(name, TableLayout(tuple(key_types), tuple(aggregates), 2), self.create_session_table)
 
+    def group_table(
+        self, name: str, key_types: Sequence[pa.DataType], aggregates: Sequence[AggregateColumn]
+    ) -> GroupTable:
+        """Returns the table that maps key columns to accumulators of SQL, with its restored entries.
+
+        Raises: StateMigrationError if the table was stored with other columns.
+        """
+        return self._group_table(name, lambda: self.create_group_table(name, TableLayout(tuple(key_types), tuple(aggregates))))
+
+    def group_map(
+        self, name: str, table: GroupTable, map_types: Sequence[pa.DataType], aggregates: Sequence[AggregateColumn]
+    ) -> GroupMap:
+        """Returns a map that belongs to a GroupTable of this backend, with its restored entries.
+
+        Raises: StateMigrationError if the map was stored with other columns.
+        """
+        layout = TableLayout(table.layout.key_types, tuple(aggregates), 0, tuple(map_types))
+        return self._group_table(name, lambda: self.create_group_map(name, table, layout))
+
+    def _group_table(self, name: str, create: Callable[[], Any]) -> Any:
+        self._check_is_free(name, "table")
+        table = self._group_tables.get(name)
+        if table is None:
+            table = self._group_tables[name] = create()
+        return table
+
     def _window_table(self, name: str, layout: TableLayout, create: Callable[[str, TableLayout], Any]) -> Any:
         self._check_is_free(name, "table")
         table = self._window_tables.get(name)
@@ -223,6 +251,12 @@ class KeyedStateBackend(ABC):
     def create_session_table(self, name: str, layout: TableLayout) -> SessionTable: ...
 
     @abstractmethod
+    def create_group_table(self, name: str, layout: TableLayout) -> GroupTable: ...
+
+    @abstractmethod
+    def create_group_map(self, name: str, table: GroupTable, layout: TableLayout) -> GroupMap: ...
+
+    @abstractmethod
     def keys(self, state_name: str) -> Iterable[Any]:
         """Returns the keys that have an entry in that state, in no particular order."""
 
@@ -252,7 +286,7 @@ class KeyedStateBackend(ABC):
         return known[1]
 
     def _check_is_free(self, name: str, kind: str) -> None:
-        if name in self._tables or name in self._window_tables:
+        if name in self._tables or name in self._window_tables or name in self._group_tables:
             known = "table"
         elif name in self._states:
             known = self._states[name][0]

@@ -15,6 +15,7 @@ import pyarrow as pa
 from flinkpy._proto import checkpoint_pb2
 from flinkpy.state.aggregate_table import AggregateTable, FrozenTable, HeapAggregateTable, TableLayout
 from flinkpy.state.backend import KeyedStateBackend, KeyedStateBackendParameters
+from flinkpy.state.group_table import GroupMap, GroupTable
 from flinkpy.state.heap_snapshot import ChunkSize, FrozenEntries, FrozenState, FrozenTimers, HeapSnapshot
 from flinkpy.state.heap_states import (
     HeapAggregatingState,
@@ -133,7 +134,9 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         super().__init__(parameters)
         self._heap_states: dict[str, tuple[StateMetaInfo, HeapState]] = {}
         self._heap_queues: dict[str, tuple[StateMetaInfo, HeapTimerQueue]] = {}
-        self._heap_tables: dict[str, tuple[StateMetaInfo, HeapAggregateTable | WindowTable]] = {}
+        self._heap_tables: dict[
+            str, tuple[StateMetaInfo, HeapAggregateTable | WindowTable | GroupTable | GroupMap]
+        ] = {}
         #: Restored state that the operator has not requested.
         self._restored: list[RestoredState] = read_restored(parameters)
         #: Guards the counter, and the dicts of states and queues: snapshots are released on other threads.
@@ -212,7 +215,19 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         self._restore_table(name, layout, table)
         return table
 
-    def _restore_table(self, name: str, layout: TableLayout, table: HeapAggregateTable | WindowTable) -> None:
+    def create_group_table(self, name: str, layout: TableLayout) -> GroupTable:
+        table = GroupTable(layout)
+        self._restore_table(name, layout, table)
+        return table
+
+    def create_group_map(self, name: str, table: GroupTable, layout: TableLayout) -> GroupMap:
+        entries = GroupMap(table, layout)
+        self._restore_table(name, layout, entries)
+        return entries
+
+    def _restore_table(
+        self, name: str, layout: TableLayout, table: HeapAggregateTable | WindowTable | GroupTable | GroupMap
+    ) -> None:
         for state in [state for state in self._restored if state.meta.name == name and state.meta.kind != TIMERS]:
             layout.check_restored(state.meta, self.parameters.operator_name)
             self._restored.remove(state)
@@ -334,3 +349,4 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         self._timer_queues.clear()
         self._tables.clear()
         self._window_tables.clear()
+        self._group_tables.clear()

@@ -21,6 +21,7 @@ from flinkpy.common.errors import StateBackendError
 from flinkpy.state.aggregate_table import AggregateTable, TableLayout
 from flinkpy.state.backend import KeyedStateBackend, KeyedStateBackendParameters
 from flinkpy.state.checkpoint_streams import StateSnapshot
+from flinkpy.state.group_table import GroupMap, GroupTable
 from flinkpy.state.meta_info import (
     AGGREGATING,
     LIST,
@@ -43,7 +44,12 @@ from flinkpy.state.rocksdb.restore import restore
 from flinkpy.state.rocksdb.settings import BLOB_GC_START, BLOB_GC_STOP, RocksDBSettings
 from flinkpy.state.rocksdb.single_states import RocksDBAggregatingState, RocksDBReducingState, RocksDBValueState
 from flinkpy.state.rocksdb.snapshots import CanonicalSnapshot, Handles, NativeSnapshot
-from flinkpy.state.rocksdb.tables import RocksDBAggregateTable, RocksDBPaneTable, RocksDBSessionTable
+from flinkpy.state.rocksdb.tables import (
+    RocksDBAggregateTable,
+    RocksDBEntryStore,
+    RocksDBPaneTable,
+    RocksDBSessionTable,
+)
 from flinkpy.state.rocksdb.timer_queue import RocksDBTimerQueue
 from flinkpy.state.rocksdb.value_codec import decode, encode, freeze
 from flinkpy.state.session_table import SessionTable
@@ -161,7 +167,9 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._registry = restored.registry
         self._caches: dict[str, CachedState] = {}
         self._queues: dict[str, RocksDBTimerQueue] = {}
-        self._rocksdb_tables: dict[str, RocksDBAggregateTable | RocksDBPaneTable | RocksDBSessionTable] = {}
+        self._rocksdb_tables: dict[
+            str, RocksDBAggregateTable | RocksDBPaneTable | RocksDBSessionTable | GroupTable | GroupMap
+        ] = {}
         self._collects_blobs = False
         #: Guards `_uploaded` and `_unconfirmed`, which snapshots change from their own threads.
         self._lock = threading.Lock()
@@ -297,6 +305,17 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
             layout, self._database, self._table_codec(name, layout), self.max_parallelism, self._key_groups
         )
         return table
+
+    def create_group_table(self, name: str, layout: TableLayout) -> GroupTable:
+        table = self._rocksdb_tables[name] = GroupTable(layout, self._entry_store(name, layout))
+        return table
+
+    def create_group_map(self, name: str, table: GroupTable, layout: TableLayout) -> GroupMap:
+        entries = self._rocksdb_tables[name] = GroupMap(table, layout, self._entry_store(name, layout))
+        return entries
+
+    def _entry_store(self, name: str, layout: TableLayout) -> RocksDBEntryStore:
+        return RocksDBEntryStore(layout, self._database, self._table_codec(name, layout), self.max_parallelism)
 
     def _table_codec(self, name: str, layout: TableLayout) -> StateKeyCodec:
         """Returns the codec for the table's keys. Moves all its restored entries to one number."""

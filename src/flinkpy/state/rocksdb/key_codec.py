@@ -64,8 +64,13 @@ def _sized(tag: int, data: bytes) -> bytes:
     return _TAGGED_LENGTH.pack(tag, len(data)) + data
 
 
+def tuple_start(length: int) -> bytes:
+    """Returns the bytes with which a tuple begins. The bytes of its items follow."""
+    return _TAGGED_LENGTH.pack(_TUPLE, length)
+
+
 def _encode_tuple(value: Any) -> bytes:
-    return _TAGGED_LENGTH.pack(_TUPLE, len(value)) + b"".join(map(encode, value))
+    return tuple_start(len(value)) + b"".join(map(encode, value))
 
 
 def _encode_namespaced(value: NamespacedKey) -> bytes:

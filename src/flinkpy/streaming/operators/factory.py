@@ -11,6 +11,7 @@ from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph import operator_specs as specs
+from flinkpy.graph import table_specs
 from flinkpy.streaming.operators.fused_code import RowStep
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
@@ -35,6 +36,11 @@ ONE_INPUT_OPERATORS: dict[type, str] = {
     specs.PreAggregateSpec: "operators.column_aggregation.pre_aggregate_operator:PreAggregateOperator",
     specs.SelectSpec: "operators.column_selection:SelectOperator",
     specs.SortColumnsSpec: "operators.sort_columns_operator:SortColumnsOperator",
+}
+
+#: The table operators that are called like ONE_INPUT_OPERATORS.
+ONE_INPUT_OPERATORS |= {
+    table_specs.GroupAggregateSpec: "operators.table.group_aggregate_operator:GroupAggregateOperator",
 }
 
 #: The operator classes that are called with (spec, pair of input types, context, output, side outputs).

@@ -1,0 +1,426 @@
+"""GroupTable and GroupMap: the keyed state of SQL's GROUP BY in columns.
+
+A GroupTable maps key columns to accumulators. A GroupMap belongs to a GroupTable. It maps further columns of each key
+to counts: the distinct values of the aggregates with DISTINCT. Entries can be removed. When most slots are unused, the
+table is compacted.
+
+Without a store all entries are in memory. With a store (RocksDB) memory holds a working set: the keys of recent
+batches. New keys of a batch are read from the store in one probe, and changes are written before a snapshot or when the
+working set is full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.state.accumulators import FrozenColumns
+from flinkpy.state.aggregate_table import FrozenTable, TableLayout
+from flinkpy.state.key_slots import KeySlots
+from flinkpy.state.meta_info import StateMetaInfo
+from flinkpy.state.row_groups import RowGroups, number_rows, running_counts
+from flinkpy.state.table_accumulators import TableAccumulator
+
+_MIN_CAPACITY = 1 << 10
+#: A table with fewer dead slots is not compacted.
+_MIN_DEAD = 1 << 12
+#: The maximum number of entries of a working set.
+MAX_WORKING_SET = 1 << 18
+
+
+class EntryStore(Protocol):
+    """Keeps the entries of a table outside of its memory. Thread: task thread."""
+
+    def read(self, columns: list[pa.Array]) -> tuple[np.ndarray, list[pa.Array]]:
+        """Reads entries by the columns that identify them.
+
+        Returns: the rows for which there is an entry, and the columns of the accumulators of these entries.
+        """
+        ...
+
+    def write(self, columns: list[pa.Array], values: list[pa.Array]) -> None: ...
+
+    def delete(self, columns: list[pa.Array]) -> None: ...
+
+    def delete_groups(self, key_columns: list[pa.Array]) -> None:
+        """Deletes all entries of a GroupMap with these keys."""
+        ...
+
+
+class _Entries:
+    """Slots of accumulators by key columns, with a flag for the entries that exist."""
+
+    def __init__(self, layout: TableLayout, key_types: list[pa.DataType], store: EntryStore | None) -> None:
+        self.layout = layout
+        self._key_types = key_types
+        self._store = store
+        self._clear()
+
+    def _clear(self) -> None:
+        self._keys = KeySlots(self._key_types)
+        self.accumulators = cast(list[TableAccumulator], self.layout.create_accumulators())
+        #: bool by slot: true if the entry exists.
+        self.is_live = np.zeros(0, dtype=bool)
+        #: bool by slot: true if the store must be told.
+        self._is_changed = np.zeros(0, dtype=bool)
+        self._num_live = 0
+        self._scratch = np.zeros(0, dtype=np.int64)
+
+    @property
+    def size(self) -> int:
+        """The number of entries in memory."""
+        return self._num_live
+
+    @property
+    def num_slots(self) -> int:
+        return self._keys.size
+
+    def _slots_of(self, columns: list[pa.Array]) -> np.ndarray:
+        known = self._keys.size
+        slots = self._keys.slots_of(columns)
+        self._grow()
+        if self._store is not None and self._keys.size > known:
+            self._read(known, slots)
+        return slots
+
+    def _grow(self) -> None:
+        size = self._keys.size
+        for accumulator in self.accumulators:
+            accumulator.grow(size)
+        if size > len(self.is_live):
+            room = np.zeros(max(size, 2 * len(self.is_live), _MIN_CAPACITY) - len(self.is_live), dtype=bool)
+            self.is_live = np.append(self.is_live, room)
+            self._is_changed = np.append(self._is_changed, room)
+
+    def _read(self, known: int, slots: np.ndarray) -> None:
+        """Reads the entries of new slots, which begin at `known`, from the store."""
+        assert self._store is not None
+        new = np.arange(known, self._keys.size)
+        rows, values = self._store.read(self._identity(new))
+        if len(rows):
+            found = new.take(rows)
+            self._restore_values(found, values)
+            self.is_live[found] = True
+            self._num_live += len(found)
+
+    def number_rows(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers the distinct slots of a batch. See `row_groups.number_rows`."""
+        if len(self._scratch) < self._keys.size:
+            self._scratch = np.full(len(self.is_live), -1, dtype=np.int64)
+        return number_rows(slots, self._scratch)
+
+    def _identity(self, slots: np.ndarray) -> list[pa.Array]:
+        """Returns the columns that identify entries outside of memory."""
+        return self._keys.take(slots)
+
+    def _restore_values(self, slots: np.ndarray, columns: list[pa.Array]) -> None:
+        at = 0
+        for accumulator in self.accumulators:
+            accumulator.restore(slots, columns[at : at + accumulator.num_columns])
+            at += accumulator.num_columns
+
+    def set_live(self, slots: np.ndarray) -> None:
+        """Notes that the entries of these distinct slots exist and have changed."""
+        self._num_live += len(slots) - int(np.count_nonzero(self.is_live.take(slots)))
+        self.is_live[slots] = True
+        if self._store is not None:
+            self._is_changed[slots] = True
+
+    def remove(self, slots: np.ndarray) -> None:
+        """Removes the entries of these distinct slots. Entries that do not exist are ignored."""
+        if not len(slots):
+            return
+        self._num_live -= int(np.count_nonzero(self.is_live.take(slots)))
+        self.is_live[slots] = False
+        if self._store is not None:
+            self._is_changed[slots] = True
+
+    @property
+    def _is_sparse(self) -> bool:
+        dead = self._keys.size - self._num_live
+        return dead >= _MIN_DEAD and 2 * dead > self._keys.size
+
+    def spill(self) -> None:
+        """Writes the changes to the store."""
+        changed = np.flatnonzero(self._is_changed[: self._keys.size])
+        if self._store is None or not len(changed):
+            return
+        is_live = self.is_live.take(changed)
+        live, dead = changed[is_live], changed[~is_live]
+        if len(live):
+            indices = pa.array(live)
+            frozen = [column for each in self.accumulators for column in each.freeze(self._keys.size)()]
+            self._store.write(self._identity(live), [column.take(indices) for column in frozen])
+        if len(dead):
+            self._store.delete(self._identity(dead))
+        self._is_changed[:] = False
+
+    def restore(self, data: bytes) -> None:
+        """Adds batches that a frozen table wrote. Their entries must be new."""
+        for batch in pa.ipc.open_stream(data):
+            self.restore_batch(batch)
+
+    def restore_batch(self, batch: pa.RecordBatch) -> None:
+        width = len(self.layout.entry_types)
+        slots = self._restored_slots(batch.columns[:width])
+        self._restore_values(slots, batch.columns[width:])
+        self.set_live(slots)
+
+    def _restored_slots(self, columns: list[pa.Array]) -> np.ndarray:
+        slots = self._keys.slots_of(columns)
+        self._grow()
+        return slots
+
+
+class GroupTable(_Entries):
+    """Accumulators by key. Slots are valid until the next `slots_of`. Thread: task thread.
+
+    Args:
+        layout: the key columns and the aggregates.
+        store: holds the entries that are not in memory; None if all are.
+    """
+
+    def __init__(self, layout: TableLayout, store: EntryStore | None = None) -> None:
+        self.maps: list[GroupMap] = []
+        super().__init__(layout, list(layout.key_types), store)
+
+    def slots_of(self, key_columns: list[pa.Array]) -> np.ndarray:
+        """Returns int64[n]: the slot of each row's key. Begins a batch, so earlier slots are no longer valid."""
+        if self._store is not None:
+            if max(self.num_slots, *(each.num_slots for each in self.maps), 0) >= MAX_WORKING_SET:
+                self._new_working_set()
+        elif self._is_sparse:
+            self._compact()
+        for each in self.maps:
+            each.begin_batch()
+        return self._slots_of(key_columns)
+
+    def _new_working_set(self) -> None:
+        self.spill()
+        for each in self.maps:
+            each.spill()
+            each._clear()
+        self._clear()
+
+    def live_slots(self) -> np.ndarray:
+        return np.flatnonzero(self.is_live[: self.num_slots])
+
+    def keys_of(self, slots: np.ndarray) -> list[pa.Array]:
+        """Returns the key columns of these slots."""
+        return self._keys.take(slots)
+
+    def key_chunks(self) -> list[list[pa.Array]]:
+        return self._keys.key_chunks()
+
+    def remove(self, slots: np.ndarray) -> None:
+        """Removes groups with all their entries in maps."""
+        super().remove(slots)
+        for each in self.maps:
+            each.remove_groups(slots)
+
+    def _compact(self) -> None:
+        live = self.live_slots()
+        new_slots = np.full(self.num_slots, -1, dtype=np.int64)
+        new_slots[live] = np.arange(len(live))
+        values = self._keys.take(live)
+        self._keys = KeySlots(self._key_types)
+        if len(live):
+            self._keys.slots_of(values)
+        for accumulator in self.accumulators:
+            accumulator.keep(live)
+        self.is_live = np.ones(len(live), dtype=bool)
+        self._is_changed = np.zeros(len(live), dtype=bool)
+        for each in self.maps:
+            each.renumber(new_slots)
+
+    def freeze(self, meta: StateMetaInfo) -> FrozenTable:
+        if self._num_live < self.num_slots:
+            self._compact()
+        frozen = [accumulator.freeze(self.num_slots) for accumulator in self.accumulators]
+        return FrozenTable(meta, self.num_slots, self._keys.key_chunks(), frozen)
+
+
+class GroupMap(_Entries):
+    """Counts by key of a GroupTable and further columns. Thread: task thread.
+
+    An entry has one count per column of counts. It is removed when all its counts are 0.
+
+    Args:
+        table: the groups.
+        layout: `map_types` are the types of the further columns; each aggregate is a count.
+    """
+
+    def __init__(self, table: GroupTable, layout: TableLayout, store: EntryStore | None = None) -> None:
+        self._table = table
+        super().__init__(layout, [pa.int64(), *layout.map_types], store)
+        table.maps.append(self)
+
+    def _clear(self) -> None:
+        super()._clear()
+        #: int64 by slot: the group of each entry.
+        self._group_of_slot = np.zeros(0, dtype=np.int64)
+        #: The number of entries per group.
+        self._num_entries = np.zeros(0, dtype=np.int64)
+
+    def begin_batch(self) -> None:
+        if self._store is None and self._is_sparse:
+            self.renumber(np.arange(self._table.num_slots))
+
+    def _grow(self) -> None:
+        super()._grow()
+        first, size = len(self._group_of_slot), self._keys.size
+        if size > first:
+            groups = self._keys.take(np.arange(first, size))[0].to_numpy()
+            self._group_of_slot = np.append(self._group_of_slot, groups)
+
+    def _identity(self, slots: np.ndarray) -> list[pa.Array]:
+        groups, *values = self._keys.take(slots)
+        return [*self._table.keys_of(groups.to_numpy()), *values]
+
+    def changes(
+        self, groups: RowGroups, columns: list[pa.Array], weights: Sequence[np.ndarray | None]
+    ) -> list[np.ndarray]:
+        """Adds values to the groups of a batch, or takes them back.
+
+        Args:
+            columns: the values of the rows.
+            weights: for each count, int8[n]: 1 to add the row's value, -1 to take it back, 0 to leave it out; None if
+                all values are added.
+
+        Returns: for each count, int8[n]: 1 if the value is the first of its kind in its group, -1 if it was the last,
+            0 if it is one of several.
+        """
+        slots = groups.slots.take(groups.group)
+        entries = self._slots_of([pa.array(slots), *columns])
+        number, first_rows = self.number_rows(entries)
+        is_fresh = groups.is_fresh.take(groups.group)
+        if groups.is_last is not None:
+            # Values of different lives of a key are different.
+            codes = groups.group * len(first_rows) + number
+            _, first_rows, number = np.unique(codes, return_index=True, return_inverse=True)
+        of_entry = RowGroups(number, entries.take(first_rows), is_fresh.take(first_rows))
+        results = [
+            _first_and_last(of_entry, of_entry.before(accumulator.arrays[0], 0), own)
+            for accumulator, own in zip(self.accumulators, weights)
+        ]
+        slots, is_last = of_entry.slots, None
+        if groups.is_last is not None:
+            self.remove_groups(groups.slots[~groups.is_last])
+            is_last = groups.is_last.take(groups.group.take(first_rows))
+            slots = slots[is_last]
+        for accumulator, (_, after) in zip(self.accumulators, results):
+            accumulator.arrays[0][slots] = after if is_last is None else after[is_last]
+        self._note(slots)
+        return [effect for effect, _ in results]
+
+    def _note(self, slots: np.ndarray) -> None:
+        """Notes that the entries have changed. Those without a count are removed."""
+        has_any = np.zeros(len(slots), dtype=bool)
+        for accumulator in self.accumulators:
+            has_any |= accumulator.arrays[0].take(slots) != 0
+        if has_any.all():
+            self.set_live(slots)
+        else:
+            self.set_live(slots[has_any])
+            self.remove(slots[~has_any])
+
+    def remove_groups(self, groups: np.ndarray) -> None:
+        """Removes the entries of these groups."""
+        if not len(groups) or (not self._num_live and self._store is None):
+            return
+        if self._store is not None:
+            self._store.delete_groups(self._table.keys_of(np.unique(groups)))
+        is_removed = np.zeros(self._table.num_slots, dtype=bool)
+        is_removed[groups] = True
+        slots = np.flatnonzero(self.is_live[: self.num_slots] & is_removed.take(self._group_of_slot))
+        if len(slots):
+            for accumulator in self.accumulators:
+                accumulator.arrays[0][slots] = 0
+            self.remove(slots)
+
+    def renumber(self, new_slots: np.ndarray) -> None:
+        """Drops unused slots, after the slots of the groups have got new numbers: `new_slots` by old slot."""
+        live = np.flatnonzero(self.is_live[: self.num_slots])
+        _, *values = self._keys.take(live)
+        groups = new_slots.take(self._group_of_slot.take(live))
+        self._keys = KeySlots(self._key_types)
+        if len(live):
+            self._keys.slots_of([pa.array(groups), *values])
+        for accumulator in self.accumulators:
+            accumulator.keep(live)
+        self._group_of_slot = groups
+        self.is_live = np.ones(len(live), dtype=bool)
+        self._is_changed = np.zeros(len(live), dtype=bool)
+
+    def _restored_slots(self, columns: list[pa.Array]) -> np.ndarray:
+        width = len(self._table.layout.key_types)
+        groups = self._table._slots_of(columns[:width])
+        return super()._restored_slots([pa.array(groups), *columns[width:]])
+
+    def freeze(self, meta: StateMetaInfo) -> FrozenTable:
+        if self._num_live < self.num_slots:
+            self.renumber(np.arange(self._table.num_slots))
+        value_chunks = self._keys.key_chunks()[1:]
+        return _FrozenMap(
+            meta,
+            self._table.key_chunks(),
+            value_chunks,
+            self._group_of_slot.copy(),
+            [accumulator.freeze(self.num_slots) for accumulator in self.accumulators],
+        )
+
+
+def _first_and_last(
+    of_entry: RowGroups, before: np.ndarray, weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the effect of each row on the set of values, and the counts of the entries after the batch."""
+    num_rows = of_entry.num_rows
+    effect = np.zeros(num_rows, dtype=np.int8)
+    if weights is None or not (weights < 0).any():
+        after = before.copy()
+        rows = np.arange(num_rows) if weights is None else np.flatnonzero(weights)
+        numbers = of_entry.group if weights is None else of_entry.group.take(rows)
+        is_new = before.take(numbers) == 0
+        rows_new, numbers_new = rows[is_new], numbers[is_new]
+        first = np.empty(of_entry.num_groups, dtype=np.int64)
+        first[numbers_new[::-1]] = rows_new[::-1]
+        effect[rows_new] = first.take(numbers_new) == rows_new
+        np.add.at(after, numbers, 1)
+        return effect, after
+    counts = running_counts(of_entry, before, weights)
+    previous = of_entry.previous
+    was = np.where(previous < 0, before.take(of_entry.group), counts.take(previous))
+    effect[(was == 0) & (counts == 1)] = 1
+    effect[(was == 1) & (counts == 0)] = -1
+    return effect, counts.take(of_entry.last_rows)
+
+
+class _FrozenMap(FrozenTable):
+    """Copies of a map's columns. The key columns of the entries are made when it is written."""
+
+    def __init__(
+        self,
+        meta: StateMetaInfo,
+        key_chunks: list[list[pa.Array]],
+        value_chunks: list[list[pa.Array]],
+        group_of_slot: np.ndarray,
+        accumulators: list[FrozenColumns],
+    ) -> None:
+        super().__init__(meta, len(group_of_slot), key_chunks, accumulators)
+        self._value_chunks = value_chunks
+        self._group_of_slot = group_of_slot
+
+    def _unsorted(self) -> pa.RecordBatch:
+        indices = pa.array(self._group_of_slot)
+        columns = [pa.concat_arrays(chunks).take(indices) for chunks in self._key_chunks]
+        columns += [pa.concat_arrays(chunks) for chunks in self._value_chunks]
+        for accumulator in self._accumulators:
+            columns += accumulator()
+        return pa.RecordBatch.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
+
+    def drop(self) -> None:
+        super().drop()
+        self._value_chunks.clear()

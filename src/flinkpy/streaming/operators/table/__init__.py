@@ -1,0 +1,1 @@
+"""The operators of SQL and the Table API. They process changelogs in columns."""

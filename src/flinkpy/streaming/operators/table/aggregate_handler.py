@@ -1,0 +1,212 @@
+"""AggregateHandler: evaluates the aggregate calls of one operator over the accumulators of a GroupTable.
+
+It prepares the arguments, filters and DISTINCT values of a batch. Calls with DISTINCT on the same arguments share one
+GroupMap, which has a count for each of their filters.
+
+Source: org.apache.flink.table.planner.codegen.agg.AggsHandlerCodeGenerator, DistinctAggCodeGen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.sql.rex import AggregateCall
+from flinkpy.state.aggregate_table import AggregateColumn
+from flinkpy.state.group_table import GroupMap, GroupTable
+from flinkpy.state.row_groups import RowGroups
+from flinkpy.state.table_accumulators import SQL
+
+if TYPE_CHECKING:
+    from flinkpy.state.backend import KeyedStateBackend
+
+#: The key of operators without grouping columns. All their rows have it.
+NO_GROUPING = pa.int8()
+#: Kinds of rows that take a row back: UPDATE_BEFORE and DELETE.
+_TAKES_BACK = np.array([1, -1, 1, -1], dtype=np.int8)
+#: Functions for which DISTINCT changes nothing.
+_DISTINCT_IS_IDLE = frozenset({"MIN", "MAX"})
+
+
+def weights_of(kinds: np.ndarray | None) -> np.ndarray | None:
+    """Returns int8[n]: 1 for INSERT and UPDATE_AFTER, -1 for UPDATE_BEFORE and DELETE; None if all rows add."""
+    if kinds is None:
+        return None
+    weights: np.ndarray = _TAKES_BACK.take(kinds)
+    return weights if (weights < 0).any() else None
+
+
+def key_columns(columns: pa.RecordBatch, grouping: Sequence[int]) -> list[pa.Array]:
+    """Returns the grouping columns, or a constant column if there are none."""
+    if not grouping:
+        return [pa.array(np.zeros(columns.num_rows, dtype=np.int8))]
+    return [columns.column(position) for position in grouping]
+
+
+def key_types(schema: pa.Schema, grouping: Sequence[int]) -> list[pa.DataType]:
+    return [schema.field(position).type for position in grouping] or [NO_GROUPING]
+
+
+def filter_mask(columns: pa.RecordBatch, position: int) -> np.ndarray:
+    """Returns bool[n]: true for the rows whose filter column is true. NULL counts as false."""
+    column = columns.column(position)
+    if column.null_count:
+        column = column.fill_null(False)
+    mask: np.ndarray = column.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def filtered(weights: np.ndarray | None, mask: np.ndarray | None) -> np.ndarray | None:
+    """Returns the weights of the rows, 0 for those that a filter leaves out."""
+    if mask is None:
+        return weights
+    as_weights = mask.view(np.int8)
+    return as_weights if weights is None else weights * as_weights
+
+
+@dataclass(slots=True)
+class DistinctView:
+    """The distinct values of some arguments.
+
+    Attributes:
+        arguments: the columns.
+        filters: the filter column of each count; None for all rows.
+    """
+
+    arguments: tuple[int, ...]
+    filters: list[int | None]
+
+    def place(self, filter_index: int | None) -> int:
+        """Returns the number of the count with this filter. Adds it if it is new."""
+        if filter_index not in self.filters:
+            self.filters.append(filter_index)
+        return self.filters.index(filter_index)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call, with the view and the count that decide which of its rows are the first of their value."""
+
+    call: AggregateCall
+    column: AggregateColumn
+    view: int | None
+    count: int
+
+
+class AggregateHandler:
+    """Thread: task thread.
+
+    Args:
+        calls: the aggregate calls.
+        schema: the schema of their input.
+        needs_retraction: True if rows may be taken back. Then `columns` has a hidden COUNT(*), which is `count`.
+        operator_name: used in messages.
+
+    Attributes:
+        columns: the aggregates of the table: those of the calls, then the hidden one.
+        views: the distinct views.
+        count: the position of a COUNT(*) without filter; None if there is none.
+    """
+
+    def __init__(
+        self, calls: Sequence[AggregateCall], schema: pa.Schema, needs_retraction: bool, operator_name: str
+    ) -> None:
+        self.views: list[DistinctView] = []
+        self._calls = [self._prepared(call, schema, needs_retraction, operator_name) for call in calls]
+        self.columns = [each.column for each in self._calls]
+        self.count = next((i for i, call in enumerate(calls) if _is_count_star(call)), None)
+        if needs_retraction and self.count is None:
+            self.count = len(self.columns)
+            self.columns.append(AggregateColumn(f"{SQL}COUNT"))
+        self._maps: list[GroupMap] = []
+
+    def _prepared(
+        self, call: AggregateCall, schema: pa.Schema, needs_retraction: bool, operator_name: str
+    ) -> _Call:
+        try:
+            column = aggregate_column(call, schema, needs_retraction)
+            column.create_accumulator()
+        except UnsupportedOperationError as error:
+            raise UnsupportedOperationError(f"operator {operator_name}: {error.message}") from None
+        if not call.is_distinct or call.function in _DISTINCT_IS_IDLE:
+            return _Call(call, column, None, 0)
+        view = next((i for i, each in enumerate(self.views) if each.arguments == call.arguments), None)
+        if view is None:
+            view = len(self.views)
+            self.views.append(DistinctView(call.arguments, []))
+        return _Call(call, column, view, self.views[view].place(call.filter_index))
+
+    def create_maps(self, backend: KeyedStateBackend, table: GroupTable, schema: pa.Schema) -> None:
+        """Creates the state of the distinct views."""
+        self._maps = [
+            backend.group_map(
+                f"distinct-{number}",
+                table,
+                [schema.field(position).type for position in view.arguments],
+                [AggregateColumn(f"{SQL}COUNT") for _ in view.filters],
+            )
+            for number, view in enumerate(self.views)
+        ]
+
+    def update(
+        self,
+        table: GroupTable,
+        groups: RowGroups,
+        columns: pa.RecordBatch,
+        weights: np.ndarray | None,
+        is_running: bool,
+    ) -> list[pa.Array]:
+        """Adds the rows of a batch to their groups, or takes them back.
+
+        Args:
+            weights: see `weights_of`.
+
+        Returns: per aggregate of the table, the results of the groups before the batch, followed by those after each
+            row (`is_running`) or those of the groups after the batch.
+        """
+        masks: dict[int | None, np.ndarray | None] = {None: None}
+
+        def mask_of(position: int | None) -> np.ndarray | None:
+            if position not in masks:
+                assert position is not None
+                masks[position] = filter_mask(columns, position)
+            return masks[position]
+
+        effects = [
+            entries.changes(
+                groups,
+                [columns.column(position) for position in view.arguments],
+                [filtered(weights, mask_of(position)) for position in view.filters],
+            )
+            for view, entries in zip(self.views, self._maps)
+        ]
+        results = []
+        for each, accumulator in zip(self._calls, table.accumulators):
+            if each.view is None:
+                own = filtered(weights, mask_of(each.call.filter_index))
+            else:
+                own = effects[each.view][each.count]
+            results.append(accumulator.update(groups, argument_of(each.call, columns), own, is_running))
+        for accumulator in table.accumulators[len(self._calls) : len(self.columns)]:
+            results.append(accumulator.update(groups, None, weights, is_running))
+        return results
+
+
+def aggregate_column(call: AggregateCall, schema: pa.Schema, needs_retraction: bool) -> AggregateColumn:
+    """Returns the aggregate of a table for a call. Raises: UnsupportedOperationError for an unknown function."""
+    function = call.function.upper()
+    value_type = schema.field(call.arguments[0]).type if call.arguments else None
+    return AggregateColumn(f"{SQL}{function}", value_type)
+
+
+def argument_of(call: AggregateCall, columns: pa.RecordBatch) -> pa.Array | None:
+    return columns.column(call.arguments[0]) if call.arguments else None
+
+
+def _is_count_star(call: AggregateCall) -> bool:
+    return call.function.upper() == "COUNT" and not call.arguments and call.filter_index is None
