@@ -171,7 +171,9 @@ class KeyedStateBackend(ABC):
 
         Raises: StateMigrationError if the table was stored with other columns.
         """
-        return self._group_table(name, lambda: self.create_group_table(name, TableLayout(tuple(key_types), tuple(aggregates))))
+        return self._group_table(
+            name, lambda: self.create_group_table(name, TableLayout(tuple(key_types), tuple(aggregates)))
+        )
 
     def group_map(
         self, name: str, table: GroupTable, map_types: Sequence[pa.DataType], aggregates: Sequence[AggregateColumn]

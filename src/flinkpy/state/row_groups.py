@@ -206,7 +206,12 @@ def folded_sums(groups: RowGroups, before: np.ndarray, terms: np.ndarray) -> np.
 
 
 def running_extremes(
-    groups: RowGroups, before: np.ndarray, has_before: np.ndarray, values: np.ndarray, counts: np.ndarray | None, is_max: bool
+    groups: RowGroups,
+    before: np.ndarray,
+    has_before: np.ndarray,
+    values: np.ndarray,
+    counts: np.ndarray | None,
+    is_max: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the extreme of the row's group after it, and true if there is one.
 
@@ -246,7 +251,12 @@ def running_extremes(
 
 
 def folded_extremes(
-    groups: RowGroups, before: np.ndarray, has_before: np.ndarray, values: np.ndarray, counts: np.ndarray | None, is_max: bool
+    groups: RowGroups,
+    before: np.ndarray,
+    has_before: np.ndarray,
+    values: np.ndarray,
+    counts: np.ndarray | None,
+    is_max: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns [m]: the extreme of each group after the batch, and true if there is one. See `running_extremes`."""
     has = has_before.copy()

@@ -1,4 +1,4 @@
-"""Accumulators of SQL's aggregate functions in columns: with SQL's rules for NULL, Flink's result types, and retraction.
+"""Accumulators of SQL's aggregate functions in columns, with retraction, Flink's result types and SQL's rules for NULL.
 
 They work in every table of accumulators. Beyond `add` and `merge` they can `update` the groups of a batch: take rows
 back, and return the result after each row. Values are NumPy numbers where possible: int64 for integers, times and
@@ -187,7 +187,7 @@ def _groups_of(slots: np.ndarray) -> RowGroups:
 
 
 def _stored(array: np.ndarray, kind: pa.DataType) -> pa.Array:
-    if array.dtype != object:
+    if array.dtype.kind != "O":
         return from_numbers(array, None, kind)
     if pa.types.is_decimal(kind):
         return decimals(array, kind)
@@ -195,7 +195,7 @@ def _stored(array: np.ndarray, kind: pa.DataType) -> pa.Array:
 
 
 def _restored(column: pa.Array, dtype: np.dtype) -> np.ndarray:
-    if dtype != object:
+    if dtype.kind != "O":
         return to_numbers(column).astype(dtype, copy=False)
     if pa.types.is_decimal(column.type):
         return _unscaled(column)
@@ -336,13 +336,13 @@ class SumAccumulator(TableAccumulator):
 
     def to_columns(self, arrays: list[np.ndarray]) -> list[pa.Array]:
         sums, counts = arrays
-        if sums.dtype == object:
+        if sums.dtype.kind == "O":
             # A sum may have more digits than a DECIMAL while it is accumulated.
             return [pa.array([str(each) for each in sums.tolist()], pa.string()), pa.array(counts)]
         return super().to_columns(arrays)
 
     def from_columns(self, columns: list[pa.Array]) -> list[np.ndarray]:
-        if self.arrays[0].dtype == object:
+        if self.arrays[0].dtype.kind == "O":
             return [_objects([int(each) for each in columns[0].to_pylist()]), columns[1].to_numpy()]
         return super().from_columns(columns)
 
@@ -368,9 +368,10 @@ class SumAccumulator(TableAccumulator):
     def values(self, arrays: list[np.ndarray]) -> pa.Array:
         sums, counts = arrays
         is_null = None if self._is_zero_if_empty else counts == 0
-        if sums.dtype == object:
+        if sums.dtype.kind == "O":
             if is_null is not None:
-                sums = np.where(is_null, None, sums)
+                sums = sums.copy()
+                sums[is_null] = None
             return decimals(sums, self._type)
         return from_numbers(sums, is_null, self._type)
 
@@ -396,13 +397,13 @@ class AvgAccumulator(SumAccumulator):
         sums, counts = arrays
         is_null = counts == 0
         divisors = np.where(is_null, 1, counts)
-        if sums.dtype == object:
+        if sums.dtype.kind == "O":
             factor = 10 ** (self._type.scale - self._scale)
-            quotients = [
+            rounded = [
                 None if null else _half_up(total * factor, count)
                 for total, count, null in zip(sums.tolist(), divisors.tolist(), is_null.tolist())
             ]
-            return decimals(_objects(quotients), self._type)
+            return decimals(_objects(rounded), self._type)
         if sums.dtype.kind == "f":
             return from_numbers(sums / divisors, is_null, self._type)
         quotients = sums // divisors

@@ -125,9 +125,7 @@ class AggregateHandler:
             self.columns.append(AggregateColumn(f"{SQL}COUNT"))
         self._maps: list[GroupMap] = []
 
-    def _prepared(
-        self, call: AggregateCall, schema: pa.Schema, needs_retraction: bool, operator_name: str
-    ) -> _Call:
+    def _prepared(self, call: AggregateCall, schema: pa.Schema, needs_retraction: bool, operator_name: str) -> _Call:
         try:
             column = aggregate_column(call, schema, needs_retraction)
             column.create_accumulator()

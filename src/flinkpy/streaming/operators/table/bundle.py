@@ -24,9 +24,7 @@ class Bundle:
         process: called with all rows of a bundle.
     """
 
-    def __init__(
-        self, mini_batch: MiniBatch, clock: ProcessingTimeService, process: Callable[[Batch], None]
-    ) -> None:
+    def __init__(self, mini_batch: MiniBatch, clock: ProcessingTimeService, process: Callable[[Batch], None]) -> None:
         self._mini_batch = mini_batch
         self._clock = clock
         self._process = process

@@ -1,0 +1,227 @@
+"""GROUP BY over changelogs equals a naive record-at-a-time reference, for any batches, restarts and parallelism."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from changelogs import Change, TableSubtasks, grouped_changelog, materialized, type_info
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flinkpy.graph.operator_specs import FieldKeySelector
+from flinkpy.graph.table_specs import GroupAggregateSpec, MiniBatch
+from flinkpy.sql.rex import AggregateCall
+from flinkpy.sql.types import logical_types as lt
+from flinkpy.state import group_table
+from flinkpy.state.row_groups import kernels
+
+_INPUT = type_info(
+    k1=lt.VarCharType(),
+    k2=lt.BigIntType(),
+    number=lt.BigIntType(),
+    real=lt.DoubleType(),
+    money=lt.DecimalType(precision=10, scale=2),
+    text=lt.VarCharType(),
+    flag=lt.BooleanType(),
+)
+_TYPES = [field.type for field in _INPUT.row_type.fields]
+_KEY, _NUMBER, _REAL, _MONEY, _TEXT, _FLAG = (0, 1), 2, 3, 4, 5, 6
+
+
+def _call(function: str, argument: int | None = None, kind: lt.LogicalType | None = None, **more: Any) -> AggregateCall:
+    kind = kind or (lt.BigIntType() if argument is None else _TYPES[argument])
+    name = f"{function}_{argument}_{more}"
+    return AggregateCall(function, () if argument is None else (argument,), kind, name, **more)
+
+
+_ADDITIVE = [
+    _call("COUNT"),
+    _call("COUNT", filter_index=_FLAG),
+    _call("COUNT", _TEXT, lt.BigIntType()),
+    _call("SUM", _NUMBER),
+    _call("SUM", _NUMBER, filter_index=_FLAG),
+    _call("$SUM0", _NUMBER),
+    _call("AVG", _NUMBER),
+    _call("SUM", _REAL),
+    _call("AVG", _REAL),
+    _call("SUM", _MONEY, lt.DecimalType(precision=38, scale=2)),
+    _call("AVG", _MONEY, lt.DecimalType(precision=38, scale=6)),
+    _call("COUNT", _NUMBER, lt.BigIntType(), is_distinct=True),
+    _call("COUNT", _NUMBER, lt.BigIntType(), is_distinct=True, filter_index=_FLAG),
+    _call("COUNT", _TEXT, lt.BigIntType(), is_distinct=True),
+    _call("SUM", _NUMBER, is_distinct=True),
+]
+_APPEND_ONLY = [
+    _call(function, argument, filter_index=filter_index)
+    for function in ("MIN", "MAX", "FIRST_VALUE", "LAST_VALUE")
+    for argument, filter_index in ((_NUMBER, _FLAG), (_REAL, None), (_MONEY, None), (_TEXT, None), (_FLAG, None))
+]
+
+_ROWS = st.tuples(
+    st.sampled_from(["a", "b", None]),
+    st.sampled_from([1, 2, None]),
+    st.none() | st.integers(-3, 3),
+    # Sums of such numbers are exact in any order of addition.
+    st.none() | st.sampled_from([0.5, -2.25, 1024.0]),
+    st.none() | st.integers(-1000, 1000).map(lambda cents: Decimal(cents) / 4).map(lambda d: round(d, 2)),
+    st.none() | st.sampled_from(["x", "yy", "Z", "é"]),
+    st.none() | st.booleans(),
+)
+_CUTS = st.lists(st.integers(0, 40), max_size=5)
+_BACKENDS = [{}, {"state.backend.type": "rocksdb"}]
+
+
+@st.composite
+def changelogs(draw: st.DrawFn, has_strays: bool = False) -> list[Change]:
+    """A changelog in which rows are taken back after they were added; with `has_strays` also others are."""
+    changes: list[Change] = []
+    present: list[Any] = []
+    for _ in range(draw(st.integers(0, 30))):
+        action = draw(st.integers(0, 3))
+        if action and present:
+            row = present.pop(draw(st.integers(0, len(present) - 1)))
+            if action == 1:
+                changes.append(("-D", *row))
+                continue
+            changes.append(("-U", *row))
+            row = (*row[:2], *draw(_ROWS)[2:])
+            changes.append(("+U", *row))
+        elif has_strays and draw(st.integers(0, 9)) == 0:
+            changes.append(("-D", *draw(_ROWS)))
+            if any(row[:2] == changes[-1][1:3] for row in present):
+                changes.pop()
+            continue
+        else:
+            row = draw(_ROWS)
+            changes.append(("+I", *row))
+        present.append(row)
+    return changes
+
+
+def _spec(calls: list[AggregateCall], **more: Any) -> GroupAggregateSpec:
+    grouping = more.pop("grouping", _KEY)
+    fields = [_INPUT.row_type.fields[position] for position in grouping]
+    output = type_info(**{field.name: field.type for field in fields}, **{call.name: call.type for call in calls})
+    return GroupAggregateSpec(
+        FieldKeySelector(tuple(field.name for field in fields)),
+        grouping=grouping,
+        aggregates=tuple(calls),
+        input_types=(_INPUT,),
+        output_type=output,
+        **more,
+    )
+
+
+@contextmanager
+def _forms(is_compiled: bool, working_set: int = group_table.MAX_WORKING_SET) -> Iterator[None]:
+    before = kernels.is_enabled, group_table.MAX_WORKING_SET
+    kernels.is_enabled, group_table.MAX_WORKING_SET = is_compiled, working_set
+    try:
+        yield
+    finally:
+        kernels.is_enabled, group_table.MAX_WORKING_SET = before
+
+
+def _run(
+    spec: GroupAggregateSpec,
+    changes: list[Change],
+    cuts: list[int],
+    restart_at: int,
+    parallelism: tuple[int, int],
+    configuration: dict[str, str],
+) -> list[Change]:
+    with TableSubtasks(spec, parallelism[0], configuration) as subtasks:
+        subtasks.process(changes[:restart_at], cuts)
+        subtasks.restart(parallelism[1])
+        subtasks.process(changes[restart_at:], cuts)
+        return list(subtasks.finish())
+
+
+def _per_key(changes: list[Change], width: int) -> dict[Any, list[Change]]:
+    by_key: dict[Any, list[Change]] = {}
+    for change in changes:
+        by_key.setdefault(change[1 : 1 + width], []).append(change)
+    return by_key
+
+
+_PARALLELISM = st.tuples(st.integers(1, 2), st.integers(1, 3))
+
+
+@pytest.mark.parametrize("configuration", _BACKENDS, ids=["heap", "rocksdb"])
+@pytest.mark.parametrize("is_compiled", [True, False], ids=["compiled", "numpy"])
+@settings(deadline=None, max_examples=6)
+@given(changelogs(has_strays=True), _CUTS, st.integers(0, 30), _PARALLELISM, st.booleans())
+def test_the_changelog_is_that_of_a_record_at_a_time_engine(
+    is_compiled: bool,
+    configuration: dict[str, str],
+    changes: list[Change],
+    cuts: list[int],
+    restart_at: int,
+    parallelism: tuple[int, int],
+    generate_update_before: bool,
+) -> None:
+    spec = _spec(_ADDITIVE, needs_retraction=True, generate_update_before=generate_update_before)
+    with _forms(is_compiled, working_set=3):
+        actual = _run(spec, changes, cuts, restart_at, parallelism, configuration)
+
+    expected = grouped_changelog(changes, _KEY, _ADDITIVE, _TYPES, generate_update_before)
+    assert _per_key(actual, 2) == _per_key(expected, 2)
+
+
+@pytest.mark.parametrize("configuration", _BACKENDS, ids=["heap", "rocksdb"])
+@pytest.mark.parametrize("is_compiled", [True, False], ids=["compiled", "numpy"])
+@settings(deadline=None, max_examples=6)
+@given(st.lists(_ROWS, max_size=30), _CUTS, st.integers(0, 30), _PARALLELISM)
+def test_the_changelog_of_inserts_is_that_of_a_record_at_a_time_engine(
+    is_compiled: bool,
+    configuration: dict[str, str],
+    rows: list[Any],
+    cuts: list[int],
+    restart_at: int,
+    parallelism: tuple[int, int],
+) -> None:
+    changes = [("+I", *row) for row in rows]
+    calls = [*_APPEND_ONLY, *_ADDITIVE[3:]]
+    spec = _spec(calls, needs_retraction=False, generate_update_before=True)
+    with _forms(is_compiled, working_set=3):
+        actual = _run(spec, changes, cuts, restart_at, parallelism, configuration)
+
+    assert _per_key(actual, 2) == _per_key(grouped_changelog(changes, _KEY, calls, _TYPES), 2)
+
+
+@pytest.mark.parametrize("configuration", _BACKENDS, ids=["heap", "rocksdb"])
+@pytest.mark.parametrize("is_compiled", [True, False], ids=["compiled", "numpy"])
+@settings(deadline=None, max_examples=6)
+@given(changelogs(), _CUTS, st.integers(0, 30), _PARALLELISM, st.integers(1, 10))
+def test_a_mini_batch_gives_the_same_table(
+    is_compiled: bool,
+    configuration: dict[str, str],
+    changes: list[Change],
+    cuts: list[int],
+    restart_at: int,
+    parallelism: tuple[int, int],
+    size: int,
+) -> None:
+    spec = _spec(
+        _ADDITIVE, needs_retraction=True, generate_update_before=True, mini_batch=MiniBatch(size, latency_ms=100)
+    )
+    with _forms(is_compiled, working_set=3):
+        actual = _run(spec, changes, cuts, restart_at, parallelism, configuration)
+
+    expected = grouped_changelog(changes, _KEY, _ADDITIVE, _TYPES)
+    assert materialized(actual) == materialized(expected)
+    assert len(actual) <= len(expected)
+
+
+@settings(deadline=None, max_examples=6)
+@given(changelogs(), _CUTS, st.integers(0, 30))
+def test_rows_without_grouping_are_one_group(changes: list[Change], cuts: list[int], restart_at: int) -> None:
+    spec = _spec(_ADDITIVE, grouping=(), needs_retraction=True, generate_update_before=True)
+
+    actual = _run(spec, changes, cuts, restart_at, (1, 1), {})
+
+    assert actual == grouped_changelog(changes, (), _ADDITIVE, _TYPES)
