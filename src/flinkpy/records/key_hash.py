@@ -431,11 +431,24 @@ def _micros(column: pa.Array, unit: str) -> np.ndarray:
     return values * {"s": 1_000_000, "ms": 1000, "us": 1}[unit]
 
 
+def mix_words(words: np.ndarray) -> np.ndarray:
+    """Mixes the bits of each word (uint64[n]) by MurmurHash3's finaliser, in place. Returns `words`."""
+    return _fmix_vector(words)
+
+
+def hash_binary_column(column: pa.Array, seed: int) -> np.ndarray:
+    """Returns uint64[n]: a hash of the bytes of each string or binary value with another seed. Those of NULL are equal."""
+    return _hash_binary_column(
+        column, pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type), seed
+    )
+
+
 def _hash_binary_column(column: pa.Array, large: bool, seed: int) -> np.ndarray:
     if not len(column):
         return np.zeros(0, np.uint64)
     if column.null_count:
-        column = column.fill_null("" if seed == _SEED_STR else b"")
+        is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        column = column.fill_null("" if is_text else b"")
     _, offsets_buffer, data_buffer = column.buffers()
     dtype = np.int64 if large else np.int32
     raw_offsets = np.frombuffer(offsets_buffer, dtype=dtype, count=column.offset + len(column) + 1)

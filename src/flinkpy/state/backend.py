@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from flinkpy.state.aggregate_table import AggregateColumn, AggregateTable
     from flinkpy.state.group_table import GroupMap, GroupTable
     from flinkpy.state.pane_table import PaneTable
+    from flinkpy.state.row_table import RowLayout, RowTable
     from flinkpy.state.session_table import SessionTable
     from flinkpy.state.window_table import WindowTable
 
@@ -98,6 +99,7 @@ class KeyedStateBackend(ABC):
         self._tables: dict[str, AggregateTable] = {}
         self._window_tables: dict[str, WindowTable] = {}
         self._group_tables: dict[str, GroupTable | GroupMap] = {}
+        self._row_tables: dict[str, RowTable] = {}
         #: The time-to-live of each state that has one, by name. An entry is set before `create_state` is called.
         self.time_to_live: dict[str, TimeToLive] = {}
         self._cleanups: list[IncrementalCleanup] = []
@@ -192,6 +194,17 @@ class KeyedStateBackend(ABC):
             table = self._group_tables[name] = create()
         return table
 
+    def row_table(self, name: str, layout: RowLayout) -> RowTable:
+        """Returns the table of rows by key, with its restored rows.
+
+        Raises: StateMigrationError if the rows were stored with other columns.
+        """
+        self._check_is_free(name, "table of rows")
+        table = self._row_tables.get(name)
+        if table is None:
+            table = self._row_tables[name] = self.create_row_table(name, layout)
+        return table
+
     def _window_table(self, name: str, layout: TableLayout, create: Callable[[str, TableLayout], Any]) -> Any:
         self._check_is_free(name, "table")
         table = self._window_tables.get(name)
@@ -206,6 +219,9 @@ class KeyedStateBackend(ABC):
         """
         for cleanup in self._cleanups:
             cleanup.run(num_records)
+        for table in self._row_tables.values():
+            if table.layout.ttl_ms:
+                table.clean_up(num_records)
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 
@@ -259,6 +275,9 @@ class KeyedStateBackend(ABC):
     def create_group_map(self, name: str, table: GroupTable, layout: TableLayout) -> GroupMap: ...
 
     @abstractmethod
+    def create_row_table(self, name: str, layout: RowLayout) -> RowTable: ...
+
+    @abstractmethod
     def keys(self, state_name: str) -> Iterable[Any]:
         """Returns the keys that have an entry in that state, in no particular order."""
 
@@ -290,6 +309,8 @@ class KeyedStateBackend(ABC):
     def _check_is_free(self, name: str, kind: str) -> None:
         if name in self._tables or name in self._window_tables or name in self._group_tables:
             known = "table"
+        elif name in self._row_tables:
+            known = "table of rows"
         elif name in self._states:
             known = self._states[name][0]
         else:

@@ -31,6 +31,7 @@ from flinkpy.state.meta_info import (
     LIST,
     MAP,
     REDUCING,
+    ROWS,
     TABLE,
     TIMERS,
     VALUE,
@@ -39,6 +40,7 @@ from flinkpy.state.meta_info import (
     layout_conversion,
 )
 from flinkpy.state.pane_table import PaneTable
+from flinkpy.state.row_table import RestoredRows, RowLayout, RowTable
 from flinkpy.state.session_table import SessionTable
 from flinkpy.state.timer_queue import HeapTimerQueue
 from flinkpy.state.ttl import TtlState
@@ -73,7 +75,7 @@ class RestoredState:
 
     def add(self, chunk: Chunk) -> None:
         kind = self.meta.kind
-        if kind == TABLE:
+        if kind in (TABLE, ROWS):
             self.batches.append((chunk.num_entries, chunk.payload))
             return
         keys, values = chunk.keys_and_values()
@@ -135,7 +137,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         self._heap_states: dict[str, tuple[StateMetaInfo, HeapState]] = {}
         self._heap_queues: dict[str, tuple[StateMetaInfo, HeapTimerQueue]] = {}
         self._heap_tables: dict[
-            str, tuple[StateMetaInfo, HeapAggregateTable | WindowTable | GroupTable | GroupMap]
+            str, tuple[StateMetaInfo, HeapAggregateTable | WindowTable | GroupTable | GroupMap | RowTable]
         ] = {}
         #: Restored state that the operator has not requested.
         self._restored: list[RestoredState] = read_restored(parameters)
@@ -225,8 +227,16 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         self._restore_table(name, layout, entries)
         return entries
 
+    def create_row_table(self, name: str, layout: RowLayout) -> RowTable:
+        table = RowTable(layout, self.parameters.clock.now_ms)
+        self._restore_table(name, layout, table)
+        return table
+
     def _restore_table(
-        self, name: str, layout: TableLayout, table: HeapAggregateTable | WindowTable | GroupTable | GroupMap
+        self,
+        name: str,
+        layout: TableLayout | RowLayout,
+        table: HeapAggregateTable | WindowTable | GroupTable | GroupMap | RowTable,
     ) -> None:
         for state in [state for state in self._restored if state.meta.name == name and state.meta.kind != TIMERS]:
             layout.check_restored(state.meta, self.parameters.operator_name)
@@ -324,6 +334,8 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         """Freezes restored state that was not requested. It never changes, so this needs no copy on write."""
         if state.meta.kind == TABLE:
             return FrozenTable.of_batches(state.meta, state.batches)
+        if state.meta.kind == ROWS:
+            return RestoredRows(state.meta, state.batches.copy())
         if state.meta.kind == TIMERS:
             return FrozenEntries(state.meta, state.keys.copy(), state.times.copy(), chunks)
         return FrozenEntries(state.meta, list(state.entries), list(state.entries.values()), chunks)
@@ -350,3 +362,4 @@ class HeapKeyedStateBackend(KeyedStateBackend):
         self._tables.clear()
         self._window_tables.clear()
         self._group_tables.clear()
+        self._row_tables.clear()

@@ -14,7 +14,7 @@ The header describes each state with `StateMetaInfo.to_json`. All integers are l
 | list | pickle of (keys, lists); a later chunk with the same key appends elements |
 | map | pickle of (keys, dicts); a later chunk with the same key adds entries |
 | timers | pickle of (keys, timestamps) |
-| table | Arrow IPC stream of one batch |
+| table, rows | Arrow IPC stream of one batch; a later chunk of rows follows the rows of the earlier ones |
 
 Chunks are small (about a millisecond of pickling), because a pickler holds the GIL until it is done.
 

@@ -20,9 +20,9 @@ from flinkpy.state.type_snapshot import (
     describe_type,
 )
 
-#: The kinds of keyed state. Only built-in operators use `timers` and `table`.
+#: The kinds of keyed state. Only built-in operators use `timers`, `table` and `rows`.
 VALUE, LIST, MAP, REDUCING, AGGREGATING = "value", "list", "map", "reducing", "aggregating"
-TIMERS, TABLE = "timers", "table"
+TIMERS, TABLE, ROWS = "timers", "table", "rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,13 @@ class StateMetaInfo:
     """The description of a state in a snapshot.
 
     Attributes:
-        kind: value, list, map, reducing, aggregating, timers or table.
+        kind: value, list, map, reducing, aggregating, timers, table or rows.
         value_type: the type of a value, list element, map value or accumulator, without the time stamp of a
             time-to-live.
         map_key_type: the type of the keys of a map state.
         has_ttl: each value, list element or map value is stored as `(value, time of last access in ms)`.
-        table: the key columns and aggregates of a table (`aggregate_table.TableLayout.to_json`).
+        table: the key columns and aggregates of a table (`aggregate_table.TableLayout.to_json`), or the columns of a
+            table of rows (`row_table.RowLayout.to_json`).
     """
 
     name: str

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from flinkpy._proto import checkpoint_pb2
-from flinkpy.common.errors import StateBackendError
+from flinkpy.common.errors import StateBackendError, UnsupportedOperationError
 from flinkpy.state.aggregate_table import AggregateTable, TableLayout
 from flinkpy.state.backend import KeyedStateBackend, KeyedStateBackendParameters
 from flinkpy.state.checkpoint_streams import StateSnapshot
@@ -34,6 +34,7 @@ from flinkpy.state.meta_info import (
     ttl_config_of,
 )
 from flinkpy.state.pane_table import PaneTable
+from flinkpy.state.row_table import RowLayout, RowTable
 from flinkpy.state.rocksdb.cached_state import CachedState
 from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix, decode_state_key
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
@@ -316,6 +317,12 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
 
     def _entry_store(self, name: str, layout: TableLayout) -> RocksDBEntryStore:
         return RocksDBEntryStore(layout, self._database, self._table_codec(name, layout), self.max_parallelism)
+
+    def create_row_table(self, name: str, layout: RowLayout) -> RowTable:
+        raise UnsupportedOperationError(
+            f"operator {self.parameters.operator_name!r}: rows in columns are not yet kept in RocksDB: set "
+            "state.backend.type: hashmap"
+        )
 
     def _table_codec(self, name: str, layout: TableLayout) -> StateKeyCodec:
         """Returns the codec for the table's keys. Moves all its restored entries to one number."""
