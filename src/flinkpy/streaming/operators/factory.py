@@ -53,6 +53,7 @@ TWO_INPUT_OPERATORS: dict[type, str] = {
     specs.IntervalJoinSpec: "operators.interval_join_operator:IntervalJoinOperator",
     specs.KeyedBroadcastProcessSpec: "operators.broadcast_process_operator:KeyedBroadcastProcessOperator",
     specs.KeyedCoProcessSpec: "operators.co_process_operator:KeyedCoProcessOperator",
+    table_specs.JoinSpec: "operators.table.join_operator:StreamingJoinOperator",
 }
 
 #: The operator classes that are called with (function, input type, context, output, side outputs).

@@ -1,0 +1,48 @@
+"""PairCondition: the rest of a join's condition, evaluated over pairs of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.sql.rex import RexNode, input_columns, moved
+
+
+class PairCondition:
+    """A condition over the columns of the left row, then those of the right row. It is true, or false or unknown.
+
+    Attributes:
+        columns: the columns that it uses.
+    """
+
+    def __init__(self, condition: RexNode, settings: Any) -> None:
+        from flinkpy.sql.functions import compile_expressions
+
+        self.columns = input_columns([condition])
+        positions = {column: position for position, column in enumerate(self.columns)}
+        self._compiled = compile_expressions([moved(condition, positions)], settings)
+
+    def mask(self, values: Sequence[pa.Array], length: int) -> np.ndarray:
+        """Returns bool[length]: true for the pairs that meet the condition. `values` are those of `columns`."""
+        names = [f"c{column}" for column in self.columns]
+        if names:
+            pairs = pa.RecordBatch.from_arrays(list(values), names=names)
+        else:
+            pairs = pa.RecordBatch.from_struct_array(pa.array([{}] * length, pa.struct([])))
+        return as_mask(self._compiled.evaluate_condition(pairs))
+
+
+def pair_condition(condition: Any, settings: Any) -> PairCondition | None:
+    """Returns the condition ready to run; None if there is none."""
+    return None if condition is None else PairCondition(condition, settings)
+
+
+def as_mask(mask: Any) -> np.ndarray:
+    """Returns a mask as bool[n]. NULL is false."""
+    if isinstance(mask, np.ndarray):
+        return mask
+    values: np.ndarray = mask.fill_null(False).to_numpy(zero_copy_only=False)
+    return values

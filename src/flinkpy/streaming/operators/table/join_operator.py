@@ -1,0 +1,298 @@
+"""StreamingJoinOperator: the join of two changelogs, whose rows are kept in two RowTables.
+
+The rows of a batch come from one input, so the other side does not change while the batch is processed. Its pairs are
+found together:
+
+1. find the pairs of rows with equal keys, and keep those that meet the rest of the condition;
+2. bring this side's table up to date;
+3. emit the pairs. If the other side is outer, or the left side of a semi or anti join, then each of its rows has a
+   number of associations. A row whose number leaves or reaches 0 is taken back or emitted padded with NULL.
+
+The changelog is that of a join that processes one record after the other. Rows with NULL in a key that filters NULL
+match nothing, so they are never stored.
+
+Source: org.apache.flink.table.runtime.operators.join.stream.{StreamingJoinOperator,StreamingSemiAntiJoinOperator}.
+Differs: Flink gives no order of the rows that match one record; here it is the order in which they were added.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.graph.table_specs import JoinSpec, JoinType
+from flinkpy.records.batch import Batch
+from flinkpy.records.segments import Groups
+from flinkpy.state.backend import KeyContext
+from flinkpy.state.row_table import RowLayout, RowTable
+from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import OperatorContext
+from flinkpy.streaming.operators.table.conditions import pair_condition
+from flinkpy.streaming.operators.table.table_inputs import (
+    DELETE,
+    INSERT,
+    MAX_ROWS,
+    columns_of,
+    emit_columns,
+    input_schema,
+    is_addition,
+    null_rows,
+    take_or_null,
+)
+
+if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
+
+_TABLE_NAMES = ("left-records", "right-records")
+_ASSOCIATIONS = "associations"
+_NO_ROWS = np.empty(0, dtype=np.int64)
+
+
+class StreamingJoinOperator(KeyedStateOperator):
+    """Thread: task thread."""
+
+    def __init__(
+        self,
+        spec: JoinSpec,
+        input_types: tuple[Any, Any],
+        context: OperatorContext,
+        output: Output,
+        side_outputs: dict[str, Output],
+    ) -> None:
+        super().__init__(None, spec.key_selectors, spec.key_type, context, output, side_outputs, KeyContext())
+        self._spec = spec
+        self._input_types = input_types
+        self._schemas = tuple(map(input_schema, input_types))
+        self._keys = (spec.left_keys, spec.right_keys)
+        join_type = spec.join_type
+        self._is_semi_or_anti = join_type in (JoinType.SEMI, JoinType.ANTI)
+        self._is_outer = (
+            join_type in (JoinType.LEFT, JoinType.FULL),
+            join_type in (JoinType.RIGHT, JoinType.FULL),
+        )
+        #: For each side: true if its rows have numbers of associations.
+        self._counts = (self._is_outer[0] or self._is_semi_or_anti, self._is_outer[1])
+        self._condition = pair_condition(spec.condition, spec.settings)
+        if spec.output_type is not None:
+            self._output_schema = input_schema(spec.output_type)
+        else:
+            fields = list(self._schemas[0]) + ([] if self._is_semi_or_anti else list(self._schemas[1]))
+            self._output_schema = pa.schema(fields)
+        self._tables: tuple[RowTable, RowTable]
+
+    def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
+        return self.key_selectors[input_index], self.key_type, self._input_types[input_index]
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        self._tables = (self._create_table(0), self._create_table(1))
+
+    def _create_table(self, side: int) -> RowTable:
+        spec = self._spec
+        input_spec = (spec.left_input, spec.right_input)[side]
+        row_key = () if input_spec.join_key_is_unique else input_spec.unique_key
+        layout = RowLayout(
+            tuple(self._schemas[side].types),
+            self._keys[side],
+            row_key,
+            (_ASSOCIATIONS,) if self._counts[side] else (),
+            (spec.left_state_ttl_ms, spec.right_state_ttl_ms)[side],
+        )
+        return self.backend.row_table(_TABLE_NAMES[side], layout)
+
+    # -- data --------------------------------------------------------------------------------------------------------
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        side, other = input_index, 1 - input_index
+        columns = columns_of(batch, self._input_types[side])
+        is_add = is_addition(batch.kinds, len(columns[0]))
+        unmatchable = self._unmatchable(columns, side)
+        positions, partners = self._pairs(columns, side, unmatchable)
+        replaced = self._store(columns, side, is_add, unmatchable, positions)
+        if self._is_semi_or_anti:
+            if side == 0:
+                self._emit_left(batch, columns, positions)
+            else:
+                self._emit_changed_left(batch, is_add, replaced, positions, partners)
+        elif self._is_outer[side] or self._is_outer[other]:
+            self._emit_outer(batch, columns, side, is_add, replaced, positions, partners)
+        else:
+            kinds = None if batch.kinds is None else batch.kinds[positions]
+            self._emit_pairs(columns, side, positions, partners, kinds)
+
+    def _unmatchable(self, columns: list[pa.Array], side: int) -> np.ndarray | None:
+        """Returns a mask of the rows that match nothing because of NULL; None if there are none."""
+        filtered = [key for key, filters in zip(self._keys[side], self._spec.filter_nulls) if filters]
+        return null_rows([columns[key] for key in filtered])
+
+    def _pairs(
+        self, columns: list[pa.Array], side: int, unmatchable: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Finds the pairs that meet the condition. Returns positions in the batch, ascending, and rows of the table."""
+        table = self._tables[1 - side]
+        keys = [columns[key] for key in self._keys[side]] or table.layout.key_columns(columns)
+        slots = table.find(keys)
+        if unmatchable is not None:
+            slots[unmatchable] = -1
+        positions, rows = table.rows_of(slots)
+        condition = self._condition
+        if condition is None or not len(rows):
+            return positions, rows
+        masks = []
+        for start in range(0, len(rows), MAX_ROWS):
+            part = slice(start, start + MAX_ROWS)
+            values = self._columns(columns, side, positions[part], rows[part], condition.columns)
+            masks.append(condition.mask(values, len(rows[part])))
+        mask = masks[0] if len(masks) == 1 else np.concatenate(masks)
+        return positions[mask], rows[mask]
+
+    def _store(
+        self,
+        columns: list[pa.Array],
+        side: int,
+        is_add: np.ndarray,
+        unmatchable: np.ndarray | None,
+        positions: np.ndarray,
+    ) -> np.ndarray:
+        """Brings the table of this side up to date. Returns a mask of the additions that replaced a row."""
+        ints = {}
+        if self._counts[side]:
+            ints[_ASSOCIATIONS] = np.bincount(positions, minlength=len(is_add))
+        changes = None if is_add.all() else is_add
+        if unmatchable is None:
+            return self._tables[side].apply(columns, changes, ints)
+        kept = np.flatnonzero(~unmatchable)
+        indices = pa.array(kept)
+        replaced = np.zeros(len(is_add), dtype=bool)
+        replaced[kept] = self._tables[side].apply(
+            [column.take(indices) for column in columns],
+            None if changes is None else changes[kept],
+            {name: values[kept] for name, values in ints.items()},
+        )
+        return replaced
+
+    # -- emission ----------------------------------------------------------------------------------------------------
+
+    def _columns(
+        self, columns: list[pa.Array], side: int, positions: np.ndarray, rows: np.ndarray, wanted: list[int]
+    ) -> list[pa.Array]:
+        """Returns columns of pairs, numbered from the left to the right row. A negative position or row is NULL."""
+        num_left = len(self._schemas[0])
+        is_mine = [(column < num_left) == (side == 0) for column in wanted]
+        local = [column if column < num_left else column - num_left for column in wanted]
+        theirs = [column for column, mine in zip(local, is_mine) if not mine]
+        known = rows >= 0
+        if known.all():
+            from_table = iter(self._tables[1 - side].take(rows, theirs) if theirs else [])
+        else:
+            taken = self._tables[1 - side].take(rows[known], theirs) if theirs else []
+            places = np.where(known, np.cumsum(known) - 1, -1)
+            from_table = iter([take_or_null(column, places) for column in taken])
+        indices = pa.array(positions) if (positions >= 0).all() else pa.array(positions, mask=positions < 0)
+        return [columns[column].take(indices) if mine else next(from_table) for column, mine in zip(local, is_mine)]
+
+    def _emit_pairs(
+        self, columns: list[pa.Array], side: int, positions: np.ndarray, rows: np.ndarray, kinds: np.ndarray | None
+    ) -> None:
+        every = list(range(len(self._output_schema)))
+        for start in range(0, len(rows), MAX_ROWS):
+            part = slice(start, start + MAX_ROWS)
+            values = self._columns(columns, side, positions[part], rows[part], every)
+            emit_columns(self.output, self._output_schema, values, None if kinds is None else kinds[part])
+
+    def _emit_outer(
+        self,
+        batch: Batch,
+        columns: list[pa.Array],
+        side: int,
+        is_add: np.ndarray,
+        replaced: np.ndarray,
+        positions: np.ndarray,
+        rows: np.ndarray,
+    ) -> None:
+        """Emits pairs, rows padded with NULL, and the changes of those of the other side."""
+        pair_adds = is_add[positions]
+        retracted = DELETE if self._is_outer[side] or batch.kinds is None else batch.kinds[positions]
+        kinds = np.where(pair_adds, INSERT, retracted)
+        entries = [(positions, rows, kinds, 4 * np.arange(len(rows)) + 1)]
+        if self._is_outer[side]:
+            alone = np.ones(len(is_add), dtype=bool)
+            alone[positions] = False
+            lonely = np.flatnonzero(alone)
+            places = 4 * np.searchsorted(positions, lonely) - 1
+            entries.append(
+                (lonely, np.full(len(lonely), -1), np.where(is_add[lonely], INSERT, DELETE), places),
+            )
+        if self._is_outer[1 - side] and len(rows):
+            before, after = self._associate(1 - side, rows, pair_adds, replaced[positions])
+            revoked = np.flatnonzero(pair_adds & (before == 0))
+            padded = np.flatnonzero(~pair_adds & (before == 1))
+            nothing = np.full(len(revoked), -1)
+            entries.append((nothing, rows[revoked], np.full(len(revoked), DELETE), 4 * revoked))
+            nothing = np.full(len(padded), -1)
+            entries.append((nothing, rows[padded], np.full(len(padded), INSERT), 4 * padded + 2))
+        if len(entries) > 1:
+            order = np.argsort(np.concatenate([entry[3] for entry in entries]), kind="stable")
+            positions, rows, kinds = (
+                np.concatenate([entry[part] for entry in entries])[order] for part in range(3)  # type: ignore[misc]
+            )
+        self._emit_pairs(columns, side, positions, rows, kinds.astype(np.int8))
+
+    def _associate(
+        self, side: int, rows: np.ndarray, is_add: np.ndarray, replaced: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Counts the associations of rows of a side. Returns, for each pair, the number before and after it.
+
+        A record that replaces one with the same unique key is no further association.
+        """
+        table = self._tables[side]
+        groups = Groups(rows)
+        base = table.ints(_ASSOCIATIONS, groups.keys)[groups.group_of]
+        steps = np.where(is_add, np.where(replaced, 0, 1), -1)[groups.order]
+        while True:
+            after = base + groups.running_sums(steps)
+            before = after - steps
+            missing = (before == 0) & (steps == 0)
+            if not missing.any():
+                break
+            # The replaced record was no association, so this one is the first. Only the first of each row is certain.
+            first = np.flatnonzero(missing)
+            first = first[np.append(True, groups.group_of[first[1:]] != groups.group_of[first[:-1]])]
+            steps[first] = 1
+        table.set_ints(_ASSOCIATIONS, groups.keys, after[groups.ends - 1])
+        table.touch(groups.keys)
+        befores, afters = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
+        befores[groups.order], afters[groups.order] = before, after
+        return befores, afters
+
+    # -- semi and anti joins -----------------------------------------------------------------------------------------
+
+    def _emit_left(self, batch: Batch, columns: list[pa.Array], positions: np.ndarray) -> None:
+        matches = np.zeros(len(columns[0]), dtype=bool)
+        matches[positions] = True
+        emitted = np.flatnonzero(matches if self._spec.join_type is JoinType.SEMI else ~matches)
+        if not len(emitted):
+            return
+        kinds = None if batch.kinds is None else batch.kinds[emitted]
+        indices = pa.array(emitted)
+        emit_columns(self.output, self._output_schema, [column.take(indices) for column in columns], kinds)
+
+    def _emit_changed_left(
+        self, batch: Batch, is_add: np.ndarray, replaced: np.ndarray, positions: np.ndarray, rows: np.ndarray
+    ) -> None:
+        if not len(rows):
+            return
+        pair_adds = is_add[positions]
+        before, _ = self._associate(0, rows, pair_adds, replaced[positions])
+        changed = np.flatnonzero(np.where(pair_adds, before == 0, before == 1))
+        kinds = np.full(len(is_add), INSERT) if batch.kinds is None else batch.kinds
+        if self._spec.join_type is JoinType.ANTI:
+            kinds = np.where(is_add, DELETE, INSERT)
+        every = list(range(len(self._schemas[0])))
+        for start in range(0, len(changed), MAX_ROWS):
+            part = changed[start : start + MAX_ROWS]
+            values = self._tables[0].take(rows[part], every)
+            emit_columns(self.output, self._output_schema, values, kinds[positions[part]].astype(np.int8))

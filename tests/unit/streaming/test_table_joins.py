@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import pytest
+from table_subtasks import TableSubtasks, materialised, row_info
+
+from flinkpy.graph.operator_specs import FieldKeySelector
+from flinkpy.graph.table_specs import JoinInput, JoinSpec, JoinType
+from flinkpy.sql.types import logical_types as lt
+
+LEFT = row_info(k=lt.BigIntType(), a=lt.VarCharType(lt.MAX_LENGTH))
+RIGHT = row_info(k0=lt.BigIntType(), b=lt.VarCharType(lt.MAX_LENGTH))
+
+
+def join_spec(join_type: JoinType, **options: object) -> JoinSpec:
+    selectors = (FieldKeySelector(("k",)), FieldKeySelector(("k0",)))
+    return JoinSpec(selectors, join_type, (0,), (0,), (True,), input_types=(LEFT, RIGHT), **options)  # type: ignore[arg-type]
+
+
+def test_an_inner_join_emits_each_pair_with_the_kind_of_its_record():
+    join = TableSubtasks(join_spec(JoinType.INNER))
+
+    assert join.process([("+I", 1, "a"), ("+I", 2, "b")]) == []
+    assert join.process([("+U", 1, "x"), ("+I", 1, "y"), ("+I", 3, "z")], 1) == [
+        ("+U", 1, "a", 1, "x"),
+        ("+I", 1, "a", 1, "y"),
+    ]
+    assert join.process([("-U", 1, "a"), ("+U", 1, "c")]) == [
+        ("-U", 1, "a", 1, "x"),
+        ("-U", 1, "a", 1, "y"),
+        ("+U", 1, "c", 1, "x"),
+        ("+U", 1, "c", 1, "y"),
+    ]
+
+
+def test_a_full_join_takes_padded_rows_back_before_their_first_match_and_emits_them_after_the_last_one_is_gone():
+    join = TableSubtasks(join_spec(JoinType.FULL))
+
+    assert join.process([("+I", 1, "a"), ("+I", None, "n")]) == [("+I", 1, "a", None, None), ("+I", None, "n", None, None)]
+    assert join.process([("+I", 1, "x"), ("+I", 1, "y")], 1) == [
+        ("-D", 1, "a", None, None),
+        ("+I", 1, "a", 1, "x"),
+        ("+I", 1, "a", 1, "y"),
+    ]
+    assert join.process([("-D", 1, "x"), ("-D", 1, "y"), ("+I", None, "m")], 1) == [
+        ("-D", 1, "a", 1, "x"),
+        ("-D", 1, "a", 1, "y"),
+        ("+I", 1, "a", None, None),
+        ("+I", None, None, None, "m"),
+    ]
+
+
+def test_a_semi_join_emits_a_row_while_it_has_a_match_and_an_anti_join_while_it_has_none():
+    semi, anti = TableSubtasks(join_spec(JoinType.SEMI)), TableSubtasks(join_spec(JoinType.ANTI))
+
+    assert semi.process([("+I", 1, "a")]) == []
+    assert anti.process([("+I", 1, "a"), ("+I", None, "n")]) == [("+I", 1, "a"), ("+I", None, "n")]
+    matches = [("+I", 1, "x"), ("+I", 1, "y")]
+    assert semi.process(matches, 1) == [("+I", 1, "a")]
+    assert anti.process(matches, 1) == [("-D", 1, "a")]
+    gone = [("-D", 1, "y"), ("-U", 1, "x")]
+    assert semi.process(gone, 1) == [("-U", 1, "a")]
+    assert anti.process(gone, 1) == [("+I", 1, "a")]
+
+
+def test_a_row_with_the_unique_key_of_a_stored_one_replaces_it():
+    join = TableSubtasks(join_spec(JoinType.INNER, left_input=JoinInput((0,), True)))
+    join.process([("+I", 1, "a"), ("+U", 1, "b")])
+    join.process([("+U", 1, "c")])
+
+    assert join.process([("+I", 1, "x")], 1) == [("+I", 1, "c", 1, "x")]
+
+
+@pytest.mark.parametrize("ttl_ms", [0, 100])
+def test_rows_match_until_their_time_to_live_is_over(ttl_ms):
+    join = TableSubtasks(join_spec(JoinType.INNER, left_state_ttl_ms=ttl_ms))
+    join.process([("+I", 1, "a")])
+    join.clock.advance(99)
+    assert len(join.process([("+I", 1, "x")], 1)) == 1
+    join = join.restart()
+    join.clock.advance(1)
+
+    assert len(join.process([("+I", 1, "y")], 1)) == (0 if ttl_ms else 1)
+    assert join.operators[0]._tables[0].size == (0 if ttl_ms else 1)
+
+
+def test_a_join_without_keys_pairs_every_row_with_every_row():
+    spec = JoinSpec(
+        (FieldKeySelector(()), FieldKeySelector(())), JoinType.INNER, (), (), (), input_types=(LEFT, RIGHT)
+    )
+    join = TableSubtasks(spec)
+    join.process([("+I", 1, "a"), ("+I", None, "b")])
+    join = join.restart()
+
+    changes = join.process([("+I", 7, "x"), ("+I", 8, "y")], 1)
+    assert materialised(changes) == {
+        (1, "a", 7, "x"): 1,
+        (None, "b", 7, "x"): 1,
+        (1, "a", 8, "y"): 1,
+        (None, "b", 8, "y"): 1,
+    }
