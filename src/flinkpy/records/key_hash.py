@@ -437,10 +437,9 @@ def mix_words(words: np.ndarray) -> np.ndarray:
 
 
 def hash_binary_column(column: pa.Array, seed: int) -> np.ndarray:
-    """Returns uint64[n]: a hash of the bytes of each string or binary value with another seed. Those of NULL are equal."""
-    return _hash_binary_column(
-        column, pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type), seed
-    )
+    """Returns uint64[n]: a hash of the bytes of each string or binary value, with a seed. NULL counts as empty."""
+    is_large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    return _hash_binary_column(column, is_large, seed)
 
 
 def _hash_binary_column(column: pa.Array, large: bool, seed: int) -> np.ndarray:

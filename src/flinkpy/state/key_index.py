@@ -69,9 +69,7 @@ class KeyWords:
         elif pa.types.is_decimal128(kind):
             halves = _decimal_halves(column)
             pairs = [(half, half) for half in halves]
-        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            pairs = [self._text_words(column)]
-        elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        elif _is_text(kind):
             pairs = [self._text_words(column)]
         elif pa.types.is_struct(kind):
             pairs = [pair for field in column.flatten() for pair in self._column_words(field)]
@@ -84,6 +82,11 @@ class KeyWords:
 
     def _text_words(self, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         return hash_binary_column(column, int(_FIRST_SEED)), hash_binary_column(column, self._seed)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -143,7 +146,9 @@ class KeyIndex:
         self._collided: dict[tuple[int, int], int] = {}
         self._collided_words: set[int] = set()
         self._num_used = 0
-        self._rebuild(_MIN_CAPACITY)
+        self._table_words = np.zeros(_MIN_CAPACITY, dtype=np.int64)
+        self._table_slots = np.full(_MIN_CAPACITY, EMPTY, dtype=np.int32)
+        self._shift = 64 - (_MIN_CAPACITY - 1).bit_length()
 
     # -- keys --------------------------------------------------------------------------------------------------------
 

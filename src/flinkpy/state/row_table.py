@@ -147,7 +147,7 @@ class RowTable:
         self._head = self._tail = self._counts = np.empty(0, dtype=np.int32)
         #: By row number.
         self._next = self._slot = np.empty(0, dtype=np.int32)
-        self._ints = {name: _NO_ROWS for name in layout.stored_ints}
+        self._ints = dict.fromkeys(layout.stored_ints, _NO_ROWS)
         self._chunks = RowChunks(layout.types)
         self._end = 0
         self._size = 0

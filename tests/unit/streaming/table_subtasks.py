@@ -92,9 +92,7 @@ class TableSubtasks:
     def process(self, changes: Sequence[Change], input_index: int = 0) -> list[Change]:
         """Processes changes as one batch per subtask. Returns what was emitted, subtask after subtask."""
         schema = self._schemas[input_index]
-        columns = [
-            pa.array([change[1 + i] for change in changes], field.type) for i, field in enumerate(schema)
-        ]
+        columns = [pa.array([change[1 + i] for change in changes], field.type) for i, field in enumerate(schema)]
         batch = Batch(
             pa.RecordBatch.from_arrays(columns, schema=schema),
             None,

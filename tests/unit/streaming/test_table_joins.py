@@ -35,7 +35,10 @@ def test_an_inner_join_emits_each_pair_with_the_kind_of_its_record():
 def test_a_full_join_takes_padded_rows_back_before_their_first_match_and_emits_them_after_the_last_one_is_gone():
     join = TableSubtasks(join_spec(JoinType.FULL))
 
-    assert join.process([("+I", 1, "a"), ("+I", None, "n")]) == [("+I", 1, "a", None, None), ("+I", None, "n", None, None)]
+    assert join.process([("+I", 1, "a"), ("+I", None, "n")]) == [
+        ("+I", 1, "a", None, None),
+        ("+I", None, "n", None, None),
+    ]
     assert join.process([("+I", 1, "x"), ("+I", 1, "y")], 1) == [
         ("-D", 1, "a", None, None),
         ("+I", 1, "a", 1, "x"),
@@ -84,9 +87,7 @@ def test_rows_match_until_their_time_to_live_is_over(ttl_ms):
 
 
 def test_a_join_without_keys_pairs_every_row_with_every_row():
-    spec = JoinSpec(
-        (FieldKeySelector(()), FieldKeySelector(())), JoinType.INNER, (), (), (), input_types=(LEFT, RIGHT)
-    )
+    spec = JoinSpec((FieldKeySelector(()), FieldKeySelector(())), JoinType.INNER, (), (), (), input_types=(LEFT, RIGHT))
     join = TableSubtasks(spec)
     join.process([("+I", 1, "a"), ("+I", None, "b")])
     join = join.restart()

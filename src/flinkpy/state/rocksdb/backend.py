@@ -34,7 +34,6 @@ from flinkpy.state.meta_info import (
     ttl_config_of,
 )
 from flinkpy.state.pane_table import PaneTable
-from flinkpy.state.row_table import RowLayout, RowTable
 from flinkpy.state.rocksdb.cached_state import CachedState
 from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix, decode_state_key
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
@@ -53,6 +52,7 @@ from flinkpy.state.rocksdb.tables import (
 )
 from flinkpy.state.rocksdb.timer_queue import RocksDBTimerQueue
 from flinkpy.state.rocksdb.value_codec import decode, encode, freeze
+from flinkpy.state.row_table import RowLayout, RowTable
 from flinkpy.state.session_table import SessionTable
 from flinkpy.state.type_snapshot import PICKLED, Conversion, describe_type
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,7 @@ class PairCondition:
     """
 
     def __init__(self, condition: RexNode, settings: Any) -> None:
-        from flinkpy.sql.functions import compile_expressions
-
+        compile_expressions = import_module("flinkpy.sql.functions").compile_expressions
         self.columns = input_columns([condition])
         positions = {column: position for position, column in enumerate(self.columns)}
         self._compiled = compile_expressions([moved(condition, positions)], settings)

@@ -227,7 +227,7 @@ class StreamingJoinOperator(KeyedStateOperator):
                 (lonely, np.full(len(lonely), -1), np.where(is_add[lonely], INSERT, DELETE), places),
             )
         if self._is_outer[1 - side] and len(rows):
-            before, after = self._associate(1 - side, rows, pair_adds, replaced[positions])
+            before = self._associate(1 - side, rows, pair_adds, replaced[positions])
             revoked = np.flatnonzero(pair_adds & (before == 0))
             padded = np.flatnonzero(~pair_adds & (before == 1))
             nothing = np.full(len(revoked), -1)
@@ -237,14 +237,13 @@ class StreamingJoinOperator(KeyedStateOperator):
         if len(entries) > 1:
             order = np.argsort(np.concatenate([entry[3] for entry in entries]), kind="stable")
             positions, rows, kinds = (
-                np.concatenate([entry[part] for entry in entries])[order] for part in range(3)  # type: ignore[misc]
+                np.concatenate([entry[part] for entry in entries])[order]
+                for part in range(3)  # type: ignore[misc]
             )
         self._emit_pairs(columns, side, positions, rows, kinds.astype(np.int8))
 
-    def _associate(
-        self, side: int, rows: np.ndarray, is_add: np.ndarray, replaced: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Counts the associations of rows of a side. Returns, for each pair, the number before and after it.
+    def _associate(self, side: int, rows: np.ndarray, is_add: np.ndarray, replaced: np.ndarray) -> np.ndarray:
+        """Counts the associations of rows of a side. Returns int64[n]: for each pair, the number before it.
 
         A record that replaces one with the same unique key is no further association.
         """
@@ -264,9 +263,9 @@ class StreamingJoinOperator(KeyedStateOperator):
             steps[first] = 1
         table.set_ints(_ASSOCIATIONS, groups.keys, after[groups.ends - 1])
         table.touch(groups.keys)
-        befores, afters = np.empty(len(rows), dtype=np.int64), np.empty(len(rows), dtype=np.int64)
-        befores[groups.order], afters[groups.order] = before, after
-        return befores, afters
+        by_pair = np.empty(len(rows), dtype=np.int64)
+        by_pair[groups.order] = before
+        return by_pair
 
     # -- semi and anti joins -----------------------------------------------------------------------------------------
 
@@ -286,7 +285,7 @@ class StreamingJoinOperator(KeyedStateOperator):
         if not len(rows):
             return
         pair_adds = is_add[positions]
-        before, _ = self._associate(0, rows, pair_adds, replaced[positions])
+        before = self._associate(0, rows, pair_adds, replaced[positions])
         changed = np.flatnonzero(np.where(pair_adds, before == 0, before == 1))
         kinds = np.full(len(is_add), INSERT) if batch.kinds is None else batch.kinds
         if self._spec.join_type is JoinType.ANTI:

@@ -1,4 +1,4 @@
-"""What the operators of tables have in common: columns and kinds of a batch, and output in batches of a bounded size."""
+"""What the operators of tables have in common: columns and kinds of a batch, and output in bounded batches."""
 
 from __future__ import annotations
 
