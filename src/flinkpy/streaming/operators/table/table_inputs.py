@@ -1,4 +1,4 @@
-"""What the operators of tables have in common: columns and kinds of a batch, and output in bounded batches."""
+"""The columns and kinds of a batch of rows, and output in bounded batches, for the operators of tables."""
 
 from __future__ import annotations
 
