@@ -341,7 +341,7 @@ class FileSource(SourceBase):
         )
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        return _FileReader(context, self._format)
+        return _FileReader(context, self.reading_format)
 
     def list_splits(self, parallelism: int) -> list[FileSourceSplit]:
         """Returns the splits of all files in the order of the paths. Blocks.
@@ -361,6 +361,11 @@ class FileSource(SourceBase):
 
     @property
     def file_format(self) -> FileFormat:
+        return self._format
+
+    @property
+    def reading_format(self) -> FileFormat:
+        """The format by which readers decode files. A subclass may change its records."""
         return self._format
 
     def list_files(self, is_seen: Callable[[str], bool] = is_visible) -> list[tuple[str, int]]:

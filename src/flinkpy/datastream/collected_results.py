@@ -49,6 +49,11 @@ class CollectedResults(Iterator[Any]):
         self._is_one_of_many = is_one_of_many
         self._records = CollectIterator(self._request)
 
+    @property
+    def job_client(self) -> Any:
+        """The client of the job."""
+        return self._client
+
     def __next__(self) -> Any:
         if self._is_over:
             raise StopIteration

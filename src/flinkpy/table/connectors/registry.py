@@ -33,6 +33,7 @@ ENTRY_POINT_GROUP = "flinkpy.table.factories"
 _BUILT_IN = {
     "blackhole": "blackhole:BlackholeTableFactory",
     "datagen": "datagen:DataGenTableFactory",
+    "filesystem": "filesystem:FileSystemTableFactory",
     "nexmark": "nexmark:NexmarkTableFactory",
     "print": "print:PrintTableFactory",
 }

@@ -1,0 +1,1 @@
+"""Formats of tables: how connectors read and write the records of files and messages."""

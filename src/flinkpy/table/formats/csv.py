@@ -1,0 +1,83 @@
+"""The format `csv`. Source: org.apache.flink.formats.csv.{CsvFormatFactory, CsvFormatOptions}."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.errors import ValidationError
+from flinkpy.configuration.options import ConfigOption, OptionType
+from flinkpy.formats.bulk_writer import ColumnBulkWriterFactory, CsvBulkWriterFactory
+from flinkpy.formats.csv_format import CsvFormat, CsvOptions
+from flinkpy.table.formats.table_format import TableFormat
+
+if TYPE_CHECKING:
+    from flinkpy.common.typeinfo import RowTypeInfo
+    from flinkpy.formats.file_format import FileFormat
+    from flinkpy.table.connectors.table_options import TableOptions
+
+FIELD_DELIMITER = ConfigOption("field-delimiter", OptionType.STRING, ",", "The character between fields.")
+QUOTE_CHARACTER = ConfigOption("quote-character", OptionType.STRING, '"', "The character around texts.")
+DISABLE_QUOTE_CHARACTER = ConfigOption(
+    "disable-quote-character", OptionType.BOOL, False, "True if quotes have no meaning."
+)
+ESCAPE_CHARACTER = ConfigOption("escape-character", OptionType.STRING, "", "The character before an escaped one.")
+NULL_LITERAL: ConfigOption[str | None] = ConfigOption("null-literal", OptionType.STRING, None, "The text for null.")
+ALLOW_COMMENTS = ConfigOption("allow-comments", OptionType.BOOL, False, "True to skip lines that begin with #.")
+IGNORE_PARSE_ERRORS = ConfigOption(
+    "ignore-parse-errors", OptionType.BOOL, False, "True to skip rows that cannot be read."
+)
+ARRAY_ELEMENT_DELIMITER = ConfigOption(
+    "array-element-delimiter", OptionType.STRING, ";", "The text between the elements of an array."
+)
+
+
+class CsvTableFormat(TableFormat):
+    """Rows as lines of CSV without a header."""
+
+    identifier = "csv"
+    optional_options: tuple[ConfigOption[Any], ...] = (
+        FIELD_DELIMITER,
+        QUOTE_CHARACTER,
+        DISABLE_QUOTE_CHARACTER,
+        ESCAPE_CHARACTER,
+        NULL_LITERAL,
+        ALLOW_COMMENTS,
+        IGNORE_PARSE_ERRORS,
+        ARRAY_ELEMENT_DELIMITER,
+    )
+
+    def file_format(self, row_type: RowTypeInfo, options: TableOptions) -> FileFormat:
+        found = CsvFormat(row_type, dialect(row_type, options))
+        if options.get(IGNORE_PARSE_ERRORS):
+            skipping: FileFormat = found.with_on_error("skip")
+            return skipping
+        return found
+
+    def file_writer(self, row_type: RowTypeInfo, options: TableOptions) -> ColumnBulkWriterFactory:
+        return CsvBulkWriterFactory(row_type, dialect(row_type, options))
+
+
+def dialect(row_type: RowTypeInfo, options: TableOptions) -> CsvOptions:
+    """Returns the dialect of the options. Raises: ValidationError for a delimiter of several characters."""
+    if options.get(DISABLE_QUOTE_CHARACTER) and options.contains(QUOTE_CHARACTER):
+        raise ValidationError("Format cannot define a quote character and disabled quote character at the same time.")
+    null = options.get(NULL_LITERAL)
+    separator = options.get(ARRAY_ELEMENT_DELIMITER)
+    try:
+        return CsvOptions(
+            delimiter=_unescaped(options.get(FIELD_DELIMITER)),
+            quote_char="" if options.get(DISABLE_QUOTE_CHARACTER) else options.get(QUOTE_CHARACTER),
+            escape_char=options.get(ESCAPE_CHARACTER),
+            null_values=() if null is None else (null,),
+            allow_comments=options.get(ALLOW_COMMENTS),
+            array_separators=dict.fromkeys(row_type.get_field_names(), separator),
+        )
+    except ValueError as error:
+        raise ValidationError(f"csv: {error}") from error
+
+
+def _unescaped(delimiter: str) -> str:
+    r"""Returns the character of a text such as `\t` or `\u0001`."""
+    if len(delimiter) > 1 and delimiter.startswith("\\"):
+        return delimiter.encode("ascii", "replace").decode("unicode_escape")
+    return delimiter
