@@ -215,11 +215,8 @@ class AlterParser:
             return self._set_options(start)
         if cursor.at("RESET"):
             return self._reset_options(start)
-        mode_start = cursor.token
-        start_mode = self._tables.start_mode(mode_start) if cursor.accept("START_MODE") else None
-        if start_mode is not None or cursor.at("AS"):
-            cursor.expect("AS")
-            return ChangeQuery(self._queries.query(), start_mode, position=cursor.since(start))
+        if cursor.accept("AS"):
+            return ChangeQuery(self._queries.query(), position=cursor.since(start))
         if cursor.accept("ADD"):
             return self._schema("ADD", start)
         if cursor.accept("MODIFY"):

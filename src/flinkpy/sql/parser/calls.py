@@ -67,7 +67,6 @@ class CallParser:
 
     def __init__(self, cursor: TokenCursor, types: TypeParser, expressions: ExpressionParser) -> None:
         self._cursor = cursor
-        self._types = types
         self._expressions = expressions
         json = JsonFunctionParser(cursor, types, expressions, self)
         #: Functions with a syntax of their own. Those that are not reserved are names unless a parenthesis follows.
@@ -217,14 +216,36 @@ class CallParser:
             return DefaultValue(position=cursor.advance().position)
         if cursor.at("TABLE"):
             query = self._table_argument_query()
+        elif cursor.at_any(("SELECT", "WITH", "VALUES")):
+            query = self._expressions.queries.query()
+            if not cursor.at_any(("PARTITION", "ORDER")):
+                return ScalarSubquery(query, position=query.position)
         else:
             value = self._expressions.expression()
             if not (isinstance(value, ScalarSubquery) and cursor.at_any(("PARTITION", "ORDER"))):
                 return value
             query = value.query
-        partition_by = self._expressions.optional_partition_by()
-        order_by = self._expressions.optional_order_by()
+        partition_by = self._table_partition_by() if cursor.at("PARTITION") else ()
+        order_by = self._table_order_by() if cursor.at("ORDER") else ()
         return TableArgument(query, partition_by, order_by, position=cursor.since(start))
+
+    def _table_partition_by(self) -> tuple[Expression, ...]:
+        """Parses PARTITION BY column, or PARTITION BY (column, ...): a comma without parentheses ends the argument."""
+        cursor = self._cursor
+        cursor.expect_all("PARTITION", "BY")
+        if cursor.accept_all("(", ")"):
+            return ()
+        if cursor.at("("):
+            return cursor.in_parentheses(cursor.simple_identifier)
+        return (cursor.simple_identifier(),)
+
+    def _table_order_by(self) -> tuple[OrderItem, ...]:
+        """Parses ORDER BY item, or ORDER BY (item, ...)."""
+        cursor = self._cursor
+        cursor.expect_all("ORDER", "BY")
+        if cursor.at("("):
+            return cursor.in_parentheses(self._expressions.order_item)
+        return (self._expressions.order_item(),)
 
     def _table_argument_query(self) -> Query:
         """Parses TABLE name, or TABLE (query)."""
@@ -373,12 +394,11 @@ class CallParser:
     def _descriptor(self, start: Token) -> Expression:
         cursor = self._cursor
         cursor.expect("DESCRIPTOR")
-        columns = cursor.in_parentheses(self._descriptor_column)
+        columns = () if cursor.accept_all("(", ")") else cursor.in_parentheses(self._descriptor_column)
         return Descriptor(columns, position=cursor.since(start))
 
     def _descriptor_column(self) -> DescriptorColumn:
         cursor = self._cursor
         start = cursor.token
         name = cursor.identifier()
-        column_type = None if cursor.at_any((",", ")")) else self._types.nullable_type()
-        return DescriptorColumn(name, column_type, position=cursor.since(start))
+        return DescriptorColumn(name, position=cursor.since(start))

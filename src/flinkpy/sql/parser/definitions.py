@@ -156,10 +156,10 @@ class DefinitionParser:
         distribution = self._tables.distribution(distribution_start) if cursor.accept("DISTRIBUTED") else None
         partitioned_by = self._partitioned_by()
         options = self._tables.optional_options()
-        freshness: IntervalLiteral | None = self._tables.freshness() if cursor.accept("FRESHNESS") else None
-        refresh_mode = self._tables.refresh_mode() if cursor.accept("REFRESH_MODE") else None
         mode_start = cursor.token
         start_mode: StartMode | None = self._tables.start_mode(mode_start) if cursor.accept("START_MODE") else None
+        freshness: IntervalLiteral | None = self._tables.freshness() if cursor.accept("FRESHNESS") else None
+        refresh_mode = self._tables.refresh_mode() if cursor.accept("REFRESH_MODE") else None
         cursor.expect("AS")
         query = self._queries.query()
         return CreateMaterializedTable(
@@ -225,7 +225,7 @@ class DefinitionParser:
             if language in ("SQL", "PYTHON"):
                 raise cursor.error_on(
                     cursor.since(place),
-                    f"CREATE FUNCTION USING JAR syntax is not applicable to {language} language.",
+                    f"CREATE FUNCTION USING JAR/ARTIFACT syntax is not applicable to {language} language.",
                 )
             resources = cursor.separated(self._resource)
         options = self._tables.optional_options()

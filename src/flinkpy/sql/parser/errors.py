@@ -42,7 +42,10 @@ def unexpected_token(
     """
     expected = set(expected) - _JDBC_ESCAPES
     shown = "<EOF>" if token.symbol == END else token.text
-    message = f'Encountered "{shown}" at line {token.line}, column {token.column}.'
+    if token.symbol in RESERVED_KEYWORDS and IDENTIFIER in expected:
+        message = f"Incorrect syntax near the keyword '{shown}' at line {token.line}, column {token.column}."
+    else:
+        message = f'Encountered "{shown}" at line {token.line}, column {token.column}.'
     listed = " ".join(f"{_quoted(symbol)} ..." for symbol in sorted(expected, key=_order))
     if listed:
         words = "Was expecting one of:" if len(expected) > 1 else "Was expecting:"

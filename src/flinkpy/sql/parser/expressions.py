@@ -391,7 +391,7 @@ class ExpressionParser:
     def order_by(self) -> tuple[OrderItem, ...]:
         """Parses ORDER BY item, ..."""
         self._cursor.expect_all("ORDER", "BY")
-        return self._cursor.separated(self._order_item)
+        return self._cursor.separated(self.order_item)
 
     def optional_order_by(self) -> tuple[OrderItem, ...]:
         """Parses [ORDER BY item, ...]."""
@@ -408,7 +408,8 @@ class ExpressionParser:
             return values[0].values
         return values
 
-    def _order_item(self) -> OrderItem:
+    def order_item(self) -> OrderItem:
+        """Parses expression [ASC | DESC] [NULLS FIRST | NULLS LAST]."""
         cursor = self._cursor
         start = cursor.token
         expression = self.expression()

@@ -116,7 +116,7 @@ class LiteralParser:
     def plain_string(self) -> str:
         """Parses a string of any form and returns its value."""
         if not self._cursor.at_any(_STRINGS):
-            self._cursor.unexpected(STRING)
+            raise self._cursor.unexpected(STRING)
         return self._string(self._cursor.token).value
 
     def _string(self, start: Token) -> StringLiteral:

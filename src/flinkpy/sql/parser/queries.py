@@ -260,10 +260,10 @@ class QueryParser:
         cursor = self._cursor
         start = cursor.token
         if cursor.at(STRING) or cursor.at_name():
-            key = cursor.advance().value
+            key = self._expressions.literals.plain_string() if cursor.at(STRING) else cursor.advance().value
             if not cursor.accept("="):
                 return HintOption(None, key, position=cursor.since(start))
-            return HintOption(key, cursor.string(), position=cursor.since(start))
+            return HintOption(key, self._expressions.literals.plain_string(), position=cursor.since(start))
         return HintOption(None, cursor.expect(INTEGER).text, position=cursor.since(start))
 
     # Tables in FROM --------------------------------------------------------------------------------------------------
@@ -347,14 +347,14 @@ class QueryParser:
             call = self._expressions.calls.call(cursor.identifier(), call_start)
             cursor.expect(")")
             return TableFunction(call, lateral, self.hints(), position=cursor.since(start))
+        if lateral:
+            raise cursor.unexpected("(", "TABLE", "UNNEST")
         if not cursor.at_name():
             raise cursor.unexpected(IDENTIFIER, "(", "TABLE", "UNNEST", "LATERAL")
         name = cursor.identifier()
         if cursor.at("("):
             call = self._expressions.calls.call(name, start)
-            return TableFunction(call, lateral, self.hints(), position=cursor.since(start))
-        if lateral:
-            raise cursor.unexpected("(")
+            return TableFunction(call, hints=self.hints(), position=cursor.since(start))
         table: TableReference = NamedTable(name, self.hints(), position=cursor.since(start))
         if cursor.accept_all("FOR", "SYSTEM_TIME"):
             cursor.expect_all("AS", "OF")
@@ -370,10 +370,14 @@ class QueryParser:
             query = self.query()
         else:
             inner_start = cursor.token
-            table = self.table_references()
+            cursor.descend()
+            table = self._joined(self._table())
+            cursor.ascend()
             if not (isinstance(table, DerivedTable) and not table.lateral):
                 if lateral:
                     raise cursor.unexpected("SELECT")
+                if not isinstance(table, Join):
+                    raise cursor.error_on(table.position, "Expected query or join.", "Leave the parentheses out.")
                 cursor.expect(")")
                 return table
             # The query in parentheses may be the first of a set operation.

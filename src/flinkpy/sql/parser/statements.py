@@ -45,7 +45,7 @@ from flinkpy.sql.parser.nodes import (
 )
 from flinkpy.sql.parser.queries import QueryParser
 from flinkpy.sql.parser.tables import TableParser
-from flinkpy.sql.parser.tokens import END, STRING, Token
+from flinkpy.sql.parser.tokens import END, Token
 from flinkpy.sql.parser.types import TypeParser
 
 _EXPLAIN_DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
@@ -79,6 +79,7 @@ class StatementParser:
             **self._definitions.statements,
             "ALTER": alter.alter,
             "INSERT": self._insert,
+            "UPSERT": self._insert,
             "UPDATE": self._update,
             "DELETE": self._delete,
             "TRUNCATE": self._truncate,
@@ -132,22 +133,26 @@ class StatementParser:
 
     def _insert(self) -> Insert:
         cursor = self._cursor
-        start = cursor.expect("INSERT")
+        start = cursor.token
+        upsert = cursor.expect_any("INSERT", "UPSERT") == "UPSERT"
+        place = cursor.token
         overwrite = cursor.expect_any("INTO", "OVERWRITE") == "OVERWRITE"
+        if upsert and overwrite:
+            raise cursor.error_on(place.position, "OVERWRITE expression is only used with INSERT statement.")
         table = cursor.identifier()
         hints = self.queries.hints()
         columns: tuple[Identifier, ...] = ()
         partition = self._tables.partition() if cursor.accept("PARTITION") else ()
         if cursor.at("(") and cursor.peek() not in (*_QUERY_START,):
             columns = cursor.in_parentheses(cursor.identifier)
-        if not partition and cursor.accept("PARTITION"):
-            partition = self._tables.partition()
         query = self.queries.query()
         on_conflict = None
         if cursor.accept("ON"):
             cursor.expect_all("CONFLICT", "DO")
             on_conflict = cursor.expect_any("NOTHING", "ERROR", "DEDUPLICATE")
-        return Insert(table, query, columns, partition, overwrite, hints, on_conflict, position=cursor.since(start))
+        return Insert(
+            table, query, columns, partition, overwrite, hints, on_conflict, upsert, position=cursor.since(start)
+        )
 
     def _target(self) -> TableReference:
         """Parses the table of UPDATE or DELETE with its alias."""
@@ -170,7 +175,7 @@ class StatementParser:
     def _assignment(self) -> Assignment:
         cursor = self._cursor
         start = cursor.token
-        column = cursor.identifier()
+        column = cursor.simple_identifier()
         cursor.expect("=")
         return Assignment(column, self.expressions.expression(), position=cursor.since(start))
 
@@ -197,7 +202,7 @@ class StatementParser:
         while True:
             inserts.append(self._insert())
             cursor.expect(";")
-            if not cursor.at("INSERT"):
+            if not cursor.at_any(("INSERT", "UPSERT")):
                 break
         cursor.expect("END")
         return StatementSet(tuple(inserts), position=cursor.since(start))
@@ -213,7 +218,7 @@ class StatementParser:
     def _executable(self, others: dict[str, Callable[[], Statement]]) -> Statement:
         """Parses a statement set, an insert, or one of the others by its keyword."""
         cursor = self._cursor
-        allowed = {"STATEMENT": self._statement_set, "INSERT": self._insert, **others}
+        allowed = {"STATEMENT": self._statement_set, "INSERT": self._insert, "UPSERT": self._insert, **others}
         cursor.considered(allowed)
         parse = allowed.get(cursor.symbol)
         if parse is None:
@@ -269,8 +274,6 @@ class StatementParser:
             "EXECUTE": self._execute,
             "CREATE": self._definitions.create,
             "REPLACE": self._definitions.replace_table,
-            "UPDATE": self._update,
-            "DELETE": self._delete,
         }
         statement = self._executable(others)
         if not self._is_explainable(statement):
@@ -290,12 +293,10 @@ class StatementParser:
     def _describe(self) -> Statement:
         cursor = self._cursor
         start = cursor.advance()
-        if cursor.at("JOB") and cursor.peek() == STRING:
-            cursor.advance()
+        if cursor.accept("JOB"):
             return DescribeJob(cursor.string(), position=cursor.since(start))
         kind = "TABLE"
-        # These words, except FUNCTION, may be names of tables too.
-        if cursor.at_any(_DESCRIBED) and cursor.peek() not in (END, ";", "."):
+        if cursor.at_any(_DESCRIBED):
             kind = cursor.advance().symbol
         extended = cursor.accept("EXTENDED")
         name = cursor.simple_identifier() if kind == "CATALOG" else cursor.identifier()
@@ -336,7 +337,7 @@ class StatementParser:
             kind, prefix = cursor.expect_any(*_SHOW_LISTS), ""
         container = None
         if cursor.accept("FROM") or cursor.accept("IN"):
-            container = cursor.identifier()
+            container = cursor.simple_identifier() if kind == "DATABASES" else cursor.identifier()
         like = self._show_like(ignore_case_allowed=_SHOW_LISTS[kind])
         return Show(prefix + kind, container, like, position=cursor.since(start))
 
@@ -353,7 +354,7 @@ class StatementParser:
 
     def _show_create(self, start: Token) -> Statement:
         cursor = self._cursor
-        kind = cursor.expect_any("TABLE", "VIEW", "MATERIALIZED", "CATALOG", "FUNCTION", "MODEL", "CONNECTION")
+        kind = cursor.expect_any("TABLE", "VIEW", "MATERIALIZED", "CATALOG", "MODEL", "CONNECTION")
         if kind == "MATERIALIZED":
             cursor.expect("TABLE")
             kind = "MATERIALIZED TABLE"
@@ -367,8 +368,7 @@ class StatementParser:
         start = cursor.expect("USE")
         if cursor.accept("MODULES"):
             return UseModules(cursor.separated(cursor.simple_identifier), position=cursor.since(start))
-        if cursor.at("CATALOG") and cursor.peek() not in (END, ";", "."):
-            cursor.advance()
+        if cursor.accept("CATALOG"):
             return Use("CATALOG", cursor.simple_identifier(), position=cursor.since(start))
         return Use("DATABASE", cursor.identifier(), position=cursor.since(start))
 

@@ -39,6 +39,15 @@ _LIKE_FEATURES = (
     "WATERMARKS",
 )
 
+_START_MODES = (
+    "FROM_BEGINNING",
+    "FROM_NOW",
+    "FROM_TIMESTAMP",
+    "RESUME_OR_FROM_BEGINNING",
+    "RESUME_OR_FROM_NOW",
+    "RESUME_OR_FROM_TIMESTAMP",
+)
+
 
 @dataclass(slots=True)
 class TableSchema:
@@ -301,10 +310,17 @@ class TableParser:
         """Parses = mode, or = mode(argument), behind START_MODE."""
         cursor = self._cursor
         cursor.expect("=")
-        kind = cursor.simple_identifier().last.upper()
+        kind = cursor.expect_any(*_START_MODES)
         argument = None
-        if cursor.accept("("):
-            if not cursor.at(")"):
-                argument = self._expressions.expression()
+        if kind.endswith("TIMESTAMP"):
+            cursor.expect("(")
+            if not cursor.at("TIMESTAMP"):
+                raise cursor.unexpected()
+            argument = self._expressions.literals.literal(cursor.token)
+            cursor.expect(")")
+        elif kind.endswith("NOW") and cursor.accept("("):
+            if not cursor.at("INTERVAL"):
+                raise cursor.unexpected()
+            argument = self._expressions.literals.interval(cursor.token)
             cursor.expect(")")
         return StartMode(kind, argument, position=cursor.since(start))

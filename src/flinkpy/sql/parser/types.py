@@ -107,7 +107,7 @@ class TypeParser:
 
     def _unit(self, symbols: frozenset[str]) -> str:
         if not self._cursor.at_any(symbols):
-            self._cursor.unexpected()
+            raise self._cursor.unexpected()
         symbol = self._cursor.advance().symbol
         return _SINGULAR.get(symbol, symbol)
 

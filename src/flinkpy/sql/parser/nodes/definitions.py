@@ -166,9 +166,9 @@ class CreateMaterializedTable(Statement):
 class StartMode(Node):
     """START_MODE of a materialized table: the point in the history of its sources where its pipeline begins."""
 
-    #: FROM_BEGINNING, FROM_NOW, FROM_TIMESTAMP, RESUME_OR_FROM_BEGINNING and the like, in capitals.
+    #: FROM_BEGINNING, FROM_NOW or FROM_TIMESTAMP, or one of these behind RESUME_OR_.
     kind: str
-    #: For modes with an argument.
+    #: The time for FROM_TIMESTAMP; an optional interval for FROM_NOW.
     argument: Expression | None = None
 
 
@@ -405,8 +405,6 @@ class ChangeQuery(AlterAction):
     """AS query, of a view or a materialized table."""
 
     query: Query
-    #: START_MODE of a materialized table.
-    start_mode: StartMode | None = None
 
 
 @dataclass(frozen=True, slots=True)

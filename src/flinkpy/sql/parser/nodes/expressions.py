@@ -391,10 +391,9 @@ class TableArgument(Expression):
 
 @dataclass(frozen=True, slots=True)
 class DescriptorColumn(Node):
-    """A column of DESCRIPTOR(...), with a type where one was written."""
+    """A column of DESCRIPTOR(...)."""
 
     name: Identifier
-    type: DataType | None = None
 
 
 @dataclass(frozen=True, slots=True)

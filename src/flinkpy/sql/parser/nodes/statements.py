@@ -32,6 +32,8 @@ class Insert(Statement):
     hints: tuple[Hint, ...] = ()
     #: ON CONFLICT DO: NOTHING, ERROR or DEDUPLICATE.
     on_conflict: str | None = None
+    #: True for UPSERT INTO, which the planner refuses as Flink's does.
+    upsert: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ class Show(Statement):
 class ShowCreate(Statement):
     """SHOW CREATE of an object."""
 
-    #: TABLE, VIEW, MATERIALIZED TABLE, CATALOG, FUNCTION, MODEL or CONNECTION.
+    #: TABLE, VIEW, MATERIALIZED TABLE, CATALOG, MODEL or CONNECTION.
     kind: str
     name: Identifier
 
