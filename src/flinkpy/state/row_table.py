@@ -281,9 +281,8 @@ class RowTable:
             self._ints["__time"][rows] = self._now()
         self._kernels.link(slots, rows, self._head, self._tail, self._counts, self._next, self._previous)
         self._size += count
-        if self._row_words is not None:
-            self._has_words = with_room(self._has_words, end)
-            self._has_words[rows] = False
+        if len(self._has_words):
+            self._has_words[rows[rows < len(self._has_words)]] = False
         return rows
 
     def _new_rows(self, count: int, positions: np.ndarray) -> np.ndarray:
@@ -326,8 +325,8 @@ class RowTable:
             self._ints[name][rows] = values
         if self.layout.ttl_ms:
             self._ints["__time"][rows] = self._now()
-        if self._row_words is not None:
-            self._has_words[rows] = False
+        if len(self._has_words):
+            self._has_words[rows[rows < len(self._has_words)]] = False
         self._compact()
 
     def remove(self, rows: np.ndarray) -> None:
@@ -338,6 +337,11 @@ class RowTable:
         if self._row_index is not None:
             self._row_index.remove(self._identity_of_row.take(rows).astype(np.int64))
         self._remove(rows, slots)
+        self.forget_empty(slots)
+
+    def remove_rows(self, rows: np.ndarray, slots: np.ndarray) -> None:
+        """Removes distinct rows, and forgets those of the keys `slots` (which are the rows' keys) without rows."""
+        self._remove(rows, self._slot.take(rows).astype(np.int64))
         self.forget_empty(slots)
 
     def _remove(self, rows: np.ndarray, slots: np.ndarray) -> None:
@@ -489,19 +493,15 @@ class RowTable:
 
     def _apply_to_multiset(self, columns: Sequence[pa.Array], is_add: np.ndarray, ints: dict[str, np.ndarray]) -> None:
         """Adds and removes as many copies of each row as are left after all changes of the batch."""
-        if self._row_words is None:
-            self._row_words = KeyWords([*self.layout.types])
-            self._has_words = np.zeros(self._end, dtype=bool)
-        words, checks = self._row_words.words(columns)
-        words = words ^ (checks << np.int64(1))
+        words = self.words_of_columns(columns)
         slots = self.slots_of(self.layout.key_columns(columns))
         groups = Groups(words)
         # The rows that may be removed: those of the keys with removals, whose words occur among the removals.
         removing = np.unique(slots[~is_add])
         _, candidates = self.rows_of(removing)
-        is_wanted = np.isin(self._words_of(candidates), words[~is_add])
+        is_wanted = np.isin(self.words_of(candidates), words[~is_add])
         candidates = candidates[is_wanted]
-        candidate_words = self._words_of(candidates)
+        candidate_words = self.words_of(candidates)
         group_of = np.searchsorted(groups.keys, candidate_words)
         base = np.bincount(group_of, minlength=groups.count)
         steps = np.where(is_add, 1, -1)[groups.order]
@@ -524,15 +524,23 @@ class RowTable:
         self._remove(removed, self._slot.take(removed).astype(np.int64))
         self.forget_empty(slots)
 
-    def _words_of(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the words of whole rows. Computes those that are missing."""
-        assert self._row_words is not None
-        self._words = with_room(self._words, self._end)
-        self._has_words = with_room(self._has_words, self._end)
+    def words_of_columns(self, columns: Sequence[pa.Array]) -> np.ndarray:
+        """Returns int64[n]: one number per row, which is equal for equal rows."""
+        if self._row_words is None:
+            self._row_words = KeyWords(self.layout.types)
+        words, checks = self._row_words.words(columns)
+        return words ^ (checks << np.int64(1))
+
+    def words_of(self, rows: np.ndarray) -> np.ndarray:
+        """Returns the numbers that `words_of_columns` gives these rows. They are computed once per row."""
+        known = len(self._has_words)
+        if known < self._end:
+            self._words = with_room(self._words, self._end)
+            self._has_words = with_room(self._has_words, self._end)
+            self._has_words[known:] = False
         missing = np.unique(rows[~self._has_words.take(rows)]) if len(rows) else rows
         if len(missing):
-            words, checks = self._row_words.words(self.take(missing))
-            self._words[missing] = words ^ (checks << np.int64(1))
+            self._words[missing] = self.words_of_columns(self.take(missing))
             self._has_words[missing] = True
         return self._words.take(rows)
 

@@ -36,6 +36,7 @@ ONE_INPUT_OPERATORS: dict[type, str] = {
     specs.PreAggregateSpec: "operators.column_aggregation.pre_aggregate_operator:PreAggregateOperator",
     specs.SelectSpec: "operators.column_selection:SelectOperator",
     specs.SortColumnsSpec: "operators.sort_columns_operator:SortColumnsOperator",
+    table_specs.RankSpec: "operators.table.rank_operator:RankOperator",
 }
 
 #: The table operators that are called like ONE_INPUT_OPERATORS.
