@@ -62,6 +62,8 @@ class WindowSlices:
         time_column: the time attribute, if windows are assigned here; else None.
         start_column, end_column: where the input already has the window's bounds; else None.
         partition: the PARTITION BY columns of SESSION.
+
+    The columns are those of the input of the first phase. A second phase has the same windows as its first.
     """
 
     kind: str

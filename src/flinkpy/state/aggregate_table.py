@@ -53,6 +53,11 @@ class AggregateColumn:
 
             assert self.value_type is not None
             return CompiledAccumulator(self.value_type, self.compiled, self.accumulator_types)
+        if self.function == f"{SQL}COUNT_DISTINCT":
+            from flinkpy.state.distinct_accumulator import WeightedDistinctCountAccumulator
+
+            assert self.value_type is not None
+            return WeightedDistinctCountAccumulator(self.value_type)
         if self.function.startswith(SQL):
             return create_table_accumulator(self.function, self.value_type)
         return create_accumulator(self.function, self.value_type)

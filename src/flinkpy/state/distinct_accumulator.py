@@ -14,6 +14,7 @@ from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.state.accumulators import Accumulator, FrozenColumns, _grown, _without_nulls
 from flinkpy.state.int_slots import IntSlots
 from flinkpy.state.key_slots import KeySlots
+from flinkpy.state.table_accumulators import Stored, Weighted
 
 #: The memory of a pair: an entry of the hash table, which is half full, and an element of two arrays.
 _BYTES_PER_PAIR = 80
@@ -147,6 +148,24 @@ class DistinctCountAccumulator(Accumulator):
         lengths = self.counts.take(slots)
         before = np.cumsum(lengths) - lengths
         return np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths), lengths
+
+
+class WeightedDistinctCountAccumulator(DistinctCountAccumulator):
+    """COUNT(DISTINCT column) of SQL: its argument may be a Weighted or a Stored. Rows cannot be taken back."""
+
+    def add(self, slots: np.ndarray, values: pa.Array | Weighted | Stored | None) -> None:
+        if isinstance(values, Stored):
+            self.restore(slots, values.columns)
+            return
+        if isinstance(values, Weighted):
+            rows = np.flatnonzero(values.weights)
+            assert values.values is not None
+            slots, values = slots.take(rows), values.values.take(pa.array(rows))
+        super().add(slots, values)
+
+    def columns(self, slots: np.ndarray) -> list[pa.Array]:
+        """Returns the columns of a snapshot for these slots."""
+        return [column.take(pa.array(slots)) for column in self.freeze(len(self.counts))()]
 
 
 def _viewed(values: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -229,7 +229,7 @@ def running_extremes(
     extremes, has = np.empty_like(values), np.empty(len(values), dtype=bool)
     current, has_current = before.copy(), has_before.copy()
     if values.dtype.kind in "if" and not (values.dtype.kind == "f" and np.isnan(values).any()):
-        neutral = _neutral(values.dtype, is_max)
+        neutral = neutral_extreme(values.dtype, is_max)
         current[~has_current] = neutral
         filled = values if counts is None else np.where(counts, values, neutral)
         if not (current.dtype.kind == "f" and np.isnan(current).any()):
@@ -263,7 +263,7 @@ def folded_extremes(
     has[groups.group if counts is None else groups.group[counts]] = True
     if values.dtype.kind == "i":
         extremes = before.copy()
-        extremes[~has_before] = _neutral(values.dtype, is_max)
+        extremes[~has_before] = neutral_extreme(values.dtype, is_max)
         update = np.maximum if is_max else np.minimum
         if counts is None:
             update.at(extremes, groups.group, values)
@@ -274,7 +274,8 @@ def folded_extremes(
     return running.take(groups.last_rows), has
 
 
-def _neutral(dtype: np.dtype, is_max: bool) -> Any:
+def neutral_extreme(dtype: np.dtype, is_max: bool) -> Any:
+    """Returns the number that changes no minimum or maximum."""
     if dtype.kind == "f":
         return -np.inf if is_max else np.inf
     return np.iinfo(dtype).min if is_max else np.iinfo(dtype).max

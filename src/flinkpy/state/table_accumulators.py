@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import decimal
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from flinkpy.state.row_groups import (
     RowGroups,
     folded_extremes,
     folded_sums,
+    neutral_extreme,
+    number_rows,
     running_extremes,
     running_sums,
 )
@@ -63,6 +66,21 @@ def create_table_accumulator(function: str, value_type: pa.DataType | None) -> T
     raise UnsupportedOperationError(f"the aggregate function {name} is not supported")
 
 
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """An argument with weights: 1 to add the row's value, -1 to take it back, 0 to leave it out."""
+
+    values: pa.Array | None
+    weights: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Accumulators as the columns of a snapshot, which are merged instead of values that are added."""
+
+    columns: list[pa.Array]
+
+
 class TableAccumulator(Accumulator):
     """An accumulator whose state is a few NumPy arrays, indexed by slot. Thread: task thread.
 
@@ -76,6 +94,8 @@ class TableAccumulator(Accumulator):
         self.initials = [initial for _, _, initial in arrays]
         self.arrays = [np.zeros(0, dtype=dtype) for _, dtype, _ in arrays]
         self.num_columns = len(arrays)
+        #: See `row_groups.number_rows`.
+        self._scratch = np.zeros(0, dtype=np.int64)
 
     # -- of subclasses -------------------------------------------------------------------------------------------
 
@@ -144,17 +164,34 @@ class TableAccumulator(Accumulator):
                 grown[: len(array)] = array
                 self.arrays[position] = grown
 
-    def add(self, slots: np.ndarray, values: pa.Array | None) -> None:
-        groups = _groups_of(slots)
-        after = self.after(groups, self.before(groups), values, None, False)
+    def add(self, slots: np.ndarray, values: pa.Array | Weighted | Stored | None) -> None:
+        """Adds a batch, see the base class."""
+        if isinstance(values, Stored):
+            self.merge_arrays(slots, self.from_columns(values.columns))
+        elif isinstance(values, Weighted):
+            self.add_weighted(slots, values.values, values.weights)
+        else:
+            self.add_weighted(slots, values, None)
+
+    def add_weighted(self, slots: np.ndarray, values: pa.Array | None, weights: np.ndarray | None) -> None:
+        groups = self._groups_of(slots)
+        after = self.after(groups, self.before(groups), values, weights, False)
         for array, new in zip(self.arrays, after):
             array[groups.slots] = new
 
     def merge(self, slots: np.ndarray, other: TableAccumulator, other_slots: np.ndarray) -> None:
-        groups = _groups_of(slots)
-        others = [array.take(other_slots) for array in other.arrays]
+        self.merge_arrays(slots, [array.take(other_slots) for array in other.arrays])
+
+    def merge_arrays(self, slots: np.ndarray, others: list[np.ndarray]) -> None:
+        groups = self._groups_of(slots)
         for array, new in zip(self.arrays, self.merged(groups, self.before(groups), others)):
             array[groups.slots] = new
+
+    def _groups_of(self, slots: np.ndarray) -> RowGroups:
+        if len(self._scratch) < len(self.arrays[0]):
+            self._scratch = np.full(len(self.arrays[0]), -1, dtype=np.int64)
+        number, first_rows = number_rows(slots, self._scratch)
+        return RowGroups(number, slots.take(first_rows), np.zeros(len(first_rows), dtype=bool))
 
     def keep(self, slots: np.ndarray) -> None:
         self.arrays = [array.take(slots) for array in self.arrays]
@@ -179,11 +216,6 @@ class TableAccumulator(Accumulator):
 
     def from_columns(self, columns: list[pa.Array]) -> list[np.ndarray]:
         return [_restored(column, array.dtype) for column, array in zip(columns, self.arrays)]
-
-
-def _groups_of(slots: np.ndarray) -> RowGroups:
-    distinct, group = np.unique(slots, return_inverse=True)
-    return RowGroups(group, distinct, np.zeros(len(distinct), dtype=bool))
 
 
 def _stored(array: np.ndarray, kind: pa.DataType) -> pa.Array:
@@ -304,6 +336,12 @@ class CountAccumulator(TableAccumulator):
         terms = _count_terms(values, weights, groups.num_rows)
         return [(running_sums if is_running else folded_sums)(groups, before[0], terms)]
 
+    def add_weighted(self, slots: np.ndarray, values: pa.Array | None, weights: np.ndarray | None) -> None:
+        np.add.at(self.arrays[0], slots, _count_terms(values, weights, len(slots)))
+
+    def merge_arrays(self, slots: np.ndarray, others: list[np.ndarray]) -> None:
+        np.add.at(self.arrays[0], slots, others[0])
+
     def values(self, arrays: list[np.ndarray]) -> pa.Array:
         return pa.array(arrays[0])
 
@@ -354,16 +392,28 @@ class SumAccumulator(TableAccumulator):
         weights: np.ndarray | None,
         is_running: bool,
     ) -> list[np.ndarray]:
-        assert values is not None
         sums = running_sums if is_running else folded_sums
+        terms, counts = self._terms(values, weights)
+        return [sums(groups, before[0], terms), sums(groups, before[1], counts)]
+
+    def add_weighted(self, slots: np.ndarray, values: pa.Array | None, weights: np.ndarray | None) -> None:
+        terms, counts = self._terms(values, weights)
+        np.add.at(self.arrays[0], slots, terms)
+        np.add.at(self.arrays[1], slots, counts)
+
+    def merge_arrays(self, slots: np.ndarray, others: list[np.ndarray]) -> None:
+        np.add.at(self.arrays[0], slots, others[0])
+        np.add.at(self.arrays[1], slots, others[1])
+
+    def _terms(self, values: pa.Array | None, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        assert values is not None
         if pa.types.is_decimal(values.type):
             terms = _unscaled(values.fill_null(0))
         else:
             terms = to_numbers(values)
         if weights is not None:
             terms = np.where(weights == 0, 0, terms * weights) if terms.dtype.kind == "f" else terms * weights
-        counts = _count_terms(values, weights, groups.num_rows)
-        return [sums(groups, before[0], terms), sums(groups, before[1], counts)]
+        return terms, _count_terms(values, weights, len(values))
 
     def values(self, arrays: list[np.ndarray]) -> pa.Array:
         sums, counts = arrays
@@ -441,7 +491,8 @@ class ExtremeAccumulator(TableAccumulator):
         array: tuple[pa.DataType, Any, Any] = (value_type, object, None)
         if self._is_number:
             dtype = number_dtype(value_type)
-            array = (pa.float64() if dtype.kind == "f" else pa.int64(), dtype, 0)
+            initial = neutral_extreme(dtype, is_max) if dtype.kind == "i" else 0
+            array = (pa.float64() if dtype.kind == "f" else pa.int64(), dtype, initial)
         super().__init__([array, (pa.bool_(), bool, False)])
 
     def to_columns(self, arrays: list[np.ndarray]) -> list[pa.Array]:
@@ -471,6 +522,24 @@ class ExtremeAccumulator(TableAccumulator):
         encoded = pc.dictionary_encode(values)
         numbers = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         return self._extremes_of_objects(groups, before, encoded.dictionary.to_pylist(), numbers, counted, is_running)
+
+    def add_weighted(self, slots: np.ndarray, values: pa.Array | None, weights: np.ndarray | None) -> None:
+        if not self._is_number or self.arrays[0].dtype.kind == "f" or (weights is not None and (weights < 0).any()):
+            super().add_weighted(slots, values, weights)
+            return
+        assert values is not None
+        numbers = to_numbers(values)
+        if (counted := _counted(values, weights)) is not None:
+            slots, numbers = slots[counted], numbers[counted]
+        self.merge_arrays(slots, [numbers, np.ones(len(slots), dtype=bool)])
+
+    def merge_arrays(self, slots: np.ndarray, others: list[np.ndarray]) -> None:
+        if not self._is_number or self.arrays[0].dtype.kind == "f":
+            super().merge_arrays(slots, others)
+            return
+        # A slot without a value has the initial number, which changes no extreme.
+        (np.maximum if self._is_max else np.minimum).at(self.arrays[0], slots, others[0])
+        self.arrays[1][slots[others[1]]] = True
 
     def _extremes(
         self,

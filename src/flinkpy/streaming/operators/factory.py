@@ -42,6 +42,10 @@ ONE_INPUT_OPERATORS: dict[type, str] = {
 #: The table operators that are called like ONE_INPUT_OPERATORS.
 ONE_INPUT_OPERATORS |= {
     table_specs.WatermarkAssignerSpec: "operators.table.watermark_assigner_operator:WatermarkAssignerOperator",
+    table_specs.GlobalWindowAggregateSpec: "operators.table.window_aggregate_operator:create_window_aggregate_operator",
+    table_specs.WindowAggregateSpec: "operators.table.window_aggregate_operator:create_window_aggregate_operator",
+    table_specs.GroupWindowAggregateSpec: "operators.table.window_aggregate_operator:create_window_aggregate_operator",
+    table_specs.LocalWindowAggregateSpec: "operators.table.local_window_operator:LocalWindowAggregateOperator",
     table_specs.GroupAggregateSpec: "operators.table.group_aggregate_operator:GroupAggregateOperator",
 }
 

@@ -202,6 +202,20 @@ def aggregate_column(call: AggregateCall, schema: pa.Schema, needs_retraction: b
     return AggregateColumn(f"{SQL}{function}", value_type)
 
 
+def window_aggregate_column(call: AggregateCall, schema: pa.Schema, needs_retraction: bool) -> AggregateColumn:
+    """Returns the aggregate of a window's table for a call. The distinct values are part of its accumulator.
+
+    Raises: UnsupportedOperationError for an unknown function.
+    """
+    if not call.is_distinct or call.function.upper() in _DISTINCT_IS_IDLE:
+        return aggregate_column(call, schema, needs_retraction)
+    if call.function.upper() != "COUNT" or needs_retraction:
+        raise UnsupportedOperationError(
+            f"{call.function}(DISTINCT) over windows is not supported, except COUNT of input that only inserts"
+        )
+    return AggregateColumn(f"{SQL}COUNT_DISTINCT", schema.field(call.arguments[0]).type)
+
+
 def argument_of(call: AggregateCall, columns: pa.RecordBatch) -> pa.Array | None:
     return columns.column(call.arguments[0]) if call.arguments else None
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from flinkpy.records.elements import MAX_WATERMARK
 
 #: The milliseconds of NULL.
 NO_TIME = -(1 << 63)
@@ -35,3 +38,43 @@ def timestamps(times_ms: np.ndarray, kind: pa.DataType) -> pa.Array:
         return pa.array(times_ms, pa.int64())
     factor = {"s": 1, "ms": 1, "us": 1_000, "ns": 1_000_000}[kind.unit]
     return pa.array(times_ms * factor if kind.unit != "s" else times_ms // 1_000).view(kind)
+
+
+#: Times outside of these years are shifted as the first or last of them.
+_FIRST_MS, _LAST_MS = -62_135_596_800_000 + 86_400_000, 253_402_300_799_999 - 86_400_000
+
+
+class ZoneShift:
+    """Shifts milliseconds since the epoch to the wall-clock time of a zone, and back.
+
+    Source: org.apache.flink.table.runtime.util.TimeWindowUtil.
+
+    Args:
+        time_zone: an IANA name, or an offset such as `+01:00`.
+    """
+
+    def __init__(self, time_zone: str) -> None:
+        self._zone = time_zone
+        self._is_idle = time_zone in ("UTC", "Z", "+00:00", "Etc/UTC", "GMT")
+
+    def to_local(self, times: np.ndarray) -> np.ndarray:
+        if self._is_idle:
+            return times
+        column = pa.array(np.clip(times, _FIRST_MS, _LAST_MS)).view(pa.timestamp("ms", self._zone))
+        local: np.ndarray = pc.local_timestamp(column).view(pa.int64()).to_numpy()
+        return times + (local - np.clip(times, _FIRST_MS, _LAST_MS))
+
+    def to_utc(self, times: np.ndarray) -> np.ndarray:
+        """Shifts back. The earlier of two times is meant if the clock was set back, the later if it was set forward."""
+        if self._is_idle:
+            return times
+        column = pa.array(np.clip(times, _FIRST_MS, _LAST_MS)).view(pa.timestamp("ms"))
+        utc = pc.assume_timezone(column, self._zone, ambiguous="earliest", nonexistent="latest")
+        shifted: np.ndarray = utc.view(pa.int64()).to_numpy()
+        return times + (shifted - np.clip(times, _FIRST_MS, _LAST_MS))
+
+    def local_progress(self, time: int) -> int:
+        """Returns the local time up to which windows may fire when the time since the epoch has passed `time`."""
+        if self._is_idle or time >= MAX_WATERMARK or time < _FIRST_MS:
+            return time
+        return int(self.to_local(np.array([time + 1]))[0]) - 1

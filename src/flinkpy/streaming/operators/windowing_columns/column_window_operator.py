@@ -50,7 +50,7 @@ class ColumnWindowOperator(KeyedStateOperator):
 
     Attributes:
         fired_until: windows whose last ms is at or before this time have fired.
-        inputs: the key and value columns; None until the first batch or a restore.
+        inputs: the AggregateInputs, or an object with the same methods; None until the first batch or a restore.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ColumnWindowOperator(KeyedStateOperator):
         self.fired_until = MIN_WATERMARK
         self._input_type = input_type
         self._clock = context.processing_time_service
-        self.inputs: AggregateInputs | None = None
+        self.inputs: Any = None
         self._names: list[str] = []
         #: For each own key group, the time up to which it had fired in the restored snapshot. None when `fired_until`
         #: has passed all of them.
@@ -132,7 +132,7 @@ class ColumnWindowOperator(KeyedStateOperator):
         self.operator_state.get_union_list_state(_PROGRESS).update(progress)
         return super().snapshot_state(checkpoint_id, options)
 
-    def _set_up(self, schema: pa.Schema) -> AggregateInputs:
+    def _set_up(self, schema: pa.Schema) -> Any:
         """Creates the state when the schema is known: at the first batch or at a restore."""
         selector = self.spec.key_selector
         assert isinstance(selector, FieldKeySelector)
@@ -238,6 +238,15 @@ class ColumnWindowOperator(KeyedStateOperator):
 
     # -- results -------------------------------------------------------------------------------------------------
 
+    def result_batch(
+        self, key_columns: list[pa.Array], starts: np.ndarray, ends: np.ndarray, results: list[pa.Array]
+    ) -> Batch:
+        """Returns one row per window and key."""
+        assert self.inputs is not None
+        own_keys = key_columns if self.inputs.key_names else []
+        columns = [*own_keys, pa.array(starts), pa.array(ends), *results]
+        return Batch(pa.RecordBatch.from_arrays(columns, names=self._names), ends - 1)
+
     def emit(
         self, key_columns: list[pa.Array], starts: np.ndarray, ends: np.ndarray, results: list[pa.Array], again: bool
     ) -> None:
@@ -247,10 +256,7 @@ class ColumnWindowOperator(KeyedStateOperator):
             again: True if the windows may have fired before. If False, windows that had already fired in the restored
                 snapshot are left out.
         """
-        assert self.inputs is not None
-        own_keys = key_columns if self.inputs.key_names else []
-        columns = [*own_keys, pa.array(starts), pa.array(ends), *results]
-        batch = Batch(pa.RecordBatch.from_arrays(columns, names=self._names), ends - 1)
+        batch = self.result_batch(key_columns, starts, ends, results)
         restored = self._restored_progress
         if restored is not None and not again:
             is_new = restored.take(self._groups_of(key_columns)) < ends - 1

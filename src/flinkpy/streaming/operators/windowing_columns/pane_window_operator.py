@@ -45,10 +45,13 @@ class PaneWindowOperator(ColumnWindowOperator):
         side_outputs: dict[str, Output],
     ) -> None:
         super().__init__(spec, input_type, context, output, side_outputs)
-        self._panes = Panes(spec.size_ms, spec.slide_ms, spec.offset_ms)
+        self._panes = self.create_panes()
         self._lateness = spec.allowed_lateness_ms if spec.is_event_time else 0
         #: Blocks only contain panes before this one.
         self._blocks_until = MIN_WATERMARK
+
+    def create_panes(self) -> Panes:
+        return Panes(self.spec.size_ms, self.spec.slide_ms, self.spec.offset_ms)
 
     def create_table(self, key_types: list[pa.DataType], aggregates: list[AggregateColumn]) -> None:
         self._table: PaneTable = self.backend.pane_table(TABLE_NAME, key_types, aggregates)
@@ -68,7 +71,7 @@ class PaneWindowOperator(ColumnWindowOperator):
 
     def _first_kept(self, progress: Any) -> Any:
         """Returns the first pane of a window that still accepts records."""
-        return (self._panes.last_ended(progress - self._lateness) + 1) * self._panes.per_slide
+        return self._panes.first_pane(self._panes.last_ended(progress - self._lateness) + 1)
 
     def _first_on_time(self, progress: Any) -> Any:
         """Returns the first pane that accepts records without making a window fire immediately."""
@@ -119,9 +122,8 @@ class PaneWindowOperator(ColumnWindowOperator):
         first, last = arithmetic.last_ended(self.fired_until) + 1, arithmetic.last_ended(time)
         windows = arithmetic.windows_of(panes, first, last)
         if len(windows):
-            first_panes = windows * arithmetic.per_slide
-            begins = np.searchsorted(panes, first_panes)
-            ends = np.searchsorted(panes, first_panes + arithmetic.per_window)
+            begins = np.searchsorted(panes, arithmetic.first_pane(windows))
+            ends = np.searchsorted(panes, arithmetic.end_pane(windows))
             used = slice(begins[0], ends[-1])
             bounds = np.append(0, np.cumsum(table.sizes()[used]))
             froms, tos = bounds.take(begins - begins[0]), bounds.take(ends - begins[0])
@@ -137,9 +139,8 @@ class PaneWindowOperator(ColumnWindowOperator):
     def _emit_blocks(self, windows: np.ndarray, panes: np.ndarray) -> None:
         arithmetic = self._panes
         for window in windows.tolist():
-            first = window * arithmetic.per_slide
-            self._blocks_until = first + arithmetic.per_window
-            block = self._blocks.run(panes, first, self._blocks_until)
+            self._blocks_until = arithmetic.end_pane(window)
+            block = self._blocks.run(panes, arithmetic.first_pane(window), self._blocks_until)
             if len(block.keys):
                 slots = np.arange(len(block.keys))
                 results = [accumulator.results(slots) for accumulator in block.accumulators]

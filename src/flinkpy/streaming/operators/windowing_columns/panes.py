@@ -37,8 +37,19 @@ class Panes:
     def pane_at(self, time: Any) -> Any:
         return (time - self._offset) // self._length
 
+    def end_of_pane(self, pane: Any) -> Any:
+        """Returns the first ms after the pane."""
+        return self._offset + (pane + 1) * self._length
+
     def is_in_gap(self, pane: Any) -> Any:
         return pane % self.per_slide >= self.per_window
+
+    def first_pane(self, window: Any) -> Any:
+        return window * self.per_slide
+
+    def end_pane(self, window: Any) -> Any:
+        """Returns the first pane after the window."""
+        return window * self.per_slide + self.per_window
 
     def first_window(self, pane: Any) -> Any:
         """Returns the first window of the pane. It is greater than `last_window` for a pane in a gap."""
