@@ -82,7 +82,7 @@ def _column_spec(spec: WindowSpec) -> operator_specs.WindowAggregateSpec:
 
 
 class _TableWindowOperator(ColumnWindowOperator):
-    """What operators of windows have in common: the columns of the input and the output, and time zones."""
+    """The base class of operators of windows: the columns of the input and the output, and time zones."""
 
     def _prepare(self, spec: WindowSpec, input_type: Any) -> None:
         self._table_spec = spec
