@@ -10,17 +10,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from benchmarks.peers import run_program
 from benchmarks.result import Result
-from benchmarks.slices import compare_slices
+from benchmarks.slices import compare_quiet, compare_slices
 
 #: Slices of each kind, in turns, in one run of one job.
-SLICES = 8
-SECONDS = 5.0
+SLICES = 16
+SECONDS = 4.0
 #: How long 500 clients poll.
 CLIENTS_SECONDS = float(os.environ.get("BENCH_REST_CLIENTS_SECONDS", "300"))
 #: Starts of a cluster of each kind, in turns.
@@ -41,8 +40,8 @@ def run() -> list[Result]:
         *("--slices", SLICES, "--seconds", SECONDS, "--clients-seconds", CLIENTS_SECONDS),
         timeout_s=900 + 3 * CLIENTS_SECONDS,
     )
-    polled = [line for line in lines if line.get("polled") is True]
-    quiet = [line for line in lines if line.get("polled") is False]
+    slices = [line for line in lines if "disturbed" in line]
+    polled = [line for line in slices if line["disturbed"]]
     (clients,) = [line for line in lines if "clients" in line]
     times_ms = sorted(one for line in polled for one in line["times_ms"])
     p99_ms = times_ms[int(len(times_ms) * 0.99)]
@@ -51,9 +50,9 @@ def run() -> list[Result]:
     note += f", client {client_load:.1%} of a CPU"
     return [
         Result("rest p99", p99_ms, BAR_P99_MS, "ms", "the bar", BAR_P99_MS / p99_ms, 1.0, note),
-        _rate("rest rate of the job", polled, quiet, "seconds"),
-        _rate("rest rows per CPU of the tasks", polled, quiet, "cpu_seconds"),
-        _rate("rest nobody asks", quiet[::2], quiet[1::2], "seconds", bar=None),
+        compare_slices("rest rate of the job", slices, "seconds", "the same job, not polled", BAR_RATE),
+        compare_slices("rest rows per CPU of the tasks", slices, "cpu_seconds", "the same job, not polled", BAR_RATE),
+        compare_quiet("rest nobody asks", slices, "seconds"),
         Result(
             "rest memory after many polls",
             clients["late_mb"],
@@ -77,12 +76,6 @@ def run() -> list[Result]:
         ),
         *_idle(),
     ]
-
-
-def _rate(
-    name: str, ours: list[dict[str, Any]], theirs: list[dict[str, Any]], per: str, bar: float | None = BAR_RATE
-) -> Result:
-    return compare_slices(name, ours, theirs, per, "the same job, not polled", bar, f"{len(ours)} slices")
 
 
 def _idle() -> list[Result]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
-from flamegraph_job import cpu_seconds, num_rows, submit
+from measured_job import MeasuredJob, tell, turns
 
 from flinkpy.client.cluster_client import ClusterClient
 from flinkpy.client.local_cluster import LocalCluster, LocalClusterOptions
@@ -58,17 +58,15 @@ def main() -> None:
     try:
         with ClusterClient(local.dispatcher_address, security=local.security) as client:
             ended = [run_small_job(local) for _ in range(options.jobs - 1)]
-            job_id = submit(local, 2)
-            job_ids = (job_id, ended[0])
+            job = MeasuredJob(local, client, 2)
+            job_ids = (job.job_id, ended[0])
             paths = ["/v1/overview", "/v1/jobs/overview", *(f"/v1/jobs/{one}" for one in job_ids)]
             token = local.security.with_role(Role.READ).token_for(Audience.DISPATCHER)
             load = Load(client.request_cluster_overview().rest_url, token)
             processes = {process.spec.verb: process.popen.pid for process in local.processes}
-            workers = [psutil.Process(p.popen.pid) for p in local.processes if p.spec.verb == "taskexecutor"]
             time.sleep(options.warm_up)
-            measure_polls(client, job_id, workers, load, paths, options)
-            client.cancel_job(job_id)
-            client.wait_for_result(job_id)
+            measure_polls(job, load, paths, options)
+            job.end()
             measure_clients(psutil.Process(processes["dispatcher"]), load, paths, options)
     finally:
         local.stop()
@@ -84,25 +82,13 @@ def run_small_job(local: LocalCluster) -> str:
     return str(env.execute("small").get_job_id())
 
 
-def measure_polls(
-    client: ClusterClient,
-    job_id: str,
-    workers: list[psutil.Process],
-    load: Load,
-    paths: list[str],
-    options: argparse.Namespace,
-) -> None:
+def measure_polls(job: MeasuredJob, load: Load, paths: list[str], options: argparse.Namespace) -> None:
     # The first client makes the Dispatcher load its web libraries.
     result_of(load.start("latency", paths, 1.0))
-    for number in range(2 * options.slices):
-        # The order of a pair changes, so that a machine that becomes slower favours neither.
-        is_polled = number % 4 in (1, 2)
+    for is_polled in turns(options.slices):
         polls = load.start("latency", paths, options.seconds + 1.0) if is_polled else None
         time.sleep(0.5)
-        rows, cpu_s, began_s = num_rows(client, job_id), cpu_seconds(workers), time.perf_counter()
-        time.sleep(options.seconds)
-        rows, cpu_s = num_rows(client, job_id) - rows, cpu_seconds(workers) - cpu_s
-        line = {"polled": is_polled, "rows": rows, "seconds": time.perf_counter() - began_s, "cpu_seconds": cpu_s}
+        line: dict[str, object] = {"disturbed": is_polled, **job.slice(options.seconds)}
         if polls is not None:
             line |= result_of(polls)
         tell(line)
@@ -143,11 +129,6 @@ def result_of(process: subprocess.Popen[str]) -> dict[str, object]:
         raise SystemExit(f"a client of the REST server failed with status {process.returncode}")
     told: dict[str, object] = json.loads(output)
     return told
-
-
-def tell(line: dict[str, object]) -> None:
-    sys.stdout.write(json.dumps(line) + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":
