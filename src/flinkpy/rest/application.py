@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flinkpy.rest.access import SESSION_COOKIE, SESSION_LIFETIME_S, RestAccess
@@ -59,7 +59,7 @@ def rest_application(context: RestContext) -> ASGIApp:
     application = Starlette(routes=routes, exception_handlers=handlers)
     # A path with a slash at its end is another path, as with Flink.
     application.router.redirect_slashes = False
-    return Guard(application, context.options.max_content_bytes)
+    return Guard(RoutesByForm(routes, application), context.options.max_content_bytes)
 
 
 def _routes(context: RestContext, operations: Iterable[Operation]) -> list[Route]:
@@ -221,6 +221,37 @@ def _page(access: RestAccess, files: PageFiles) -> Callable[[Request], Awaitable
         return Response(found.content, headers=found.headers)
 
     return page
+
+
+class RoutesByForm:
+    """Finds the route of a request by the number of parts of its path and the first of them, and calls its endpoint.
+
+    Starlette tries all routes in turn, and each request passes several layers that turn exceptions into answers, which
+    these endpoints do themselves. Requests without a route go to `application`, which refuses them.
+    """
+
+    def __init__(self, routes: Iterable[Route], application: ASGIApp) -> None:
+        self._application = application
+        self._routes: dict[tuple[int, str], list[Route]] = {}
+        for route in routes:
+            self._routes.setdefault(_form(route.path), []).append(route)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            for route in self._routes.get(_form(scope["path"]), ()):
+                match, found = route.matches(scope)
+                if match is Match.FULL:
+                    scope.update(found)
+                    response = await route.endpoint(Request(scope, receive, send))
+                    await response(scope, receive, send)
+                    return
+        await self._application(scope, receive, send)
+
+
+def _form(path: str) -> tuple[int, str]:
+    parts = path.split("/")
+    is_prefixed = len(parts) > 2 and parts[1] == VERSION_PREFIX[1:]
+    return len(parts), parts[2 if is_prefixed else 1] if len(parts) > 1 else ""
 
 
 class _TooLarge(Exception):
