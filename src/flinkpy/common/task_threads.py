@@ -9,8 +9,6 @@ Thread: any.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any
 
 #: The attribute of a Thread that holds the id of the execution attempt.
 _ATTRIBUTE = "_flinkpy_task"
@@ -27,8 +25,6 @@ def task_of(thread: threading.Thread) -> str | None:
     return task
 
 
-def helper_thread(target: Callable[..., Any], name: str, args: tuple[Any, ...] = ()) -> threading.Thread:
-    """Returns a daemon thread, not started, that works for the task of the calling thread."""
-    thread = threading.Thread(target=target, name=name, args=args, daemon=True)
+def share_task(thread: threading.Thread) -> None:
+    """Marks a thread, which has not started yet, as one of the task of the calling thread."""
     setattr(thread, _ATTRIBUTE, task_of(threading.current_thread()))
-    return thread

@@ -47,7 +47,6 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import TypeMismatchError, UnsupportedOperationError
-from flinkpy.common.task_threads import helper_thread
 from flinkpy.common.watermark_strategy import Watermark
 from flinkpy.connector_api.source import (
     Boundedness,
@@ -59,7 +58,7 @@ from flinkpy.connector_api.source import (
     SplitEnumeratorContext,
 )
 from flinkpy.functions.function import Function
-from flinkpy.logs.context import in_current_context
+from flinkpy.logs.helper_threads import helper_thread
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -348,7 +347,7 @@ class SourceFunctionReader(SourceReader):
 
     def start(self) -> None:
         name = f"source function {type(self._function).__name__} ({self._context.subtask_index})"
-        self._thread = helper_thread(in_current_context(self._run), name)
+        self._thread = helper_thread(self._run, name)
         self._thread.start()
 
     def poll_batch(self) -> Batch | ReaderStatus:

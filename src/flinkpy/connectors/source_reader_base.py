@@ -26,11 +26,10 @@ import numpy as np
 
 from flinkpy.common.clock import SystemClock
 from flinkpy.common.errors import FlinkError, InternalError
-from flinkpy.common.task_threads import helper_thread
 from flinkpy.connector_api.source import ReaderStatus, SourceReader, SourceReaderContext
 from flinkpy.formats.bad_records import BadRecordReporter
 from flinkpy.formats.schema import DecodedMessages, on_error_of
-from flinkpy.logs.context import in_current_context
+from flinkpy.logs.helper_threads import helper_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,7 +104,7 @@ class FetcherThreads:
         """Wakes the threads so that they see that the fetcher is closed."""
 
     def _start_thread(self, name: str, run: Callable[..., None], *arguments: Any) -> None:
-        thread = helper_thread(in_current_context(self._run), name, (run, *arguments))
+        thread = helper_thread(self._run, name, (run, *arguments))
         self._threads.append(thread)
         thread.start()
 

@@ -26,8 +26,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from flinkpy.common.errors import SparkError
-from flinkpy.common.task_threads import helper_thread
 from flinkpy.logs.context import in_current_context, in_no_context
+from flinkpy.logs.helper_threads import helper_thread
 from flinkpy.logs.output import STDERR, STDOUT
 from flinkpy.spark.errors import as_flink_error, cause_of
 from flinkpy.spark.executor_wait import ExecutorWait
@@ -247,7 +247,7 @@ class RegionProcess:
 
     def start(self, inputs: list[StagedInput]) -> None:
         name = f"spark {self._job.task_name}"
-        self._thread = helper_thread(in_current_context(self._run), name, (inputs,))
+        self._thread = helper_thread(self._run, name, (inputs,))
         self._thread.start()
 
     def poll(self) -> Item | None:

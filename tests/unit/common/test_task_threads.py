@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from types import SimpleNamespace
 
-from flinkpy.common.task_threads import helper_thread, task_of, work_for_task
+from flinkpy.common.task_threads import task_of, work_for_task
 from flinkpy.connectors.source_reader_base import FetcherThreads
+from flinkpy.logs.context import LogContext, current_context, use_context
+from flinkpy.logs.helper_threads import helper_thread
 from flinkpy.streaming.async_io.async_runner import AsyncRunner
 from flinkpy.streaming.async_io.element_queue import OrderedElementQueue
 
@@ -30,6 +32,22 @@ def test_helpers_work_for_the_task_of_the_thread_that_makes_them() -> None:
 
     run(threading.Thread(target=task))
     assert seen == {"helper": "attempt-1", "helper of a helper": "attempt-1", "thread of the user": None}
+
+
+def test_log_lines_of_a_helper_name_its_task() -> None:
+    seen: list[LogContext | None] = []
+    context = LogContext("job")
+
+    def task() -> None:
+        use_context(context)
+        thread = helper_thread(lambda: seen.append(current_context()), "helper")
+        thread.start()
+        thread.join()
+
+    thread = threading.Thread(target=task)
+    thread.start()
+    thread.join()
+    assert seen == [context]
 
 
 def test_the_threads_of_fetchers_and_asynchronous_functions_work_for_their_task() -> None:

@@ -20,13 +20,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from flinkpy.common.errors import ConfigurationError, FlinkError, InternalError, KafkaError, ProducerFencedError
-from flinkpy.common.task_threads import helper_thread
 from flinkpy.connector_api.sink import SendMetrics
 from flinkpy.connectors.kafka.client import load_confluent_kafka, typed_error
 from flinkpy.connectors.kafka.record_producer import RecordProducer
 from flinkpy.connectors.kafka.transaction_client import KafkaCommittable, TransactionClient
 from flinkpy.connectors.kafka.transaction_log import TransactionLog
-from flinkpy.logs.context import in_current_context
+from flinkpy.logs.helper_threads import helper_thread
 
 _LOG = logging.getLogger(__name__)
 
@@ -151,7 +150,7 @@ class TransactionalProducer:
         self._identity: KafkaCommittable | None = None
         self._lock = threading.Lock()
         self._is_aborted = False
-        self._thread = helper_thread(in_current_context(self._prepare), f"kafka-{name.transactional_id}")
+        self._thread = helper_thread(self._prepare, f"kafka-{name.transactional_id}")
         self._thread.start()
 
     def begin(self) -> RecordProducer:

@@ -34,8 +34,7 @@ from operator import length_hint
 from typing import Any, cast
 
 from flinkpy.common.error_text import USER_ERRORS
-from flinkpy.common.task_threads import helper_thread
-from flinkpy.logs.context import in_current_context
+from flinkpy.logs.helper_threads import helper_thread
 from flinkpy.records.elements import Element, Watermark
 from flinkpy.streaming.async_io.element_queue import Chunk, ElementQueue, Item, Released
 
@@ -168,7 +167,7 @@ class AsyncRunner:
         self._check_results = check_results
         self._on_released = on_released
         self._on_error = on_error
-        self._thread = helper_thread(in_current_context(self._run), f"async: {name}")
+        self._thread = helper_thread(self._run, f"async: {name}")
         self._is_stopping = False
         self._closer: Callable[[], Awaitable[None]] | None = None
         self._close_error: BaseException | None = None
