@@ -11,7 +11,7 @@ import numbers
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from flinkpy.common.error_text import USER_ERRORS, bounded_text, describe
 from flinkpy.metrics.metricbase import (
@@ -34,7 +34,6 @@ __all__ = [
     "MetricValue",
     "NamedMetricGroup",
     "ScopeKind",
-    "metric_kind",
     "read_metric",
 ]
 
@@ -206,8 +205,7 @@ class MetricScope:
         return ScopeKind.COORDINATOR if self.subtask_index == NO_SUBTASK else ScopeKind.TASK
 
 
-@dataclass(frozen=True, slots=True)
-class MetricValue:
+class MetricValue(NamedTuple):
     """The value of a metric at one point in time.
 
     Attributes:
@@ -285,32 +283,29 @@ class MetricRegistry:
 
 def read_metric(metric: Metric, name: str = "") -> MetricValue:
     """Returns the current value of the metric, or the text of the error if it cannot be read."""
-    kind = metric_kind(metric)
+    kind = metric.kind
     try:
+        if isinstance(metric, Gauge | TimerGauge):
+            return MetricValue(kind, _sendable(metric.get_value()), {})
         if isinstance(metric, Counter):
             return MetricValue(kind, _sendable(metric.get_count()), {})
         if isinstance(metric, Meter):
-            statistics = _floats({"count": metric.get_count(), "rate": metric.get_rate()})
-            return MetricValue(kind, float(metric.get_rate()), statistics)
+            count, rate = map(float, metric.count_and_rate())
+            return MetricValue(kind, rate, {"count": count, "rate": rate})
         if isinstance(metric, Distribution):
             return MetricValue(kind, _sendable(metric.count), _floats(metric.statistics()))
-        if isinstance(metric, Histogram):
-            return MetricValue(kind, _sendable(metric.get_count()), _floats(metric.statistics()))
-        assert isinstance(metric, Gauge | TimerGauge)
-        return MetricValue(kind, _sendable(metric.get_value()), {})
+        assert isinstance(metric, Histogram)
+        return MetricValue(kind, _sendable(metric.get_count()), _floats(metric.statistics()))
     except USER_ERRORS as error:
         logger.debug("Cannot read %s %s: %s", kind, name, describe(error))
         return MetricValue(kind, bounded_text(describe(error), MAX_TEXT_CHARS), {})
 
 
-def metric_kind(metric: Metric) -> str:
-    """Returns `counter`, `meter`, `distribution`, `histogram` or `gauge`."""
-    kinds = (Counter, Meter, Distribution, Histogram)
-    return next((kind.__name__.lower() for kind in kinds if isinstance(metric, kind)), "gauge")
-
-
 def _sendable(value: Any) -> int | float | str:
     """Returns a number of at most 64 bits, or text."""
+    # Most values; the checks below take several times as long.
+    if type(value) is float or (type(value) is int and -(1 << 63) <= value < 1 << 63):
+        return value  # type: ignore[no-any-return]
     if isinstance(value, bool):
         return str(value).lower()
     # The scalars of numpy are such numbers too, but most of them are no subclasses of int or float.

@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.traces.tracer_slot import current_tracer
@@ -38,11 +38,16 @@ QUANTILES = (("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p98", 0
 class Metric(ABC):  # noqa: B024  a common base, as in PyFlink
     __slots__ = ()
 
+    #: `counter`, `meter`, `distribution`, `histogram` or `gauge`.
+    kind: ClassVar[str] = "gauge"
+
 
 class Counter(Metric):
     """A count that goes up and down."""
 
     __slots__ = ("_count",)
+
+    kind = "counter"
 
     def __init__(self) -> None:
         self._count = 0
@@ -110,6 +115,8 @@ class Meter(View):
 
     __slots__ = ("_clock", "_count", "_counter", "_samples")
 
+    kind = "meter"
+
     def __init__(
         self,
         time_span_in_seconds: int = DEFAULT_TIME_SPAN_S,
@@ -132,9 +139,14 @@ class Meter(View):
 
     def get_rate(self) -> float:
         """Events per second."""
-        since_ns, count = self._samples[0]
+        return self.count_and_rate()[1]
+
+    def count_and_rate(self) -> tuple[int, float]:
+        """Returns both values as of the same moment."""
+        since_ns, before = self._samples[0]
+        count = self.get_count()
         elapsed_s = (self._clock.monotonic_ns() - since_ns) / 1e9
-        return (self.get_count() - count) / max(elapsed_s, MIN_ELAPSED_S)
+        return count, (count - before) / max(elapsed_s, MIN_ELAPSED_S)
 
     def update(self) -> None:
         self._samples.append((self._clock.monotonic_ns(), self.get_count()))
@@ -170,6 +182,8 @@ class Distribution(Metric):
 
     __slots__ = ("count", "max", "min", "sum")
 
+    kind = "distribution"
+
     def __init__(self) -> None:
         self.count = 0
         self.sum = 0
@@ -201,6 +215,8 @@ class Histogram(Metric):
     """
 
     __slots__ = ("_count", "_values")
+
+    kind = "histogram"
 
     def __init__(self, history_size: int = DEFAULT_HISTORY_SIZE) -> None:
         if history_size < 1:

@@ -12,10 +12,13 @@ import gc
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.clock import Clock, SystemClock
 from flinkpy.metrics.metric_registry import NamedMetricGroup
+
+if TYPE_CHECKING:
+    import psutil
 
 __all__ = ["GarbageCollectionTimes", "register_process_metrics", "register_system_resource_metrics"]
 
@@ -93,11 +96,17 @@ class _ProcessReader:
         self._clock = clock
         self._cpu_before: tuple[int, int] | None = None
         self._load = 0.0
+        #: psutil's object of this process and the memory of the host, which do not change.
+        self._process: psutil.Process | None = None
+        self._host_bytes = 0
 
     def read(self) -> dict[str, Any]:
         import psutil
 
-        process = psutil.Process()
+        if self._process is None:
+            self._process = psutil.Process()
+            self._host_bytes = psutil.virtual_memory().total
+        process = self._process
         with process.oneshot():
             memory, times = process.memory_info(), process.cpu_times()
             threads, descriptors = process.num_threads(), process.num_fds()
@@ -108,7 +117,7 @@ class _ProcessReader:
             "CPU.Time": cpu_ns,
             "Heap.Used": memory.rss,
             "Heap.Committed": memory.rss,
-            "Heap.Max": _memory_limit(psutil.virtual_memory().total),
+            "Heap.Max": _memory_limit(self._host_bytes),
             "Threads": threads,
             "Descriptors": descriptors,
             "MaxDescriptors": process.rlimit(psutil.RLIMIT_NOFILE)[0],

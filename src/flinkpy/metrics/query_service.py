@@ -74,17 +74,17 @@ def dump_metrics(
                 operator_name=scope.operator_name,
                 resource_id=resource_id,
             )
-        group.metrics.append(_metric(name, reading))
+        _add(group, name, reading)
     return dump
 
 
-def _metric(name: str, reading: MetricValue) -> metrics_pb2.MetricDump:
-    valid_name = bounded_text(name, MAX_NAME_CHARS)
-    metric = metrics_pb2.MetricDump(name=valid_name, kind=reading.kind, statistics=reading.statistics)
+def _add(group: metrics_pb2.MetricGroupDump, name: str, reading: MetricValue) -> None:
+    metric = group.metrics.add(name=bounded_text(name, MAX_NAME_CHARS), kind=reading.kind)
+    if reading.statistics:
+        metric.statistics.update(reading.statistics)
     if isinstance(reading.value, str):
         metric.text = reading.value
     elif isinstance(reading.value, int):
         metric.number = reading.value
     else:
         metric.real = reading.value
-    return metric

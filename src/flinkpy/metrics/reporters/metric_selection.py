@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from flinkpy.configuration import read_option
 from flinkpy.configuration.options import map_option, string_option
 from flinkpy.metrics.metric_filter import MetricFilter
-from flinkpy.metrics.metric_registry import NamedMetricGroup, metric_kind, read_metric
+from flinkpy.metrics.metric_registry import NamedMetricGroup, read_metric
 from flinkpy.metrics.reporters.metric_reporter import ReportedMetric
 
 __all__ = ["MetricSelection"]
@@ -53,7 +53,7 @@ class MetricSelection:
         logical_scope = _joined(group.logical_scope, ".")
         variables = self._variables(group)
         for name, metric in metrics:
-            if self._filter.accepts(logical_scope, name, metric_kind(metric)):
+            if self._filter.accepts(logical_scope, name, metric.kind):
                 identifier = _joined((*scope, name), self._delimiter)
                 reading = read_metric(metric, name)
                 yield ReportedMetric(identifier, variables, reading, name, scope, logical_scope, self._delimiter)
