@@ -6,6 +6,7 @@ import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.TableResult;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 
+import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -47,17 +48,21 @@ public final class Main {
             }
             String last = statements.get(statements.size() - 1);
             long begin = System.nanoTime();
+            long beginCpu = cpuNs();
             TableResult result = tables.executeSql(last);
             long netMs = result.getJobClient().orElseThrow().getJobExecutionResult().get().getNetRuntime();
             double seconds = (System.nanoTime() - begin) / 1e9;
-            System.out.printf("{\"query\": \"%s\", \"job_s\": %.3f, \"total_s\": %.3f, \"rss_mb\": %d, \"peak_rss_mb\": %d}%n",
-                    name, netMs / 1e3, seconds, status("VmRSS"), status("VmHWM"));
+            double cpu = (cpuNs() - beginCpu) / 1e9;
+            System.out.printf(
+                    "{\"query\": \"%s\", \"job_s\": %.3f, \"total_s\": %.3f, \"cpu_s\": %.3f, \"peak_rss_mb\": %d}%n",
+                    name, netMs / 1e3, seconds, cpu, peakMb());
         } catch (Throwable error) {
             Throwable root = error;
             while (root.getCause() != null) {
                 root = root.getCause();
             }
-            System.out.printf("{\"query\": \"%s\", \"error\": %s}%n", name, quoted(root.getClass().getSimpleName() + ": " + root.getMessage()));
+            String message = quoted(root.getClass().getSimpleName() + ": " + root.getMessage());
+            System.out.printf("{\"query\": \"%s\", \"error\": %s}%n", name, message);
         }
         System.out.flush();
     }
@@ -79,10 +84,16 @@ public final class Main {
         return statements;
     }
 
-    /** Returns a size of this process in MB. */
-    private static long status(String key) throws Exception {
+    /** Returns the CPU time of this process, all its threads included. */
+    private static long cpuNs() {
+        return ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean())
+                .getProcessCpuTime();
+    }
+
+    /** Returns the largest resident size of this process so far. */
+    private static long peakMb() throws Exception {
         for (String line : Files.readAllLines(Path.of("/proc/self/status"))) {
-            if (line.startsWith(key + ":")) {
+            if (line.startsWith("VmHWM:")) {
                 return Long.parseLong(line.replaceAll("\\D", "")) / 1024;
             }
         }
