@@ -1,4 +1,4 @@
-"""The generator of Nexmark's events and the one in Java, which Flink SQL reads in the benchmark, make the same events."""
+"""The generator of Nexmark's events makes the same events as the one in Java that Flink SQL reads in the benchmark."""
 
 from __future__ import annotations
 
