@@ -7,6 +7,8 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -103,14 +105,37 @@ def run_flink(
     configuration.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
     opened = [f"--add-opens={each}=ALL-UNNAMED" for each in _OPENED]
     command = ["java", f"-Xmx{heap}", *opened, "-cp", path, "flinkpy.nexmark.Main", str(configuration)]
-    done = subprocess.run(
-        [*command, str(parallelism), *map(str, programs)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=timeout_s,
-    )
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    if done.returncode or len(told) != len(programs):
-        raise RuntimeError(f"Flink ended with {done.returncode} after {len(told)} queries:\n{done.stderr[-4000:]}")
+    return told_by([*command, str(parallelism), *map(str, programs)], len(programs), timeout_s)
+
+
+def told_by(
+    command: list[str],
+    programs: int,
+    timeout_s: float,
+    environment: dict[str, str] | None = None,
+    cwd: Path | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Runs a command that prints a line of JSON per program, and passes the lines on to stderr as they come.
+
+    Raises: RuntimeError with the end of its stderr if it ends early, or after `timeout_s`.
+    """
+    told: list[dict[str, Any]] = []
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=cwd)
+        timer = threading.Timer(timeout_s, process.kill)
+        timer.start()
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith('{"query"'):
+                told.append(json.loads(line))
+                sys.stderr.write(line)
+                sys.stderr.flush()
+        process.wait()
+        timer.cancel()
+        if process.returncode or len(told) != programs:
+            errors.seek(0)
+            raise RuntimeError(
+                f"{command[0]} ended with {process.returncode} after {len(told)} of {programs} queries:\n"
+                f"{errors.read()[-4000:]}"
+            )
     return {each.pop("query"): each for each in told}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -16,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks.nexmark.flink import told_by
 from benchmarks.nexmark.statements import split
 from benchmarks.peers import ROOT
 
@@ -39,19 +39,9 @@ def run_here(
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: nexmark-tables\nVersion: 1\n")
     (package / "entry_points.txt").write_text(_ENTRY_POINTS)
     path = os.pathsep.join([str(package.parent), str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.nexmark.here", str(configuration), str(parallelism), *map(str, programs)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=timeout_s,
-        env=dict(os.environ, PYTHONPATH=path),
-        cwd=folder,
-    )
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"query"')]
-    if done.returncode or len(told) != len(programs):
-        raise RuntimeError(f"flinkpy ended with {done.returncode} after {len(told)} queries:\n{done.stderr[-4000:]}")
-    return {each.pop("query"): each for each in told}
+    command = [sys.executable, "-m", "benchmarks.nexmark.here", str(configuration), str(parallelism)]
+    environment = dict(os.environ, PYTHONPATH=path)
+    return told_by([*command, *map(str, programs)], len(programs), timeout_s, environment, folder)
 
 
 class _Usage:
