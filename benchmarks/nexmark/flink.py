@@ -18,7 +18,7 @@ JAVA = Path(__file__).resolve().parent / "java"
 HOME = BENCH_DIR / "nexmark"
 #: Generous for a slow connection.
 _FETCH_S = 600
-#: What Flink's own launcher opens.
+#: The packages that the launcher of Flink opens.
 _OPENED = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",

@@ -20,7 +20,7 @@ from benchmarks.nexmark.statements import split
 from benchmarks.peers import ROOT
 
 _POLL_S = 0.1
-#: What an installed package of these tables would declare.
+#: The entry points that an installed package of these tables declares.
 _ENTRY_POINTS = """[flinkpy.table.factories]
 nexmark-changes = benchmarks.nexmark.tables:ChangesTableFactory
 nexmark-side-input = benchmarks.nexmark.tables:SideInputTableFactory
