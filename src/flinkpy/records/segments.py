@@ -43,6 +43,15 @@ class Groups:
         """int64[m]: the last row of each group."""
         return self.order[self.ends - 1]
 
+    def running_maxima(self, values: np.ndarray) -> np.ndarray:
+        """Returns int64[n]: for each place in `order`, the maximum of the group's values (in that order) up to it."""
+        # Ranks in the high bits of the group's number: then a maximum over all places is one inside the group.
+        order = np.argsort(values, kind="stable")
+        ranks = np.empty(len(values), dtype=np.int64)
+        ranks[order] = np.arange(len(values))
+        best = np.maximum.accumulate(ranks + self.group_of * len(values)) - self.group_of * len(values)
+        return values[order[best]]
+
     def running_sums(self, values: np.ndarray) -> np.ndarray:
         """Returns int64[n]: for each place in `order`, the sum of the group's values (in that order) up to it."""
         sums = np.cumsum(values)

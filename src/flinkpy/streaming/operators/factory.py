@@ -36,7 +36,6 @@ ONE_INPUT_OPERATORS: dict[type, str] = {
     specs.PreAggregateSpec: "operators.column_aggregation.pre_aggregate_operator:PreAggregateOperator",
     specs.SelectSpec: "operators.column_selection:SelectOperator",
     specs.SortColumnsSpec: "operators.sort_columns_operator:SortColumnsOperator",
-    table_specs.RankSpec: "operators.table.rank_operator:RankOperator",
 }
 
 #: The table operators that are called like ONE_INPUT_OPERATORS.
@@ -47,6 +46,14 @@ ONE_INPUT_OPERATORS |= {
     table_specs.GroupWindowAggregateSpec: "operators.table.window_aggregate_operator:create_window_aggregate_operator",
     table_specs.LocalWindowAggregateSpec: "operators.table.local_window_operator:LocalWindowAggregateOperator",
     table_specs.GroupAggregateSpec: "operators.table.group_aggregate_operator:GroupAggregateOperator",
+}
+
+#: The table operators over rows in state, which are called in the same way.
+ONE_INPUT_OPERATORS |= {
+    table_specs.ChangelogNormalizeSpec: "operators.table.last_row_operators:ChangelogNormalizeOperator",
+    table_specs.DeduplicateSpec: "operators.table.last_row_operators:DeduplicateOperator",
+    table_specs.DropUpdateBeforeSpec: "operators.table.drop_update_before_operator:DropUpdateBeforeOperator",
+    table_specs.RankSpec: "operators.table.rank_operator:RankOperator",
 }
 
 #: The operator classes that are called with (spec, pair of input types, context, output, side outputs).

@@ -1,4 +1,4 @@
-"""order_codes: one int64 per row whose order is the order of an ORDER BY clause."""
+"""order_codes: returns one int64 per row, and the order of these numbers is the order of an ORDER BY clause."""
 
 from __future__ import annotations
 
@@ -28,6 +28,14 @@ def order_codes(columns: Sequence[pa.Array], fields: Sequence[SortField]) -> np.
         return codes[0]
     packed = _packed(codes)
     return _dense(codes) if packed is None else packed
+
+
+def exact_times(column: pa.Array) -> np.ndarray:
+    """Returns int64[n]: the numbers of a column of times, in its unit. NULL is before all others."""
+    codes, _ = _ascending_codes(column)
+    if column.null_count:
+        codes = np.where(column.is_null().to_numpy(zero_copy_only=False), _MIN, codes)
+    return codes
 
 
 def _packed(codes: list[np.ndarray]) -> np.ndarray | None:
