@@ -105,7 +105,7 @@ class TableSubtasks:
         ends = sorted({min(max(cut, 0), len(changes)) for cut in cuts} | {len(changes)})
         for start, end in zip([0, *ends], ends):
             if end > start:
-                self._process(to_batch(changes[start:end], self._info))
+                self.process_batch(to_batch(changes[start:end], self._info))
 
     def watermark(self, timestamp: int) -> None:
         for subtask in self.subtasks:
@@ -158,7 +158,8 @@ class TableSubtasks:
                 )
             )
 
-    def _process(self, batch: Batch) -> None:
+    def process_batch(self, batch: Batch) -> None:
+        """Feeds a batch, partitioned by key."""
         owners = np.zeros(batch.num_rows, dtype=np.int64)
         if self._names and len(self.subtasks) > 1:
             groups = key_groups(hash_columns([batch.values.column(name) for name in self._names]), MAX_PARALLELISM)

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from changelogs import Change, TableSubtasks, grouped_changelog, materialized, type_info
+from changelogs import Change, TableSubtasks, grouped_changelog, materialized, to_batch, type_info
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from streaming_fakes import OperatorHarness
 
 from flinkpy.graph.operator_specs import FieldKeySelector
-from flinkpy.graph.table_specs import GroupAggregateSpec, MiniBatch
+from flinkpy.graph.table_specs import (
+    GlobalGroupAggregateSpec,
+    GroupAggregateSpec,
+    LocalGroupAggregateSpec,
+    MiniBatch,
+)
 from flinkpy.sql.rex import AggregateCall
 from flinkpy.sql.types import logical_types as lt
+from flinkpy.sql.types.arrow import row_type_of
+from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.state import group_table
 from flinkpy.state.row_groups import kernels
 
@@ -55,6 +64,7 @@ _ADDITIVE = [
     _call("COUNT", _TEXT, lt.BigIntType(), is_distinct=True),
     _call("SUM", _NUMBER, is_distinct=True),
 ]
+_RETRACTING = [_call(function, argument) for function in ("MIN", "MAX") for argument in (_NUMBER, _TEXT)]
 _APPEND_ONLY = [
     _call(function, argument, filter_index=filter_index)
     for function in ("MIN", "MAX", "FIRST_VALUE", "LAST_VALUE")
@@ -164,11 +174,12 @@ def test_the_changelog_is_that_of_a_record_at_a_time_engine(
     parallelism: tuple[int, int],
     generate_update_before: bool,
 ) -> None:
-    spec = _spec(_ADDITIVE, needs_retraction=True, generate_update_before=generate_update_before)
+    calls = [*_ADDITIVE, *_RETRACTING]
+    spec = _spec(calls, needs_retraction=True, generate_update_before=generate_update_before)
     with _forms(is_compiled, working_set=3):
         actual = _run(spec, changes, cuts, restart_at, parallelism, configuration)
 
-    expected = grouped_changelog(changes, _KEY, _ADDITIVE, _TYPES, generate_update_before)
+    expected = grouped_changelog(changes, _KEY, calls, _TYPES, generate_update_before)
     assert _per_key(actual, 2) == _per_key(expected, 2)
 
 
@@ -215,6 +226,74 @@ def test_a_mini_batch_gives_the_same_table(
     expected = grouped_changelog(changes, _KEY, _ADDITIVE, _TYPES)
     assert materialized(actual) == materialized(expected)
     assert len(actual) <= len(expected)
+
+
+@pytest.mark.parametrize("configuration", _BACKENDS, ids=["heap", "rocksdb"])
+@settings(deadline=None, max_examples=8)
+@given(changelogs(), _CUTS, st.integers(1, 10), st.integers(1, 2), st.integers(1, 3), st.booleans())
+def test_two_phases_give_the_same_table(
+    configuration: dict[str, str],
+    changes: list[Change],
+    cuts: list[int],
+    size: int,
+    num_locals: int,
+    parallelism: int,
+    is_insert_only: bool,
+) -> None:
+    if is_insert_only:
+        changes = [("+I", *change[1:]) for change in changes if change[0] in ("+I", "+U")]
+    calls = [*_ADDITIVE, *(_APPEND_ONLY[:10] if is_insert_only else _RETRACTING)]
+    mini_batch = MiniBatch(size, latency_ms=100)
+    needs_retraction = not is_insert_only
+    single = _spec(calls, needs_retraction=needs_retraction, generate_update_before=True)
+    local = LocalGroupAggregateSpec(
+        input_types=(_INPUT,),
+        grouping=_KEY,
+        aggregates=tuple(calls),
+        needs_retraction=needs_retraction,
+        mini_batch=mini_batch,
+    )
+    locals_ = [OperatorHarness(local) for _ in range(num_locals)]
+    half = len(changes) // 2
+    outputs: list[Any] = []
+    for position, change in enumerate(changes):
+        # Rows that belong together take the same way. They meet again in the second phase.
+        harness = locals_[zlib.crc32(repr(change[1:3]).encode()) % num_locals]
+        harness.operator.process_batch(to_batch([change], _INPUT))
+        if position in cuts:
+            harness.operator.prepare_snapshot_pre_barrier(1)
+        if position == half:
+            for each in locals_:
+                each.operator.finish()
+            outputs.append([item for each in locals_ for item in each.output.items])
+            for each in locals_:
+                each.output.items.clear()
+    for each in locals_:
+        each.operator.finish()
+    outputs.append([item for each in locals_ for item in each.output.items])
+    batches = [batch for part in outputs for batch in part]
+    if not batches:
+        return
+    final = GlobalGroupAggregateSpec(
+        single.key_selector,
+        input_types=(InternalTypeInfo(row_type_of(batches[0].values.schema)),),
+        output_type=single.output_type,
+        grouping=_KEY,
+        aggregates=tuple(calls),
+        local_input_type=_INPUT,
+        needs_retraction=needs_retraction,
+        generate_update_before=True,
+        mini_batch=mini_batch,
+    )
+    with TableSubtasks(final, parallelism, configuration) as subtasks:
+        for number, part in enumerate(outputs):
+            for batch in part:
+                subtasks.process_batch(batch)
+            if number == 0:
+                subtasks.restart(parallelism % 2 + 1)
+        actual = subtasks.finish()
+
+    assert materialized(actual) == materialized(grouped_changelog(changes, _KEY, calls, _TYPES))
 
 
 @settings(deadline=None, max_examples=6)

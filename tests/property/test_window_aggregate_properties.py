@@ -253,7 +253,7 @@ def test_two_phases_give_the_results_of_one(
     )
     with TableSubtasks(spec) as subtasks:
         for batch in batches:
-            subtasks._process(batch)
+            subtasks.process_batch(batch)
         subtasks.watermark(MAX_WATERMARK)
         actual = Counter(subtasks.finish())
 

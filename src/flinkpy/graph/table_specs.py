@@ -121,6 +121,7 @@ class ExpandSpec(OperatorSpec):
     """Emits each row once per projection, for GROUPING SETS and split DISTINCT aggregates."""
 
     projections: tuple[tuple[RexNode, ...], ...]
+    settings: SessionSettings = SessionSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,7 @@ class WindowTableFunctionSpec(OperatorSpec):
     """Appends window_start, window_end and window_time. A HOP or CUMULATE row is emitted once per window."""
 
     window: WindowSlices
+    settings: SessionSettings = SessionSettings()
 
 
 # -- aggregates -----------------------------------------------------------------------------------------------------

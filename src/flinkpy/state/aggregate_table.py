@@ -29,6 +29,9 @@ from flinkpy.state.type_snapshot import PICKLED
 _BATCH_ROWS = 16_384
 #: The function name of an AggregateColumn whose function is a CompiledAggregate of the user's program.
 COMPILED = "COMPILED"
+#: The function name of an AggregateColumn of SQL whose function is the user's; its only accumulator type is the
+#: result's.
+USER = f"{SQL}$USER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,9 @@ class AggregateColumn:
     Attributes:
         function: a name that `create_accumulator` accepts, or COMPILED.
         value_type: the type of the aggregated column; None for a COUNT of rows; a struct of the columns for COMPILED.
-        accumulator_types: the types of the accumulator's columns, for COMPILED only.
-        compiled: the CompiledAggregate, for COMPILED only; None if the column only serves to read snapshots.
+        accumulator_types: the types of the accumulator's columns for COMPILED; the type of the result for USER.
+        compiled: the CompiledAggregate for COMPILED, the user's function for USER; None if the column only serves to
+            read snapshots.
     """
 
     function: str
@@ -58,6 +62,11 @@ class AggregateColumn:
 
             assert self.value_type is not None
             return WeightedDistinctCountAccumulator(self.value_type)
+        if self.function == USER:
+            from flinkpy.state.object_accumulators import ObjectAccumulator, UserAggregate
+
+            user_function = None if self.compiled is None else UserAggregate(self.compiled)
+            return ObjectAccumulator(user_function, self.accumulator_types[0])
         if self.function.startswith(SQL):
             return create_table_accumulator(self.function, self.value_type)
         return create_accumulator(self.function, self.value_type)

@@ -316,6 +316,34 @@ class GroupMap(_Entries):
         self._note(slots)
         return [effect for effect, _ in results]
 
+    def merge(self, groups: RowGroups, columns: list[pa.Array], counts: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Adds counts of values to the groups. Counts do not fall below 0.
+
+        Args:
+            columns: the values.
+            counts: for each count, int64[n]: how often the value was added, less how often it was taken back.
+
+        Returns: for each count, int8[n]: 1 at the first row of a value that the group did not have, -1 at that of a
+            value that it no longer has.
+        """
+        entries = self._slots_of([pa.array(groups.slots.take(groups.group)), *columns])
+        number, first_rows = self.number_rows(entries)
+        slots = entries.take(first_rows)
+        is_fresh = groups.is_fresh.take(groups.group.take(first_rows))
+        of_entry = RowGroups(number, slots, is_fresh)
+        effects = []
+        for accumulator, own in zip(self.accumulators, counts):
+            before = of_entry.before(accumulator.arrays[0], 0)
+            after = before.copy()
+            np.add.at(after, number, own)
+            np.maximum(after, 0, out=after)
+            effect = np.zeros(len(entries), dtype=np.int8)
+            effect[first_rows] = (after > 0).astype(np.int8) - (before > 0)
+            accumulator.arrays[0][slots] = after
+            effects.append(effect)
+        self._note(slots)
+        return effects
+
     def _note(self, slots: np.ndarray) -> None:
         """Notes that the entries have changed. Those without a count are removed."""
         has_any = np.zeros(len(slots), dtype=bool)

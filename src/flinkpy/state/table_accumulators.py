@@ -42,8 +42,8 @@ def create_table_accumulator(function: str, value_type: pa.DataType | None) -> T
     """Creates the accumulator of a function of SQL.
 
     Args:
-        function: COUNT, SUM, $SUM0, AVG, MIN, MAX, FIRST_VALUE or LAST_VALUE, after the prefix `SQL.`; for other
-            functions see `object_accumulators`.
+        function: COUNT, SUM, $SUM0, AVG, MIN, MAX, FIRST_VALUE, LAST_VALUE, or a function of `object_accumulators`,
+            after the prefix `SQL.`.
         value_type: the type of the argument; None for COUNT(*).
 
     Raises: UnsupportedOperationError for another function, or a type that the function does not accept.
@@ -63,7 +63,9 @@ def create_table_accumulator(function: str, value_type: pa.DataType | None) -> T
         return ExtremeAccumulator(value_type, is_max=name == "MAX")
     if name in ("FIRST_VALUE", "LAST_VALUE"):
         return PositionAccumulator(value_type, is_last=name == "LAST_VALUE")
-    raise UnsupportedOperationError(f"the aggregate function {name} is not supported")
+    from flinkpy.state.object_accumulators import create_object_accumulator
+
+    return create_object_accumulator(name, value_type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,10 @@ ONE_INPUT_OPERATORS: dict[type, str] = {
 #: The table operators that are called like ONE_INPUT_OPERATORS.
 ONE_INPUT_OPERATORS |= {
     table_specs.WatermarkAssignerSpec: "operators.table.watermark_assigner_operator:WatermarkAssignerOperator",
+    table_specs.ExpandSpec: "operators.table.expand_operators:ExpandOperator",
+    table_specs.WindowTableFunctionSpec: "operators.table.expand_operators:WindowTableFunctionOperator",
+    table_specs.LocalGroupAggregateSpec: "operators.table.two_phase_operators:LocalGroupAggregateOperator",
+    table_specs.GlobalGroupAggregateSpec: "operators.table.two_phase_operators:GlobalGroupAggregateOperator",
     table_specs.GlobalWindowAggregateSpec: "operators.table.window_aggregate_operator:create_window_aggregate_operator",
     table_specs.WindowAggregateSpec: "operators.table.window_aggregate_operator:create_window_aggregate_operator",
     table_specs.GroupWindowAggregateSpec: "operators.table.window_aggregate_operator:create_window_aggregate_operator",

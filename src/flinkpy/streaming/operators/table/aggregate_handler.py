@@ -17,8 +17,10 @@ import pyarrow as pa
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.sql.rex import AggregateCall
-from flinkpy.state.aggregate_table import AggregateColumn
+from flinkpy.sql.types.arrow import arrow_type_of
+from flinkpy.state.aggregate_table import USER, AggregateColumn
 from flinkpy.state.group_table import GroupMap, GroupTable
+from flinkpy.state.key_slots import KeySlots
 from flinkpy.state.row_groups import RowGroups
 from flinkpy.state.table_accumulators import SQL
 
@@ -31,6 +33,8 @@ NO_GROUPING = pa.int8()
 _TAKES_BACK = np.array([1, -1, 1, -1], dtype=np.int8)
 #: Functions for which DISTINCT changes nothing.
 _DISTINCT_IS_IDLE = frozenset({"MIN", "MAX"})
+#: Functions with another accumulator if rows may be taken back.
+_HAVE_RETRACT_FORMS = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
 
 
 def weights_of(kinds: np.ndarray | None) -> np.ndarray | None:
@@ -194,11 +198,95 @@ class AggregateHandler:
             results.append(accumulator.update(groups, None, weights, is_running))
         return results
 
+    # -- two phases ----------------------------------------------------------------------------------------------
+
+    def local_columns(
+        self, table: GroupTable, groups: RowGroups, columns: pa.RecordBatch, weights: np.ndarray | None
+    ) -> list[pa.Array]:
+        """Aggregates the rows of a bundle in an empty table without maps.
+
+        Returns: per group, the accumulators of the aggregates without distinct values, then for each distinct view the
+            lists of its values, one column per argument, and of their counts, one column per filter.
+        """
+        output: list[pa.Array] = []
+        for each, accumulator in zip(self._calls, table.accumulators):
+            if each.view is None:
+                position = each.call.filter_index
+                own = filtered(weights, None if position is None else filter_mask(columns, position))
+                accumulator.update(groups, argument_of(each.call, columns), own, False)
+                output += accumulator.columns(groups.slots)
+        for accumulator in table.accumulators[len(self._calls) : len(self.columns)]:
+            accumulator.update(groups, None, weights, False)
+            output += accumulator.columns(groups.slots)
+        for view in self.views:
+            output += _distinct_lists(view, groups, columns, weights)
+        return output
+
+    def merge(self, table: GroupTable, groups: RowGroups, columns: list[pa.Array]) -> list[pa.Array]:
+        """Merges the columns of `local_columns` into the groups.
+
+        Returns: per aggregate of the table, the results of the groups before and after, as `update` does.
+        """
+        own: list[list[pa.Array]] = []
+        at = 0
+        for position, accumulator in enumerate(table.accumulators[: len(self.columns)]):
+            is_distinct = position < len(self._calls) and self._calls[position].view is not None
+            width = 0 if is_distinct else accumulator.num_columns
+            own.append(columns[at : at + width])
+            at += width
+        views = []
+        for view, entries in zip(self.views, self._maps):
+            values = columns[at : at + len(view.arguments)]
+            counts = columns[at + len(values) : at + len(values) + len(view.filters)]
+            at += len(values) + len(counts)
+            lengths = counts[0].value_lengths().to_numpy(zero_copy_only=False)
+            of_value = RowGroups(np.repeat(groups.group, lengths), groups.slots, groups.is_fresh)
+            flat = [each.flatten() for each in values]
+            changes = [each.flatten().to_numpy() for each in counts]
+            views.append((of_value, flat, entries.merge(of_value, flat, changes)))
+        results = []
+        for position, accumulator in enumerate(table.accumulators[: len(self.columns)]):
+            view_number = self._calls[position].view if position < len(self._calls) else None
+            if view_number is None:
+                results.append(accumulator.update_merged(groups, own[position]))
+                continue
+            of_value, flat, effects = views[view_number]
+            argument = flat[0] if len(flat) == 1 else _struct(flat)
+            effect = effects[self._calls[position].count]
+            results.append(accumulator.update(of_value, argument, effect, False))
+        return results
+
+
+def _distinct_lists(
+    view: DistinctView, groups: RowGroups, columns: pa.RecordBatch, weights: np.ndarray | None
+) -> list[pa.Array]:
+    """Returns the distinct values of each group, and how often each was added, as lists."""
+    arguments = [columns.column(position) for position in view.arguments]
+    keys = KeySlots([pa.int64(), *(each.type for each in arguments)])
+    slots = keys.slots_of([pa.array(groups.group), *arguments])
+    group, *values = keys.keys()
+    order = np.argsort(group.to_numpy(), kind="stable")
+    offsets = pa.array(np.searchsorted(group.to_numpy().take(order), np.arange(groups.num_groups + 1)), pa.int32())
+    lists = [pa.ListArray.from_arrays(offsets, each.take(pa.array(order))) for each in values]
+    for position in view.filters:
+        own = filtered(weights, None if position is None else filter_mask(columns, position))
+        counts = np.zeros(keys.size, dtype=np.int64)
+        np.add.at(counts, slots, 1 if own is None else own.astype(np.int64))
+        lists.append(pa.ListArray.from_arrays(offsets, pa.array(counts.take(order))))
+    return lists
+
 
 def aggregate_column(call: AggregateCall, schema: pa.Schema, needs_retraction: bool) -> AggregateColumn:
     """Returns the aggregate of a table for a call. Raises: UnsupportedOperationError for an unknown function."""
     function = call.function.upper()
+    if call.user_function is not None:
+        arguments = pa.struct([pa.field(str(i), schema.field(each).type) for i, each in enumerate(call.arguments)])
+        return AggregateColumn(USER, arguments, (arrow_type_of(call.type),), call.user_function)
+    if function == "LISTAGG" and len(call.arguments) > 1:
+        return AggregateColumn(f"{SQL}LISTAGG_WS", pa.struct([("0", pa.string()), ("1", pa.string())]))
     value_type = schema.field(call.arguments[0]).type if call.arguments else None
+    if needs_retraction and function in _HAVE_RETRACT_FORMS:
+        function += "_RETRACT"
     return AggregateColumn(f"{SQL}{function}", value_type)
 
 
@@ -217,7 +305,14 @@ def window_aggregate_column(call: AggregateCall, schema: pa.Schema, needs_retrac
 
 
 def argument_of(call: AggregateCall, columns: pa.RecordBatch) -> pa.Array | None:
+    """Returns the argument of a call: a struct if its function takes several or is the user's, None for COUNT(*)."""
+    if call.arguments and (call.user_function is not None or len(call.arguments) > 1):
+        return _struct([columns.column(position) for position in call.arguments])
     return columns.column(call.arguments[0]) if call.arguments else None
+
+
+def _struct(columns: list[pa.Array]) -> pa.StructArray:
+    return pa.StructArray.from_arrays(columns, names=[str(number) for number in range(len(columns))])
 
 
 def _is_count_star(call: AggregateCall) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.graph.table_specs import GroupAggregateSpec
+from flinkpy.graph.table_specs import GlobalGroupAggregateSpec, GroupAggregateSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
 from flinkpy.sql.types.arrow import schema_of
@@ -46,7 +46,7 @@ class GroupAggregateOperator(KeyedStateOperator):
 
     def __init__(
         self,
-        spec: GroupAggregateSpec,
+        spec: GroupAggregateSpec | GlobalGroupAggregateSpec,
         input_type: Any,
         context: OperatorContext,
         output: Output,
@@ -57,7 +57,12 @@ class GroupAggregateOperator(KeyedStateOperator):
         self._input_type = input_type
         self._input_schema: pa.Schema = schema_of(input_type.row_type)
         self._output_schema: pa.Schema = schema_of(spec.output_type.row_type)
-        self._handler = AggregateHandler(spec.aggregates, self._input_schema, spec.needs_retraction, context.name)
+        self._arguments_schema = self._input_schema
+        self._grouping = spec.grouping
+        if isinstance(spec, GlobalGroupAggregateSpec):
+            self._arguments_schema = schema_of(spec.local_input_type.row_type)
+            self._grouping = tuple(range(len(spec.grouping)))
+        self._handler = AggregateHandler(spec.aggregates, self._arguments_schema, spec.needs_retraction, context.name)
         self._ttl_ms = spec.state_ttl_ms
         self._next_sweep_ms = 0
         self._bundle: Bundle | None = None
@@ -72,8 +77,8 @@ class GroupAggregateOperator(KeyedStateOperator):
         columns = list(self._handler.columns)
         if self._ttl_ms:
             columns.append(AggregateColumn(f"{SQL}$UPDATED"))
-        self._table = self.backend.group_table(TABLE_NAME, key_types(self._input_schema, self._spec.grouping), columns)
-        self._handler.create_maps(self.backend, self._table, self._input_schema)
+        self._table = self.backend.group_table(TABLE_NAME, key_types(self._input_schema, self._grouping), columns)
+        self._handler.create_maps(self.backend, self._table, self._arguments_schema)
 
     # -- data ----------------------------------------------------------------------------------------------------
 
@@ -103,7 +108,7 @@ class GroupAggregateOperator(KeyedStateOperator):
 
     def _process(self, columns: pa.RecordBatch, weights: np.ndarray | None, is_running: bool) -> None:
         table = self._table
-        slots = table.slots_of(key_columns(columns, self._spec.grouping))
+        slots = table.slots_of(key_columns(columns, self._grouping))
         if self._ttl_ms:
             self._expire(slots)
         number, first_rows = table.number_rows(slots)
@@ -223,7 +228,7 @@ class GroupAggregateOperator(KeyedStateOperator):
         is_running: bool,
     ) -> None:
         num_groups = groups.num_groups
-        keys = [columns.column(position) for position in self._spec.grouping]
+        keys = [columns.column(position) for position in self._grouping]
         if is_running:
             previous = groups.previous
             is_at_start = previous < 0
