@@ -30,6 +30,10 @@ class RexNode:
         """The expressions directly below this one."""
         return ()
 
+    def with_operands(self, operands: tuple[RexNode, ...]) -> RexNode:
+        """Returns the expression over other operands, as many as it has."""
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class InputRef(RexNode):
@@ -74,6 +78,9 @@ class RexCall(RexNode):
     def operands(self) -> tuple[RexNode, ...]:
         return self.arguments
 
+    def with_operands(self, operands: tuple[RexNode, ...]) -> RexNode:
+        return replace(self, arguments=operands)
+
     def __str__(self) -> str:
         return f"{self.function}({', '.join(map(str, self.arguments))})"
 
@@ -99,6 +106,9 @@ class UserFunctionCall(RexNode):
     def operands(self) -> tuple[RexNode, ...]:
         return self.arguments
 
+    def with_operands(self, operands: tuple[RexNode, ...]) -> RexNode:
+        return replace(self, arguments=operands)
+
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.arguments))})"
 
@@ -114,6 +124,9 @@ class FieldAccess(RexNode):
     @property
     def operands(self) -> tuple[RexNode, ...]:
         return (self.operand,)
+
+    def with_operands(self, operands: tuple[RexNode, ...]) -> RexNode:
+        return replace(self, operand=operands[0])
 
     def __str__(self) -> str:
         return f"{self.operand}.{self.name}"
@@ -164,15 +177,10 @@ def rewrite(node: RexNode, change: Callable[[RexNode], RexNode | None]) -> RexNo
     changed = change(node)
     if changed is not None:
         return changed
-    if isinstance(node, (RexCall, UserFunctionCall)):
-        arguments = tuple(rewrite(argument, change) for argument in node.arguments)
-        if all(new is old for new, old in zip(arguments, node.arguments)):
-            return node
-        return replace(node, arguments=arguments)
-    if isinstance(node, FieldAccess):
-        operand = rewrite(node.operand, change)
-        return node if operand is node.operand else replace(node, operand=operand)
-    return node
+    operands = tuple(rewrite(operand, change) for operand in node.operands)
+    if all(new is old for new, old in zip(operands, node.operands, strict=True)):
+        return node
+    return node.with_operands(operands)
 
 
 def moved(node: RexNode, positions: dict[int, int] | Callable[[int], int]) -> RexNode:
