@@ -5,7 +5,7 @@ Source: org.apache.flink.table.api.config.{TableConfigOptions, ExecutionConfigOp
 
 from __future__ import annotations
 
-from flinkpy.configuration.options import duration_option, string_option
+from flinkpy.configuration.options import bool_option, duration_option, enum_option, int_option, string_option
 
 LOCAL_TIME_ZONE = string_option(
     "table.local-time-zone",
@@ -24,4 +24,29 @@ STATE_TTL = duration_option(
     "0 ms",
     "Time after which state that was not updated may be dropped. Results may then be wrong, but state stays bounded. 0 "
     "for never. The hint STATE_TTL sets it for an input of a join or an aggregate.",
+)
+IDLE_TIMEOUT = duration_option(
+    "table.exec.source.idle-timeout",
+    "0 ms",
+    "Time after which a source without rows no longer holds back watermarks. 0 for never.",
+)
+MINI_BATCH_ENABLED = bool_option(
+    "table.exec.mini-batch.enabled",
+    False,
+    "Fold the changes of a key within a mini-batch, so that fewer changes are sent. The resulting rows are the same.",
+)
+MINI_BATCH_ALLOW_LATENCY = duration_option(
+    "table.exec.mini-batch.allow-latency",
+    "0 ms",
+    "Longest time that rows wait in a mini-batch. Above 0 if mini-batches are enabled.",
+)
+MINI_BATCH_SIZE = int_option(
+    "table.exec.mini-batch.size", -1, "Most rows of a mini-batch. Above 0 if mini-batches are enabled."
+)
+UPSERT_MATERIALIZE = enum_option(
+    "table.exec.sink.upsert-materialize",
+    ("NONE", "AUTO", "FORCE"),
+    "AUTO",
+    "Whether an operator before an upsert sink brings the changes of a primary key into order. AUTO: if the query "
+    "sends updates by another key.",
 )
