@@ -1,0 +1,1 @@
+"""The relational nodes of logical plans."""
