@@ -1,0 +1,1 @@
+"""Binds syntax trees: names become columns, and expressions get types."""
