@@ -1,0 +1,1 @@
+"""Rules that rewrite logical plans, in fixed phases."""

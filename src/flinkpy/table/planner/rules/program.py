@@ -1,0 +1,30 @@
+"""The phases in which rules rewrite a logical plan.
+
+Source: org.apache.flink.table.planner.plan.optimize.program.FlinkStreamProgram.
+"""
+
+from __future__ import annotations
+
+from flinkpy.table.planner.logical import nodes as rel
+from flinkpy.table.planner.rules.constants import propagate_constants
+from flinkpy.table.planner.rules.filters import merge_projections, push_filters, push_join_keys
+from flinkpy.table.planner.rules.pruning import prune_columns
+from flinkpy.table.planner.rules.ranks import constant_ranks, recognise_ranks
+from flinkpy.table.planner.rules.windows import recognise_window_aggregates
+
+
+def optimise(plan: rel.RelNode) -> rel.RelNode:
+    """Returns a plan of the same rows in the form from which physical nodes are made."""
+    plan = merge_projections(plan)
+    plan = push_filters(plan)
+    plan = recognise_ranks(plan)
+    plan = push_join_keys(plan)
+    plan = merge_projections(plan)
+    plan = propagate_constants(plan)
+    plan = prune_columns(plan)
+    plan = merge_projections(plan)
+    plan = recognise_window_aggregates(plan)
+    plan = merge_projections(plan)
+    plan = constant_ranks(plan)
+    plan = prune_columns(plan)
+    return merge_projections(plan)

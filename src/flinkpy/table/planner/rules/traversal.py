@@ -1,0 +1,46 @@
+"""How rules look at the expressions of any logical node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from flinkpy.sql.rex import RexNode
+from flinkpy.table.planner.logical import nodes as rel
+
+
+def expressions_of(node: rel.RelNode) -> tuple[RexNode, ...]:
+    """Returns the expressions of the node itself, not those of its inputs."""
+    match node:
+        case rel.Project():
+            return node.expressions
+        case rel.Filter():
+            return (node.condition,)
+        case rel.WatermarkAssigner():
+            return (node.watermark,)
+        case rel.Snapshot():
+            return (node.period,)
+        case rel.Join() | rel.LateralJoin():
+            return (node.condition,)
+        case rel.Correlate():
+            return (node.call,) if node.condition is None else (node.call, node.condition)
+        case rel.Expand():
+            return tuple(each for projection in node.projections for each in projection)
+    return ()
+
+
+def with_expressions(node: rel.RelNode, change: Callable[[RexNode], RexNode]) -> rel.RelNode:
+    """Returns the node with its own expressions changed."""
+    match node:
+        case rel.Project():
+            return replace(node, expressions=tuple(change(each) for each in node.expressions))
+        case rel.Filter():
+            return replace(node, condition=change(node.condition))
+        case rel.Snapshot():
+            return replace(node, period=change(node.period))
+        case rel.Join() | rel.LateralJoin():
+            return replace(node, condition=change(node.condition))
+        case rel.Correlate():
+            condition = None if node.condition is None else change(node.condition)
+            return replace(node, call=change(node.call), condition=condition)
+    return node
