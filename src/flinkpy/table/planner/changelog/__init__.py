@@ -1,0 +1,1 @@
+"""Infers which changes each operator sends to the next one."""

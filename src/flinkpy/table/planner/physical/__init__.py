@@ -1,0 +1,1 @@
+"""Physical plans, whose nodes are operators, and their translation into Transformations."""

@@ -1,0 +1,642 @@
+"""PhysicalBuilder: chooses the operators for a logical plan and inserts exchanges between them.
+
+It also decides where time attributes become regular timestamps: in calls of functions, before regular joins and before
+aggregations.
+
+Source: org.apache.flink.table.planner.plan.rules.physical.stream, RelTimeIndicatorConverter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import singledispatchmethod
+
+from flinkpy.common.errors import TableProgramError, UnsupportedOperationError
+from flinkpy.graph.table_specs import JoinType
+from flinkpy.sql.rex import AggregateCall, FieldAccess, InputRef, Literal, RexCall, RexNode, rewrite, walk
+from flinkpy.sql.types import logical_types as lt
+from flinkpy.sql.types.logical_types import is_proctime, is_rowtime, is_time_attribute
+from flinkpy.table.connectors.table_source import LookupTableSource, ScanTableSource
+from flinkpy.table.planner.binder import operators
+from flinkpy.table.planner.changelog.keys import smallest, unique_keys
+from flinkpy.table.planner.changelog.modes import UpdateKind, update_kind_of
+from flinkpy.table.planner.context import PlannerContext
+from flinkpy.table.planner.logical import nodes as rel
+from flinkpy.table.planner.logical.rex_nodes import OuterRef
+from flinkpy.table.planner.logical.time import as_regular
+from flinkpy.table.planner.physical import nodes as ph
+from flinkpy.table.planner.physical.accumulators import accumulator_fields
+from flinkpy.table.planner.physical.interval_joins import interval_bounds
+from flinkpy.table.planner.rules.expressions import is_inlinable, substituted
+from flinkpy.table.planner.rules.windows import equal_columns, window_join, window_properties
+
+
+class PhysicalBuilder:
+    """Builds the physical plan of one or more queries. A logical node that is used twice becomes one physical node."""
+
+    def __init__(self, context: PlannerContext) -> None:
+        self._context = context
+        self._built: dict[int, tuple[rel.RelNode, ph.PhysicalNode]] = {}
+
+    def build(self, node: rel.RelNode) -> ph.PhysicalNode:
+        """Returns the physical node. Raises: TableProgramError for what streams cannot compute."""
+        known = self._built.get(id(node))
+        if known is None:
+            known = (node, self._build(node))
+            self._built[id(node)] = known
+        return known[1]
+
+    @singledispatchmethod
+    def _build(self, node: rel.RelNode) -> ph.PhysicalNode:
+        raise UnsupportedOperationError(f"{type(node).__name__} is not supported in a plan yet")
+
+    # -- sources -----------------------------------------------------------------------------------------------------
+
+    @_build.register
+    def _(self, node: rel.Scan) -> ph.PhysicalNode:
+        name = node.table.identifier.as_summary_string()
+        if not isinstance(node.source, ScanTableSource):
+            raise TableProgramError(
+                f"The source of table '{name}' can only be used in lookup joins (FOR SYSTEM_TIME AS OF)."
+            )
+        scan = ph.TableSourceScan([], node.row_type, node.table, node.source, node.pushed)
+        if update_kind_of(node.source.changelog_mode) is not UpdateKind.ONLY_UPDATE_AFTER:
+            return scan
+        keys = smallest(unique_keys(scan))
+        if keys is None:
+            raise TableProgramError(
+                f"Table '{name}' produces a changelog stream contains UPDATE_AFTER, no UPDATE_BEFORE. This requires to "
+                "define primary key constraint on the table."
+            )
+        return ph.ChangelogNormalize([self._exchange(scan, keys)], node.row_type, keys)
+
+    @_build.register
+    def _(self, node: rel.Values) -> ph.PhysicalNode:
+        return ph.Values([], node.row_type, node.rows)
+
+    @_build.register
+    def _(self, node: rel.WatermarkAssigner) -> ph.PhysicalNode:
+        below = self.build(node.input)
+        return ph.WatermarkAssigner([below], node.row_type, node.rowtime, node.watermark)
+
+    # -- Calc --------------------------------------------------------------------------------------------------------
+
+    @_build.register
+    def _(self, node: rel.Project) -> ph.PhysicalNode:
+        if isinstance(node.input, rel.Filter):
+            below = self.build(node.input.input)
+            return self._calc(below, node.expressions, node.names, node.input.condition)
+        return self._calc(self.build(node.input), node.expressions, node.names, None)
+
+    @_build.register
+    def _(self, node: rel.Filter) -> ph.PhysicalNode:
+        below = self.build(node.input)
+        return self._calc(below, node.references(), below.names, node.condition)
+
+    def _calc(
+        self,
+        below: ph.PhysicalNode,
+        expressions: tuple[RexNode, ...],
+        names: tuple[str, ...],
+        condition: RexNode | None,
+    ) -> ph.PhysicalNode:
+        """Returns a Calc; the input itself if it would change nothing, and one Calc for two where possible."""
+        expressions = tuple(self._regular_calls(_retyped(each, below)) for each in expressions)
+        condition = None if condition is None else self._regular_calls(_retyped(condition, below))
+        if condition is None and expressions == _references(below):
+            return below
+        if isinstance(below, ph.Calc) and is_inlinable(below.projection):
+            expressions = tuple(substituted(each, below.projection) for each in expressions)
+            parts = operators.conjuncts(below.condition)
+            if condition is not None:
+                parts += operators.conjuncts(substituted(condition, below.projection))
+            condition = operators.and_(parts) if parts else None
+            below = below.input
+        row_type = rel.row_of(names, tuple(each.type for each in expressions))
+        return ph.Calc([below], row_type, expressions, condition)
+
+    def _regular_calls(self, node: RexNode) -> RexNode:
+        """Returns the expression with time attributes cast to regular timestamps inside of calls."""
+        if isinstance(node, (InputRef, Literal, FieldAccess)):
+            return node
+        if isinstance(node, RexCall) and node.function == "CAST" and _is_attribute(node.arguments[0]):
+            return node
+        operands = tuple(
+            _cast_attribute(each) if _is_attribute(each) else self._regular_calls(each) for each in node.operands
+        )
+        if all(new is old for new, old in zip(operands, node.operands, strict=True)):
+            return node
+        return node.with_operands(operands)
+
+    def _materialised(self, below: ph.PhysicalNode, columns: set[int] | None = None) -> ph.PhysicalNode:
+        """Returns the node with time attributes (of the columns, or all) as regular timestamps."""
+        expressions = tuple(
+            _cast_attribute(each) if _is_attribute(each) and (columns is None or place in columns) else each
+            for place, each in enumerate(_references(below))
+        )
+        return self._calc(below, expressions, below.names, None)
+
+    def _exchange(self, below: ph.PhysicalNode, keys: tuple[int, ...]) -> ph.PhysicalNode:
+        return ph.Exchange([below], below.row_type, keys)
+
+    # -- aggregations ------------------------------------------------------------------------------------------------
+
+    @_build.register
+    def _(self, node: rel.Aggregate) -> ph.PhysicalNode:
+        below = self._materialised(self.build(node.input))
+        if node.grouping_sets is not None:
+            raise UnsupportedOperationError("GROUPING SETS, CUBE and ROLLUP are not supported yet")
+        row_type = _aggregate_type(below, node.grouping, node.aggregates)
+        return ph.GroupAggregate([self._exchange(below, node.grouping)], row_type, node.grouping, node.aggregates)
+
+    @_build.register
+    def _(self, node: rel.WindowAggregate) -> ph.PhysicalNode:
+        kept = set() if node.time_column is None else {node.time_column}
+        below = self.build(node.input)
+        below = self._materialised(below, set(range(len(below.names))) - kept)
+        is_event_time = not is_proctime(node.time_type)
+        rest = (node.window, node.time_column, node.bounds, is_event_time, node.properties)
+        fields = [accumulator_fields(call, below.row_type, place) for place, call in _numbered(node.aggregates)]
+        in_two_phases = is_event_time and node.window.kind != "SESSION" and all(each is not None for each in fields)
+        if not in_two_phases:
+            keys = tuple(dict.fromkeys((*node.window.partition, *node.grouping)))
+            exchange = self._exchange(below, keys)
+            return ph.WindowAggregate([exchange], node.row_type, node.grouping, node.aggregates, *rest)
+        columns = [each for each in fields if each is not None]
+        accumulators = tuple(tuple(name for name, _ in each) for each in columns)
+        slice_end = "$slice_end" if node.time_column is not None else "$window_end"
+        local_fields = [(below.names[place], below.row_type.fields[place].type) for place in node.grouping]
+        local_fields += [field for each in columns for field in each]
+        local_fields.append((slice_end, lt.BigIntType()))
+        local_type = rel.row_of(*map(tuple, zip(*local_fields, strict=True)))  # type: ignore[arg-type]
+        local = ph.LocalWindowAggregate([below], local_type, node.grouping, node.aggregates, *rest, accumulators)
+        keys = tuple(range(len(node.grouping)))
+        return ph.GlobalWindowAggregate(
+            [self._exchange(local, keys)], node.row_type, keys, node.aggregates, *rest, accumulators, below.row_type
+        )
+
+    @_build.register
+    def _(self, node: rel.WindowTableFunction) -> ph.PhysicalNode:
+        below = self.build(node.input)
+        is_event_time = not is_proctime(node.input.type_of(node.time_column))
+        return ph.WindowTableFunction([below], node.row_type, node.window, node.time_column, is_event_time)
+
+    @_build.register
+    def _(self, node: rel.GroupWindowAggregate) -> ph.PhysicalNode:
+        below = self.build(node.input)
+        is_event_time = not is_proctime(below.row_type.fields[node.time_column].type)
+        below = self._materialised(below, set(range(len(below.names))) - {node.time_column})
+        return ph.GroupWindowAggregate(
+            [self._exchange(below, node.grouping)],
+            node.row_type,
+            node.grouping,
+            node.aggregates,
+            node.window,
+            node.time_column,
+            is_event_time,
+            tuple(name for name, _ in node.properties),
+        )
+
+    @_build.register
+    def _(self, node: rel.OverAggregate) -> ph.PhysicalNode:
+        below = self.build(node.input)
+        partitions = {group.partition for group in node.groups}
+        if len(partitions) > 1:
+            raise TableProgramError("All aggregates must be computed on the same window.")
+        exchange = self._exchange(below, next(iter(partitions)))
+        return ph.OverAggregate([exchange], _with_attributes(node.row_type, below), node.groups)
+
+    # -- joins -------------------------------------------------------------------------------------------------------
+
+    @_build.register
+    def _(self, node: rel.Join) -> ph.PhysicalNode:
+        if isinstance(node.right, rel.Snapshot):
+            return self._snapshot_join(node, node.right)
+        windows = window_join(node)
+        left, right = self.build(node.left), self.build(node.right)
+        keys, rest = self._join_keys(node)
+        if windows is not None:
+            return self._window_join(node, left, right)
+        bounds = interval_bounds(node, rest)
+        if bounds is not None:
+            return self._interval_join(node, left, right, bounds)
+        left, right = self._materialised(left), self._materialised(right)
+        joined = rel.join_row_type(left.row_type, right.row_type, JoinType.INNER)
+        condition = _retyped_by(node.condition, joined)
+        left_keys, right_keys, filters = _split_keys(keys)
+        left_unique, right_unique = unique_keys(left), unique_keys(right)
+        left_in_key = [key for key in left_unique if key <= set(left_keys)]
+        right_in_key = [key for key in right_unique if key <= set(right_keys)]
+        ttl = _state_ttl(node)
+        return ph.Join(
+            [self._exchange(left, left_keys), self._exchange(right, right_keys)],
+            rel.join_row_type(left.row_type, right.row_type, node.join_type),
+            node.join_type,
+            left_keys,
+            right_keys,
+            filters,
+            condition,
+            operators.and_([_retyped_by(each, joined) for each in rest]) if rest else None,
+            smallest(frozenset(left_in_key) or left_unique),
+            smallest(frozenset(right_in_key) or right_unique),
+            bool(left_in_key),
+            bool(right_in_key),
+            *ttl,
+        )
+
+    @staticmethod
+    def _join_keys(node: rel.Join) -> tuple[list[tuple[int, int, bool]], list[RexNode]]:
+        """Returns the key columns of both sides, whether NULL joins nothing, and the rest of the condition."""
+        keys, rest = [], []
+        for each in operators.conjuncts(node.condition):
+            pair = equal_columns(each, node.left.width)
+            if pair is None:
+                rest.append(each)
+            else:
+                assert isinstance(each, RexCall)
+                keys.append((*pair, each.function == "="))
+        return keys, rest
+
+    def _window_join(self, node: rel.Join, left: ph.PhysicalNode, right: ph.PhysicalNode) -> ph.PhysicalNode:
+        found = window_join(node)
+        assert found is not None
+        keys, rest = [], []
+        for each in found.rest:
+            pair = equal_columns(each, node.left.width)
+            if pair is None:
+                rest.append(each)
+            else:
+                assert isinstance(each, RexCall)
+                keys.append((*pair, each.function == "="))
+        left_keys, right_keys, filters = _split_keys(keys)
+        return ph.WindowJoin(
+            [self._exchange(left, left_keys), self._exchange(right, right_keys)],
+            rel.join_row_type(left.row_type, right.row_type, node.join_type),
+            node.join_type,
+            left_keys,
+            right_keys,
+            filters,
+            operators.and_(list(found.rest)),
+            operators.and_(rest) if rest else None,
+            found.left.window,
+            found.right.window,
+            found.left_bounds,
+            found.right_bounds,
+            not is_proctime(found.left.time_type),
+        )
+
+    def _interval_join(
+        self,
+        node: rel.Join,
+        left: ph.PhysicalNode,
+        right: ph.PhysicalNode,
+        bounds: tuple[int, int, int, int, list[RexNode]],
+    ) -> ph.PhysicalNode:
+        lower, upper, left_time, right_time, rest = bounds
+        keys, _ = self._join_keys(node)
+        left_keys, right_keys, filters = _split_keys(keys)
+        is_event_time = is_rowtime(left.row_type.fields[left_time].type)
+        return ph.IntervalJoin(
+            [self._exchange(left, left_keys), self._exchange(right, right_keys)],
+            rel.join_row_type(left.row_type, right.row_type, node.join_type),
+            node.join_type,
+            left_keys,
+            right_keys,
+            filters,
+            node.condition,
+            operators.and_(rest) if rest else None,
+            is_event_time,
+            lower,
+            upper,
+            left_time,
+            right_time,
+        )
+
+    def _snapshot_join(self, node: rel.Join, snapshot: rel.Snapshot) -> ph.PhysicalNode:
+        if node.join_type not in (JoinType.INNER, JoinType.LEFT):
+            raise TableProgramError(
+                "Temporal table join currently only supports INNER JOIN and LEFT JOIN, but was "
+                f"{node.join_type.name} JOIN."
+            )
+        period = snapshot.period
+        left = self.build(node.left)
+        by_event_time = isinstance(period, OuterRef) and is_rowtime(period.type)
+        scan, projection, condition = _lookup_table(snapshot.input)
+        if not by_event_time and scan is not None and isinstance(scan.source, LookupTableSource):
+            return self._lookup_join(node, left, scan, projection, condition)
+        if not by_event_time and is_proctime(period.type):
+            name = "" if scan is None else f" on table '{scan.table.identifier.as_summary_string()}'"
+            raise TableProgramError(
+                f"Processing-time temporal join{name} is not supported for a table that cannot be looked up. Use a "
+                "connector with lookups, or an event-time temporal join."
+            )
+        right = self.build(snapshot.input)
+        keys, rest = self._join_keys(node)
+        if not keys:
+            raise TableProgramError("Currently the join key in Temporal Table Join can not be empty.")
+        left_keys, right_keys, filters = _split_keys(keys)
+        assert isinstance(period, OuterRef)
+        right_time = next((place for place, each in enumerate(right.row_type.fields) if is_rowtime(each.type)), None)
+        if right_time is None:
+            raise TableProgramError(
+                "Event-Time Temporal Table Join requires both primary key and row time attribute in versioned table, "
+                "but no row time attribute can be found."
+            )
+        return ph.TemporalJoin(
+            [self._exchange(left, left_keys), self._exchange(right, right_keys)],
+            rel.join_row_type(left.row_type, right.row_type, node.join_type),
+            node.join_type,
+            left_keys,
+            right_keys,
+            filters,
+            node.condition,
+            operators.and_(rest) if rest else None,
+            period.index,
+            right_time,
+        )
+
+    def _lookup_join(
+        self,
+        node: rel.Join,
+        left: ph.PhysicalNode,
+        scan: rel.Scan,
+        projection: tuple[RexNode, ...],
+        condition: RexNode | None,
+    ) -> ph.PhysicalNode:
+        width = node.left.width
+        keys: list[tuple[int, RexNode]] = []
+        rest: list[RexNode] = []
+        for each in operators.conjuncts(node.condition):
+            pair = equal_columns(each, width)
+            column = None if pair is None else projection[pair[1]]
+            if pair is not None and isinstance(column, InputRef):
+                keys.append((column.index, InputRef(left.row_type.fields[pair[0]].type, pair[0])))
+            else:
+                rest.append(each)
+        remaining: list[RexNode] = []
+        for each in operators.conjuncts(condition):
+            constant = _constant_key(each)
+            if constant is not None:
+                keys.append(constant)
+            else:
+                remaining.append(each)
+        if not keys:
+            raise TableProgramError(
+                f"Temporal table join requires an equality condition on fields of table "
+                f"[{scan.table.identifier.as_summary_string()}]."
+            )
+        nullable = node.join_type is JoinType.LEFT
+        # The operator emits the whole row of the table; a Calc above it takes what the query needs.
+        looked_up = rel.join_row_type(left.row_type, scan.row_type, node.join_type)
+        lookup = ph.LookupJoin(
+            [left],
+            looked_up,
+            scan.table,
+            scan.source,
+            node.join_type,
+            tuple(keys),
+            scan.row_type,
+            operators.and_(remaining) if remaining else None,
+            _over_lookup(rest, width, projection),
+            next((options for name, options in node.hints if name == "LOOKUP"), ()),
+        )
+        references = list(_references(lookup))
+        columns = references[:width]
+        for each in projection:
+            moved = rewrite(
+                each,
+                lambda ref: (
+                    InputRef(ref.type.as_nullable(ref.type.nullable or nullable), ref.index + width)
+                    if isinstance(ref, InputRef)
+                    else None
+                ),
+            )
+            columns.append(moved)
+        return self._calc(lookup, tuple(columns), node.names, None)
+
+    @_build.register
+    def _(self, node: rel.Correlate) -> ph.PhysicalNode:
+        below = self.build(node.input)
+        row_type = rel.join_row_type(below.row_type, node.function_type, node.join_type)
+        call = self._regular_calls(_retyped(node.call, below))
+        return ph.Correlate([below], row_type, call, node.join_type, node.function_type, node.condition)
+
+    # -- ranks, order, sets ------------------------------------------------------------------------------------------
+
+    @_build.register
+    def _(self, node: rel.Rank) -> ph.PhysicalNode:
+        below = self.build(node.input)
+        found = window_properties(node.input)
+        if found is not None and node.end is not None:
+            starts, ends = found.starts & set(node.partition), found.ends & set(node.partition)
+            if starts and ends:
+                bounds = (min(starts), min(ends))
+                keys = tuple(each for each in node.partition if each not in found.starts | found.ends | found.times)
+                return self._window_rank(node, below, found.window, bounds, keys, not is_proctime(found.time_type))
+        row_type = below.row_type
+        if node.rank_name is not None:
+            names = rel.unique_names((*below.names, node.rank_name))
+            row_type = rel.row_of(names, (*(each.type for each in below.row_type.fields), node.rank_type))
+        return ph.Rank(
+            [self._exchange(below, node.partition)],
+            row_type,
+            node.function,
+            node.partition,
+            node.order,
+            node.start,
+            node.end,
+            node.end_column,
+            node.rank_name is not None,
+        )
+
+    def _window_rank(
+        self,
+        node: rel.Rank,
+        below: ph.PhysicalNode,
+        window: rel.Window,
+        bounds: tuple[int, int],
+        keys: tuple[int, ...],
+        is_event_time: bool,
+    ) -> ph.PhysicalNode:
+        exchange = self._exchange(below, keys)
+        assert node.end is not None
+        by_rowtime = len(node.order) == 1 and is_rowtime(below.row_type.fields[node.order[0].column].type)
+        if by_rowtime and node.function == "ROW_NUMBER" and node.end == 1 and node.rank_name is None:
+            order = node.order[0]
+            return ph.WindowDeduplicate(
+                [exchange], below.row_type, window, bounds, keys, order.column, not order.ascending
+            )
+        row_type = below.row_type if node.rank_name is None else node.row_type
+        return ph.WindowRank(
+            [exchange],
+            row_type,
+            window,
+            bounds,
+            is_event_time,
+            node.function,
+            keys,
+            node.order,
+            node.start,
+            node.end,
+            node.rank_name is not None,
+        )
+
+    @_build.register
+    def _(self, node: rel.Sort) -> ph.PhysicalNode:
+        below = self._exchange(self.build(node.input), ())
+        if node.order and node.limit is not None:
+            return ph.SortLimit([below], below.row_type, node.order, node.offset, node.limit)
+        if not node.order:
+            return ph.Limit([below], below.row_type, node.offset, node.limit)
+        first = below.row_type.fields[node.order[0].column].type
+        if self._context.is_streaming:
+            if not is_time_attribute(first) or not node.order[0].ascending or node.offset:
+                raise TableProgramError(
+                    "Sort on a non-time-attribute field is not supported. In streaming mode ORDER BY must begin with "
+                    "an ascending time attribute, or have a LIMIT."
+                )
+            return ph.TemporalSort([below], below.row_type, node.order, is_rowtime(first))
+        sort = ph.Sort([below], below.row_type, node.order)
+        return ph.Limit([sort], sort.row_type, node.offset, None) if node.offset else sort
+
+    @_build.register
+    def _(self, node: rel.SetOperation) -> ph.PhysicalNode:
+        if node.kind != "UNION" or not node.all:
+            raise UnsupportedOperationError(f"{node.kind}{' ALL' if node.all else ''} is not supported yet")
+        parts = [self.build(each) for each in node.parts]
+        types = {tuple(field.type.as_nullable() for field in each.row_type.fields) for each in parts}
+        if len(types) > 1:
+            parts = [self._materialised(each) for each in parts]
+        fields = tuple(
+            replace(each, type=each.type.as_nullable(any(part.row_type.fields[place].type.nullable for part in parts)))
+            for place, each in enumerate(parts[0].row_type.fields)
+        )
+        return ph.Union(parts, lt.RowType(fields, nullable=False))
+
+    @_build.register
+    def _(self, node: rel.Sink) -> ph.PhysicalNode:
+        below = self.build(node.input)
+        proctimes = {place for place, each in enumerate(below.row_type.fields) if is_proctime(each.type)}
+        below = self._materialised(below, proctimes)
+        return ph.Sink(
+            [below],
+            below.row_type,
+            node.table,
+            node.sink,
+            node.name,
+            node.primary_key,
+            False,
+            node.on_conflict,
+            node.sink_type if node.sink_type.fields else None,
+        )
+
+
+# -- expressions and types -------------------------------------------------------------------------------------------
+
+
+def _references(node: ph.PhysicalNode) -> tuple[RexNode, ...]:
+    return tuple(InputRef(each.type, place) for place, each in enumerate(node.row_type.fields))
+
+
+def _retyped(node: RexNode, below: ph.PhysicalNode) -> RexNode:
+    return _retyped_by(node, below.row_type)
+
+
+def _retyped_by(node: RexNode, row_type: lt.RowType) -> RexNode:
+    """Returns the expression whose columns have the types of the rows, time attributes included."""
+
+    def change(each: RexNode) -> RexNode | None:
+        return InputRef(row_type.fields[each.index].type, each.index) if isinstance(each, InputRef) else None
+
+    return rewrite(node, change)
+
+
+def _is_attribute(node: RexNode) -> bool:
+    return is_time_attribute(node.type) and not (isinstance(node, RexCall) and node.function == "PROCTIME")
+
+
+def _cast_attribute(node: RexNode) -> RexNode:
+    name = "PROCTIME_MATERIALIZE" if is_proctime(node.type) else "CAST"
+    return RexCall(as_regular(node.type), name, (node,))
+
+
+def _aggregate_type(
+    below: ph.PhysicalNode, grouping: tuple[int, ...], aggregates: tuple[AggregateCall, ...]
+) -> lt.RowType:
+    fields = below.row_type.fields
+    names = [fields[place].name for place in grouping] + [each.name for each in aggregates]
+    types = [fields[place].type for place in grouping] + [each.type for each in aggregates]
+    return rel.row_of(tuple(names), tuple(types))
+
+
+def _with_attributes(row_type: lt.RowType, below: ph.PhysicalNode) -> lt.RowType:
+    """Returns the row type whose first columns have the types of the input."""
+    types = [each.type for each in below.row_type.fields]
+    types += [each.type for each in row_type.fields[len(types) :]]
+    return rel.row_of((*below.names, *row_type.names[len(below.names) :]), tuple(types))
+
+
+def _numbered(calls: tuple[AggregateCall, ...]) -> list[tuple[int, AggregateCall]]:
+    """Returns the calls with the number of their first accumulator."""
+    result, place = [], 0
+    for call in calls:
+        result.append((place, call))
+        place += 2 if call.function == "AVG" else 1
+    return result
+
+
+def _split_keys(
+    keys: list[tuple[int, int, bool]],
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[bool, ...]]:
+    return tuple(a for a, _, _ in keys), tuple(b for _, b, _ in keys), tuple(each for _, _, each in keys)
+
+
+def _state_ttl(node: rel.Join) -> tuple[int | None, int | None]:
+    """Returns the time-to-live of a STATE_TTL hint, by the order of its options."""
+    from flinkpy.table.planner.hints import duration_ms
+
+    options = next((options for name, options in node.hints if name == "STATE_TTL"), ())
+    times = [duration_ms(value) for _, value in options]
+    return (times[0] if times else None), (times[1] if len(times) > 1 else None)
+
+
+def _lookup_table(node: rel.RelNode) -> tuple[rel.Scan | None, tuple[RexNode, ...], RexNode | None]:
+    """Returns the scan below projections and filters, with their expressions over its columns; None for others."""
+    if isinstance(node, rel.Scan):
+        return node, node.references(), None
+    if isinstance(node, rel.WatermarkAssigner):
+        return _lookup_table(node.input)
+    if isinstance(node, rel.Project):
+        scan, projection, condition = _lookup_table(node.input)
+        return scan, tuple(substituted(each, projection) for each in node.expressions), condition
+    if isinstance(node, rel.Filter):
+        scan, projection, condition = _lookup_table(node.input)
+        own = substituted(node.condition, projection)
+        return scan, projection, operators.and_([*operators.conjuncts(condition), own])
+    return None, (), None
+
+
+def _constant_key(condition: RexNode) -> tuple[int, RexNode] | None:
+    if isinstance(condition, RexCall) and condition.function == "=":
+        left, right = condition.arguments
+        if isinstance(left, InputRef) and isinstance(right, Literal):
+            return left.index, right
+    return None
+
+
+def _over_lookup(conditions: list[RexNode], width: int, projection: tuple[RexNode, ...]) -> RexNode | None:
+    """Returns the conditions over the input's columns and then all columns of the looked up table."""
+    if not conditions:
+        return None
+
+    def change(each: RexNode) -> RexNode | None:
+        if not isinstance(each, InputRef) or each.index < width:
+            return None
+        value = projection[each.index - width]
+        return rewrite(value, lambda ref: InputRef(ref.type, ref.index + width) if isinstance(ref, InputRef) else None)
+
+    return operators.and_([rewrite(each, change) for each in conditions])
+
+
+def uses_proctime(node: RexNode) -> bool:
+    return any(is_proctime(each.type) for each in walk(node))

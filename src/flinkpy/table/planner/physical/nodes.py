@@ -1,0 +1,699 @@
+"""Physical nodes: the operators of a plan, named as Flink's exec nodes.
+
+Each has the specs of its operator except key selectors and types of streams, which `translate` adds. The changelog
+program sets `modify_kinds` and `update_kind`; until then they are empty.
+
+Source: org.apache.flink.table.planner.plan.nodes.physical.stream, ...plan.nodes.exec.stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from flinkpy.graph.table_specs import JoinType, SortField
+from flinkpy.sql.rex import AggregateCall, Literal, RexNode
+from flinkpy.sql.types.logical_types import RowType, is_rowtime
+from flinkpy.table.planner.binder.literals import interval_text
+from flinkpy.table.planner.binder.operators import conjuncts
+from flinkpy.table.planner.changelog.modes import ModifyKind, UpdateKind, mode_text
+from flinkpy.table.planner.logical.nodes import Window
+from flinkpy.table.planner.rex_text import rex_text
+
+#: A part of a node's description, such as ("groupBy", "[a]").
+Term = tuple[str, str]
+
+
+@dataclass(eq=False)
+class PhysicalNode:
+    """The base class.
+
+    Attributes:
+        inputs: the nodes that rows come from.
+        row_type: the rows of the output.
+        modify_kinds: the changes that it sends.
+        update_kind: how it sends updates.
+    """
+
+    inputs: list[PhysicalNode]
+    row_type: RowType
+    modify_kinds: frozenset[ModifyKind] = field(default=frozenset(), kw_only=True)
+    update_kind: UpdateKind = field(default=UpdateKind.NONE, kw_only=True)
+    #: What a message calls the node where it requires something of its input.
+    requester: ClassVar[str | None] = None
+
+    @property
+    def input(self) -> PhysicalNode:
+        return self.inputs[0]
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.row_type.names
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        """Returns the description of the node. `infix` is for execution plans."""
+        return []
+
+    def description(self, *, infix: bool = False) -> str:
+        return f"{self.name}({', '.join(f'{key}={value}' for key, value in self.terms(infix=infix))})"
+
+    def _columns(self, columns: tuple[int, ...] | list[int], place: int = 0) -> str:
+        names = self.inputs[place].names
+        return ", ".join(names[each] for each in columns)
+
+    def _order(self, order: tuple[SortField, ...]) -> str:
+        fields = self.input.row_type.fields
+        parts = []
+        for each in order:
+            role = "ROWTIME " if is_rowtime(fields[each.column].type) else ""
+            parts.append(f"{role}{fields[each.column].name} {'ASC' if each.ascending else 'DESC'}")
+        return ", ".join(parts)
+
+    def _select(self) -> Term:
+        return "select", f"[{', '.join(self.names)}]"
+
+
+def walk(node: PhysicalNode) -> Iterator[PhysicalNode]:
+    """Yields the node and all nodes below it, parents first; a shared node once per consumer."""
+    yield node
+    for each in node.inputs:
+        yield from walk(each)
+
+
+@dataclass(eq=False)
+class TableSourceScan(PhysicalNode):
+    table: Any
+    source: Any
+    pushed: tuple[str, ...] = ()
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        identifier = self.table.identifier
+        path = ", ".join((*identifier.parts, *self.pushed))
+        return [("table", f"[[{path}]]"), ("fields", f"[{', '.join(self.names)}]")]
+
+
+@dataclass(eq=False)
+class Values(PhysicalNode):
+    rows: tuple[tuple[Literal, ...], ...]
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        rows = ", ".join("{ " + ", ".join(rex_text(each, ()) for each in row) + " }" for row in self.rows)
+        return [("tuples", f"[[{rows}]]")]
+
+
+@dataclass(eq=False)
+class Calc(PhysicalNode):
+    projection: tuple[RexNode, ...]
+    condition: RexNode | None = None
+    #: The names of the input's columns where the query renamed them; None for those of the input.
+    shown_names: tuple[str, ...] | None = None
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        names = self.shown_names or self.input.names
+        parts = []
+        for name, expression in zip(self.names, self.projection, strict=True):
+            text = rex_text(expression, names, infix=infix)
+            parts.append(text if text == name else f"{text} AS {name}")
+        terms = [("select", f"[{', '.join(parts)}]")]
+        if self.condition is not None:
+            terms.append(("where", f"[{rex_text(self.condition, names, infix=infix)}]"))
+        return terms
+
+
+@dataclass(eq=False)
+class WatermarkAssigner(PhysicalNode):
+    rowtime: int
+    watermark: RexNode
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        text = rex_text(self.watermark, self.input.names, infix=infix)
+        return [("rowtime", f"[{self.names[self.rowtime]}]"), ("watermark", f"[{text}]")]
+
+
+@dataclass(eq=False)
+class MiniBatchAssigner(PhysicalNode):
+    interval_ms: int
+    is_event_time: bool
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        mode = "RowTime" if self.is_event_time else "ProcTime"
+        return [("interval", f"[{self.interval_ms}ms]"), ("mode", f"[{mode}]")]
+
+
+@dataclass(eq=False)
+class Exchange(PhysicalNode):
+    """Sends rows with one key to one subtask. No keys: all rows to a single subtask. None: to all subtasks."""
+
+    keys: tuple[int, ...] | None
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        if self.keys is None:
+            return [("distribution", "[broadcast]")]
+        return [("distribution", f"[hash[{self._columns(self.keys)}]]" if self.keys else "[single]")]
+
+
+@dataclass(eq=False)
+class DropUpdateBefore(PhysicalNode):
+    pass
+
+
+@dataclass(eq=False)
+class ChangelogNormalize(PhysicalNode):
+    unique_key: tuple[int, ...]
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        return [("key", f"[{self._columns(self.unique_key)}]")]
+
+
+@dataclass(eq=False)
+class Union(PhysicalNode):
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        return [("all", "[true]"), ("union", f"[{', '.join(self.names)}]")]
+
+
+@dataclass(eq=False)
+class Expand(PhysicalNode):
+    projections: tuple[tuple[RexNode, ...], ...]
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        shown = []
+        for projection in self.projections:
+            parts = []
+            for name, expression in zip(self.names, projection, strict=True):
+                text = "null" if _is_null(expression) else rex_text(expression, self.input.names, infix=infix)
+                parts.append(text if text == name else f"{text} AS {name}")
+            shown.append("{" + ", ".join(parts) + "}")
+        return [("projects", f"[{', '.join(shown)}]")]
+
+
+def _is_null(node: RexNode) -> bool:
+    return isinstance(node, Literal) and node.value is None
+
+
+@dataclass(eq=False)
+class Correlate(PhysicalNode):
+    call: RexNode
+    join_type: JoinType
+    function_type: RowType
+    condition: RexNode | None = None
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        terms = [("invocation", f"[{rex_text(self.call, self.input.names, infix=infix)}]"), self._select()]
+        terms.append(("joinType", f"[{'INNER' if self.join_type is JoinType.INNER else 'LEFT'}]"))
+        if self.condition is not None:
+            terms.append(("condition", f"[{rex_text(self.condition, self.names, infix=infix)}]"))
+        return terms
+
+
+# -- joins -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _JoinNode(PhysicalNode):
+    join_type: JoinType
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    filter_nulls: tuple[bool, ...]
+    #: The whole condition, for plans; and the part that is no equality of keys.
+    condition: RexNode
+    rest: RexNode | None
+
+    def _where(self, infix: bool) -> Term:
+        names = joined_names(self.inputs[0].names, self.inputs[1].names)
+        if not conjuncts(self.condition):
+            return "where", "[true]"
+        return "where", f"[{rex_text(self.condition, names, infix=infix)}]"
+
+
+def joined_names(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the names of the columns of both inputs of a join."""
+    from flinkpy.table.planner.logical.nodes import unique_names
+
+    return unique_names((*left, *right))
+
+
+@dataclass(eq=False)
+class Join(_JoinNode):
+    left_unique: tuple[int, ...] | None = None
+    right_unique: tuple[int, ...] | None = None
+    left_key_is_unique: bool = False
+    right_key_is_unique: bool = False
+    left_ttl_ms: int | None = None
+    right_ttl_ms: int | None = None
+    is_mini_batch: bool = False
+
+    def key_contains_unique_key(self, place: int) -> bool:
+        return (self.left_key_is_unique, self.right_key_is_unique)[place]
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        terms = [("joinType", f"[{self.join_type.value}]"), self._where(infix), self._select()]
+        terms.append(("leftInputSpec", f"[{_input_text(self.left_unique, self.left_key_is_unique)}]"))
+        terms.append(("rightInputSpec", f"[{_input_text(self.right_unique, self.right_key_is_unique)}]"))
+        if self.is_mini_batch:
+            terms.append(("miniBatch", "[true]"))
+        return terms
+
+
+def _input_text(unique: tuple[int, ...] | None, is_join_key: bool) -> str:
+    if unique is None:
+        return "NoUniqueKey"
+    return "JoinKeyContainsUniqueKey" if is_join_key else "HasUniqueKey"
+
+
+@dataclass(eq=False)
+class IntervalJoin(_JoinNode):
+    is_event_time: bool
+    lower_ms: int
+    upper_ms: int
+    left_time: int
+    right_time: int
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        bounds = (
+            f"isRowTime={str(self.is_event_time).lower()}, leftLowerBound={self.lower_ms}, "
+            f"leftUpperBound={self.upper_ms}, leftTimeIndex={self.left_time}, rightTimeIndex={self.right_time}"
+        )
+        return [
+            ("joinType", f"[{self.join_type.value}]"),
+            ("windowBounds", f"[{bounds}]"),
+            self._where(infix),
+            self._select(),
+        ]
+
+
+@dataclass(eq=False)
+class TemporalJoin(_JoinNode):
+    left_time: int | None
+    right_time: int | None
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        return [("joinType", f"[{self.join_type.value}]"), self._where(infix), self._select()]
+
+
+@dataclass(eq=False)
+class WindowJoin(_JoinNode):
+    left_window: Window
+    right_window: Window
+    left_bounds: tuple[int, int]
+    right_bounds: tuple[int, int]
+    is_event_time: bool
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        return [
+            ("leftWindow", f"[{self._window(0, self.left_window, self.left_bounds)}]"),
+            ("rightWindow", f"[{self._window(1, self.right_window, self.right_bounds)}]"),
+            ("joinType", f"[{self.join_type.value}]"),
+            self._where(infix),
+            self._select(),
+        ]
+
+    def _window(self, place: int, window: Window, bounds: tuple[int, int]) -> str:
+        names = self.inputs[place].names
+        return window_text(window, f"win_start=[{names[bounds[0]]}], win_end=[{names[bounds[1]]}]")
+
+
+@dataclass(eq=False)
+class LookupJoin(PhysicalNode):
+    table: Any
+    source: Any
+    join_type: JoinType
+    #: (column of the table, expression over the input).
+    keys: tuple[tuple[int, RexNode], ...]
+    lookup_type: RowType
+    lookup_condition: RexNode | None = None
+    condition: RexNode | None = None
+    hints: tuple[tuple[str | None, str], ...] = ()
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        keys = ", ".join(
+            f"{self.lookup_type.names[column]}={rex_text(value, self.input.names, infix=infix)}"
+            for column, value in self.keys
+        )
+        terms = [
+            ("table", f"[{self.table.identifier.as_summary_string()}]"),
+            ("joinType", f"[{self.join_type.value}]"),
+            ("lookup", f"[{keys}]"),
+        ]
+        if self.lookup_condition is not None:
+            terms.append(("where", f"[{rex_text(self.lookup_condition, self.lookup_type.names, infix=infix)}]"))
+        terms.append(self._select())
+        return terms
+
+
+# -- aggregates ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _AggregateNode(PhysicalNode):
+    grouping: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+
+    #: True if the input may retract rows; the changelog program sets it.
+    needs_retraction: bool = field(default=False, kw_only=True)
+
+    def _group_by(self) -> list[Term]:
+        return [("groupBy", f"[{self._columns(self.grouping)}]")] if self.grouping else []
+
+    def _calls(self) -> list[str]:
+        return [
+            f"{call_text(call, self.input.names, self.needs_retraction)} AS {call.name}" for call in self.aggregates
+        ]
+
+
+def call_text(call: AggregateCall, names: tuple[str, ...], retracts: bool = False) -> str:
+    """Returns an aggregate as plans show it: `COUNT(DISTINCT a) FILTER f`."""
+    function = f"{call.function}_RETRACT" if retracts else call.function
+    arguments = ", ".join(names[each] for each in call.arguments) or "*"
+    distinct = "DISTINCT " if call.is_distinct else ""
+    chosen = "" if call.filter_index is None else f" FILTER {names[call.filter_index]}"
+    return f"{function}({distinct}{arguments}){chosen}"
+
+
+@dataclass(eq=False)
+class GroupAggregate(_AggregateNode):
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        parts = [self.input.names[each] for each in self.grouping] + self._calls()
+        return [*self._group_by(), ("select", f"[{', '.join(parts)}]")]
+
+
+@dataclass(eq=False)
+class LocalGroupAggregate(_AggregateNode):
+    #: The names of the accumulators of each aggregate.
+    accumulators: tuple[tuple[str, ...], ...]
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        parts = [self.input.names[each] for each in self.grouping]
+        for call, names in zip(self.aggregates, self.accumulators, strict=True):
+            parts.append(f"{call_text(call, self.input.names, self.needs_retraction)} AS {_together(names)}")
+        return [*self._group_by(), ("select", f"[{', '.join(parts)}]")]
+
+
+def _together(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+
+@dataclass(eq=False)
+class GlobalGroupAggregate(_AggregateNode):
+    accumulators: tuple[tuple[str, ...], ...]
+    local_input_type: RowType
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        parts = [self.input.names[each] for each in self.grouping]
+        for call, names in zip(self.aggregates, self.accumulators, strict=True):
+            function = f"{call.function}_RETRACT" if self.needs_retraction else call.function
+            parts.append(f"{function}({_together(names)}) AS {call.name}")
+        return [*self._group_by(), ("select", f"[{', '.join(parts)}]")]
+
+
+def window_text(window: Window, columns: str) -> str:
+    """Returns a window as plans show it, such as `HOP(time_col=[t], size=[10 s], slide=[2 s])`."""
+    parts = [columns]
+    if window.kind == "CUMULATE":
+        parts += [f"max_size=[{interval_text(window.size_ms)}]", f"step=[{interval_text(window.slide_ms)}]"]
+    elif window.kind == "SESSION":
+        parts.append(f"gap=[{interval_text(window.size_ms)}]")
+    else:
+        parts.append(f"size=[{interval_text(window.size_ms)}]")
+        if window.slide_ms:
+            parts.append(f"slide=[{interval_text(window.slide_ms)}]")
+    if window.offset_ms:
+        parts.append(f"offset=[{interval_text(window.offset_ms)}]")
+    return f"{window.kind}({', '.join(parts)})"
+
+
+@dataclass(eq=False)
+class WindowTableFunction(PhysicalNode):
+    window: Window
+    time_column: int
+    is_event_time: bool
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        return [("window", f"[{window_text(self.window, f'time_col=[{self.input.names[self.time_column]}]')}]")]
+
+
+@dataclass(eq=False)
+class _WindowAggregateNode(_AggregateNode):
+    window: Window
+    #: The time attribute by which rows get windows; None if they have the columns `bounds`.
+    time_column: int | None
+    bounds: tuple[int, int] | None
+    is_event_time: bool
+    #: window_start, window_end, window_time as far as they are in the output.
+    properties: tuple[str, ...]
+
+    def _window_text(self) -> str:
+        names = self.input.names
+        if self.time_column is not None:
+            return window_text(self.window, f"time_col=[{names[self.time_column]}]")
+        assert self.bounds is not None
+        return window_text(self.window, f"win_start=[{names[self.bounds[0]]}], win_end=[{names[self.bounds[1]]}]")
+
+    def _properties_text(self) -> list[str]:
+        first = len(self.grouping) + len(self.aggregates)
+        short = {"window_start": "start", "window_end": "end", "window_time": "rowtime"}
+        if not self.is_event_time:
+            short["window_time"] = "proctime"
+        return [f"{short[each]}('w$) AS {self.names[first + place]}" for place, each in enumerate(self.properties)]
+
+
+@dataclass(eq=False)
+class WindowAggregate(_WindowAggregateNode):
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        parts = [self.input.names[each] for each in self.grouping] + self._calls() + self._properties_text()
+        window = ("window", f"[{self._window_text()}]")
+        return [*self._group_by(), window, ("select", f"[{', '.join(parts)}]")]
+
+
+@dataclass(eq=False)
+class LocalWindowAggregate(_WindowAggregateNode):
+    accumulators: tuple[tuple[str, ...], ...]
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        parts = [self.input.names[each] for each in self.grouping]
+        for call, names in zip(self.aggregates, self.accumulators, strict=True):
+            parts.append(f"{call_text(call, self.input.names)} AS {_together(names)}")
+        parts.append(f"slice_end('w$) AS {self.names[-1]}")
+        window = ("window", f"[{self._window_text()}]")
+        return [*self._group_by(), window, ("select", f"[{', '.join(parts)}]")]
+
+
+@dataclass(eq=False)
+class GlobalWindowAggregate(_WindowAggregateNode):
+    accumulators: tuple[tuple[str, ...], ...]
+    local_input_type: RowType
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        parts = [self.input.names[each] for each in self.grouping]
+        for call, names in zip(self.aggregates, self.accumulators, strict=True):
+            parts.append(f"{call.function}({_together(names)}) AS {call.name}")
+        parts += self._properties_text()
+        column = "slice_end" if self.time_column is not None else "win_end"
+        window = window_text(self.window, f"{column}=[{self.input.names[-1]}]")
+        return [*self._group_by(), ("window", f"[{window}]"), ("select", f"[{', '.join(parts)}]")]
+
+
+@dataclass(eq=False)
+class GroupWindowAggregate(_AggregateNode):
+    window: Window
+    time_column: int
+    is_event_time: bool
+    properties: tuple[str, ...]
+    #: True if windows fire early or late, which updates their results.
+    produces_updates: bool = False
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        time, window = self.input.names[self.time_column], self.window
+        sizes = f"{window.size_ms}" if window.kind != "HOP" else f"{window.size_ms}, {window.slide_ms}"
+        kind = {"TUMBLE": "TumblingGroupWindow", "HOP": "SlidingGroupWindow", "SESSION": "SessionGroupWindow"}
+        parts = [self.input.names[each] for each in self.grouping] + self._calls()
+        parts += [f"{each}('w$) AS w${each}" for each in self.properties]
+        return [
+            *self._group_by(),
+            ("window", f"[{kind[window.kind]}('w$, {time}, {sizes})]"),
+            ("properties", f"[{', '.join(f'w${each}' for each in self.properties)}]"),
+            ("select", f"[{', '.join(parts)}]"),
+        ]
+
+
+@dataclass(eq=False)
+class OverAggregate(PhysicalNode):
+    groups: tuple[Any, ...]
+    needs_retraction: bool = field(default=False, kw_only=True)
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        group = self.groups[0]
+        terms = []
+        if group.partition:
+            terms.append(("partitionBy", f"[{self._columns(group.partition)}]"))
+        if group.order:
+            terms.append(("orderBy", f"[{self._order(group.order)}]"))
+        for each in self.groups:
+            terms.append(("window", f"[{_frame_text(each)}]"))
+        calls = [call for each in self.groups for call in each.aggregates]
+        parts = list(self.input.names) + [f"{call_text(call, self.input.names)} AS {call.name}" for call in calls]
+        terms.append(("select", f"[{', '.join(parts)}]"))
+        return terms
+
+
+def _frame_text(group: Any) -> str:
+    def bound(value: int | None, unbounded: str) -> str:
+        if value is None:
+            return unbounded
+        if value == 0:
+            return "CURRENT ROW"
+        return f"{abs(value)} {'PRECEDING' if value < 0 else 'FOLLOWING'}"
+
+    unit = "ROWS" if group.is_rows else "RANG"
+    lower, upper = bound(group.lower, "UNBOUNDED PRECEDING"), bound(group.upper, "UNBOUNDED FOLLOWING")
+    return f" {unit} BETWEEN {lower} AND {upper}"
+
+
+# -- ranks, order, sinks ---------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Rank(PhysicalNode):
+    function: str
+    partition: tuple[int, ...]
+    order: tuple[SortField, ...]
+    start: int
+    end: int | None
+    end_column: int | None
+    outputs_rank: bool
+    #: AppendFastStrategy, UpdateFastStrategy or RetractStrategy; the changelog program sets it.
+    strategy: str = "AppendFastStrategy"
+    primary_key: tuple[int, ...] = ()
+
+    @property
+    def strategy_text(self) -> str:
+        if self.strategy == "UpdateFastStrategy":
+            return f"UpdateFastStrategy[{','.join(map(str, self.primary_key))}]"
+        return self.strategy
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        end = f"rankEnd={self.end}" if self.end_column is None else f"rankEnd={self.input.names[self.end_column]}"
+        terms = [
+            ("strategy", f"[{self.strategy_text}]"),
+            ("rankType", f"[{self.function}]"),
+            ("rankRange", f"[rankStart={self.start}, {end}]"),
+        ]
+        if self.partition:
+            terms.append(("partitionBy", f"[{self._columns(self.partition)}]"))
+        return [*terms, ("orderBy", f"[{self._order(self.order)}]"), self._select()]
+
+
+@dataclass(eq=False)
+class WindowRank(PhysicalNode):
+    window: Window
+    bounds: tuple[int, int]
+    is_event_time: bool
+    function: str
+    partition: tuple[int, ...]
+    order: tuple[SortField, ...]
+    start: int
+    end: int
+    outputs_rank: bool
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        names = self.input.names
+        window = window_text(self.window, f"win_start=[{names[self.bounds[0]]}], win_end=[{names[self.bounds[1]]}]")
+        terms = [
+            ("window", f"[{window}]"),
+            ("rankType", f"[{self.function}]"),
+            ("rankRange", f"[rankStart={self.start}, rankEnd={self.end}]"),
+            ("partitionBy", f"[{self._columns(self.partition)}]"),
+        ]
+        return [*terms, ("orderBy", f"[{self._order(self.order)}]"), self._select()]
+
+
+@dataclass(eq=False)
+class WindowDeduplicate(PhysicalNode):
+    window: Window
+    bounds: tuple[int, int]
+    key: tuple[int, ...]
+    time_column: int
+    keep_last: bool
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        names = self.input.names
+        window = window_text(self.window, f"win_start=[{names[self.bounds[0]]}], win_end=[{names[self.bounds[1]]}]")
+        return [
+            ("window", f"[{window}]"),
+            ("keep", f"[{'LastRow' if self.keep_last else 'FirstRow'}]"),
+            ("partitionKeys", f"[{self._columns(self.key)}]"),
+            ("orderKey", f"[{names[self.time_column]}]"),
+            ("order", "[ROWTIME]"),
+        ]
+
+
+@dataclass(eq=False)
+class Sort(PhysicalNode):
+    order: tuple[SortField, ...]
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        return [("orderBy", f"[{self._order(self.order)}]")]
+
+
+@dataclass(eq=False)
+class TemporalSort(Sort):
+    is_event_time: bool
+
+
+@dataclass(eq=False)
+class SortLimit(PhysicalNode):
+    order: tuple[SortField, ...]
+    offset: int
+    limit: int
+    strategy: str = "AppendFastStrategy"
+    primary_key: tuple[int, ...] = ()
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        strategy = Rank.strategy_text.fget(self)  # type: ignore[attr-defined]
+        return [
+            ("orderBy", f"[{self._order(self.order)}]"),
+            ("offset", f"[{self.offset}]"),
+            ("fetch", f"[{self.limit}]"),
+            ("strategy", f"[{strategy}]"),
+        ]
+
+
+@dataclass(eq=False)
+class Limit(PhysicalNode):
+    offset: int
+    limit: int | None
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        return [("offset", f"[{self.offset}]"), ("fetch", f"[{'all' if self.limit is None else self.limit}]")]
+
+
+@dataclass(eq=False)
+class Match(PhysicalNode):
+    requester: ClassVar[str | None] = "Match Recognize"
+
+
+@dataclass(eq=False)
+class Sink(PhysicalNode):
+    table: Any
+    sink: Any
+    table_name: str
+    primary_key: tuple[int, ...] = ()
+    upsert_materialize: bool = False
+    on_conflict: str | None = None
+    #: The rows of the table; None for those of the input.
+    sink_row_type: RowType | None = None
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        terms = [("table", f"[{self.table_name}]"), ("fields", f"[{', '.join(self.input.names)}]")]
+        if self.upsert_materialize:
+            terms.append(("upsertMaterialize", "[true]"))
+        return terms
+
+
+def changelog_text(node: PhysicalNode) -> str:
+    """Returns the changes that a node sends, such as `I,UA,D`; NONE for sinks."""
+    return "NONE" if isinstance(node, Sink) else mode_text(node.modify_kinds, node.update_kind)

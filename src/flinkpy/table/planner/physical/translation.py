@@ -1,0 +1,572 @@
+"""Translates physical nodes into Transformations with the specs of their operators.
+
+Source: org.apache.flink.table.planner.plan.nodes.exec.ExecNode.translateToPlan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatchmethod
+from typing import Any
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.watermark_strategy import WatermarkStrategy
+from flinkpy.graph import table_specs as specs
+from flinkpy.graph.operator_specs import FieldKeySelector, OperatorSpec, SinkSpec, SourceSpec
+from flinkpy.graph.partitioning import BROADCAST, HASH, Partitioning
+from flinkpy.graph.transformation import (
+    OperatorTransformation,
+    PartitionTransformation,
+    Transformation,
+    UnionTransformation,
+)
+from flinkpy.sql.rex import Literal
+from flinkpy.sql.types.internal_type_info import InternalTypeInfo
+from flinkpy.sql.types.logical_types import RowType
+from flinkpy.table.planner.changelog.inference import deduplication
+from flinkpy.table.planner.changelog.keys import smallest, upsert_keys
+from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, UpdateKind
+from flinkpy.table.planner.logical.nodes import Window
+from flinkpy.table.planner.physical import nodes as ph
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationSettings:
+    """The options of a session that operators depend on.
+
+    Attributes:
+        mini_batch: None if `table.exec.mini-batch.enabled` is false.
+        state_ttl_ms: `table.exec.state.ttl`.
+        idle_timeout_ms: `table.exec.source.idle-timeout`.
+    """
+
+    session: specs.SessionSettings
+    mini_batch: specs.MiniBatch | None = None
+    state_ttl_ms: int = 0
+    idle_timeout_ms: int = 0
+
+
+class Translator:
+    """Translates plans of one job. A node that has two consumers becomes one Transformation."""
+
+    def __init__(self, settings: TranslationSettings) -> None:
+        self._settings = settings
+        self._translated: dict[int, tuple[ph.PhysicalNode, Transformation]] = {}
+
+    def translate(self, node: ph.PhysicalNode) -> Transformation:
+        """Returns the Transformation. Raises: UnsupportedOperationError if there is no operator for a node yet."""
+        known = self._translated.get(id(node))
+        if known is None:
+            known = (node, self._translate(node))
+            self._translated[id(node)] = known
+        return known[1]
+
+    # -- building blocks ---------------------------------------------------------------------------------------------
+
+    def _operator(self, node: ph.PhysicalNode, spec: OperatorSpec, name: str = "") -> OperatorTransformation:
+        inputs = [self.translate(each) for each in node.inputs]
+        made = OperatorTransformation(name or node.name, spec, inputs)
+        made.description = node.description(infix=True)
+        if any(isinstance(each, ph.Exchange) and each.keys == () for each in node.inputs):
+            made.force_non_parallel()
+        return made
+
+    @staticmethod
+    def _types(node: ph.PhysicalNode) -> dict[str, Any]:
+        return {
+            "input_types": tuple(InternalTypeInfo(each.row_type) for each in node.inputs),
+            "output_type": InternalTypeInfo(node.row_type),
+        }
+
+    @staticmethod
+    def _selector(node: ph.PhysicalNode, place: int = 0) -> FieldKeySelector:
+        """Returns the key by which the exchange below the node partitions rows."""
+        exchange = node.inputs[place]
+        assert isinstance(exchange, ph.Exchange)
+        return FieldKeySelector(tuple(exchange.names[each] for each in exchange.keys or ()))
+
+    def _window(self, node: Any, place: int | None = None) -> specs.WindowSlices:
+        window: Window = node.window
+        bounds = node.bounds or (None, None)
+        return _slices(window, node.is_event_time, node.time_column, *bounds)
+
+    @singledispatchmethod
+    def _translate(self, node: ph.PhysicalNode) -> Transformation:
+        raise UnsupportedOperationError(f"there is no operator for {node.name} in a job yet: {node.description()}")
+
+    # -- sources, sinks, exchanges -----------------------------------------------------------------------------------
+
+    @_translate.register
+    def _(self, node: ph.TableSourceScan) -> Transformation:
+        source = node.source.source()
+        spec = SourceSpec(source, WatermarkStrategy.no_watermarks(), output_type=InternalTypeInfo(node.row_type))
+        made = OperatorTransformation(f"{node.table.identifier.object_name}[{node.name}]", spec, [])
+        made.description = node.description(infix=True)
+        if node.source.parallelism is not None:
+            made.set_parallelism(node.source.parallelism)
+        return made
+
+    @_translate.register
+    def _(self, node: ph.Values) -> Transformation:
+        from flinkpy.table.planner.physical.values_source import values_source
+
+        spec = SourceSpec(
+            values_source(node.rows, node.row_type),
+            WatermarkStrategy.no_watermarks(),
+            output_type=InternalTypeInfo(node.row_type),
+        )
+        made = OperatorTransformation("Values", spec, [], max_allowed_parallelism=1)
+        made.description = node.description(infix=True)
+        return made
+
+    @_translate.register
+    def _(self, node: ph.Exchange) -> Transformation:
+        below = self.translate(node.input)
+        if node.keys is None:
+            return PartitionTransformation(below, Partitioning(BROADCAST))
+        selector = FieldKeySelector(tuple(node.names[each] for each in node.keys))
+        return PartitionTransformation(below, Partitioning(HASH, selector))
+
+    @_translate.register
+    def _(self, node: ph.Union) -> Transformation:
+        return UnionTransformation([self._renamed(each, node.row_type) for each in node.inputs])
+
+    def _renamed(self, node: ph.PhysicalNode, row_type: RowType) -> Transformation:
+        """Returns the rows under the names of a union, which its first input has."""
+        if node.names == row_type.names:
+            return self.translate(node)
+        references = tuple(ph_reference(node, place) for place in range(len(node.names)))
+        return self._operator(ph.Calc([node], row_type, references), self._calc_spec(node, references, None, row_type))
+
+    @_translate.register
+    def _(self, node: ph.Sink) -> Transformation:
+        row_type = node.input.row_type
+        below: ph.PhysicalNode = node.input
+        transformation = self.translate(below)
+        if node.upsert_materialize:
+            transformation = self._materialized(node, transformation)
+        wanted = node.sink_row_type
+        if wanted is not None and wanted.names != row_type.names:
+            references = tuple(ph_reference(below, place) for place in range(len(row_type.fields)))
+            names = RowType(
+                tuple(type(each)(name, each.type) for name, each in zip(wanted.names, row_type.fields, strict=True)),
+                nullable=False,
+            )
+            spec = self._calc_spec(below, references, None, names)
+            transformation = OperatorTransformation("Calc", spec, [transformation])
+            row_type = names
+        spec_ = SinkSpec(node.sink.sink(), input_types=(InternalTypeInfo(row_type),))
+        made = OperatorTransformation(f"{node.table_name.rpartition('.')[2]}: Writer", spec_, [transformation])
+        made.description = node.description(infix=True)
+        if node.sink.parallelism is not None:
+            made.set_parallelism(node.sink.parallelism)
+        return made
+
+    def _materialized(self, node: ph.Sink, below: Transformation) -> Transformation:
+        row_type = node.input.row_type
+        selector = FieldKeySelector(tuple(row_type.names[place] for place in node.primary_key))
+        info = InternalTypeInfo(row_type)
+        partitioned = PartitionTransformation(below, Partitioning(HASH, selector))
+        key = smallest(upsert_keys(node.input)) or ()
+        spec = specs.SinkMaterializeSpec(
+            selector, node.primary_key, key, self._settings.state_ttl_ms, input_types=(info,), output_type=info
+        )
+        return OperatorTransformation("SinkMaterializer", spec, [partitioned])
+
+    # -- rows one by one ---------------------------------------------------------------------------------------------
+
+    def _calc_spec(
+        self, below: ph.PhysicalNode, projection: tuple[Any, ...], condition: Any, row_type: RowType
+    ) -> specs.CalcSpec:
+        return specs.CalcSpec(
+            projection,
+            condition,
+            self._settings.session,
+            input_types=(InternalTypeInfo(below.row_type),),
+            output_type=InternalTypeInfo(row_type),
+        )
+
+    @_translate.register
+    def _(self, node: ph.Calc) -> Transformation:
+        return self._operator(node, self._calc_spec(node.input, node.projection, node.condition, node.row_type))
+
+    @_translate.register
+    def _(self, node: ph.WatermarkAssigner) -> Transformation:
+        spec = specs.WatermarkAssignerSpec(
+            node.rowtime,
+            node.watermark,
+            self._settings.idle_timeout_ms,
+            settings=self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.DropUpdateBefore) -> Transformation:
+        return self._operator(node, specs.DropUpdateBeforeSpec(**self._types(node)))
+
+    @_translate.register
+    def _(self, node: ph.Expand) -> Transformation:
+        return self._operator(node, specs.ExpandSpec(node.projections, **self._types(node)))
+
+    @_translate.register
+    def _(self, node: ph.Correlate) -> Transformation:
+        spec = specs.CorrelateSpec(
+            node.call, node.join_type, node.condition, self._settings.session, **self._types(node)
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.WindowTableFunction) -> Transformation:
+        window = _slices(node.window, node.is_event_time, node.time_column)
+        return self._operator(node, specs.WindowTableFunctionSpec(window, **self._types(node)))
+
+    @_translate.register
+    def _(self, node: ph.ChangelogNormalize) -> Transformation:
+        spec = specs.ChangelogNormalizeSpec(
+            self._selector(node),
+            node.unique_key,
+            _sends_before(node),
+            None,
+            self._settings.state_ttl_ms,
+            self._settings.mini_batch,
+            self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    # -- aggregations ------------------------------------------------------------------------------------------------
+
+    @_translate.register
+    def _(self, node: ph.GroupAggregate) -> Transformation:
+        spec = specs.GroupAggregateSpec(
+            self._selector(node),
+            node.grouping,
+            node.aggregates,
+            node.needs_retraction,
+            _sends_before(node),
+            self._settings.mini_batch,
+            self._settings.state_ttl_ms,
+            self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.LocalGroupAggregate) -> Transformation:
+        assert self._settings.mini_batch is not None
+        spec = specs.LocalGroupAggregateSpec(
+            node.grouping, node.aggregates, node.needs_retraction, self._settings.mini_batch, **self._types(node)
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.GlobalGroupAggregate) -> Transformation:
+        assert self._settings.mini_batch is not None
+        spec = specs.GlobalGroupAggregateSpec(
+            self._selector(node),
+            node.grouping,
+            node.aggregates,
+            InternalTypeInfo(node.local_input_type),
+            node.needs_retraction,
+            _sends_before(node),
+            self._settings.mini_batch,
+            self._settings.state_ttl_ms,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.WindowAggregate) -> Transformation:
+        spec = specs.WindowAggregateSpec(
+            self._selector(node),
+            node.grouping,
+            node.aggregates,
+            self._window(node),
+            node.properties,
+            node.needs_retraction,
+            self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.LocalWindowAggregate) -> Transformation:
+        spec = specs.LocalWindowAggregateSpec(
+            node.grouping, node.aggregates, self._window(node), self._settings.session, **self._types(node)
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.GlobalWindowAggregate) -> Transformation:
+        spec = specs.GlobalWindowAggregateSpec(
+            self._selector(node),
+            node.grouping,
+            node.aggregates,
+            InternalTypeInfo(node.local_input_type),
+            self._window(node),
+            node.properties,
+            self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.GroupWindowAggregate) -> Transformation:
+        spec = specs.GroupWindowAggregateSpec(
+            self._selector(node),
+            node.grouping,
+            node.aggregates,
+            _slices(node.window, node.is_event_time, node.time_column),
+            node.properties,
+            node.needs_retraction,
+            _sends_before(node),
+            settings=self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.OverAggregate) -> Transformation:
+        windows = tuple(
+            specs.OverWindow(each.partition, each.order, each.is_rows, each.lower, each.upper, each.aggregates)
+            for each in node.groups
+        )
+        spec = specs.OverAggregateSpec(
+            self._selector(node),
+            windows,
+            node.needs_retraction,
+            _sends_before(node),
+            self._settings.state_ttl_ms,
+            self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    # -- joins -------------------------------------------------------------------------------------------------------
+
+    def _selectors(self, node: ph.PhysicalNode) -> tuple[FieldKeySelector, FieldKeySelector]:
+        return self._selector(node, 0), self._selector(node, 1)
+
+    @_translate.register
+    def _(self, node: ph.Join) -> Transformation:
+        ttl = self._settings.state_ttl_ms
+        spec = specs.JoinSpec(
+            self._selectors(node),
+            node.join_type,
+            node.left_keys,
+            node.right_keys,
+            node.filter_nulls,
+            node.rest,
+            specs.JoinInput(node.left_unique, node.left_key_is_unique),
+            specs.JoinInput(node.right_unique, node.right_key_is_unique),
+            ttl if node.left_ttl_ms is None else node.left_ttl_ms,
+            ttl if node.right_ttl_ms is None else node.right_ttl_ms,
+            self._settings.mini_batch,
+            self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.IntervalJoin) -> Transformation:
+        # The spec bounds right time minus left time.
+        spec = specs.TableIntervalJoinSpec(
+            self._selectors(node),
+            node.join_type,
+            node.left_keys,
+            node.right_keys,
+            node.filter_nulls,
+            -node.upper_ms,
+            -node.lower_ms,
+            node.is_event_time,
+            node.left_time,
+            node.right_time,
+            node.rest,
+            self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.TemporalJoin) -> Transformation:
+        spec = specs.TemporalJoinSpec(
+            self._selectors(node),
+            node.join_type,
+            node.left_keys,
+            node.right_keys,
+            node.left_time,
+            node.right_time,
+            node.rest,
+            self._settings.state_ttl_ms,
+            self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.WindowJoin) -> Transformation:
+        left = _slices(node.left_window, node.is_event_time, None, *node.left_bounds)
+        right = _slices(node.right_window, node.is_event_time, None, *node.right_bounds)
+        spec = specs.WindowJoinSpec(
+            self._selectors(node),
+            node.join_type,
+            node.left_keys,
+            node.right_keys,
+            node.filter_nulls,
+            left,
+            right,
+            node.rest,
+            self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.LookupJoin) -> Transformation:
+        function = node.source.lookup_function(tuple(column for column, _ in node.keys))
+        spec = specs.LookupJoinSpec(
+            function,
+            node.join_type,
+            node.keys,
+            InternalTypeInfo(node.lookup_type),
+            None,
+            node.lookup_condition,
+            node.condition,
+            node.source.is_async,
+            settings=self._settings.session,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    # -- ranks and order ---------------------------------------------------------------------------------------------
+
+    @_translate.register
+    def _(self, node: ph.Rank) -> Transformation:
+        insert_only = node.input.modify_kinds == INSERT_ONLY
+        found = deduplication(node) if insert_only else None
+        if found is not None:
+            keep_last, time_column = found
+            deduplicate = specs.DeduplicateSpec(
+                self._selector(node),
+                node.partition,
+                keep_last,
+                time_column,
+                _sends_before(node),
+                True,
+                self._settings.mini_batch,
+                self._settings.state_ttl_ms,
+                **self._types(node),
+            )
+            return self._operator(node, deduplicate, "Deduplicate")
+        spec = specs.RankSpec(
+            self._selector(node),
+            node.function,
+            node.partition,
+            node.order,
+            node.start,
+            node.end,
+            node.end_column,
+            node.outputs_rank,
+            {"AppendFastStrategy": "APPEND", "UpdateFastStrategy": "UPDATE", "RetractStrategy": "RETRACT"}[
+                node.strategy
+            ],
+            node.primary_key,
+            _sends_before(node),
+            self._settings.state_ttl_ms,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.WindowRank) -> Transformation:
+        spec = specs.WindowRankSpec(
+            self._selector(node),
+            _slices(node.window, node.is_event_time, None, *node.bounds),
+            node.partition,
+            node.order,
+            node.start,
+            node.end,
+            node.outputs_rank,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.WindowDeduplicate) -> Transformation:
+        spec = specs.WindowDeduplicateSpec(
+            self._selector(node),
+            _slices(node.window, True, None, *node.bounds),
+            node.key,
+            node.time_column,
+            node.keep_last,
+            **self._types(node),
+        )
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.TemporalSort) -> Transformation:
+        spec = specs.TemporalSortSpec(self._selector(node), node.order, node.is_event_time, **self._types(node))
+        return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.Sort) -> Transformation:
+        return self._operator(node, self._sort_spec(node, node.order, 0, None))
+
+    @_translate.register
+    def _(self, node: ph.SortLimit) -> Transformation:
+        return self._operator(node, self._sort_spec(node, node.order, node.offset, node.limit))
+
+    @_translate.register
+    def _(self, node: ph.Limit) -> Transformation:
+        return self._operator(node, self._sort_spec(node, (), node.offset, node.limit))
+
+    def _sort_spec(
+        self, node: ph.PhysicalNode, order: tuple[specs.SortField, ...], offset: int, limit: int | None
+    ) -> specs.SortLimitSpec:
+        selector = self._selector(node) if isinstance(node.input, ph.Exchange) else FieldKeySelector(())
+        return specs.SortLimitSpec(
+            selector,
+            order,
+            offset,
+            limit,
+            _sends_before(node),
+            node.input.modify_kinds != INSERT_ONLY,
+            self._settings.state_ttl_ms,
+            **self._types(node),
+        )
+
+
+def _slices(
+    window: Window,
+    is_event_time: bool,
+    time_column: int | None,
+    start_column: int | None = None,
+    end_column: int | None = None,
+) -> specs.WindowSlices:
+    return specs.WindowSlices(
+        window.kind,
+        window.size_ms,
+        window.slide_ms,
+        window.offset_ms,
+        is_event_time,
+        time_column,
+        start_column,
+        end_column,
+        window.partition,
+    )
+
+
+def _sends_before(node: ph.PhysicalNode) -> bool:
+    return ModifyKind.UPDATE in node.modify_kinds and node.update_kind is UpdateKind.BEFORE_AND_AFTER
+
+
+def ph_reference(node: ph.PhysicalNode, place: int) -> Any:
+    """Returns an InputRef to a column of a node."""
+    from flinkpy.sql.rex import InputRef
+
+    return InputRef(node.row_type.fields[place].type, place)
+
+
+def is_constant(node: Any) -> bool:
+    return isinstance(node, Literal)
