@@ -1,0 +1,357 @@
+"""Planner: from syntax trees to logical plans, and from logical plans to Transformations and texts.
+
+Source: org.apache.flink.table.planner.delegation.{PlannerBase, StreamPlanner, BatchPlanner}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flinkpy.common.errors import ValidationError
+from flinkpy.configuration.execution_options import RUNTIME_MODE
+from flinkpy.configuration.options import read_option
+from flinkpy.configuration.table_options import (
+    IDLE_TIMEOUT,
+    MINI_BATCH_ALLOW_LATENCY,
+    MINI_BATCH_ENABLED,
+    MINI_BATCH_SIZE,
+    STATE_TTL,
+    UPSERT_MATERIALIZE,
+)
+from flinkpy.graph.table_specs import MiniBatch, SessionSettings
+from flinkpy.graph.transformation import Transformation
+from flinkpy.sql.parser import nodes as ast
+from flinkpy.sql.rex import InputRef, Literal, RexCall, RexNode
+from flinkpy.sql.types.logical_types import LogicalType, RowType, is_rowtime
+from flinkpy.table.catalog.catalog_tables import CatalogTable, ContextResolvedTable
+from flinkpy.table.catalog.resolved_schema import ResolvedSchema
+from flinkpy.table.connectors.changelog_mode import ChangelogMode
+from flinkpy.table.planner import explain as texts
+from flinkpy.table.planner.binder import operators
+from flinkpy.table.planner.binder.data_types import logical_type
+from flinkpy.table.planner.binder.expressions import ExpressionBinder
+from flinkpy.table.planner.binder.functions import FunctionCatalog, FunctionResolver
+from flinkpy.table.planner.binder.queries import QueryBinder
+from flinkpy.table.planner.binder.schemas import SchemaBinder
+from flinkpy.table.planner.changelog.inference import infer_changelog_modes
+from flinkpy.table.planner.changelog.modes import INSERT_ONLY, changelog_mode
+from flinkpy.table.planner.context import PlannerContext
+from flinkpy.table.planner.errors import did_you_mean, invalid
+from flinkpy.table.planner.logical import nodes as rel
+from flinkpy.table.planner.logical.time import as_regular
+from flinkpy.table.planner.physical import nodes as ph
+from flinkpy.table.planner.physical.builder import PhysicalBuilder
+from flinkpy.table.planner.physical.translation import TranslationSettings, Translator
+from flinkpy.table.planner.rules.program import optimise
+from flinkpy.table.planner.rules.reuse import share_equal_parts
+from flinkpy.table.schema import Schema
+
+
+class Planner:
+    """The planner of one TableEnvironment.
+
+    Args:
+        catalog_manager: finds tables and views.
+        functions: finds user-defined functions; None for built-in ones only.
+        table_config: the TableConfig of the session. Options are read for each statement.
+        create_source, create_sink: make a connector from (ContextResolvedTable, configuration, is bounded);
+            None for the factories that are installed.
+    """
+
+    def __init__(
+        self,
+        catalog_manager: Any,
+        functions: FunctionCatalog | None,
+        table_config: Any,
+        create_source: Callable[..., Any] | None = None,
+        create_sink: Callable[..., Any] | None = None,
+    ) -> None:
+        self._create_source = create_source
+        self._create_sink = create_sink
+        self._catalogs = catalog_manager
+        self._functions = FunctionResolver(functions)
+        self._config = table_config
+
+    # -- settings ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _configuration(self) -> Any:
+        return self._config.get_configuration()
+
+    @property
+    def is_streaming(self) -> bool:
+        return bool(read_option(self._configuration, RUNTIME_MODE) != "BATCH")
+
+    def _context(self) -> PlannerContext:
+        from flinkpy.sql.parser import parse_query
+        from flinkpy.table.connectors.registry import create_sink, create_source
+
+        configuration, is_bounded = self._configuration, not self.is_streaming
+        make_source = self._create_source or create_source
+        make_sink = self._create_sink or create_sink
+        return PlannerContext(
+            self._catalogs,
+            self._functions,
+            SessionSettings(self._config.get_local_timezone()),
+            configuration,
+            lambda table: make_source(table, configuration, is_bounded),
+            lambda table: make_sink(table, configuration, is_bounded),
+            parse_query,
+            self.is_streaming,
+        )
+
+    def _translation_settings(self) -> TranslationSettings:
+        configuration = self._configuration
+        mini_batch = None
+        if self.is_streaming and read_option(configuration, MINI_BATCH_ENABLED):
+            size = read_option(configuration, MINI_BATCH_SIZE)
+            latency = read_option(configuration, MINI_BATCH_ALLOW_LATENCY)
+            if size <= 0 or latency <= 0:
+                raise ValidationError(
+                    f"{MINI_BATCH_ENABLED.key} needs {MINI_BATCH_SIZE.key} and {MINI_BATCH_ALLOW_LATENCY.key} above 0."
+                )
+            mini_batch = MiniBatch(size, latency)
+        return TranslationSettings(
+            self._context().settings,
+            mini_batch,
+            read_option(configuration, STATE_TTL),
+            read_option(configuration, IDLE_TIMEOUT),
+        )
+
+    # -- schemas -----------------------------------------------------------------------------------------------------
+
+    def resolve_schema(self, schema: Schema, description: str) -> ResolvedSchema:
+        """Returns the schema with types and bound expressions. Raises: ValidationError, which names the column."""
+        return SchemaBinder(self._context()).resolve(schema, description)
+
+    def bind_type(self, node: ast.DataType) -> LogicalType:
+        """Returns the type of a column definition."""
+        return logical_type(node)
+
+    def bind_view(self, query: ast.Query) -> ResolvedSchema:
+        """Returns the schema of a view's query."""
+        return self.schema(self.bind(query))
+
+    def row_type(self, operation: rel.RelNode) -> RowType:
+        """Returns the rows of a query."""
+        return operation.row_type
+
+    def schema(self, operation: rel.RelNode) -> ResolvedSchema:
+        """Returns the rows of a query as a schema."""
+        return ResolvedSchema.of_row(operation.row_type)
+
+    def builtin_functions(self) -> list[str]:
+        """Returns the names of built-in functions, in order."""
+        return self._functions.builtin_names()
+
+    # -- binding -----------------------------------------------------------------------------------------------------
+
+    def bind(self, query: ast.Query) -> rel.RelNode:
+        """Returns the logical plan of a query. Raises: ValidationError, with the place of the culprit."""
+        return QueryBinder(self._context()).bind(query)
+
+    def bind_insert(self, statement: ast.Insert) -> rel.Sink:
+        """Returns the logical plan of INSERT. Raises: ValidationError if the query does not fit the table."""
+        context = self._context()
+        table = self._table(statement.table, statement.table.parts)
+        query = QueryBinder(context).bind(statement.query)
+        options = {
+            option.key: option.value
+            for hint in statement.hints
+            if hint.name.upper() == "OPTIONS"
+            for option in hint.options
+            if option.key is not None
+        }
+        if options and isinstance(table.table, CatalogTable):
+            table = replace(table, table=replace(table.table, options={**table.options, **options}))
+        partition: dict[str, RexNode] = {}
+        binder = ExpressionBinder(QueryBinder(context), QueryBinder(context).scope([], None))
+        for given in statement.partition:
+            if given.value is not None:
+                partition[given.column.last] = binder.bind(given.value)
+        columns = tuple(each.last for each in statement.columns)
+        known = table.resolved_schema.to_sink_row_type().names
+        for each in (*statement.columns, *(given.column for given in statement.partition)):
+            if each.last not in known:
+                raise invalid(each, f"Unknown target column '{each.last}'{did_you_mean(each.last, known)}")
+        return self._sink(
+            table, query, columns, partition, overwrite=statement.overwrite, on_conflict=statement.on_conflict
+        )
+
+    def insert_into(self, parts: tuple[str, ...], query: rel.RelNode, *, overwrite: bool = False) -> rel.Sink:
+        """Returns the plan that writes a query to a table."""
+        return self._sink(self._table(None, parts), query, (), {}, overwrite=overwrite)
+
+    def sink_name(self, operation: rel.Sink) -> str:
+        """Returns the full name of the table that an INSERT writes to."""
+        return operation.name
+
+    def _table(self, node: ast.Node | None, parts: tuple[str, ...]) -> ContextResolvedTable:
+        try:
+            table: ContextResolvedTable = self._catalogs.get_table_or_error(parts)
+        except ValidationError as error:
+            if node is None:
+                raise
+            raise invalid(node, error.message) from error
+        return table
+
+    def _sink(
+        self,
+        table: ContextResolvedTable,
+        query: rel.RelNode,
+        columns: tuple[str, ...],
+        partition: dict[str, RexNode],
+        *,
+        overwrite: bool,
+        on_conflict: str | None = None,
+    ) -> rel.Sink:
+        name = table.identifier.as_summary_string()
+        sink = self._context().create_sink(table)
+        metadata = tuple(
+            column.key  # type: ignore[attr-defined]
+            for column in table.resolved_schema.columns
+            if column.is_persisted and not column.is_physical
+        )
+        if metadata:
+            sink = sink.with_metadata(metadata)
+            if sink is None:
+                raise ValidationError(f"The sink of table '{name}' does not support metadata columns.")
+        if overwrite:
+            sink = sink.with_overwrite()
+            if sink is None:
+                raise ValidationError(
+                    f"INSERT OVERWRITE requires that the underlying DynamicTableSink of table '{name}' supports it."
+                )
+        row_type = table.resolved_schema.to_sink_row_type()
+        plan = _fitted(query, row_type, name, columns, partition)
+        key = table.resolved_schema.primary_key
+        places = () if key is None else tuple(row_type.names.index(each) for each in key.columns)
+        return rel.Sink(plan, table, sink, name, places, on_conflict, row_type)
+
+    # -- planning ----------------------------------------------------------------------------------------------------
+
+    def _physical(self, operations: Sequence[rel.RelNode], **options: Any) -> list[ph.PhysicalNode]:
+        context = self._context()
+        materialize = read_option(self._configuration, UPSERT_MATERIALIZE)
+        plans = []
+        for operation in operations:
+            built = PhysicalBuilder(context).build(optimise(operation))
+            plans.append(infer_changelog_modes(built, upsert_materialize=materialize, **options))
+        return plans
+
+    def translate(self, operations: Sequence[rel.RelNode]) -> list[Transformation]:
+        """Returns the sinks of INSERTs as Transformations.
+
+        Raises:
+            TableProgramError: a query cannot be run as a stream, or its sink cannot take the changes.
+        """
+        plans = share_equal_parts(self._physical(operations))
+        translator = Translator(self._translation_settings())
+        return [translator.translate(each) for each in plans]
+
+    def translate_query(self, operation: rel.RelNode) -> tuple[Transformation, ChangelogMode | None]:
+        """Returns the rows of a query, and their changes; None for the changes of a table that is only appended to."""
+        plan = share_equal_parts(self._physical([operation], requires_update_before=True))[0]
+        transformation = Translator(self._translation_settings()).translate(plan)
+        if plan.modify_kinds == INSERT_ONLY:
+            return transformation, None
+        return transformation, changelog_mode(plan.modify_kinds, plan.update_kind)
+
+    def explain(self, operations: Sequence[rel.RelNode], details: Sequence[str] = ()) -> str:
+        """Returns the plans as EXPLAIN writes them."""
+        is_changelog = "CHANGELOG_MODE" in details
+        plans = self._physical(operations)
+        parts = ["== Abstract Syntax Tree =="]
+        parts += [texts.logical_text(each) for each in operations]
+        parts.append("== Optimized Physical Plan ==")
+        parts += [texts.physical_text(each, changelog=is_changelog) for each in plans]
+        parts.append("== Optimized Execution Plan ==")
+        parts.append(texts.execution_text(share_equal_parts(plans)))
+        return "\n".join(parts)
+
+    def physical_text(self, operations: Sequence[rel.RelNode], *, changelog: bool = True) -> str:
+        """Returns the optimised physical plans alone."""
+        return "\n".join(texts.physical_text(each, changelog=changelog) for each in self._physical(operations))
+
+    def renderer(self) -> Any:
+        """Returns the function that writes values of printed results; None for the default."""
+        return None
+
+
+def _fitted(
+    query: rel.RelNode, wanted: RowType, name: str, columns: tuple[str, ...], partition: dict[str, RexNode]
+) -> rel.RelNode:
+    """Returns the query with the columns of the table: cast, in its order, with NULL for those that are not given."""
+    given = [each for each in (columns or wanted.names) if each not in partition]
+    if len(given) != query.width:
+        problem = "Too many columns" if query.width > len(given) else "Different number of columns"
+        raise _mismatch(problem, name, query.row_type, wanted)
+    references = dict(zip(given, query.references(), strict=True))
+    values: list[RexNode] = []
+    for field in wanted.fields:
+        value = references.get(field.name, partition.get(field.name))
+        if value is None:
+            if not field.type.nullable:
+                raise ValidationError(f"Column '{field.name}' of table '{name}' is NOT NULL and has no value.")
+            value = Literal(field.type, None)
+        values.append(_cast_for_sink(value, field.type, query.row_type, wanted, name, field.name))
+    if tuple(values) == query.references() or _same_but_roles(values, query):
+        return query
+    # As in Flink, a projection of casts also makes regular timestamps of event times.
+    regular = tuple(
+        RexCall(as_regular(each.type), "CAST", (each,)) if is_rowtime(each.type) else each for each in values
+    )
+    return rel.Project(query, regular, _names(values, query, wanted))
+
+
+def _same_but_roles(values: list[RexNode], query: rel.RelNode) -> bool:
+    """True if the columns are those of the query, apart from their nullability and roles as time attributes."""
+    return len(values) == query.width and all(
+        isinstance(value, InputRef) and value.index == place for place, value in enumerate(values)
+    )
+
+
+def _names(values: list[RexNode], query: rel.RelNode, wanted: RowType) -> tuple[str, ...]:
+    if len(values) == query.width:
+        return query.names
+    return wanted.names
+
+
+def _cast_for_sink(
+    value: RexNode, target: LogicalType, source_row: RowType, sink_row: RowType, table: str, column: str
+) -> RexNode:
+    from flinkpy.sql.types.casting import supports_implicit_cast
+
+    source = as_regular(value.type).as_nullable()
+    if operators.same_type(source, target):
+        return value
+    if (
+        source.root.value == "NULL"
+        or supports_implicit_cast(source, target.as_nullable())
+        or _assignable(source, target)
+    ):
+        return operators.cast(value, target)
+    place = sink_row.names.index(column)
+    raise _mismatch(f"Incompatible types for sink column '{column}' at position {place}", table, source_row, sink_row)
+
+
+def _assignable(source: LogicalType, target: LogicalType) -> bool:
+    """True if INSERT casts values although some may not fit: between numbers, and to shorter texts and times."""
+    from flinkpy.sql.types import families as of
+
+    for family in (of.NUMERIC, of.CHARACTER_STRING, of.BINARY_STRING, of.TIMESTAMP):
+        if source.root in family and target.root in family:
+            return True
+    return source.root is target.root
+
+
+def _mismatch(problem: str, table: str, query: RowType, sink: RowType) -> ValidationError:
+    def text(row: RowType) -> str:
+        return "[" + ", ".join(f"{each.name}: {each.type}" for each in row.fields) + "]"
+
+    return ValidationError(
+        f"Column types of query result and sink for '{table}' do not match.\nCause: {problem}.\n\n"
+        f"Query schema: {text(query)}\nSink schema:  {text(sink)}"
+    )
