@@ -40,7 +40,7 @@ class PhysicalNode:
     row_type: RowType
     modify_kinds: frozenset[ModifyKind] = field(default=frozenset(), kw_only=True)
     update_kind: UpdateKind = field(default=UpdateKind.NONE, kw_only=True)
-    #: What a message calls the node where it requires something of its input.
+    #: The name of the node in errors about its input; None for the name of its class.
     requester: ClassVar[str | None] = None
 
     @property
