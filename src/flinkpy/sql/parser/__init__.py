@@ -11,8 +11,9 @@ from flinkpy.sql.parser.cursor import TokenCursor, parsed
 from flinkpy.sql.parser.nodes import Expression, Query, Statement
 from flinkpy.sql.parser.statements import StatementParser
 from flinkpy.sql.parser.tokens import END
+from flinkpy.sql.parser.unparse import unparse
 
-__all__ = ["SqlParseError", "parse_expression", "parse_query", "parse_statement", "parse_statements"]
+__all__ = ["SqlParseError", "parse_expression", "parse_query", "parse_statement", "parse_statements", "unparse"]
 
 
 def parse_statements(text: str) -> list[Statement]:

@@ -27,6 +27,7 @@ from flinkpy.sql.parser.nodes import (
     WindowFrame,
     WindowSpecification,
 )
+from flinkpy.sql.parser.operators import EXPRESSION_START, SIGN
 from flinkpy.sql.parser.tokens import IDENTIFIER, NAME_SYMBOLS, Token, words
 from flinkpy.sql.parser.types import TypeParser
 
@@ -38,7 +39,7 @@ _RESERVED_FUNCTIONS = words(
     """
     ABS AVG CARDINALITY CEILING CHAR CHARACTER_LENGTH CHAR_LENGTH CLASSIFIER COALESCE COLLECT COUNT COVAR_POP
     COVAR_SAMP CUME_DIST CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DENSE_RANK ELEMENT EVERY EXP FIRST_VALUE
-    FUSION GROUPING GROUP_CONCAT ARRAY_CONCAT_AGG STRING_AGG HOUR INTERSECTION LAG LAST_VALUE LEAD LEFT LN
+    FUSION GROUPING HOUR INTERSECTION LAG LAST_VALUE LEAD LEFT LN
     LOCALTIME LOCALTIMESTAMP LOWER MATCH_NUMBER MAX MIN MINUTE MOD MONTH NEXT NTH_VALUE NTILE NULLIF
     OCTET_LENGTH PERCENTILE_CONT PERCENTILE_DISC PERCENT_RANK POWER PREV RANK REGR_COUNT REGR_SXX REGR_SYY RIGHT
     ROW_NUMBER SECOND SOME SQRT STDDEV_POP STDDEV_SAMP SUM TRANSLATE TRUNCATE UPPER USER VAR_POP VAR_SAMP YEAR
@@ -51,8 +52,6 @@ _CONTEXT_VARIABLES = words(
     CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER LOCALTIME LOCALTIMESTAMP SESSION_USER SYSTEM_USER USER
     """
 )
-#: Aggregates that take ORDER BY and IGNORE NULLS among their arguments.
-_ORDERED_AGGREGATES = frozenset({"ARRAY_AGG", "ARRAY_CONCAT_AGG", "GROUP_CONCAT", "STRING_AGG"})
 _UNIT_FIRST = frozenset({"TIMESTAMPADD", "TIMESTAMPDIFF"})
 _TIME_UNITS = words(
     """
@@ -112,13 +111,8 @@ class CallParser:
         if symbol == "RUNNING":
             return self._modified(start)
         cursor.considered((IDENTIFIER,))
-        cursor.considered(self._expression_symbols())
+        cursor.considered(EXPRESSION_START)
         raise cursor.unexpected()
-
-    def _expression_symbols(self) -> frozenset[str]:
-        from flinkpy.sql.parser.expressions import EXPRESSION_START
-
-        return EXPRESSION_START
 
     def _is_call_at(self, count: int) -> bool:
         """True if a name of one part and a parenthesis stand this far behind the cursor."""
@@ -150,7 +144,8 @@ class CallParser:
             if cursor.at_any(("DISTINCT", "ALL")):
                 quantifier = cursor.advance().symbol
             arguments = cursor.separated(self._argument)
-            if len(name.parts) == 1 and name.parts[0].upper() in _ORDERED_AGGREGATES:
+            # The one aggregate that takes these among its arguments.
+            if len(name.parts) == 1 and name.parts[0].upper() == "ARRAY_AGG":
                 ignore_nulls = self._null_treatment()
                 order_by = self._expressions.optional_order_by()
         cursor.expect(")")
@@ -214,8 +209,9 @@ class CallParser:
         start = cursor.token
         if cursor.at("DEFAULT"):
             return DefaultValue(position=cursor.advance().position)
+        query: Query
         if cursor.at("TABLE"):
-            query = self._table_argument_query()
+            query = self._expressions.queries.explicit_table()
         elif cursor.at_any(("SELECT", "WITH", "VALUES")):
             query = self._expressions.queries.query()
             if not cursor.at_any(("PARTITION", "ORDER")):
@@ -246,14 +242,6 @@ class CallParser:
         if cursor.at("("):
             return cursor.in_parentheses(self._expressions.order_item)
         return (self._expressions.order_item(),)
-
-    def _table_argument_query(self) -> Query:
-        """Parses TABLE name, or TABLE (query)."""
-        cursor = self._cursor
-        if cursor.peek() == "(":
-            cursor.expect("TABLE")
-            return self._expressions.query_in_parentheses()
-        return self._expressions.queries.explicit_table()
 
     # Windows of OVER -------------------------------------------------------------------------------------------------
 
@@ -324,10 +312,8 @@ class CallParser:
         return self._end(name, start, unit, self._expressions.expression())
 
     def _position(self, start: Token) -> Expression:
-        from flinkpy.sql.parser.expressions import TIGHTER_THAN_IN
-
         name = self._begin()
-        arguments = [self._expressions.expression(TIGHTER_THAN_IN)]
+        arguments = [self._expressions.expression(SIGN)]
         self._cursor.expect("IN")
         arguments.append(self._expressions.expression())
         if self._cursor.accept("FROM"):

@@ -193,7 +193,8 @@ class TokenCursor:
 
     def error_on(self, position: Position, message: str, advice: str = "") -> SqlParseError:
         """Returns the error of a text that the grammar allows, but a rule of Flink's does not."""
-        return error_at(self.text, position, message, advice)
+        place = f"At line {position.line}, column {position.column}: "
+        return error_at(self.text, position, place + message, advice)
 
     def descend(self) -> None:
         """Counts a level of nesting; each call needs an `ascend`."""
@@ -206,10 +207,7 @@ class TokenCursor:
 
     def too_deep(self) -> SqlParseError:
         """Returns the error of a text with more levels of nesting than allowed, at the current token."""
-        message = (
-            f"The text is nested deeper than {MAX_DEPTH} levels at line {self.token.line}, column {self.token.column}."
-        )
-        return self.error_on(self.token.position, message)
+        return self.error_on(self.token.position, f"The text is nested deeper than {MAX_DEPTH} levels.")
 
 
 class RecordingCursor(TokenCursor):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from flinkpy.common.errors import SqlParseError
+from flinkpy.sql.parser.calls import CallParser
 from flinkpy.sql.parser.cursor import TokenCursor
 from flinkpy.sql.parser.literals import LITERAL_START, LiteralParser
 from flinkpy.sql.parser.nodes import (
@@ -21,6 +23,7 @@ from flinkpy.sql.parser.nodes import (
     Identifier,
     InList,
     InSubquery,
+    IntervalDifference,
     IsPredicate,
     Like,
     LogicalOperation,
@@ -34,65 +37,25 @@ from flinkpy.sql.parser.nodes import (
     UniquePredicate,
     WhenBranch,
 )
-from flinkpy.sql.parser.tokens import IDENTIFIER, NAME_SYMBOLS, Token
-from flinkpy.sql.parser.types import TypeParser
+from flinkpy.sql.parser.operators import AND, COMPARISON, IS, NOT, POWERS, RANGE, SIGN
+from flinkpy.sql.parser.tokens import NAME_SYMBOLS, Token
+from flinkpy.sql.parser.types import RESERVED_INTERVAL_UNITS, TypeParser
 
 if TYPE_CHECKING:
     from flinkpy.sql.parser.queries import QueryParser
 
-# How tightly operators bind, from loose to tight.
-_MULTISET, _OR, _AND, _NOT, _IS, _COMPARISON, _RANGE, _SUM, _PRODUCT, _SIGN = range(1, 11)
-
-_POWERS = {
-    "MULTISET": _MULTISET,
-    "OR": _OR,
-    "AND": _AND,
-    "IS": _IS,
-    "FORMAT": _IS,
-    "=": _COMPARISON,
-    "<>": _COMPARISON,
-    "<": _COMPARISON,
-    "<=": _COMPARISON,
-    ">": _COMPARISON,
-    ">=": _COMPARISON,
-    "MEMBER": _COMPARISON,
-    "SUBMULTISET": _COMPARISON,
-    "CONTAINS": _COMPARISON,
-    "OVERLAPS": _COMPARISON,
-    "EQUALS": _COMPARISON,
-    "PRECEDES": _COMPARISON,
-    "SUCCEEDS": _COMPARISON,
-    "IMMEDIATELY": _COMPARISON,
-    "NOT": _RANGE,
-    "IN": _RANGE,
-    "BETWEEN": _RANGE,
-    "LIKE": _RANGE,
-    "ILIKE": _RANGE,
-    "RLIKE": _RANGE,
-    "SIMILAR": _RANGE,
-    "+": _SUM,
-    "-": _SUM,
-    "*": _PRODUCT,
-    "/": _PRODUCT,
-    "%": _PRODUCT,
-    "||": _PRODUCT,
-}
-_OPERATOR_SYMBOLS = frozenset(_POWERS)
+_OPERATOR_SYMBOLS = frozenset(POWERS)
 _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "||"})
 _PERIOD_PREDICATES = frozenset({"CONTAINS", "OVERLAPS", "EQUALS", "PRECEDES", "SUCCEEDS"})
 _AFTER_NOT = ("IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "SIMILAR", "SUBMULTISET")
 _QUANTIFIERS = {"SOME": "SOME", "ANY": "SOME", "ALL": "ALL"}
 
-#: For operands that IN ends.
-TIGHTER_THAN_IN = _RANGE
-
 #: Tokens that begin a query where an expression in parentheses might stand as well.
 QUERY_START = frozenset({"SELECT", "WITH", "VALUES", "TABLE"})
 #: Tokens that continue a query in parentheses.
 _QUERY_CONTINUES = frozenset({"UNION", "INTERSECT", "EXCEPT", "MINUS", "ORDER", "LIMIT", "OFFSET", "FETCH"})
 _CONSTRUCTORS = ("ARRAY", "MAP", "MULTISET")
-EXPRESSION_START = LITERAL_START | {IDENTIFIER, "(", "+", "-", "NOT", "EXISTS", "CASE", "CAST", "ROW"}
 
 
 class ExpressionParser:
@@ -101,9 +64,6 @@ class ExpressionParser:
     queries: QueryParser
 
     def __init__(self, cursor: TokenCursor, types: TypeParser) -> None:
-        # Imported here because calls and expressions contain each other.
-        from flinkpy.sql.parser.calls import CallParser
-
         self._cursor = cursor
         self._types = types
         self.literals = LiteralParser(cursor, types, self)
@@ -127,8 +87,10 @@ class ExpressionParser:
         while True:
             cursor.considered(_OPERATOR_SYMBOLS)
             symbol = cursor.symbol
-            power = _POWERS.get(symbol)
+            power = POWERS.get(symbol)
             if power is None:
+                if symbol == "!=":
+                    raise self._bang_equal()
                 break
             if symbol in _ARITHMETIC:
                 if power <= minimum:
@@ -172,22 +134,26 @@ class ExpressionParser:
             symmetric = cursor.accept("SYMMETRIC")
             if not symmetric:
                 cursor.accept("ASYMMETRIC")
-            low = self.expression(_AND)
+            low = self.expression(AND)
             cursor.expect("AND")
-            high = self.expression(_RANGE)
+            high = self.expression(RANGE)
             return Between(left, low, high, negated, symmetric, position=cursor.since(start))
         if symbol in ("LIKE", "ILIKE", "RLIKE", "SIMILAR"):
             if symbol == "SIMILAR":
                 cursor.expect("TO")
                 symbol = "SIMILAR TO"
-            pattern = self.expression(_RANGE)
-            escape = self.expression(_RANGE) if cursor.accept("ESCAPE") else None
+            pattern = self.expression(RANGE)
+            escape = self.expression(RANGE) if cursor.accept("ESCAPE") else None
             return Like(left, pattern, escape, negated, symbol, position=cursor.since(start))
         if symbol == "FORMAT":
             cursor.expect("JSON")
             return IsPredicate(left, "FORMAT JSON", position=cursor.since(start))
         operator = self._word_operator(symbol, negated)
         return BinaryOperation(operator, left, self.expression(power), position=cursor.since(start))
+
+    def _bang_equal(self) -> SqlParseError:
+        message = "Bang equal '!=' is not allowed under the current SQL conformance level."
+        return self._cursor.error_on(self._cursor.token.position, message, "Write <>.")
 
     def _word_operator(self, symbol: str, negated: bool) -> str:
         cursor = self._cursor
@@ -211,7 +177,7 @@ class ExpressionParser:
             quantifier = _QUANTIFIERS[cursor.advance().symbol]
             query, values = self._query_or_values()
             return QuantifiedComparison(left, operator, quantifier, query, values, position=cursor.since(start))
-        return BinaryOperation(operator, left, self.expression(_COMPARISON), position=cursor.since(start))
+        return BinaryOperation(operator, left, self.expression(COMPARISON), position=cursor.since(start))
 
     def _in(self, left: Expression, start: Token, negated: bool) -> Expression:
         query, values = self._query_or_values()
@@ -247,13 +213,13 @@ class ExpressionParser:
         cursor = self._cursor
         negated = cursor.peek() == "NOT"
         if cursor.peek(1 + negated) == "DISTINCT":
-            if minimum >= _COMPARISON:
+            if minimum >= COMPARISON:
                 return None
             cursor.expect("IS")
             operator = "IS NOT DISTINCT FROM" if cursor.accept("NOT") else "IS DISTINCT FROM"
             cursor.expect_all("DISTINCT", "FROM")
-            return BinaryOperation(operator, left, self.expression(_COMPARISON), position=cursor.since(start))
-        if minimum >= _IS:
+            return BinaryOperation(operator, left, self.expression(COMPARISON), position=cursor.since(start))
+        if minimum >= IS:
             return None
         cursor.expect("IS")
         cursor.accept("NOT")
@@ -273,10 +239,10 @@ class ExpressionParser:
         symbol = start.symbol
         if symbol in ("-", "+"):
             cursor.advance()
-            return UnaryOperation(symbol, self.expression(_SIGN), position=cursor.since(start))
+            return UnaryOperation(symbol, self.expression(SIGN), position=cursor.since(start))
         if symbol == "NOT":
             cursor.advance()
-            return UnaryOperation("NOT", self.expression(_NOT), position=cursor.since(start))
+            return UnaryOperation("NOT", self.expression(NOT), position=cursor.since(start))
         if symbol in ("EXISTS", "UNIQUE"):
             cursor.advance()
             query = self.query_in_parentheses()
@@ -325,7 +291,15 @@ class ExpressionParser:
         values = self._expressions_or_query()
         cursor.expect(")")
         if len(values) == 1:
-            return values[0]
+            value = values[0]
+            if (
+                cursor.symbol in RESERVED_INTERVAL_UNITS
+                and isinstance(value, BinaryOperation)
+                and value.operator == "-"
+            ):
+                qualifier = self._types.interval_qualifier()
+                return IntervalDifference(value.left, value.right, qualifier, position=cursor.since(start))
+            return value
         return RowConstructor(values, explicit=False, position=cursor.since(start))
 
     def _row(self, start: Token) -> Expression:

@@ -30,6 +30,8 @@ from flinkpy.sql.parser.tokens import (
 _LETTERS = (
     "$A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u1fff\u3040-\u318f\u3300-\u337f\u3400-\u3d2d\u4e00-\u9fff\uf900-\ufaff"
 )
+#: A keyword, or a name without backticks.
+WORD = re.compile(rf"[{_LETTERS}][{_LETTERS}0-9\u0660-\u0669\u06f0-\u06f9]*")
 _QUOTED = r"'(?:[^']|'')*'"
 
 # The first alternative that matches wins, so longer forms stand before their prefixes.
@@ -40,7 +42,7 @@ _TOKEN = re.compile(
   | (?P<unicode> [uU]&{_QUOTED} )
   | (?P<escaped> [eE]'(?:[^'\\]|\\.|'')*' )
   | (?P<prefixed> (?:_[A-Za-z0-9][A-Za-z0-9:.\-_]*|[nN]){_QUOTED} )
-  | (?P<word> [{_LETTERS}][{_LETTERS}0-9\u0660-\u0669\u06f0-\u06f9]* )
+  | (?P<word> {WORD.pattern} )
   | (?P<double> (?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+ )
   | (?P<decimal> [0-9]+\.(?!\.)[0-9]* | \.[0-9]+ )
   | (?P<integer> [0-9]+ )
@@ -101,18 +103,7 @@ def tokenize(text: str) -> list[Token]:
         elif group == "punctuation":
             symbol = found.group()
             column = offset - line_start + 1
-            append(
-                Token(
-                    "<>" if symbol == "!=" else symbol,
-                    symbol,
-                    symbol,
-                    line,
-                    column,
-                    line,
-                    column + end - offset - 1,
-                    end,
-                )
-            )
+            append(Token(symbol, symbol, symbol, line, column, line, column + end - offset - 1, end))
         else:
             column, first_line = offset - line_start + 1, line
             image = found.group()

@@ -171,7 +171,7 @@ class LiteralParser:
             digits += cursor.advance().value
         if len(digits) % 2 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
             raise cursor.error_on(
-                start.position, f"Binary literal string must contain pairs of hex digits: {start.text[:80]}"
+                start.position, f"Binary literal string must contain an even number of hexits: {start.text[:80]}"
             )
         return BinaryLiteral(bytes.fromhex(digits), position=cursor.since(start))
 

@@ -140,10 +140,12 @@ class QueryParser:
             offset = self._row_count()
             if not cursor.accept("ROWS"):
                 cursor.accept("ROW")
-            if not has_limit and cursor.accept("LIMIT"):
-                has_limit = True
-                if not cursor.accept("ALL"):
-                    limit = self._row_count()
+            if not has_limit and cursor.at("LIMIT"):
+                raise cursor.error_on(
+                    cursor.token.position,
+                    "'OFFSET start LIMIT count' is not allowed under the current SQL conformance level.",
+                    "Write LIMIT count OFFSET start.",
+                )
         if not has_limit and cursor.accept("FETCH"):
             cursor.expect_any("FIRST", "NEXT")
             limit = self._row_count()

@@ -109,9 +109,12 @@ class TableParser:
         """Parses what stands behind ADD or MODIFY: one element, or several in parentheses."""
         cursor = self._cursor
         schema = TableSchema()
+        start = cursor.token
         if cursor.accept("("):
             cursor.separated(lambda: self._altered_element(schema))
             cursor.expect(")")
+        elif cursor.accept("DISTRIBUTION"):
+            schema.distribution = self.distribution(start)
         else:
             self._altered_element(schema)
         return schema
@@ -123,8 +126,6 @@ class TableParser:
             schema.constraints.append(self.constraint())
         elif cursor.at("WATERMARK"):
             self._watermark(schema)
-        elif cursor.accept("DISTRIBUTION"):
-            schema.distribution = self.distribution(start)
         else:
             column = self.column()
             after = None

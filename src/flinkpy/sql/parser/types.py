@@ -20,7 +20,7 @@ from flinkpy.sql.parser.nodes import (
     SimpleType,
     StructuredType,
 )
-from flinkpy.sql.parser.tokens import STRING, Token
+from flinkpy.sql.parser.tokens import RESERVED_KEYWORDS, STRING, Token
 
 #: Names of types without parameters, by the keyword.
 _PLAIN = {
@@ -36,12 +36,11 @@ _PLAIN = {
     "STRING": "STRING",
     "BYTES": "BYTES",
     "VARIANT": "VARIANT",
+    "BITMAP": "BITMAP",
 }
 _DECIMALS = {"DECIMAL", "DEC", "NUMERIC"}
 #: Names of types with one parameter, by the keyword.
 _WITH_LENGTH = {"BINARY": "BINARY", "VARBINARY": "VARBINARY", "VARCHAR": "VARCHAR", "CHAR": "CHAR", "CHARACTER": "CHAR"}
-#: Built-in types whose names are no keywords.
-_PLAIN_NAMES = {"BITMAP"}
 
 _SINGULAR = {
     "YEARS": "YEAR",
@@ -62,6 +61,7 @@ _END_UNITS = {
     "MINUTE": ("SECOND",),
 }
 INTERVAL_UNIT_SYMBOLS = frozenset(_INTERVAL_UNITS | set(_SINGULAR))
+RESERVED_INTERVAL_UNITS = INTERVAL_UNIT_SYMBOLS & RESERVED_KEYWORDS
 TYPE_SYMBOLS = frozenset(
     {*_PLAIN, *_DECIMALS, *_WITH_LENGTH, "DOUBLE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "ARRAY", "MAP"}
 )
@@ -82,8 +82,10 @@ class TypeParser:
         return found if nullable is None else _with_nullability(found, nullable, cursor.since(start))
 
     def type(self) -> DataType:
-        """Parses a type without a word on nullability, as in CAST."""
+        """Parses a type without a word on nullability, as in CAST, where it may be an interval."""
         start = self._cursor.token
+        if self._cursor.accept("INTERVAL"):
+            return IntervalType(self.interval_qualifier(), position=self._cursor.since(start))
         return self._collections(self._type(), start, with_nullability=False)
 
     def interval_qualifier(self, *, allow_range: bool = True) -> IntervalQualifier:
@@ -157,9 +159,6 @@ class TypeParser:
         elif symbol == "TIMESTAMP_LTZ":
             cursor.advance()
             found = SimpleType("TIMESTAMP WITH LOCAL TIME ZONE", self._parameters(1), position=cursor.since(start))
-        elif symbol == "INTERVAL":
-            cursor.advance()
-            found = IntervalType(self.interval_qualifier(), position=cursor.since(start))
         else:
             found = self._composite(start)
         cursor.ascend()
@@ -201,8 +200,6 @@ class TypeParser:
             cursor.expect(")")
             return RawType(class_name, serializer, position=cursor.since(start))
         name = cursor.identifier()
-        if name.parts[0].upper() in _PLAIN_NAMES and name.quoted == (False,):
-            return SimpleType(name.last.upper(), position=name.position)
         return NamedType(name, position=name.position)
 
     def _row_fields(self) -> tuple[RowField, ...]:

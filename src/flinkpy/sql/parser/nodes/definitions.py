@@ -337,7 +337,7 @@ class AlterColumn(Node):
 
 @dataclass(frozen=True, slots=True)
 class AlterSchema(AlterAction):
-    """ADD or MODIFY of columns, constraints, the watermark and the distribution."""
+    """ADD or MODIFY of columns, constraints and the watermark, or of the distribution."""
 
     #: ADD or MODIFY.
     verb: str

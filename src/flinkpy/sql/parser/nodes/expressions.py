@@ -119,6 +119,15 @@ class IntervalExpression(Expression):
 
 
 @dataclass(frozen=True, slots=True)
+class IntervalDifference(Expression):
+    """(left - right) with the units of the interval between two points in time."""
+
+    left: Expression
+    right: Expression
+    qualifier: IntervalQualifier
+
+
+@dataclass(frozen=True, slots=True)
 class TimeUnit(Expression):
     """A unit of time as an argument, as in EXTRACT, TIMESTAMPADD or FLOOR(t TO HOUR), in capitals."""
 
@@ -147,7 +156,7 @@ class UnaryOperation(Expression):
 class BinaryOperation(Expression):
     """An operator between two operands, in capitals and with single blanks.
 
-    Arithmetic, `||`, comparisons (`<>` also for `!=`), IS [NOT] DISTINCT FROM, [NOT] MEMBER OF, [NOT] SUBMULTISET OF,
+    Arithmetic, `||`, comparisons, IS [NOT] DISTINCT FROM, [NOT] MEMBER OF, [NOT] SUBMULTISET OF,
     MULTISET UNION and the like, and the predicates of periods: OVERLAPS, CONTAINS, EQUALS, [IMMEDIATELY] PRECEDES,
     [IMMEDIATELY] SUCCEEDS.
     """
@@ -379,7 +388,7 @@ class NamedArgument(Expression):
 
 @dataclass(frozen=True, slots=True)
 class TableArgument(Expression):
-    """A table as an argument of a table function: TABLE t, TABLE (query), or a query in parentheses.
+    """A table as an argument of a table function: TABLE t, or a query in parentheses with PARTITION BY or ORDER BY.
 
     PARTITION BY makes it an argument with set semantics.
     """
