@@ -4,7 +4,7 @@ import { attentionOfDiagnosis, attentionOfJobs, attentionOfTaskExecutors } from 
 import { laidOut, NODE_WIDTH } from "../src/model/graph_layout";
 import { loadsOf, rateBetween } from "../src/model/job_model";
 import { changed } from "../src/model/live_table";
-import { extended, linesOf, NO_HISTORY } from "../src/model/series";
+import { extended, linesOf, NO_HISTORY, sampleOf, valuesOf } from "../src/model/series";
 import { spreadOf } from "../src/model/skew";
 
 test("changed cells replace those of the table and other columns stay the same objects", () => {
@@ -142,4 +142,11 @@ test("TaskExecutors that are silent and findings of the diagnosis need attention
   expect(attentionOfDiagnosis("job", diagnosis)).toMatchObject([
     { tone: "warn", title: "job: back-pressure", detail: "b waits.", href: "/jobs/j/vertices/v" },
   ]);
+});
+
+test("a sample of single values leaves out what is no number", () => {
+  const sample = sampleOf([{ id: "a", value: "2.5" }, { id: "b", value: "text" }, { id: "c" }, { id: "d", value: "" }]);
+  const history = extended(extended(NO_HISTORY, 1_000, sample), 2_000, {});
+  expect(valuesOf(history, "a")).toEqual([2.5, null]);
+  expect(Object.keys(sample)).toEqual(["a"]);
 });

@@ -68,7 +68,7 @@ def test_a_job_under_back_pressure_is_shown_from_the_overview_to_its_subtasks(da
     slow.focus()
     page.keyboard.press("Enter")
     drawer = page.get_by_role("complementary", name=re.compile(SLOW_NODE))
-    drawer.get_by_text("Busy, worst subtask").wait_for()
+    drawer.get_by_text("Busy, mean and worst subtask").wait_for()
     page.keyboard.press("Escape")
     drawer.wait_for(state="detached")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,13 @@ def test_the_pages_of_a_job_show_what_happens_in_it(dashboard: Dashboard, tmp_pa
     page.get_by_label("Search the records").fill("nothing that any record has")
     dashboard.see("No record matches")
 
+    tab(page, "JobMaster")
+    page.get_by_role("img", name="Memory over time").locator("canvas").wait_for()
+    page.get_by_label("Filter Metrics").fill("numberOfCompletedCheckpoints")
+    page.get_by_role("table", name="Metrics").get_by_text("numberOfCompletedCheckpoints").wait_for()
+    page.get_by_text("MainThread").first.wait_for()
+    dashboard.screenshot("job_jobmaster")
+
     tab(page, "Timeline")
     page.get_by_role("img", name="running").nth(3).wait_for()
     # The former attempt of the task that failed, before the current one.
@@ -145,6 +153,9 @@ def test_processes_are_shown_and_programs_submitted(dashboard: Dashboard, tmp_pa
     part(page, "Metrics")
     page.get_by_label("Filter Metrics").fill("Heap.Used")
     dashboard.see("Status.JVM.Memory.Heap.Used")
+    for plot in ("CPU", "Memory", "Threads and open files"):
+        page.get_by_role("img", name=f"{plot} over time").locator("canvas").wait_for()
+    dashboard.screenshot("taskexecutor_metrics")
     part(page, "Logs")
     page.get_by_role("log", name="Log", exact=True).wait_for()
     page.get_by_label("Search the log").fill("nothing that any line has")
@@ -169,6 +180,34 @@ def test_processes_are_shown_and_programs_submitted(dashboard: Dashboard, tmp_pa
     page.get_by_role("button", name="Run", exact=True).click()
     dashboard.heading("submitted <job>").wait_for()
     page.get_by_text("FINISHED").first.wait_for()
+    for name, files in archives().items():
+        file = tmp_path / name
+        with zipfile.ZipFile(file, "w") as archive:
+            for path, content in files.items():
+                archive.writestr(path, content)
+        dashboard.open("/submit")
+        page.locator("input[type=file]").set_input_files(file)
+        page.get_by_role("button", name=f"Run {name}").wait_for()
+        page.get_by_label("Arguments").fill("4 5")
+        page.get_by_role("button", name="Run", exact=True).click()
+        dashboard.heading(f"job of {name}").wait_for()
+        page.get_by_text("FINISHED").first.wait_for()
+
+
+def archives() -> dict[str, dict[str, str]]:
+    """Returns the files of a zip file with a `__main__`, and of a wheel with a console script."""
+
+    def named(name: str) -> str:
+        return PROGRAM.replace("submitted <job>", f"job of {name}")
+
+    body = "".join(f"    {line}\n" for line in named("doubles-1-py3-none-any.whl").splitlines())
+    return {
+        "doubles.pyz": {"__main__.py": named("doubles.pyz")},
+        "doubles-1-py3-none-any.whl": {
+            "doubles_in_a_wheel.py": f"def run():\n{body}",
+            "doubles-1.dist-info/entry_points.txt": "[console_scripts]\ndoubles = doubles_in_a_wheel:run\n",
+        },
+    }
 
 
 def test_a_reader_is_offered_no_actions(dashboard: Dashboard) -> None:

@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { count, rate, UNKNOWN, watermark } from "../format/format";
 import { laidOut, NODE_HEIGHT, NODE_WIDTH } from "../model/graph_layout";
 import { BUSY_PERCENT, HIGH_PERCENT, type Job, operatorsIn, rateBetween, type VertexLoad } from "../model/job_model";
-import { LoadBar, LoadLegend, percentText } from "./load_bar";
+import { LoadBar, LoadLegend, LoadText } from "./load_bar";
 
 const MIN_SCALE = 0.15;
 const MAX_SCALE = 1.6;
@@ -203,7 +203,8 @@ function Node(props: {
       <span class="node-load">
         <LoadBar busy={load.busy} backPressured={load.backPressured} idle={load.idle} />
         <span>
-          busy <b>{percentText(load.busyMax)}</b> · back-pressured <b>{percentText(load.backPressuredMax)}</b>
+          <LoadText name="busy" mean={load.busy} worst={load.busyMax} /> ·{" "}
+          <LoadText name="back-pressured" mean={load.backPressured} worst={load.backPressuredMax} />
         </span>
       </span>
       <span class="node-rates">

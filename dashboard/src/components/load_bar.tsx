@@ -20,6 +20,17 @@ export function percentText(value: number | null): string {
   return value === null ? UNKNOWN : `${value} %`;
 }
 
+/** The mean over the subtasks, which the bar shows, and the worst subtask where it differs. */
+export function LoadText(props: { name: string; mean: number | null; worst: number | null }): VNode {
+  const { name, mean, worst } = props;
+  return (
+    <span title={`${name}: ${percentText(mean)} on average, ${percentText(worst)} in the worst subtask`}>
+      {name} <b>{percentText(mean)}</b>
+      {worst !== null && worst !== mean && ` (worst ${worst} %)`}
+    </span>
+  );
+}
+
 /** What the colours mean. */
 export function LoadLegend(): VNode {
   return (

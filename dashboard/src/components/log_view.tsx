@@ -5,6 +5,7 @@ import { bytes, plural, time } from "../format/format";
 import { linesOf, matching } from "../model/log_lines";
 import { noteError, usePolled, useQuery } from "../state/polling";
 import { Card } from "./card";
+import { SearchField } from "./search_field";
 
 /** How much of the end of a file is shown. The whole file can be downloaded. */
 const TAIL_BYTES = 256 * 1024;
@@ -87,13 +88,7 @@ function Tail({ source }: { source: Source }): VNode {
   return (
     <>
       <div class="tools">
-        <input
-          type="search"
-          placeholder="Search"
-          aria-label="Search the log"
-          value={wanted}
-          onInput={(event) => setWanted(event.currentTarget.value)}
-        />
+        <SearchField label="Search the log" value={wanted} onSearch={setWanted} />
         <label class="check">
           <input
             type="checkbox"

@@ -5,11 +5,13 @@ import { plural, time } from "../format/format";
 import { noteError } from "../state/polling";
 import { Card } from "./card";
 import { CopyButton } from "./copy_button";
+import type { ProcessName } from "./process_metrics";
+import { SearchField } from "./search_field";
 
 type Thread = Schema["ThreadInfo"];
 
-/** The stacks of all Python threads of a process, as they were when somebody asked. */
-export function ThreadDump({ taskmanagerid }: { taskmanagerid?: string }): VNode {
+/** The stacks of all Python threads of a process, as they were when somebody asked: see `ProcessName`. */
+export function ThreadDump({ taskmanagerid, jobid }: ProcessName): VNode {
   const [threads, setThreads] = useState<Thread[]>();
   const [error, setError] = useState("");
   const [takenMs, setTakenMs] = useState(0);
@@ -18,7 +20,9 @@ export function ThreadDump({ taskmanagerid }: { taskmanagerid?: string }): VNode
     try {
       const dump = taskmanagerid
         ? await get("/taskmanagers/{taskmanagerid}/thread-dump", { path: { taskmanagerid } })
-        : await get("/jobmanager/thread-dump");
+        : jobid
+          ? await get("/jobs/{jobid}/jobmanager/thread-dump", { path: { jobid } })
+          : await get("/jobmanager/thread-dump");
       setThreads(dump.threadInfos);
       setTakenMs(Date.now());
       setError("");
@@ -27,7 +31,7 @@ export function ThreadDump({ taskmanagerid }: { taskmanagerid?: string }): VNode
     }
   }
   // biome-ignore lint/correctness/useExhaustiveDependencies: once per process
-  useEffect(() => void take(), [taskmanagerid]);
+  useEffect(() => void take(), [taskmanagerid, jobid]);
   const text = wanted.trim().toLowerCase();
   const shown = (threads ?? []).filter(
     (one) => !text || `${one.threadName}\n${one.stringifiedThreadInfo}`.toLowerCase().includes(text),
@@ -49,13 +53,7 @@ export function ThreadDump({ taskmanagerid }: { taskmanagerid?: string }): VNode
       {threads ? (
         <>
           <div class="tools">
-            <input
-              type="search"
-              placeholder="Search"
-              aria-label="Search the stacks"
-              value={wanted}
-              onInput={(event) => setWanted(event.currentTarget.value)}
-            />
+            <SearchField label="Search the stacks" value={wanted} onSearch={setWanted} />
             <span class="muted">
               {plural(shown.length, "thread")}, at {time(takenMs)}
             </span>

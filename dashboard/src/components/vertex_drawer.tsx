@@ -33,8 +33,11 @@ export function VertexDrawer(props: { job: Job; load: VertexLoad; onClose: () =>
       <LoadBar busy={load.busy} backPressured={load.backPressured} idle={load.idle} />
       <Facts
         facts={[
-          ["Busy, worst subtask", percentText(load.busyMax)],
-          ["Back-pressured, worst subtask", percentText(load.backPressuredMax)],
+          ["Busy, mean and worst subtask", `${percentText(load.busy)}, ${percentText(load.busyMax)}`],
+          [
+            "Back-pressured, mean and worst subtask",
+            `${percentText(load.backPressured)}, ${percentText(load.backPressuredMax)}`,
+          ],
           [
             "Records in",
             `${count(load.recordsIn)}${load.recordsInRate === null ? "" : `, ${rate(load.recordsInRate)}`}`,

@@ -27,3 +27,18 @@ export function linesOf(
     ...aggregates.map((aggregate) => history.samples.map((sample) => sample[metric]?.[aggregate] ?? null)),
   ];
 }
+
+/** Returns a sample of single values. Values that are no numbers are left out. */
+export function sampleOf(metrics: { id: string; value?: string }[]): Sample {
+  const sample: Sample = {};
+  for (const { id, value } of metrics) {
+    const number = value === undefined || value === "" ? Number.NaN : Number(value);
+    if (Number.isFinite(number)) sample[id] = { min: number, max: number, avg: number, sum: number };
+  }
+  return sample;
+}
+
+/** Returns the values of a metric that has one value at a time. */
+export function valuesOf(history: History, metric: string): (number | null)[] {
+  return history.samples.map((sample) => sample[metric]?.avg ?? null);
+}

@@ -33,6 +33,11 @@ export default function Job({ jobid, tab = "" }: { jobid: string; tab?: string }
         <span>{job["job-type"] === "BATCH" ? "Batch" : "Streaming"}</span>
         <TaskCounts tasks={sumOfTasks(job.vertices)} />
       </p>
+      {job.stale && (
+        <p class="banner tone-warn" role="status">
+          The JobMaster does not answer: what this page shows is {duration(job.age ?? 0)} old.
+        </p>
+      )}
       {tab === "" && !isHistory.value && <JobDiagnosis job={job} />}
       <Tabs
         label="Parts of the job"

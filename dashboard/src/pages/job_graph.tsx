@@ -17,7 +17,7 @@ import type { JobTabProps } from "./job_tabs";
 const OLD_MS = 10_000;
 
 /** The columns of what only a running job has. */
-const LIVE_COLUMNS = new Set(["load", "busy", "pressured", "inRate", "outRate", "watermark"]);
+const LIVE_COLUMNS = new Set(["load", "busy", "busyMax", "pressured", "inRate", "outRate", "watermark"]);
 
 /** The graph of the job with its load, and its vertices as a table. */
 export default function JobGraph({ job, jobid }: JobTabProps): VNode {
@@ -27,7 +27,7 @@ export default function JobGraph({ job, jobid }: JobTabProps): VNode {
   const chosen = loads.find((load) => load.id === selected);
   return (
     <>
-      {live && live.age > OLD_MS && (
+      {live && live.age > OLD_MS && !job.stale && (
         <p class="banner tone-warn" role="status">
           The JobMaster does not answer: these values are {duration(live.age)} old.
         </p>
@@ -81,8 +81,9 @@ function VertexTable(props: { jobid: string; loads: VertexLoad[]; selected: stri
         sort: (load) => load.busy ?? -1,
         render: (load) => <LoadBar busy={load.busy} backPressured={load.backPressured} idle={load.idle} />,
       },
-      number("busy", "Busy", (load) => load.busyMax, percentText, "4.5rem"),
-      number("pressured", "Back-pressured", (load) => load.backPressuredMax, percentText, "8rem"),
+      number("busy", "Busy, mean", (load) => load.busy, percentText, "6rem"),
+      number("busyMax", "Busy, worst", (load) => load.busyMax, percentText, "6.2rem"),
+      number("pressured", "Back-pressured, worst", (load) => load.backPressuredMax, percentText, "10rem"),
       number("in", "Records in", (load) => load.recordsIn, count),
       number("inRate", "In/s", (load) => load.recordsInRate, rate, "5.5rem"),
       number("out", "Records out", (load) => load.recordsOut, count),

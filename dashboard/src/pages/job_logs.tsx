@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, get, type Schema } from "../api/client";
 import { Card } from "../components/card";
 import { hasEnded } from "../components/job_table";
+import { SearchField } from "../components/search_field";
 import { dateTime, plural } from "../format/format";
 import { noteError, usePolled } from "../state/polling";
 import type { JobTabProps } from "./job_tabs";
@@ -49,13 +50,7 @@ export default function JobLogs({ jobid, job }: JobTabProps): VNode {
             </option>
           ))}
         </select>
-        <input
-          type="search"
-          placeholder="Search"
-          aria-label="Search the records"
-          value={typed.search}
-          onInput={(event) => change({ search: event.currentTarget.value })}
-        />
+        <SearchField label="Search the records" value={typed.search} onSearch={(search) => change({ search })} />
       </div>
       <Records key={JSON.stringify(filter)} jobid={jobid} filter={filter} isOver={hasEnded(job)} />
     </Card>

@@ -18,6 +18,7 @@ export const JOB_TABS: JobTab[] = [
   { id: "checkpoints", title: "Checkpoints", load: () => import("./job_checkpoints") },
   { id: "exceptions", title: "Exceptions", load: () => import("./job_exceptions") },
   { id: "logs", title: "Logs", needsCluster: true, load: () => import("./job_logs") },
+  { id: "jobmaster", title: "JobMaster", needsCluster: true, load: () => import("./job_jobmaster") },
   { id: "timeline", title: "Timeline", load: () => import("./job_timeline") },
   { id: "configuration", title: "Configuration", load: () => import("./job_configuration") },
 ];

@@ -279,20 +279,29 @@ class SubtaskDetails(_message.Message):
     def __init__(self, subtask_index: _Optional[int] = ..., attempt_number: _Optional[int] = ..., state: _Optional[_Union[_common_pb2.ExecutionState, str]] = ..., resource_id: _Optional[str] = ..., execution_attempt_id: _Optional[str] = ..., metrics: _Optional[_Union[_common_pb2.IOMetrics, _Mapping]] = ..., state_timestamps: _Optional[_Mapping[str, int]] = ..., allocation_id: _Optional[str] = ..., endpoint: _Optional[str] = ..., prior_attempts: _Optional[_Iterable[_Union[SubtaskDetails, _Mapping]]] = ..., concurrent_attempts: _Optional[_Iterable[_Union[SubtaskDetails, _Mapping]]] = ..., accumulators: _Optional[_Iterable[_Union[AccumulatorResult, _Mapping]]] = ...) -> None: ...
 
 class ExceptionHistoryEntry(_message.Message):
-    __slots__ = ("timestamp_ms", "error", "task_name", "resource_id", "endpoint", "concurrent")
+    __slots__ = ("timestamp_ms", "error", "task_name", "resource_id", "endpoint", "concurrent", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     TIMESTAMP_MS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     TASK_NAME_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_ID_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     CONCURRENT_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     timestamp_ms: int
     error: _common_pb2.ErrorInfo
     task_name: str
     resource_id: str
     endpoint: str
     concurrent: _containers.RepeatedCompositeFieldContainer[ExceptionHistoryEntry]
-    def __init__(self, timestamp_ms: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., task_name: _Optional[str] = ..., resource_id: _Optional[str] = ..., endpoint: _Optional[str] = ..., concurrent: _Optional[_Iterable[_Union[ExceptionHistoryEntry, _Mapping]]] = ...) -> None: ...
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, timestamp_ms: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.ErrorInfo, _Mapping]] = ..., task_name: _Optional[str] = ..., resource_id: _Optional[str] = ..., endpoint: _Optional[str] = ..., concurrent: _Optional[_Iterable[_Union[ExceptionHistoryEntry, _Mapping]]] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class JobDetailsRequest(_message.Message):
     __slots__ = ("job_id", "without_subtasks", "vertex_ids")
@@ -376,6 +385,25 @@ class DiagnosisRequest(_message.Message):
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class JobMasterThreadsRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class JobMasterThreads(_message.Message):
+    __slots__ = ("threads",)
+    class Thread(_message.Message):
+        __slots__ = ("name", "stack")
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        STACK_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        stack: str
+        def __init__(self, name: _Optional[str] = ..., stack: _Optional[str] = ...) -> None: ...
+    THREADS_FIELD_NUMBER: _ClassVar[int]
+    threads: _containers.RepeatedCompositeFieldContainer[JobMasterThreads.Thread]
+    def __init__(self, threads: _Optional[_Iterable[_Union[JobMasterThreads.Thread, _Mapping]]] = ...) -> None: ...
 
 class JobDiagnosis(_message.Message):
     __slots__ = ("job_id", "timestamp_ms", "status", "findings")

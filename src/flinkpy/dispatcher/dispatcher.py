@@ -11,7 +11,7 @@ machine.
 | RequestAccumulators,                       |                    |                        |                           |
 | RequestCheckpointStatistics,               |                    |                        |                           |
 | RequestDiagnosis                           |                    |                        |                           |
-| RequestMetrics                             | JobNotFoundError   | JobNotFoundError       | the same answer           |
+| RequestMetrics, RequestJobMasterThreads    | JobNotFoundError   | JobNotFoundError       | the same answer           |
 | RequestThreadSamples                       | JobNotFoundError   | JobNotFoundError       | sampled again             |
 | CancelJob                                  | JobNotFoundError   | ack or error (see 1)   | passed on again           |
 | ReportJobClientHeartbeat                   | JobNotFoundError   | JobNotFoundError       | acknowledged, no effect   |
@@ -534,6 +534,18 @@ class Dispatcher(RpcEndpoint):
             return job_pb2.JobDiagnosis(job_id=request.job_id, timestamp_ms=self.clock.now_ms(), status=details.status)
         gateway = await self.jobs.leader_of(job_id)
         answer: job_pb2.JobDiagnosis = await gateway.request_diagnosis(request, timeout_s=self._options.rpc_timeout_s)
+        return answer
+
+    @unfenced
+    async def request_job_master_threads(
+        self, request: job_pb2.JobMasterThreadsRequest, context: CallContext
+    ) -> job_pb2.JobMasterThreads:
+        """Returns the threads of the process that runs a job. Raises: JobNotFoundError, also if the job has ended."""
+        self.validate_runs_in_main_thread()
+        gateway = await self.jobs.leader_of(JobID(request.job_id))
+        answer: job_pb2.JobMasterThreads = await gateway.request_job_master_threads(
+            request, timeout_s=self._options.rpc_timeout_s
+        )
         return answer
 
     @unfenced

@@ -35,6 +35,7 @@ from flinkpy.checkpoint.coordinator.checkpoint_properties import FULL, PERIODIC,
 from flinkpy.checkpoint.coordinator.checkpoint_stats_tracker import StatisticsParts
 from flinkpy.common.errors import JobNotFoundError, SlotAllocationError
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, JobVertexID, ResourceID, ResultPartitionID
+from flinkpy.common.process_diagnostics import thread_stacks
 from flinkpy.jobmaster import conversions
 from flinkpy.jobmaster.accumulators import as_texts, merge_accumulators, reports_of
 from flinkpy.jobmaster.diagnosis.collection import METRIC_NAME_ENDS, METRIC_NAMES
@@ -240,13 +241,18 @@ class JobMasterServicer:
     async def request_metrics(
         self, request: metrics_pb2.MetricsRequest, context: CallContext
     ) -> metrics_pb2.MetricsDump:
-        """Returns the metrics of the job's tasks, or of the job and its coordinators, or of all, as `kinds` says."""
+        """Returns the metrics of the job's tasks, of the job, its coordinators and this process, as `kinds` says."""
         job_master = self._job(request.job_id)
         kinds = set(request.kinds) or {ScopeKind.TASK.value}
         connections = job_master.task_manager_connections if ScopeKind.TASK.value in kinds else []
         dumps = await asyncio.gather(*(connection.request_metrics(request) for connection in connections))
         if kinds != {ScopeKind.TASK.value}:
-            dumps.append(await asyncio.to_thread(dump_metrics, job_master.metrics.registry, request, self._resource_id))
+            registry = job_master.metrics.registry
+            dumps.append(await asyncio.to_thread(dump_metrics, registry, request, self._resource_id))
+            if ScopeKind.PROCESS.value in kinds:
+                # Metrics of the process have no job, although it has one.
+                of_process = metrics_pb2.MetricsRequest(kinds=[ScopeKind.PROCESS.value], names=request.names)
+                dumps.append(await asyncio.to_thread(dump_metrics, registry, of_process, self._resource_id))
         return metrics_pb2.MetricsDump(groups=[group for dump in dumps for group in dump.groups])
 
     async def request_diagnosis(self, request: job_pb2.DiagnosisRequest, context: CallContext) -> job_pb2.JobDiagnosis:
@@ -256,6 +262,14 @@ class JobMasterServicer:
         dumps = await asyncio.gather(*(connection.request_metrics(wanted) for connection in connections))
         groups = [group for dump in dumps for group in dump.groups]
         return await job_master.diagnosis(groups)
+
+    def request_job_master_threads(
+        self, request: job_pb2.JobMasterThreadsRequest, context: CallContext
+    ) -> job_pb2.JobMasterThreads:
+        self._job(request.job_id)
+        return job_pb2.JobMasterThreads(
+            threads=[job_pb2.JobMasterThreads.Thread(name=name, stack=stack) for name, stack in thread_stacks()]
+        )
 
     async def request_thread_samples(
         self, request: thread_samples_pb2.ThreadSamplesRequest, context: CallContext

@@ -52,6 +52,8 @@ _BY_ROLE: dict[Role, dict[str, tuple[str, ...]]] = {
             "ReportJobClientHeartbeat",
             "ShutDownCluster",
             "SendCoordinationRequest",
+            # Stacks with paths and lines of code.
+            "RequestJobMasterThreads",
             # Logs of user functions may contain records, which the role READ does not show.
             "RequestJobLogs",
             "RequestJobLogRecords",

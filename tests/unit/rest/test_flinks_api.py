@@ -25,6 +25,10 @@ WITHOUT_A_MEANING = {
 #: of its subclasses.
 ADDED = {
     "TaskManagerDetailsInfo": {"stale"},
+    "JobDetailsInfo": {"stale", "age"},
+    "JobVertexDetailsInfo": {"stale", "age"},
+    "JobExceptionsInfoWithHistory": {"stale", "age"},
+    "CheckpointingStatistics": {"stale", "age"},
     "CompletedSubtaskCheckpointStatistics": {"status"},
     "PendingSubtaskCheckpointStatistics": {"status"},
     "VertexFlameGraph": {"startTimestamp", "isSampling", "subtasks", "unreachable", "error"},

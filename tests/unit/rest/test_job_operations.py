@@ -190,6 +190,10 @@ class FakeDispatcher:
                 del vertex.subtasks[:]
         return details
 
+    async def request_job_master_threads(self, request: Any, timeout_s: float | None = None) -> Any:
+        self._asked("request_job_master_threads", request)
+        return job_pb2.JobMasterThreads(threads=[job_pb2.JobMasterThreads.Thread(name="MainThread", stack="File x")])
+
     async def request_job_status(self, request: Any, timeout_s: float | None = None) -> Any:
         self._asked("request_job_status", request)
         return dispatcher_pb2.JobStatusResponse(job_id=JOB, status=self.job.status)
@@ -414,6 +418,10 @@ def test_the_exception_history_has_causes_and_concurrent_failures(jobs: Jobs) ->
     limited = jobs.get("/exceptions?maxExceptions=1")["exceptionHistory"]
     assert len(limited["entries"]) == 1 and limited["truncated"] is True
     assert jobs.get("/exceptions?failureLabelFilter=a:b")["exceptionHistory"]["entries"] == []
+    jobs.dispatcher.job.exception_history[1].labels["a"] = "b:c"
+    jobs.clock.advance(10_000)
+    [labeled] = jobs.get("/exceptions?failureLabelFilter=a:b:c")["exceptionHistory"]["entries"]
+    assert labeled["failureLabels"] == {"a": "b:c"} and labeled["exceptionName"] == whole_job["exceptionName"]
     assert jobs.get("/exceptions?maxExceptions=0", 400)["errors"]
 
 
@@ -832,12 +840,21 @@ def test_the_answers_that_are_kept_are_bounded() -> None:
     assert asked == [*range(MAX_ANSWERS + 1), 0]
 
 
+def test_the_threads_of_a_job_master_are_told(jobs: Jobs) -> None:
+    dump = jobs.get("/jobmanager/thread-dump")
+    assert dump == {"threadInfos": [{"threadName": "MainThread", "stringifiedThreadInfo": "File x"}]}
+
+
 def test_the_last_answer_is_told_while_the_job_master_does_not_answer(jobs: Jobs) -> None:
-    jobs.get("")
+    fresh = jobs.get("")
+    assert "stale" not in fresh and "age" not in fresh
     jobs.clock.advance(60_000)
     jobs.dispatcher.failure = RpcTimeoutError("no answer")
     stale = jobs.call("GET", f"/jobs/{JOB}")
     assert (stale.json()["state"], stale.headers["age"]) == ("RUNNING", "60")
+    assert (stale.json()["stale"], stale.json()["age"]) == (True, 60_000)
+    exceptions = jobs.get("/exceptions")
+    assert exceptions["stale"] and exceptions["age"] == 60_000
     assert jobs.get(f"/vertices/{SOURCE}", 504)["errors"]  # it has never been told
 
 

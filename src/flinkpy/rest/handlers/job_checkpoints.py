@@ -20,7 +20,7 @@ from flinkpy.rest.forms.job_checkpoints import (
     task_checkpoint_statistics,
 )
 from flinkpy.rest.handlers.job_details import job_configuration
-from flinkpy.rest.handlers.job_inquiries import checkpoints_of, job_of
+from flinkpy.rest.handlers.job_inquiries import checkpoints_of, job_of, marked_if_old
 from flinkpy.rest.messages.asynchronous import QueueStatus, TriggerResponse
 from flinkpy.rest.messages.job_checkpoints import (
     AnyCheckpointStatistics,
@@ -53,7 +53,7 @@ async def job_checkpoints(call: RestCall) -> CheckpointingStatistics:
     details = await job_of(call)
     if details.is_batch:
         raise not_found("Checkpointing has not been enabled.")
-    return checkpointing_statistics(await checkpoints_of(call))
+    return marked_if_old(call, checkpointing_statistics(await checkpoints_of(call)))
 
 
 @operation(

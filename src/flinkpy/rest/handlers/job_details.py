@@ -10,7 +10,7 @@ from flinkpy.configuration.redaction import redacted
 from flinkpy.rest.forms.job_details import job_details_info, job_state_of
 from flinkpy.rest.forms.job_exceptions import DEFAULT_MAX_EXCEPTIONS, job_exceptions_info, stack_trace
 from flinkpy.rest.forms.job_plan import plan_of
-from flinkpy.rest.handlers.job_inquiries import accumulators_of, job_of
+from flinkpy.rest.handlers.job_inquiries import TIMEOUT_S, accumulators_of, job_of, marked_if_old
 from flinkpy.rest.handlers.jobmanager import configuration_entries, process_environment
 from flinkpy.rest.messages.asynchronous import FailureCause, QueueStatus
 from flinkpy.rest.messages.job_details import (
@@ -26,7 +26,7 @@ from flinkpy.rest.messages.job_details import (
     LogUrlResponse,
     UserAccumulator,
 )
-from flinkpy.rest.messages.jobmanager import ConfigurationInfoEntry, EnvironmentInfo
+from flinkpy.rest.messages.jobmanager import ConfigurationInfoEntry, EnvironmentInfo, ThreadDumpInfo, ThreadInfo
 from flinkpy.rest.operation import BOOLEAN, POSITIVE_INTEGER, TEXTS, QueryParameter, RestCall, operation
 
 #: Flink's ApplicationStatus by the state that a job ended in.
@@ -35,7 +35,7 @@ _APPLICATION_STATUS = {JobState.FINISHED: "SUCCEEDED", JobState.CANCELED: "CANCE
 
 @operation("GET", "/jobs/:jobid", "Returns details of a job.", response=JobDetailsInfo)
 async def job_details(call: RestCall) -> JobDetailsInfo:
-    return job_details_info(await job_of(call), call.context.clock.now_ms())
+    return marked_if_old(call, job_details_info(await job_of(call), call.context.clock.now_ms()))
 
 
 @operation("GET", "/jobs/:jobid/plan", "Returns the dataflow plan of a job.", response=JobPlanInfo)
@@ -94,7 +94,8 @@ async def job_status(call: RestCall) -> JobStatusInfo:
     ),
 )
 async def job_exceptions(call: RestCall) -> JobExceptionsInfoWithHistory:
-    return job_exceptions_info(await job_of(call), call.query["maxExceptions"], call.query["failureLabelFilter"])
+    found = job_exceptions_info(await job_of(call), call.query["maxExceptions"], call.query["failureLabelFilter"])
+    return marked_if_old(call, found)
 
 
 @operation(
@@ -170,6 +171,21 @@ async def job_manager_config(call: RestCall) -> list[ConfigurationInfoEntry]:
 async def job_manager_environment(call: RestCall) -> EnvironmentInfo:
     await job_of(call)
     return process_environment()
+
+
+@operation(
+    "GET",
+    "/jobs/:jobid/jobmanager/thread-dump",
+    "Returns the thread dump of the process that runs a job.",
+    response=ThreadDumpInfo,
+    is_internal=True,
+)
+async def job_manager_thread_dump(call: RestCall) -> ThreadDumpInfo:
+    request = job_pb2.JobMasterThreadsRequest(job_id=call.job_id)
+    dump: job_pb2.JobMasterThreads = await call.dispatcher.request_job_master_threads(request, timeout_s=TIMEOUT_S)
+    return ThreadDumpInfo(
+        thread_infos=[ThreadInfo(thread_name=one.name, stringified_thread_info=one.stack) for one in dump.threads]
+    )
 
 
 @operation(

@@ -14,6 +14,7 @@ from flinkpy.common.errors import ExternalError, JobNotFoundError
 from flinkpy.rest.errors import RestError, not_found
 from flinkpy.rest.forms.job_details import find_vertex
 from flinkpy.rest.forms.metrics import Values, job_values, values_of_dump
+from flinkpy.rest.messages.staleness import A, marked
 from flinkpy.rest.operation import RestCall
 
 #: Flink gives up on a service after `web.timeout`.
@@ -38,6 +39,12 @@ async def _ask(call: RestCall, method: str, request: Any) -> Any:
     )
     call.age_ms = max(call.age_ms, age_ms)
     return answer
+
+
+def marked_if_old(call: RestCall, answer: A) -> A:
+    """Marks the answer as stale if the service that gave its parts has not answered since they became too old."""
+    options = call.context.options
+    return marked(answer, call.age_ms, max(options.max_job_age_ms, options.max_checkpoints_age_ms))
 
 
 async def job_of(call: RestCall) -> job_pb2.JobDetails:
@@ -135,6 +142,13 @@ async def job_values_of(call: RestCall, job_id: str) -> Values:
         checkpoint_pb2.CheckpointStatisticsRequest(job_id=job_id, without_subtasks=True),
     )
     return job_values(details, checkpoints, call.context.clock.now_ms())
+
+
+async def job_master_values_of(call: RestCall) -> Values:
+    """Returns the metrics of the JobMaster's process and of its job. Raises: JobNotFoundError, also if it has ended."""
+    request = metrics_pb2.MetricsRequest(job_id=call.job_id, kinds=["job", "process"])
+    dump: metrics_pb2.MetricsDump = await _ask(call, "request_metrics", request)
+    return values_of_dump(metrics_pb2.MetricsDump(groups=[group for group in dump.groups if not group.vertex_id]))
 
 
 async def live_metrics_of(call: RestCall, vertex_id: str, names: Collection[str]) -> metrics_pb2.MetricsDump:

@@ -22,6 +22,7 @@ from flinkpy.rest.forms.metrics import (
 )
 from flinkpy.rest.handlers.job_inquiries import (
     coordinator_metrics_of,
+    job_master_values_of,
     job_values_of,
     subtask_of,
     task_metrics_of,
@@ -45,6 +46,18 @@ _STATISTIC = re.compile(r"_(count|sum|min|max|mean|median|stddev|p\d+)$")
 @operation("GET", "/jobs/:jobid/metrics", "Provides access to job metrics.", response=MetricCollection, query=(_GET,))
 async def job_metrics(call: RestCall) -> MetricCollection:
     return metric_collection(await job_values_of(call, call.job_id), call.query["get"])
+
+
+@operation(
+    "GET",
+    "/jobs/:jobid/jobmanager/metrics",
+    "Provides access to the metrics of the process that runs a job, and of the job.",
+    response=MetricCollection,
+    query=(_GET,),
+    is_internal=True,
+)
+async def job_master_metrics(call: RestCall) -> MetricCollection:
+    return metric_collection(await job_master_values_of(call), call.query["get"])
 
 
 @operation(

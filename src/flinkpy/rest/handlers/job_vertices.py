@@ -18,7 +18,7 @@ from flinkpy.rest.forms.job_details import (
     vertex_task_managers_info,
 )
 from flinkpy.rest.forms.metrics import TIME_METRICS, back_pressure_info
-from flinkpy.rest.handlers.job_inquiries import accumulators_of, subtask_of, task_metrics_of, vertex_of
+from flinkpy.rest.handlers.job_inquiries import accumulators_of, marked_if_old, subtask_of, task_metrics_of, vertex_of
 from flinkpy.rest.messages.job_details import (
     FormerAttempts,
     JobVertexAccumulatorsInfo,
@@ -45,7 +45,7 @@ _VERTEX = "/jobs/:jobid/vertices/:vertexid"
     response=JobVertexDetailsInfo,
 )
 async def vertex_details(call: RestCall) -> JobVertexDetailsInfo:
-    return job_vertex_details_info(await vertex_of(call), call.context.clock.now_ms())
+    return marked_if_old(call, job_vertex_details_info(await vertex_of(call), call.context.clock.now_ms()))
 
 
 @operation(

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import field
 
 from flinkpy.rest.messages.asynchronous import FailureCause, QueueStatus
+from flinkpy.rest.messages.staleness import MayBeStale
 
 #: A quantile; "NaN" if there are no values.
 Quantile = float | Literal["NaN"]
@@ -110,7 +111,7 @@ class LatestCheckpoints(msgspec.Struct, kw_only=True):
     restored: RestoredCheckpointStatistics | None
 
 
-class CheckpointingStatistics(msgspec.Struct, kw_only=True):
+class CheckpointingStatistics(MayBeStale, kw_only=True):
     """The statistics of the checkpoints of a job, the newest first in the history."""
 
     counts: Counts

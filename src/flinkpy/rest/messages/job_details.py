@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType, field
 
 from flinkpy.rest.messages.asynchronous import FailureCause, QueueStatus
+from flinkpy.rest.messages.staleness import MayBeStale
 
 
 class IOMetricsInfo(msgspec.Struct, kw_only=True, rename="kebab"):
@@ -54,7 +55,7 @@ class SubtaskExecutionAttemptDetailsInfo(msgspec.Struct, kw_only=True, rename="k
     other_concurrent_attempts: list[SubtaskExecutionAttemptDetailsInfo] | UnsetType = UNSET
 
 
-class JobVertexDetailsInfo(msgspec.Struct, kw_only=True):
+class JobVertexDetailsInfo(MayBeStale, kw_only=True):
     """A vertex with its subtasks."""
 
     id: str
@@ -133,7 +134,7 @@ class StreamGraph(msgspec.Struct, kw_only=True):
     nodes: list[StreamGraphNode]
 
 
-class JobDetailsInfo(msgspec.Struct, kw_only=True):
+class JobDetailsInfo(MayBeStale, kw_only=True):
     """A job with its vertices and its plan."""
 
     jid: str
@@ -309,7 +310,7 @@ class JobExceptionHistory(msgspec.Struct, kw_only=True):
     truncated: bool
 
 
-class JobExceptionsInfoWithHistory(msgspec.Struct, kw_only=True):
+class JobExceptionsInfoWithHistory(MayBeStale, kw_only=True):
     """The last failures of a job, newest first."""
 
     exception_history: JobExceptionHistory = field(name="exceptionHistory")
