@@ -11,6 +11,7 @@ from flinkpy.configuration.options import (
     enum_option,
     float_option,
     int_option,
+    list_option,
     string_option,
 )
 
@@ -51,6 +52,12 @@ ATTEMPTS_HISTORY_SIZE = int_option(
     16,
     "Maximum number of past attempts that the JobMaster remembers for each ExecutionVertex.",
     minimum=1,
+)
+FAILURE_ENRICHERS = list_option(
+    "jobmanager.failure-enrichers",
+    (),
+    "Python classes, such as `package.module.Class`, that give failures of jobs labels. They are subclasses of "
+    "`flinkpy.jobmaster.failure_labels.FailureEnricher` in a package that is installed where JobMasters run.",
 )
 EXCEPTION_HISTORY_SIZE = int_option(
     "web.exception-history-size", 16, "Maximum number of failures in the exception history of a job.", minimum=1

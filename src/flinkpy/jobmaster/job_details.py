@@ -103,6 +103,7 @@ def _exception(entry: ExceptionHistoryEntry) -> job_pb2.ExceptionHistoryEntry:
         resource_id="" if location is None else str(location.resource_id),
         endpoint="" if location is None else location.data_address,
         concurrent=[_exception(other) for other in entry.concurrent],
+        labels=entry.labels or {},
     )
 
 

@@ -32,7 +32,7 @@ from flinkpy.common.errors import (
 )
 from flinkpy.common.ids import AllocationID, ExecutionAttemptID, ResourceID
 from flinkpy.common.states import ExecutionState, JobState
-from flinkpy.configuration import read_option, trace_options
+from flinkpy.configuration import jobmanager_options, read_option, trace_options
 from flinkpy.connector_api.coordinator import OperatorCoordinatorProvider
 from flinkpy.graph.required_slots import runs_in_stages
 from flinkpy.highavailability.standalone import StandaloneLeaderRetrieval
@@ -43,6 +43,7 @@ from flinkpy.jobmaster.checkpoint_runner import LEADERSHIP_ERRORS, CheckpointRun
 from flinkpy.jobmaster.coordinator_services import CoordinatorServices
 from flinkpy.jobmaster.diagnosis.collection import job_diagnosis, job_snapshot
 from flinkpy.jobmaster.dispatcher_connection import DispatcherConnection
+from flinkpy.jobmaster.failure_labels import FailureLabels, load_enrichers
 from flinkpy.jobmaster.job_details import EVERYTHING, DetailParts, job_details, job_result
 from flinkpy.jobmaster.job_event_store.batch_job_recovery_handler import BatchJobRecoveryHandler
 from flinkpy.jobmaster.job_event_store.job_events import RecordedJob
@@ -126,6 +127,16 @@ class JobMaster(RpcEndpoint):
                 is_recovery=environment.is_recovery,
                 now_ms=self._now_ms,
             )
+        enricher_names: tuple[str, ...] = read_option(configuration, jobmanager_options.FAILURE_ENRICHERS)
+        self._failure_labels = FailureLabels(
+            self.scheduler.exception_history,
+            load_enrichers(enricher_names),
+            job_graph.job_id,
+            job_graph.name,
+            self.run_blocking,
+            self.schedule,
+            self._on_labeled_failures,
+        )
         self._coordinators = OperatorCoordinators()
         self._coordinator_services = CoordinatorServices(self, self)
         self._checkpoint_io = CheckpointIo(
@@ -500,6 +511,7 @@ class JobMaster(RpcEndpoint):
             while self._events:
                 for effect in self.scheduler.handle(self._events.popleft(), self._now_ms):
                     self._run(effect)
+            self._failure_labels.observe()
             if self._traces is not None:
                 self._traces.observe(self._now_ms)
         except Exception as error:
@@ -598,12 +610,20 @@ class JobMaster(RpcEndpoint):
                 for vertex in self.scheduler.graph.vertices
                 if vertex.current.accumulators
             }
+
+            def report(final: FinalAccumulators | None, error: BaseException | None) -> None:
+                self._failure_labels.when_labeled(partial(self._report_end, final, error))
+
             if reports:
-                self.run_blocking(lambda: final_accumulators(reports), self._report_end, "merge the accumulators")
+                self.run_blocking(lambda: final_accumulators(reports), report, "merge the accumulators")
             else:
-                self._report_end(None, None)
+                report(None, None)
         returning = self._return_resources(f"job {self._job_graph.name!r} is {state.name}")
         self.run_async(returning, lambda _, __: self._one_end_done(), "return all resources")
+
+    def _on_labeled_failures(self) -> None:
+        if self._traces is not None:
+            self._traces.observe(self._now_ms)
 
     def _report_end(self, accumulators: FinalAccumulators | None, error: BaseException | None) -> None:
         if error is not None:

@@ -142,10 +142,15 @@ class JobTraces:
 
     def _observe_failures(self, state: JobState) -> None:
         newest = next(iter(self._scheduler.exception_history.entries), None)
-        if newest is not None and newest is not self._last_failure:
+        # The event follows when the failure has its labels.
+        if newest is not None and newest is not self._last_failure and newest.labels is not None:
             self._last_failure = newest
             can_restart = state not in (JobState.FAILING, JobState.FAILED)
-            attributes = {"canRestart": can_restart, "isGlobalFailure": not newest.task_name}
+            attributes: dict[str, str | bool | int] = {
+                "canRestart": can_restart,
+                "isGlobalFailure": not newest.task_name,
+                **{f"failureLabel.{key}": value for key, value in newest.labels.items()},
+            }
             self._event(
                 _FAILURE_SCOPE, Events.JOB_FAILURE_EVENT, newest.timestamp_ms, attributes, body=str(newest.error)
             )

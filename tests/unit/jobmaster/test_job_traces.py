@@ -113,12 +113,14 @@ def test_a_failure_begins_a_recovery_which_contains_the_next_initialization(
 ) -> None:
     traces = started(tracer, scheduler)
     scheduler.exception_history.entries.insert(
-        0, SimpleNamespace(timestamp_ms=300, error=InternalError("lost"), task_name="map (1/2)")
+        0, SimpleNamespace(timestamp_ms=300, error=InternalError("lost"), task_name="map (1/2)", labels=None)
     )
     scheduler.num_restarts = 1
     scheduler.statistics.latest_restored = SimpleNamespace(checkpoint_id=7)
     scheduler.statistics.last_completed = SimpleNamespace(checkpoint_id=7, state_size_bytes=1200)
     scheduler.move(traces, CANCELED, 310)
+    assert [event for event in tracer.events if event.name == "JobFailureEvent"] == [], "the labels are not known yet"
+    scheduler.exception_history.entries[0].labels = {"type": "system"}
     traces.tasks_deployed(400)
     scheduler.move(traces, DEPLOYING, 400)
     traces.task_initialized({"RestoredStateSizeBytes": 1000})
@@ -133,6 +135,7 @@ def test_a_failure_begins_a_recovery_which_contains_the_next_initialization(
     assert "maxInitializeStateDurationMs" not in second.attributes, "it counts its own subtasks only"
     failures = [event for event in tracer.events if event.name == "JobFailureEvent"]
     assert [(one.attributes["canRestart"], one.attributes["isGlobalFailure"]) for one in failures] == [(True, False)]
+    assert failures[0].attributes["failureLabel.type"] == "system"
     statuses = [event.attributes["status"] for event in tracer.events if "status" in event.attributes]
     assert statuses == ["ALL_RUNNING_OR_FINISHED", "NOT_ALL_RUNNING_OR_FINISHED", "ALL_RUNNING_OR_FINISHED"]
 
@@ -150,7 +153,7 @@ def test_a_job_that_fails_for_good_ends_its_recovery_with_an_error(
 ) -> None:
     traces = started(tracer, scheduler)
     scheduler.exception_history.entries.insert(
-        0, SimpleNamespace(timestamp_ms=300, error=InternalError("lost"), task_name="")
+        0, SimpleNamespace(timestamp_ms=300, error=InternalError("lost"), task_name="", labels={})
     )
     scheduler.num_restarts = 1
     scheduler.move(traces, CANCELED, 310)

@@ -174,6 +174,7 @@ class ExceptionHistoryEntry:
     Attributes:
         location: the TaskExecutor where the task ran, if it had a slot.
         concurrent: failures of tasks that this failure restarts anyway, or that occurred while it failed the job.
+        labels: see `flinkpy.jobmaster.failure_labels`; None: it waits for them.
     """
 
     timestamp_ms: int
@@ -181,6 +182,7 @@ class ExceptionHistoryEntry:
     task_name: str = ""
     location: TaskManagerLocation | None = None
     concurrent: list[ExceptionHistoryEntry] = field(default_factory=list)
+    labels: dict[str, str] | None = None
 
 
 class ExceptionHistory:
@@ -190,11 +192,13 @@ class ExceptionHistory:
 
     Attributes:
         is_truncated: True if earlier failures have been dropped.
+        waits_for_labels: new failures wait for labels.
     """
 
     def __init__(self, size: int = 16) -> None:
         self._entries: deque[ExceptionHistoryEntry] = deque(maxlen=size)
         self.is_truncated = False
+        self.waits_for_labels = False
 
     def record(
         self, cause: FlinkError, vertex: ExecutionVertex | None, now_ms: int, *, is_concurrent: bool = False
@@ -207,6 +211,8 @@ class ExceptionHistory:
         slot = None if vertex is None else vertex.current.slot
         name = "" if vertex is None else vertex.task_name
         entry = ExceptionHistoryEntry(now_ms, cause, name, None if slot is None else slot.location)
+        if not self.waits_for_labels:
+            entry.labels = {}
         if is_concurrent and self._entries:
             concurrent = self._entries[0].concurrent
             if len(concurrent) < MAX_CONCURRENT_FAILURES:
@@ -229,3 +235,8 @@ class ExceptionHistory:
     @property
     def entries(self) -> list[ExceptionHistoryEntry]:
         return list(self._entries)
+
+    def unlabeled(self) -> list[ExceptionHistoryEntry]:
+        """Returns the failures that wait for labels, the oldest first."""
+        known = [one for entry in reversed(self._entries) for one in (entry, *entry.concurrent)]
+        return [entry for entry in known if entry.labels is None]

@@ -25,9 +25,10 @@ def job_exceptions_info(
     """Returns the last failures.
 
     Args:
-        labels: `key:value` pairs; only failures with all these labels are returned. No failure has labels here.
+        labels: `key:value` pairs; only failures with all these labels are returned.
     """
-    failures = [] if labels else list(details.exception_history)
+    wanted = [label.partition(":")[::2] for label in labels]
+    failures = [one for one in details.exception_history if all(one.labels.get(key) == value for key, value in wanted)]
     return JobExceptionsInfoWithHistory(
         exception_history=JobExceptionHistory(
             entries=[_root(failure) for failure in failures[:max_exceptions]],
@@ -56,7 +57,7 @@ def _exception(failure: job_pb2.ExceptionHistoryEntry) -> ExceptionInfo:
         exception_name=failure.error.type,
         stacktrace=stack_trace(failure.error),
         timestamp=failure.timestamp_ms,
-        failure_labels={},
+        failure_labels=dict(failure.labels),
         task_name=failure.task_name if is_of_task else UNSET,
         endpoint=(failure.endpoint or UNASSIGNED) if is_of_task else UNSET,
         task_manager_id=(failure.resource_id or UNASSIGNED) if is_of_task else UNSET,
