@@ -50,3 +50,7 @@ UPSERT_MATERIALIZE = enum_option(
     "Whether an operator before an upsert sink brings the changes of a primary key into order. AUTO: if the query "
     "sends updates by another key.",
 )
+DML_SYNC = bool_option("table.dml-sync", False, "True makes `execute_sql` of an INSERT wait until the job has ended.")
+MAX_COLUMN_WIDTH = int_option(
+    "table.display.max-column-width", 30, "Longest text of a printed column; longer ones are cut.", minimum=1
+)

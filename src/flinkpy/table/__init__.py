@@ -1,23 +1,85 @@
-"""The types of PyFlink's Table API, which describe rows for formats. flinkpy does not have the Table API itself yet.
+"""SQL on tables: environments, tables, types, user-defined functions.
 
-Source: pyflink.table.
+Source: pyflink.table. Differs: the methods of Table that build queries from expressions do not exist yet; queries are
+SQL texts.
 """
 
 from __future__ import annotations
 
-from typing import NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.types import Row, RowKind
 from flinkpy.table.types import DataTypes
 
-__all__ = ["DataTypes", "Row", "RowKind"]
+if TYPE_CHECKING:
+    from flinkpy.table.connectors.changelog_mode import ChangelogMode
+    from flinkpy.table.environment_settings import EnvironmentSettings
+    from flinkpy.table.explain_detail import ExplainDetail
+    from flinkpy.table.schema import Schema
+    from flinkpy.table.statement_set import StatementSet
+    from flinkpy.table.table import Table
+    from flinkpy.table.table_config import TableConfig
+    from flinkpy.table.table_environment import StreamTableEnvironment, TableEnvironment
+    from flinkpy.table.table_result import ResultKind, TableResult
+    from flinkpy.table.udf import (
+        AggregateFunction,
+        AsyncScalarFunction,
+        FunctionContext,
+        ScalarFunction,
+        TableAggregateFunction,
+        TableFunction,
+    )
+
+#: Modules below `flinkpy.table`, imported when a name of theirs is first used: formats need the types alone.
+_LAZY = {
+    "AggregateFunction": "udf",
+    "AsyncScalarFunction": "udf",
+    "ChangelogMode": "connectors.changelog_mode",
+    "EnvironmentSettings": "environment_settings",
+    "ExplainDetail": "explain_detail",
+    "FunctionContext": "udf",
+    "ResultKind": "table_result",
+    "ScalarFunction": "udf",
+    "Schema": "schema",
+    "StatementSet": "statement_set",
+    "StreamTableEnvironment": "table_environment",
+    "Table": "table",
+    "TableAggregateFunction": "udf",
+    "TableConfig": "table_config",
+    "TableEnvironment": "table_environment",
+    "TableFunction": "udf",
+    "TableResult": "table_result",
+}
+
+__all__ = [
+    "AggregateFunction",
+    "AsyncScalarFunction",
+    "ChangelogMode",
+    "DataTypes",
+    "EnvironmentSettings",
+    "ExplainDetail",
+    "FunctionContext",
+    "ResultKind",
+    "Row",
+    "RowKind",
+    "ScalarFunction",
+    "Schema",
+    "StatementSet",
+    "StreamTableEnvironment",
+    "Table",
+    "TableAggregateFunction",
+    "TableConfig",
+    "TableEnvironment",
+    "TableFunction",
+    "TableResult",
+]
 
 
-def __getattr__(name: str) -> NoReturn:
-    # A clearer error than Python's "cannot import name" for PyFlink's other names.
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(f"flinkpy.table.{_LAZY[name]}"), name)
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    raise ImportError(
-        f"flinkpy.table has no {name}: of the Table API, flinkpy has only the types for formats (DataTypes)",
-        name=__name__,
-    )
+    # A clearer error than Python's "cannot import name" for PyFlink's other names.
+    raise ImportError(f"flinkpy.table has no {name}: of PyFlink's Table API, flinkpy has not all yet", name=name)

@@ -9,6 +9,7 @@ Source: org.apache.flink.table.catalog.FunctionCatalog.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -16,15 +17,42 @@ from flinkpy.common.errors import CatalogError, ValidationError
 from flinkpy.table.catalog.catalog_manager import CatalogManager
 from flinkpy.table.catalog.catalog_tables import CatalogFunction
 from flinkpy.table.catalog.identifiers import ObjectIdentifier
+from flinkpy.table.udf import (
+    AggregateFunction,
+    TableAggregateFunction,
+    UserDefinedFunctionWrapper,
+    udaf,
+    udtaf,
+)
 
 
 class FunctionCatalog:
-    """Thread: that of the program. Names of functions are not case-sensitive."""
+    """Thread: that of the program. Names of functions are not case-sensitive.
 
-    def __init__(self, catalog_manager: CatalogManager) -> None:
+    Args:
+        catalog_manager: the catalogs, and the current one.
+        is_builtin: True for the name of a built-in function.
+    """
+
+    def __init__(self, catalog_manager: CatalogManager, is_builtin: Callable[[str], bool]) -> None:
         self._catalogs = catalog_manager
+        self._is_builtin = is_builtin
         self._system: dict[str, CatalogFunction] = {}
         self._temporary: dict[ObjectIdentifier, CatalogFunction] = {}
+
+    def user_function(self, name: tuple[str, ...]) -> UserDefinedFunctionWrapper | None:
+        """Returns the user-defined function that a call names; None if there is none, so that it is a built-in one.
+
+        Raises: ValidationError if the function cannot be imported, or does not say its result type.
+        """
+        if len(name) == 1:
+            found = self.temporary_system_function(name[0])
+            # A built-in function hides those of catalogs.
+            if found is None and not self._is_builtin(name[0]):
+                found = self.catalog_function(name)
+        else:
+            found = self.catalog_function(name)
+        return None if found is None else _typed(found, ".".join(name))
 
     # -- lookup ------------------------------------------------------------------------------------------------------
 
@@ -129,6 +157,20 @@ def load_function(function: CatalogFunction) -> Any:
     except (ImportError, AttributeError) as error:
         raise ValidationError(f"The function {function.class_name} cannot be imported: {error}") from error
     return found() if inspect.isclass(found) else found
+
+
+def _typed(function: Any, name: str) -> UserDefinedFunctionWrapper:
+    """Returns a function with its types."""
+    if isinstance(function, UserDefinedFunctionWrapper):
+        return function
+    wrap = udtaf if isinstance(function, TableAggregateFunction) else udaf
+    if isinstance(function, (AggregateFunction, TableAggregateFunction)):
+        return wrap(function)  # type: ignore[no-any-return]
+    raise ValidationError(
+        f"The function {name} has no result type: make it by udf(..., result_type=...), udtf, udaf or udtaf of "
+        "flinkpy.table.udf.",
+        details={"function": name},
+    )
 
 
 def _lower(identifier: ObjectIdentifier) -> ObjectIdentifier:

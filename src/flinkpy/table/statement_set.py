@@ -1,0 +1,52 @@
+"""StatementSet: several INSERTs that become one job. Source: pyflink.table.statement_set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.errors import ValidationError
+from flinkpy.sql.parser import nodes as ast
+from flinkpy.table.explain_detail import ExplainDetail
+from flinkpy.table.table import Table
+from flinkpy.table.table_result import TableResult
+
+if TYPE_CHECKING:
+    from flinkpy.table.table_environment import TableEnvironment
+
+__all__ = ["StatementSet"]
+
+
+class StatementSet:
+    """Collects INSERTs. Made by `TableEnvironment.create_statement_set`."""
+
+    def __init__(self, environment: TableEnvironment) -> None:
+        self._environment = environment
+        self._operations: list[Any] = []
+
+    def add_insert_sql(self, stmt: str) -> StatementSet:
+        """Adds an INSERT. Raises: ValidationError if the statement is another one."""
+        from flinkpy.sql.parser import parse_statement
+
+        statement = parse_statement(stmt)
+        if not isinstance(statement, ast.Insert):
+            raise ValidationError("Only insert statement is supported now.")
+        self._operations.append(self._environment.planner.bind_insert(statement))
+        return self
+
+    def add_insert(self, target_path_or_descriptor: str, table: Table, overwrite: bool = False) -> StatementSet:
+        """Adds the rows of a Table to the rows for another table."""
+        from flinkpy.table.statements.names import parse_path
+
+        parts = parse_path(target_path_or_descriptor)
+        planner = self._environment.planner
+        self._operations.append(planner.insert_into(parts, table.operation, overwrite=overwrite))
+        return self
+
+    def explain(self, *extra_details: ExplainDetail) -> str:
+        """Returns the plan of all INSERTs."""
+        return self._environment.planner.explain(self._operations, tuple(each.name for each in extra_details))
+
+    def execute(self) -> TableResult:
+        """Runs all INSERTs as one job, and forgets them."""
+        operations, self._operations = self._operations, []
+        return self._environment.execute_inserts(operations)

@@ -1,0 +1,1 @@
+"""Statements of SQL that define, change and list objects of catalogs."""

@@ -1,0 +1,427 @@
+"""TableEnvironment and StreamTableEnvironment: execute SQL, and hold its catalogs, functions and options.
+
+Source: pyflink.table.table_environment, org.apache.flink.table.api.internal.TableEnvironmentImpl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.errors import UnsupportedOperationError, ValidationError
+from flinkpy.common.types import Row
+from flinkpy.configuration.execution_options import RUNTIME_MODE
+from flinkpy.configuration.options import read_option
+from flinkpy.configuration.table_options import DML_SYNC, MAX_COLUMN_WIDTH
+from flinkpy.sql.parser import nodes as ast
+from flinkpy.sql.types.logical_types import BigIntType, RowType, VarCharType
+from flinkpy.table.catalog.catalog import Catalog
+from flinkpy.table.catalog.catalog_manager import CatalogManager
+from flinkpy.table.catalog.catalog_tables import CatalogFunction, QueryView
+from flinkpy.table.catalog.function_catalog import FunctionCatalog
+from flinkpy.table.catalog.resolved_schema import ResolvedSchema
+from flinkpy.table.environment_settings import EnvironmentSettings
+from flinkpy.table.explain_detail import ExplainDetail
+from flinkpy.table.statements.executor import Session, StatementExecutor
+from flinkpy.table.statements.names import parse_path
+from flinkpy.table.table import Table
+from flinkpy.table.table_config import TableConfig
+from flinkpy.table.table_result import ResultKind, TableResult
+
+if TYPE_CHECKING:
+    from flinkpy.datastream.data_stream import DataStream
+    from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from flinkpy.table.planner.planner import Planner
+    from flinkpy.table.statement_set import StatementSet
+
+__all__ = ["StreamTableEnvironment", "TableEnvironment"]
+
+
+class TableEnvironment:
+    """The entry point of SQL and the Table API. Made by `create`.
+
+    Thread: one thread at a time.
+
+    Example:
+        >>> environment = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+        >>> environment.execute_sql("CREATE TABLE numbers (n INT) WITH ('connector' = 'datagen')")
+        >>> environment.execute_sql("SELECT n FROM numbers WHERE n > 0").print()
+    """
+
+    def __init__(self, environment: StreamExecutionEnvironment, settings: EnvironmentSettings) -> None:
+        from flinkpy.table.planner.planner import Planner
+
+        self._environment = environment
+        environment.configure(settings.get_configuration())
+        self._config = TableConfig(environment.get_configuration())
+        self._catalogs = CatalogManager(settings.get_built_in_catalog_name(), settings.get_built_in_database_name())
+        self._functions = FunctionCatalog(
+            self._catalogs, lambda name: name.upper() in self._planner.builtin_functions()
+        )
+        self._planner: Planner = Planner(self._catalogs, self._functions, self._config)
+        self._catalogs.schema_resolver = self._planner
+        self._statements = StatementExecutor(
+            Session(
+                self._catalogs,
+                self._functions,
+                self._config,
+                self._planner.bind_type,
+                self._bound_view,
+                self._planner.builtin_functions,
+            )
+        )
+
+    @staticmethod
+    def create(environment_settings: EnvironmentSettings | Configuration) -> TableEnvironment:
+        """Returns a new environment.
+
+        Args:
+            environment_settings: the settings, or only the configuration.
+        """
+        from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+        settings = _settings(environment_settings)
+        environment = StreamExecutionEnvironment.get_execution_environment(settings.get_configuration())
+        return TableEnvironment(environment, settings)
+
+    def get_config(self) -> TableConfig:
+        """Returns the options, which can be changed at any time."""
+        return self._config
+
+    # -- SQL -----------------------------------------------------------------------------------------------------------
+
+    def execute_sql(self, stmt: str) -> TableResult:
+        """Executes one statement.
+
+        A query and an INSERT become a job. The result of an INSERT is there when the job has been submitted, unless
+        `table.dml-sync` is set.
+
+        Raises:
+            SqlParseError: the text is no statement of Flink SQL; the message shows the place.
+            ValidationError, CatalogError: names or types are wrong.
+            TableProgramError: the statement is valid, but cannot be planned.
+            UnsupportedOperationError: flinkpy does not have that part of SQL.
+        """
+        from flinkpy.sql.parser import parse_statement
+
+        return self._execute(parse_statement(stmt))
+
+    def _execute(self, statement: ast.Statement) -> TableResult:
+        match statement:
+            case ast.QueryStatement(query=query):
+                return self.execute_query(self._planner.bind(query))
+            case ast.Insert():
+                return self.execute_inserts([self._planner.bind_insert(statement)])
+            case ast.StatementSet(inserts=inserts):
+                return self.execute_inserts([self._planner.bind_insert(each) for each in inserts])
+            case ast.Execute(statement=inner):
+                return self._execute(inner)
+            case ast.Explain(statement=inner, details=details):
+                text = self._planner.explain(self._explained(inner), details)
+                return TableResult.of_rows(ResolvedSchema.physical(("result", VarCharType())), [(text,)])
+            case ast.CreateTable(query=query) if query is not None:
+                return self._create_table_as(statement)
+        return self._statements.execute(statement)
+
+    def _explained(self, statement: ast.Statement) -> list[Any]:
+        """Returns the operations of a statement that can be explained."""
+        match statement:
+            case ast.QueryStatement(query=query):
+                return [self._planner.bind(query)]
+            case ast.Insert():
+                return [self._planner.bind_insert(statement)]
+            case ast.StatementSet(inserts=inserts):
+                return [self._planner.bind_insert(each) for each in inserts]
+            case ast.Execute(statement=inner):
+                return self._explained(inner)
+        raise ValidationError(f"EXPLAIN needs a query, an INSERT or a STATEMENT SET, not {type(statement).__name__}.")
+
+    def _create_table_as(self, statement: ast.CreateTable) -> TableResult:
+        """Creates the table of CREATE TABLE ... AS, then inserts the rows of its query."""
+        from dataclasses import replace
+
+        from flinkpy.table.schema import Schema
+
+        assert statement.query is not None
+        query = self._planner.bind(statement.query)
+        declared = self._statements.declared_table(replace(statement, query=None))
+        if declared.schema.columns or statement.column_names:
+            raise UnsupportedOperationError("flinkpy does not have CREATE TABLE ... AS with declared columns yet")
+        builder = Schema.new_builder()
+        for each in self._planner.row_type(query).fields:
+            builder.column(each.name, each.type)
+        columns = builder.build().columns
+        table = replace(declared, schema=Schema(columns, declared.schema.watermarks, declared.schema.primary_key))
+        identifier = self._catalogs.qualify(statement.name.parts)
+        if statement.temporary:
+            created = self._catalogs.create_temporary_table(identifier, table, statement.if_not_exists)
+        else:
+            created = self._catalogs.create_table(identifier, table, statement.if_not_exists)
+        if not created:
+            return TableResult.ok()
+        return self.execute_inserts([self._planner.insert_into(identifier.parts, query)])
+
+    def sql_query(self, query: str) -> Table:
+        """Returns the table of a query.
+
+        Raises: as `execute_sql`; ValidationError if it is no query.
+        """
+        from flinkpy.sql.parser import parse_statement
+
+        statement = parse_statement(query)
+        if not isinstance(statement, ast.QueryStatement):
+            raise ValidationError(
+                "Unsupported SQL query! sql_query() only accepts a single SQL query of type SELECT, UNION, INTERSECT, "
+                "EXCEPT, VALUES, and ORDER_BY."
+            )
+        return Table(self._planner.bind(statement.query), self)
+
+    def explain_sql(self, stmt: str, *extra_details: ExplainDetail) -> str:
+        """Returns the plan of a statement, as EXPLAIN does."""
+        from flinkpy.sql.parser import parse_statement
+
+        statement = parse_statement(stmt)
+        if isinstance(statement, ast.Explain):
+            raise ValidationError("explain_sql takes the statement without EXPLAIN.")
+        return self._planner.explain(self._explained(statement), tuple(each.name for each in extra_details))
+
+    def create_statement_set(self) -> StatementSet:
+        """Returns a set of INSERTs that become one job."""
+        from flinkpy.table.statement_set import StatementSet
+
+        return StatementSet(self)
+
+    def _is_builtin(self, name: str) -> bool:
+        return name.upper() in (each.upper() for each in self._planner.builtin_functions())
+
+    def _bound_view(self, query: ast.Query) -> tuple[RowType, str]:
+        """Returns the rows of a view's query, and its text."""
+        from flinkpy.sql.parser.unparse import unparse
+
+        return self._planner.row_type(self._planner.bind(query)), unparse(query)
+
+    # -- execution -----------------------------------------------------------------------------------------------------
+
+    @property
+    def planner(self) -> Planner:
+        """The planner of the session. Not part of PyFlink's API."""
+        return self._planner
+
+    @property
+    def execution_environment(self) -> StreamExecutionEnvironment:
+        """The environment that runs the jobs. Not part of PyFlink's API."""
+        return self._environment
+
+    def execute_query(self, operation: Any, job_name: str = "collect") -> TableResult:
+        """Runs a query as a job whose rows this process reads. Not part of PyFlink's API."""
+        from flinkpy.common.job_client import JobClient
+        from flinkpy.datastream.collected_results import CollectedResults
+        from flinkpy.datastream.data_stream import DataStream
+
+        transformation, has_changes = self._planner.translate_query(operation)
+        self._add(transformation)
+        results = self._environment.collect(DataStream(transformation, self._environment), job_name)
+        assert isinstance(results, CollectedResults)
+        return TableResult(
+            self._planner.schema(operation),
+            lambda: results,
+            job_client=JobClient(results.job_client),
+            max_column_width=read_option(self._config.get_configuration(), MAX_COLUMN_WIDTH),
+            has_row_kinds=has_changes is not None,
+            is_query=True,
+            render=self._planner.renderer(),
+        )
+
+    def execute_inserts(self, operations: Sequence[Any]) -> TableResult:
+        """Runs INSERTs as one job. Not part of PyFlink's API.
+
+        Returns: a row with -1 per table, as in Flink: the numbers of rows are not known when the job begins.
+        """
+        if not operations:
+            raise ValidationError("No operators defined in the statement set: add an INSERT first.")
+        for transformation in self._planner.translate(operations):
+            self._add(transformation)
+        names = [self._planner.sink_name(each) for each in operations]
+        client = self._environment.execute_async(f"insert-into_{','.join(dict.fromkeys(names))}")
+        columns = [
+            (name if names.count(name) == 1 else f"{name}_{place}", BigIntType()) for place, name in enumerate(names, 1)
+        ]
+        result = TableResult(
+            ResolvedSchema.physical(*columns),
+            lambda: iter([Row(*[-1] * len(columns))]),
+            ResultKind.SUCCESS_WITH_CONTENT,
+            client,
+        )
+        if read_option(self._config.get_configuration(), DML_SYNC):
+            result.wait()
+        return result
+
+    def _add(self, transformation: Any) -> None:
+        """Adds the operators of a plan to the program, inputs first."""
+        from flinkpy.graph.transformation import OperatorTransformation
+
+        seen: set[int] = set()
+
+        def add(node: Any) -> Iterator[Any]:
+            if node.id in seen:
+                return
+            seen.add(node.id)
+            for each in node.inputs:
+                yield from add(each)
+            if isinstance(node, OperatorTransformation):
+                yield node
+
+        for operator in add(transformation):
+            if operator not in self._environment.get_transformations():
+                self._environment.add_operator(operator)
+
+    # -- catalogs ------------------------------------------------------------------------------------------------------
+
+    def register_catalog(self, catalog_name: str, catalog: Catalog) -> None:
+        """Registers a catalog under a name. Raises: CatalogError if the name is taken."""
+        self._catalogs.register_catalog(catalog_name, catalog)
+
+    def get_catalog(self, catalog_name: str) -> Catalog | None:
+        return self._catalogs.catalog(catalog_name)
+
+    def use_catalog(self, catalog_name: str) -> None:
+        self._catalogs.use_catalog(catalog_name)
+
+    def use_database(self, database_name: str) -> None:
+        self._catalogs.use_database(database_name)
+
+    def get_current_catalog(self) -> str | None:
+        return self._catalogs.current_catalog
+
+    def get_current_database(self) -> str | None:
+        return self._catalogs.current_database
+
+    def list_catalogs(self) -> list[str]:
+        return sorted(self._catalogs.catalog_names)
+
+    def list_databases(self) -> list[str]:
+        catalog = self._catalogs.current_catalog
+        return [] if catalog is None else self._catalogs.catalog_or_error(catalog).list_databases()
+
+    def list_tables(self, catalog_name: str | None = None, database_name: str | None = None) -> list[str]:
+        """Returns the names of the tables and views of a database, by default the current one."""
+        return self._catalogs.list_tables(catalog_name, database_name)
+
+    def list_views(self) -> list[str]:
+        return self._catalogs.list_views()
+
+    def list_temporary_tables(self) -> list[str]:
+        return self._catalogs.list_temporary_tables()
+
+    def list_temporary_views(self) -> list[str]:
+        return self._catalogs.list_temporary_views()
+
+    def list_user_defined_functions(self) -> list[str]:
+        return self._functions.user_functions()
+
+    def list_functions(self) -> list[str]:
+        return sorted({*self._functions.user_functions(), *self._planner.builtin_functions()})
+
+    # -- tables, views and functions -----------------------------------------------------------------------------------
+
+    def from_path(self, path: str) -> Table:
+        """Returns the table or view of a name such as `t` or `catalog.db.t`."""
+        return Table(self._planner.bind(self._parse_query(f"TABLE {path}")), self)
+
+    def _parse_query(self, text: str) -> ast.Query:
+        from flinkpy.sql.parser import parse_query
+
+        return parse_query(text)
+
+    def create_temporary_view(self, view_path: str, table: Table) -> None:
+        """Gives a Table a name for this session. Raises: ValidationError if the name is taken."""
+        if not isinstance(table, Table):
+            raise TypeError(f"create_temporary_view needs a Table, not {type(table).__name__}")
+        identifier = self._catalogs.qualify(parse_path(view_path))
+        view = QueryView(table.operation, self._planner.schema(table.operation))
+        self._catalogs.create_temporary_table(identifier, view, False)
+
+    def drop_temporary_view(self, view_path: str) -> bool:
+        """Drops a temporary view. Returns False if there was none."""
+        identifier = self._catalogs.qualify(parse_path(view_path))
+        return self._catalogs.drop_temporary_table(identifier, True, is_view=True)
+
+    def drop_temporary_table(self, table_path: str) -> bool:
+        return self._catalogs.drop_temporary_table(self._catalogs.qualify(parse_path(table_path)), True)
+
+    def create_temporary_system_function(self, name: str, function: Any) -> None:
+        """Registers a user-defined function for this session, in all databases."""
+        self._functions.create_temporary_system_function(name, _function(name, function), False)
+
+    def create_temporary_function(self, path: str, function: Any) -> None:
+        """Registers a user-defined function for this session, in one database."""
+        self._functions.create_temporary_function(parse_path(path), _function(path, function), False)
+
+    def drop_temporary_system_function(self, name: str) -> bool:
+        return self._functions.drop_temporary_system_function(name, True)
+
+    def drop_temporary_function(self, path: str) -> bool:
+        return self._functions.drop_temporary_function(parse_path(path), True)
+
+
+class StreamTableEnvironment(TableEnvironment):
+    """A TableEnvironment that exchanges tables and DataStreams with a StreamExecutionEnvironment."""
+
+    @staticmethod
+    def create(  # type: ignore[override]
+        stream_execution_environment: StreamExecutionEnvironment | None = None,
+        environment_settings: EnvironmentSettings | None = None,
+    ) -> StreamTableEnvironment:
+        """Returns a new environment.
+
+        Args:
+            stream_execution_environment: runs the jobs; by default a new one.
+            environment_settings: by default streaming mode, or the mode of the environment.
+        """
+        from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+        settings = _settings(environment_settings or EnvironmentSettings.new_instance().build())
+        environment = stream_execution_environment
+        if environment is None:
+            environment = StreamExecutionEnvironment.get_execution_environment(settings.get_configuration())
+        return StreamTableEnvironment(environment, settings)
+
+    def to_data_stream(self, table: Table) -> DataStream:
+        """Returns the rows of a table as a stream of Rows. Raises: ValidationError if the table has updates."""
+        from flinkpy.datastream.data_stream import DataStream
+
+        transformation, changes = self._planner.translate_query(table.operation)
+        if changes is not None:
+            raise ValidationError(
+                "Table sink doesn't support consuming update and delete changes: to_data_stream needs a table that is "
+                "only appended to; use to_changelog_stream."
+            )
+        return DataStream(transformation, self._environment)
+
+    def to_changelog_stream(self, table: Table) -> DataStream:
+        """Returns the changes of a table as a stream of Rows with their RowKind."""
+        from flinkpy.datastream.data_stream import DataStream
+
+        transformation, _ = self._planner.translate_query(table.operation)
+        return DataStream(transformation, self._environment)
+
+
+def _settings(settings: EnvironmentSettings | Configuration) -> EnvironmentSettings:
+    if isinstance(settings, Configuration):
+        return EnvironmentSettings.from_configuration(settings)
+    if not isinstance(settings, EnvironmentSettings):
+        raise TypeError(f"environment_settings must be EnvironmentSettings or a Configuration, not {settings!r}")
+    configuration = settings.get_configuration()
+    if read_option(configuration, RUNTIME_MODE) == "AUTOMATIC":
+        raise ValidationError(
+            "Unsupported mode 'AUTOMATIC' for 'execution.runtime-mode'. Only an explicit BATCH or "
+            "STREAMING mode is supported in Table API."
+        )
+    return settings
+
+
+def _function(name: str, function: Any) -> CatalogFunction:
+    if isinstance(function, str):
+        return CatalogFunction(function)
+    return CatalogFunction(name, "PYTHON", function)
