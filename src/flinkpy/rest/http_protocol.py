@@ -22,6 +22,36 @@ HEAD_TIMEOUT_S = 10.0
 BODY_PAUSE_TIMEOUT_S = 30.0
 
 
+class GatheringTransport:
+    """A transport that sends what is written in one turn of the loop as one piece.
+
+    uvicorn writes the head of an answer and its body one after the other. The first packet wakes the client up. On a
+    busy host the client then takes the place of this process, whose body waits for its next turn.
+    """
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._pieces: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._pieces:
+            self._loop.call_soon(self._flush)
+        self._pieces.append(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        if pieces:
+            self._transport.write(b"".join(pieces))
+
+
 class RestProtocol(H11Protocol):
     """Closes a connection whose client does not complete a request in time."""
 
@@ -30,7 +60,7 @@ class RestProtocol(H11Protocol):
     _is_head_limited = False
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(GatheringTransport(transport, self.loop))
         self._limit_head()
 
     def data_received(self, data: bytes) -> None:

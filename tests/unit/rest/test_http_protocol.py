@@ -34,6 +34,9 @@ class ManualLoop:
         self.timers.append(ManualTimer(self.now_s + delay_s, action))
         return self.timers[-1]
 
+    def call_soon(self, action: Callable[[], None]) -> asyncio.Handle:
+        return self._loop.call_soon(action)
+
     def create_task(self, work: Any, **options: Any) -> asyncio.Task[Any]:
         return self._loop.create_task(work, **options)
 
@@ -51,12 +54,14 @@ class TestingTransport:
     def __init__(self) -> None:
         self.is_open = True
         self.sent = b""
+        self.num_writes = 0
 
     def get_extra_info(self, name: str) -> Any:
         return None
 
     def write(self, data: bytes) -> None:
         self.sent += data
+        self.num_writes += 1
 
     def abort(self) -> None:
         self.is_open = False
@@ -157,5 +162,17 @@ def test_a_slow_answer_is_not_the_clients_fault() -> None:
         for _ in range(20):
             await asyncio.sleep(0)
         assert connection.transport.sent.endswith(b"ok")
+
+    asyncio.run(run())
+
+
+def test_the_head_of_an_answer_and_its_body_are_sent_as_one() -> None:
+    async def run() -> None:
+        connection = Connection()
+        await connection.send(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert connection.transport.sent.endswith(b"ok") and connection.transport.num_writes == 1
+        await connection.send(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+        assert connection.transport.num_writes == 2
+        assert not connection.transport.is_open  # and the answer was sent before
 
     asyncio.run(run())
