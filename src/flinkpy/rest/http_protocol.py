@@ -60,7 +60,8 @@ class RestProtocol(H11Protocol):
     _is_head_limited = False
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(GatheringTransport(transport, self.loop))
+        gathering: Any = GatheringTransport(transport, self.loop)
+        super().connection_made(gathering)
         self._limit_head()
 
     def data_received(self, data: bytes) -> None:
