@@ -44,6 +44,7 @@ BENCHMARKS = {
     "flamegraph-cost": ("benchmarks.flamegraph_cost", "run"),
     "metrics-cost": ("benchmarks.metrics_cost", "run"),
     "batch-native": ("benchmarks.batch_native", "run"),
+    "nexmark": ("benchmarks.nexmark.run", "run"),
 }
 
 
@@ -51,6 +52,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {' '.join(BENCHMARKS)} (default: all)")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
+    nexmark = parser.add_argument_group("nexmark")
+    nexmark.add_argument("--queries", type=lambda text: text.split(","), help="such as q0,q5 (default: all)")
+    nexmark.add_argument("--events", type=int, help="the number of events of each query")
+    nexmark.add_argument("--modes", type=lambda text: text.split(","), help="any of plain, mini-batch, rocksdb")
+    nexmark.add_argument("--sides", choices=("both", "flink"), help="flink: measure Flink alone")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in BENCHMARKS]
     if unknown:
@@ -59,10 +65,14 @@ def main() -> None:
     # As pip does when it installs a package, and did with the peer: where PYTHONDONTWRITEBYTECODE is set every process
     # of an editable installation would compile its sources again.
     compileall.compile_dir(ROOT / "src" / "flinkpy", quiet=1)
+    given = {name: getattr(options, name) for name in ("queries", "events", "modes", "sides")}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given and options.names != ["nexmark"]:
+        parser.error(f"{', '.join(f'--{name}' for name in given)}: only nexmark alone has these options")
     results: list[Result] = []
     for name in options.names or BENCHMARKS:
         module, function = BENCHMARKS[name]
-        results += getattr(importlib.import_module(module), function)()
+        results += getattr(importlib.import_module(module), function)(**given)
     print_results(results)
     if options.json:
         commit = subprocess.run(

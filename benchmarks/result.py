@@ -65,6 +65,6 @@ def print_results(results: list[Result]) -> None:
 
 
 def _number(value: float | None) -> str:
-    if value is None:
+    if value is None or value != value:
         return ""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
