@@ -146,6 +146,8 @@ class Browser:
         self.show(f"{job_path}/overview/{vertex_id}/metrics", "Add Metric")
         chooser = self._page.get_by_text("Add Metric").filter(visible=True).first
         chooser.click()
+        # The list shows only a part of the metrics at a time; typing narrows it down.
+        self._page.keyboard.type("numRecordsOut")
         self._page.get_by_text(re.compile("numRecordsOut")).filter(visible=True).first.wait_for(timeout=SHOWN_MS)
         return self._page.inner_text("body")
 
