@@ -94,6 +94,8 @@ def test_a_job_and_its_recovery_are_one_trace(
 
     user = receiver.named("warm up")[0]
     assert attributes_of(user)["rows"] == 3 and attributes_of(user)["job_name"] == "traced"
+    parents = {span.parent_span_id for span in receiver.named("warm up")}
+    assert submission.span_id in parents and parents <= {submission.span_id, recovery.span_id}
     names = {record.event_name for record in receiver.records}
     assert names >= {
         "JobStatusChangeEvent",

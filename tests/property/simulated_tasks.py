@@ -89,6 +89,7 @@ class SimulatedTask:
         self.task_name = f"{self.vertex_id}-{self.subtask_index}-{self.execution_attempt_id[-12:]}"
         self.allocation_id = deployment.allocation_id
         self.log_context = LogContext("")
+        self.trace_parent = None
         self.result_partition_ids = tuple(p.result_partition_id for p in deployment.produced_partitions)
         self.is_source = self.vertex_id == "source"
         self.job = plane.jobs[job_id]

@@ -136,7 +136,7 @@ class TaskDeployment(_message.Message):
     def __init__(self, execution_attempt_id: _Optional[str] = ..., vertex_id: _Optional[str] = ..., subtask_index: _Optional[int] = ..., attempt_number: _Optional[int] = ..., allocation_id: _Optional[str] = ..., produced_partitions: _Optional[_Iterable[_Union[ResultPartitionDeployment, _Mapping]]] = ..., input_gates: _Optional[_Iterable[_Union[InputGateDeployment, _Mapping]]] = ..., restore: _Optional[_Union[_checkpoint_pb2.TaskRestore, _Mapping]] = ...) -> None: ...
 
 class JobInformation(_message.Message):
-    __slots__ = ("job_id", "name", "configuration", "artifacts", "python_path", "working_directory", "blob_server_address")
+    __slots__ = ("job_id", "name", "configuration", "artifacts", "python_path", "working_directory", "blob_server_address", "traceparent")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +144,7 @@ class JobInformation(_message.Message):
     PYTHON_PATH_FIELD_NUMBER: _ClassVar[int]
     WORKING_DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     BLOB_SERVER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     name: str
     configuration: _common_pb2.Configuration
@@ -151,7 +152,8 @@ class JobInformation(_message.Message):
     python_path: _containers.RepeatedScalarFieldContainer[str]
     working_directory: str
     blob_server_address: str
-    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_job_pb2.UserArtifact, _Mapping]]] = ..., python_path: _Optional[_Iterable[str]] = ..., working_directory: _Optional[str] = ..., blob_server_address: _Optional[str] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., configuration: _Optional[_Union[_common_pb2.Configuration, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[_job_pb2.UserArtifact, _Mapping]]] = ..., python_path: _Optional[_Iterable[str]] = ..., working_directory: _Optional[str] = ..., blob_server_address: _Optional[str] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class SubmitTasksRequest(_message.Message):
     __slots__ = ("job", "vertices", "tasks")

@@ -585,6 +585,8 @@ class JobMaster(RpcEndpoint):
             )
             return
         job_vertices = self.scheduler.graph.job_vertices
+        if self._traces is not None:
+            self._job_information.traceparent = self._traces.parent.traceparent
         request = taskexecutor_pb2.SubmitTasksRequest(
             job=self._job_information,
             vertices=[job_vertices[vertex_id].job_vertex for vertex_id in effect.vertices],

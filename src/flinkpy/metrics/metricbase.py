@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from flinkpy.common.clock import Clock, SystemClock
+from flinkpy.traces.trace_context import span_of_functions
 from flinkpy.traces.tracer_slot import current_tracer
 
 if TYPE_CHECKING:
@@ -309,15 +310,19 @@ class MetricGroup(ABC):
     def add_span(self, span_builder: SpanBuilder) -> None:
         """Reports a span to the reporters of `traces.reporters`. Beyond PyFlink.
 
-        The variables of this group become attributes of the span, without angle brackets. Without reporters, it does
-        nothing. It never blocks.
+        The variables of this group become attributes of the span, without angle brackets. A span without a parent gets
+        that of the job: its submission, or its recovery. Without reporters, it does nothing. It never blocks.
         """
         if (tracer := current_tracer()) is not None:
+            if span_builder.parent is None:
+                span_builder.set_parent(span_of_functions())
             tracer.add_span(span_builder.set_attributes(self._attributes()))
 
     def add_event(self, event_builder: EventBuilder) -> None:
         """Reports an event to the reporters of `events.reporters`. Beyond PyFlink. See `add_span`."""
         if (tracer := current_tracer()) is not None:
+            if event_builder.parent is None:
+                event_builder.set_parent(span_of_functions())
             tracer.add_event(event_builder.set_attributes(self._attributes()))
 
     def _attributes(self) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from flinkpy._proto import checkpoint_pb2, taskexecutor_pb2
 from flinkpy.common.errors import FlinkError
 from flinkpy.logs.context import LogContext
+from flinkpy.traces.trace_context import SpanContext
 
 
 class Invokable(Protocol):
@@ -113,6 +114,8 @@ class DeployedTask(Protocol):
     blocking_partition_ids: tuple[str, ...]
     #: The job and the attempt in log lines.
     log_context: LogContext
+    #: The span that causes what the task does; None: the job is not traced.
+    trace_parent: SpanContext | None
 
     def subpartition_bytes(self) -> dict[str, list[int]]:
         """Returns the uncompressed sizes of the subpartitions of each blocking result of a finished task."""

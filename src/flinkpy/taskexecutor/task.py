@@ -51,6 +51,7 @@ from flinkpy.rpc.error_codec import error_to_proto, reduced_error
 from flinkpy.taskexecutor.contracts import DeployedTask, Invokable
 from flinkpy.taskexecutor.task_canceler import CancelStep, TaskCanceler
 from flinkpy.taskexecutor.task_thread import TaskThread, is_user_file
+from flinkpy.traces.trace_context import set_span_of_functions
 
 logger = logging.getLogger(__name__)
 
@@ -365,6 +366,7 @@ class Task:
 
     def _run_in_task_thread(self) -> None:
         use_context(self.log_context)
+        set_span_of_functions(self.deployed.trace_parent)
         work_for_task(self.execution_attempt_id)
         invokable = self.deployed.create_invokable(self)
         self._endpoint.run_in_main_thread(self._on_invokable, invokable)

@@ -59,6 +59,7 @@ from flinkpy.taskexecutor.local_state_store import LocalStateDirectories, LocalS
 from flinkpy.taskexecutor.options import TaskExecutorOptions
 from flinkpy.taskexecutor.task_state_manager import SubtaskStateManager
 from flinkpy.taskexecutor.user_code import ProcessEnvironment, UserCode
+from flinkpy.traces.trace_context import SpanContext
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -137,6 +138,8 @@ class RuntimeEnvironment:
     #: The positions of results in `vertex.results` that are final: what this attempt writes to them is dropped.
     final_results: frozenset[int] = frozenset()
     callbacks: TaskCallbacks | None = None
+    #: The span that causes what the task does, if the job is traced.
+    trace_parent: SpanContext | None = None
 
     def load_pickle(self, data: bytes) -> Any:
         try:
@@ -182,6 +185,7 @@ class DeployedStreamTask:
         """
         self.execution_attempt_id = deployment.execution_attempt_id
         self.task_name = environment.task_name
+        self.trace_parent = environment.trace_parent
         self.log_context = LogContext(
             job_id=environment.job_id,
             job_name=environment.job_name,
@@ -371,6 +375,7 @@ class NetworkTaskDeployer:
             on_restored=state.log_restore,
             shipped_files=ShippedFiles(),  # set when the files of the job have arrived
             final_results=frozenset(one.result_index for one in deployment.produced_partitions if one.is_final),
+            trace_parent=SpanContext.parse(job.traceparent),
         )
         return DeployedStreamTask(
             environment, deployment, user_code, state, stored, fetched, self._has_remote_inputs(deployment)

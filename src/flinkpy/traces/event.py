@@ -85,6 +85,11 @@ class EventBuilder:
         self._parent = parent
         return self
 
+    @property
+    def parent(self) -> SpanContext | None:
+        """The span that the event belongs to; None: it is not set."""
+        return self._parent
+
     def build(self) -> Event:
         return Event(
             self._scope,

@@ -104,6 +104,11 @@ class SpanBuilder:
         self._parent, self._links = parent, tuple(links)
         return self
 
+    @property
+    def parent(self) -> SpanContext | None:
+        """The span that caused this one; None: it is not set."""
+        return self._parent
+
     def set_error(self, description: str) -> SpanBuilder:
         """Marks that what the span measures has failed. Beyond Flink."""
         self._error = description

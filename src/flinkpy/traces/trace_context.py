@@ -56,6 +56,21 @@ class SpanContext:
         return f"00-{self.trace_id}-{self.span_id}-01"
 
 
+#: The span to which those of user functions belong. It is not `_current`, which calls carry on: a task makes calls all
+#: the time, and they would fill the trace.
+_span_of_functions: ContextVar[SpanContext | None] = ContextVar("flinkpy_span_of_functions", default=None)
+
+
+def span_of_functions() -> SpanContext | None:
+    """Returns the span that causes what the functions of this thread's task do. None: the job is not traced."""
+    return _span_of_functions.get()
+
+
+def set_span_of_functions(context: SpanContext | None) -> None:
+    """Sets `span_of_functions` for the rest of this thread. Thread: task thread."""
+    _span_of_functions.set(context)
+
+
 def current_context() -> SpanContext | None:
     """Returns the span that the running code belongs to."""
     found = _current.get()

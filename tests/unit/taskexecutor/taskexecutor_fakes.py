@@ -107,6 +107,7 @@ class FakeDeployed:
         self.subtask_index = deployment.subtask_index
         self.allocation_id = deployment.allocation_id
         self.log_context = LogContext("")
+        self.trace_parent = None
         #: The names of blocking partitions begin with this prefix.
         self.blocking_partition_ids = tuple(
             p.result_partition_id

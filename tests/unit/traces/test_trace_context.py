@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Iterator
 
 import pytest
 
+from flinkpy.metrics.metric_registry import NamedMetricGroup
 from flinkpy.rpc.client import call_metadata
 from flinkpy.security import SecurityContext
 from flinkpy.traces import trace_context
 from flinkpy.traces.event import Event
 from flinkpy.traces.reporting import Tracer
 from flinkpy.traces.span import Span, SpanBuilder
-from flinkpy.traces.trace_context import SpanContext, current_context, using_context
+from flinkpy.traces.trace_context import SpanContext, current_context, set_span_of_functions, using_context
 from flinkpy.traces.traced_calls import traced_call
 from flinkpy.traces.tracer_slot import install_tracer
 
@@ -103,6 +105,23 @@ def test_a_call_with_a_header_becomes_a_span_and_the_parent_of_further_calls(tra
     (span,) = tracer.spans
     assert span.parent == SpanContext(TRACE, SPAN)
     assert (span.name, span.attributes, span.error) == ("name", {"a": "b"}, "")
+
+
+def test_spans_of_functions_belong_to_the_span_of_their_task_unless_they_have_a_parent(tracer: ListTracer) -> None:
+    own, cause = SpanContext(TRACE, SPAN), SpanContext.new()
+    group = NamedMetricGroup()
+
+    def in_task_thread() -> None:
+        set_span_of_functions(cause)
+        group.add_span(Span.builder("scope", "caused"))
+        group.add_span(Span.builder("scope", "own").set_parent(own))
+        assert current_context() is None, "calls of the task would become spans"
+
+    thread = threading.Thread(target=in_task_thread)
+    thread.start()
+    thread.join()
+    group.add_span(Span.builder("scope", "elsewhere"))
+    assert [(span.name, span.parent) for span in tracer.spans] == [("caused", cause), ("own", own), ("elsewhere", None)]
 
 
 def test_a_call_that_fails_has_a_span_with_the_error(tracer: ListTracer) -> None:
