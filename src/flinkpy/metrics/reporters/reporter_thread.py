@@ -6,7 +6,6 @@ process waiting. What it holds meanwhile is bounded by `MAX_ENDED`.
 
 from __future__ import annotations
 
-import http.client
 import logging
 import threading
 from collections import deque
@@ -27,8 +26,6 @@ logger = logging.getLogger(__name__)
 MAX_ENDED = 10_000
 #: Time between two lines about a reporter that keeps failing.
 FAILURE_INTERVAL_MS = 60_000
-#: Failures of the other side, which a traceback does not explain.
-_EXTERNAL = (FlinkError, OSError, http.client.HTTPException)
 
 
 class FailureLog:
@@ -51,7 +48,7 @@ class FailureLog:
             self._num_not_logged += 1
             return
         more = f" ({self._num_not_logged} more failures since the last line)" if self._num_not_logged else ""
-        is_known = isinstance(error, _EXTERNAL) or self._num_failures > 1
+        is_known = _is_external(error) or self._num_failures > 1
         logger.warning(
             "Metric reporter %s failed: %s%s", self._name, describe(error), more, exc_info=None if is_known else error
         )
@@ -63,9 +60,17 @@ class FailureLog:
         self._num_failures = self._num_not_logged = 0
 
 
+def _is_external(error: BaseException) -> bool:
+    """True for failures of the other side, which a traceback does not explain."""
+    # Every process imports this module, few have reporters, and this import is slow.
+    from http.client import HTTPException
+
+    return isinstance(error, (FlinkError, OSError, HTTPException))
+
+
 def log_unusable(name: str, error: BaseException) -> None:
     """Logs that a reporter does not work, because of its configuration or environment."""
-    is_known = isinstance(error, _EXTERNAL)
+    is_known = _is_external(error)
     logger.error(
         "Metric reporter %s cannot be used, so it reports nothing: %s",
         name,
