@@ -400,6 +400,13 @@ class TableError(ExternalError):
     """An Iceberg or Delta table, its catalog or its storage failed; the message names the table."""
 
 
+class TableRuntimeError(UserError):
+    """A value of a table has no result, such as a text that is no number in CAST, or a division by zero.
+
+    Source: org.apache.flink.table.api.TableRuntimeException, java.lang.ArithmeticException.
+    """
+
+
 class ValidationError(UserError):
     """A statement or program of the Table API is not valid: an unknown name, wrong types, a wrong option.
 

@@ -1,0 +1,96 @@
+"""UserFunctionCaller: calls user-defined scalar functions with columns.
+
+| kind | the function is called with |
+|---|---|
+| general | the Python values of one row, see `flinkpy.records.logical_codecs` |
+| pandas | one `pandas.Series` per argument, for all rows of a batch |
+| arrow | one `pyarrow.Array` per argument, for all rows of a batch |
+
+Source: org.apache.flink.table.runtime.operators.python.scalar.PythonScalarFunctionOperator.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from flinkpy.common.errors import FlinkError, FunctionError, TypeMismatchError
+from flinkpy.records.logical_codecs import logical_codec
+from flinkpy.records.scalar_codecs import ValueMismatch
+from flinkpy.sql.functions.kernel_call import as_array
+from flinkpy.sql.rex import UserFunctionCall
+from flinkpy.sql.types.arrow import arrow_type_of
+
+
+class UserFunctionCaller:
+    """Calls one user-defined function. The function is an object with `eval`, or a plain function."""
+
+    def __init__(self, node: UserFunctionCall) -> None:
+        self._node = node
+        self._eval = getattr(node.function, "eval", node.function)
+        self._arrow_type = arrow_type_of(node.type)
+        self._result = logical_codec(node.type)
+        self._arguments = [logical_codec(argument.type) for argument in node.arguments]
+
+    def open(self, context: Any) -> None:
+        opened = getattr(self._node.function, "open", None)
+        if opened is not None:
+            opened(context)
+
+    def close(self) -> None:
+        closed = getattr(self._node.function, "close", None)
+        if closed is not None:
+            closed()
+
+    def call(self, operands: list[Any], num_rows: int) -> pa.Array:
+        """Returns the results for all rows.
+
+        Raises:
+            FunctionError: if the function raises, or returns another number of values.
+            TypeMismatchError: if a result does not have the declared type.
+        """
+        columns = [as_array(operand, num_rows) for operand in operands]
+        try:
+            if self._node.kind == "pandas":
+                result = self._eval(*(column.to_pandas() for column in columns))
+            elif self._node.kind == "arrow":
+                result = self._eval(*columns)
+            else:
+                result = self._per_row(columns, num_rows)
+        except FlinkError:
+            raise
+        except Exception as error:
+            raise FunctionError(f"the function {self._node.name} raised {type(error).__name__}: {error}") from error
+        return result if self._node.kind == "general" else self._vector(result, num_rows)
+
+    def _per_row(self, columns: list[pa.Array], num_rows: int) -> pa.Array:
+        evaluate = self._eval
+        values = [codec.decode(column) for codec, column in zip(self._arguments, columns)]
+        results = [evaluate(*row) for row in zip(*values)] if values else [evaluate() for _ in range(num_rows)]
+        try:
+            return self._result.encode(results)
+        except ValueMismatch as mismatch:
+            raise TypeMismatchError(
+                f"the function {self._node.name} returned {mismatch.value!r:.120} "
+                f"({type(mismatch.value).__name__}), which is not a {self._node.type}"
+            ) from None
+
+    def _vector(self, result: Any, num_rows: int) -> pa.Array:
+        if isinstance(result, pa.ChunkedArray):
+            result = result.combine_chunks()
+        if isinstance(result, pa.Scalar):
+            result = as_array(result, num_rows)
+        if not isinstance(result, pa.Array):
+            try:
+                result = pa.Array.from_pandas(result, type=self._arrow_type)
+            except (pa.ArrowException, TypeError, ValueError) as error:
+                raise TypeMismatchError(
+                    f"the function {self._node.name} returned values that are not {self._node.type}: {error}"
+                ) from error
+        if len(result) != num_rows:
+            raise FunctionError(
+                f"the function {self._node.name} returned {len(result)} values for {num_rows} rows; a vectorised "
+                "function returns one value per row"
+            )
+        return result if result.type == self._arrow_type else result.cast(self._arrow_type)
