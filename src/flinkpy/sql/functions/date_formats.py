@@ -97,7 +97,7 @@ class DateFormat:
         return "".join(text if not letter else _SHOW[letter](fields, width) for letter, width, text in self.parts)
 
     def parse(self, text: str) -> tuple[int, int | None] | None:
-        """Returns nanoseconds since the epoch and the offset in seconds, if there is one; None if the text does not fit."""
+        """Returns nanoseconds since the epoch, and the offset in seconds if the text has one; None if it is invalid."""
         found = _parser(self).match(text)
         if found is None:
             return None

@@ -225,6 +225,8 @@ class _Program:
         step = self._steps[slot]
         if step.kind == "literal":
             return step.detail
+        if not frame.num_rows:
+            return pa.array([], arrow_type_of(step.node.type))
         known = frame.known(slot)
         if known is not None:
             return known

@@ -110,7 +110,9 @@ def test_constant_that_fails_does_so_for_the_first_row_only() -> None:
 
 def test_field_of_a_null_row_is_null() -> None:
     row_type = lt.RowType.of(("x", INT), ("y", STRING))
-    rows = pa.record_batch({"r": pa.array([{"x": 1, "y": "a"}, None], pa.struct([("x", pa.int32()), ("y", pa.string())]))})
+    rows = pa.record_batch(
+        {"r": pa.array([{"x": 1, "y": "a"}, None], pa.struct([("x", pa.int32()), ("y", pa.string())]))}
+    )
     assert values(FieldAccess(INT, InputRef(row_type, 0), 0, "x"), rows) == [1, None]
     assert values(FieldAccess(INT, InputRef(row_type, 0), 0, "x"), rows.slice(1)) == [None]
 
@@ -169,7 +171,7 @@ def test_integers_wrap_around() -> None:
 def test_text_that_is_no_number_fails_in_cast_and_is_null_in_try_cast() -> None:
     rows = batch([1, 2], s=["5", "x"])
     assert values(cast(S, INT, is_try=True), rows) == [5, None]
-    with pytest.raises(TableRuntimeError, match="For input string: 'x'. Invalid character found"):
+    with pytest.raises(TableRuntimeError, match=r"For input string: 'x'\. Invalid character found"):
         values(cast(S, INT), rows)
 
 
