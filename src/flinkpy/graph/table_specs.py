@@ -15,23 +15,10 @@ from typing import Any
 
 from flinkpy.graph.operator_specs import KeyedSpec, KeyedTwoInputSpec, OperatorSpec
 from flinkpy.sql.rex import AggregateCall, RexNode
+from flinkpy.sql.session_settings import DEFAULT_SETTINGS
+from flinkpy.sql.session_settings import SessionSettings as SessionSettings
 
 # -- parts ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class SessionSettings:
-    """The settings of a session that results depend on.
-
-    Attributes:
-        time_zone: `table.local-time-zone` as an IANA name or offset.
-        now_ms: the time of `CURRENT_TIMESTAMP` in batch mode, where it is the same for the whole query; else None.
-        legacy_cast: `table.exec.legacy-cast-behaviour`.
-    """
-
-    time_zone: str = "UTC"
-    now_ms: int | None = None
-    legacy_cast: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +82,7 @@ class CalcSpec(OperatorSpec):
 
     projection: tuple[RexNode, ...]
     condition: RexNode | None = None
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +100,7 @@ class WatermarkAssignerSpec(OperatorSpec):
     watermark: RexNode
     idle_timeout_ms: int = 0
     emit_on_event: bool = False
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +108,7 @@ class ExpandSpec(OperatorSpec):
     """Emits each row once per projection, for GROUPING SETS and split DISTINCT aggregates."""
 
     projections: tuple[tuple[RexNode, ...], ...]
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +129,7 @@ class CorrelateSpec(OperatorSpec):
     call: RexNode
     join_type: JoinType = JoinType.INNER
     condition: RexNode | None = None
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +137,7 @@ class WindowTableFunctionSpec(OperatorSpec):
     """Appends window_start, window_end and window_time. A HOP or CUMULATE row is emitted once per window."""
 
     window: WindowSlices
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 # -- aggregates -----------------------------------------------------------------------------------------------------
@@ -173,7 +160,7 @@ class GroupAggregateSpec(KeyedSpec):
     generate_update_before: bool
     mini_batch: MiniBatch | None = None
     state_ttl_ms: int = 0
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +202,7 @@ class WindowAggregateSpec(KeyedSpec):
     window: WindowSlices
     properties: tuple[str, ...]
     needs_retraction: bool = False
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +212,7 @@ class LocalWindowAggregateSpec(OperatorSpec):
     grouping: tuple[int, ...]
     aggregates: tuple[AggregateCall, ...]
     window: WindowSlices
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +224,7 @@ class GlobalWindowAggregateSpec(KeyedSpec):
     local_input_type: Any
     window: WindowSlices
     properties: tuple[str, ...]
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +245,7 @@ class GroupWindowAggregateSpec(KeyedSpec):
     emit_early_ms: int | None = None
     emit_late_ms: int | None = None
     allow_lateness_ms: int = 0
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +274,7 @@ class OverAggregateSpec(KeyedSpec):
     needs_retraction: bool = False
     generate_update_before: bool = True
     state_ttl_ms: int = 0
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 # -- ranks ----------------------------------------------------------------------------------------------------------
@@ -391,7 +378,7 @@ class JoinSpec(KeyedTwoInputSpec):
     left_state_ttl_ms: int = 0
     right_state_ttl_ms: int = 0
     mini_batch: MiniBatch | None = None
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +398,7 @@ class TableIntervalJoinSpec(KeyedTwoInputSpec):
     left_time: int
     right_time: int
     condition: RexNode | None = None
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,7 +412,7 @@ class TemporalJoinSpec(KeyedTwoInputSpec):
     right_time: int | None
     condition: RexNode | None = None
     state_ttl_ms: int = 0
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +426,7 @@ class WindowJoinSpec(KeyedTwoInputSpec):
     left_window: WindowSlices
     right_window: WindowSlices
     condition: RexNode | None = None
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,7 +455,7 @@ class LookupJoinSpec(OperatorSpec):
     capacity: int = 100
     timeout_ms: int = 180_000
     retry: tuple[str, int, int] | None = None
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 # -- changelogs and order ---------------------------------------------------------------------------------------------
@@ -483,7 +470,7 @@ class ChangelogNormalizeSpec(KeyedSpec):
     condition: RexNode | None = None
     state_ttl_ms: int = 0
     mini_batch: MiniBatch | None = None
-    settings: SessionSettings = SessionSettings()
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)

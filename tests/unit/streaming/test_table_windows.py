@@ -11,8 +11,9 @@ from streaming_fakes import OperatorHarness
 
 from flinkpy.common.errors import FunctionError, UnsupportedOperationError
 from flinkpy.graph.operator_specs import FieldKeySelector
-from flinkpy.graph.table_specs import GroupWindowAggregateSpec, SessionSettings, WindowAggregateSpec, WindowSlices
+from flinkpy.graph.table_specs import GroupWindowAggregateSpec, WindowAggregateSpec, WindowSlices
 from flinkpy.sql.rex import AggregateCall
+from flinkpy.sql.session_settings import SessionSettings
 from flinkpy.sql.types import logical_types as lt
 
 _TIME = lt.TimestampType(precision=3)

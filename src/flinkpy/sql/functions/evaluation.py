@@ -20,12 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinkpy.common.errors import FlinkError, UnsupportedOperationError
-from flinkpy.graph.table_specs import SessionSettings
 from flinkpy.sql.functions.definition import FunctionDefinition
 from flinkpy.sql.functions.kernel_call import Encodings, KernelCall, as_array
 from flinkpy.sql.functions.registry import find_function
 from flinkpy.sql.functions.user_functions import UserFunctionCaller
 from flinkpy.sql.rex import FieldAccess, InputRef, Literal, RexCall, RexNode, UserFunctionCall
+from flinkpy.sql.session_settings import SessionSettings
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.sql.types.arrow import arrow_type_of
 

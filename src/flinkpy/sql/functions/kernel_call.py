@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flinkpy.graph.table_specs import SessionSettings
+from flinkpy.sql.session_settings import SessionSettings
 from flinkpy.sql.types.arrow import arrow_type_of
 from flinkpy.sql.types.logical_types import LogicalType
 
