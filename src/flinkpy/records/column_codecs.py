@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import cloudpickle
 import numpy as np
@@ -305,6 +305,13 @@ def _split(elements: list[Any], array: pa.Array, make: Callable[[list[Any]], Any
     return parts
 
 
+@runtime_checkable
+class TypeWithCodec(Protocol):
+    """A type of another package, which brings its own codec, such as the type of rows of a table."""
+
+    def column_codec(self) -> ColumnCodec: ...
+
+
 @lru_cache(maxsize=1024)
 def codec_of(type_info: TypeInformation, is_exact: bool = False) -> ColumnCodec:
     """Returns the codec of a type. For PICKLED_BYTE_ARRAY, it is the codec of a field inside a record.
@@ -345,23 +352,9 @@ def codec_of(type_info: TypeInformation, is_exact: bool = False) -> ColumnCodec:
     temporal = _temporal_kind(type_info)
     if temporal is not None:
         return TEMPORAL_CODECS[temporal](type_info)
-    internal = _internal_codec(type_info)
-    if internal is not None:
-        return internal
+    if isinstance(type_info, TypeWithCodec):
+        return type_info.column_codec()
     raise UnsupportedOperationError(f"{type_info!r} has no column form")
-
-
-def _internal_codec(type_info: TypeInformation) -> ColumnCodec | None:
-    """Returns the codec of rows of a table, or of a field of them. It is imported on use, because it imports this."""
-    from flinkpy.sql.types.internal_type_info import InternalTypeInfo, LogicalTypeInfo
-
-    if not isinstance(type_info, InternalTypeInfo | LogicalTypeInfo):
-        return None
-    from flinkpy.records.logical_codecs import logical_codec, row_codec
-
-    if isinstance(type_info, InternalTypeInfo):
-        return row_codec(type_info.row_type)
-    return logical_codec(type_info.logical_type)
 
 
 def _temporal_kind(type_info: TypeInformation) -> str | None:

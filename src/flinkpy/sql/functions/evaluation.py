@@ -28,6 +28,7 @@ from flinkpy.sql.rex import FieldAccess, InputRef, Literal, RexCall, RexNode, Us
 from flinkpy.sql.session_settings import SessionSettings
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.sql.types.arrow import arrow_type_of
+from flinkpy.sql.types.logical_codecs import logical_codec
 
 #: The rows that a part of a condition has left over are copied only if at most 1/N of the rows are left.
 _COPIED_FROM = 2
@@ -415,8 +416,6 @@ def _literal(node: Literal) -> pa.Scalar:
     if isinstance(kind, lt.DayTimeIntervalType) and not isinstance(value, _dt.timedelta):
         return pa.scalar(value, wanted)
     if kind.children or isinstance(kind, lt.DecimalType | lt.VariantType | lt.RawType | lt.LocalZonedTimestampType):
-        from flinkpy.records.logical_codecs import logical_codec
-
         return logical_codec(kind).encode([value])[0]
     return pa.scalar(value, wanted)
 

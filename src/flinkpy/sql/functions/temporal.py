@@ -5,7 +5,6 @@ Source: org.apache.flink.table.utils.DateTimeUtils, org.apache.flink.table.runti
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flinkpy.common.clock import SystemClock
 from flinkpy.common.errors import TableRuntimeError, ValidationError
 from flinkpy.sql.functions import instants
 from flinkpy.sql.functions.date_formats import DateFormat, date_format
@@ -30,6 +30,7 @@ _PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _NANOS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 #: Texts of a format are looked up in a table if the timestamps of a batch span at most this many grains per row.
 _TABLE_SPAN = 4
+_CLOCK = SystemClock()
 _DEFAULT_FORMAT = "yyyy-MM-dd HH:mm:ss"
 
 
@@ -313,7 +314,7 @@ def to_timestamp_ltz(call: KernelCall, value: Any, second: Any = None, zone: Any
 @scalar("UNIX_TIMESTAMP", "", _TEXT, f"{_TEXT}, {_TEXT}", returns=exactly(BIGINT.not_null()), is_dynamic=True)
 def unix_timestamp(call: KernelCall, *operands: Any) -> Any:
     if not operands:
-        return pa.scalar(int(time.time()), pa.int64())
+        return pa.scalar(_CLOCK.now_ms() // 1000, pa.int64())
 
     def compute(text: str, pattern: str | None = None) -> int:
         found = _parsed(text, pattern)
@@ -435,7 +436,7 @@ def overlaps(call: KernelCall, left: Any, left_end: Any, right: Any, right_end: 
 
 def _now_ms(call: KernelCall) -> int:
     """Returns the time of the query in batch mode, and the current time in streaming mode."""
-    return call.settings.now_ms if call.settings.now_ms is not None else time.time_ns() // 1_000_000
+    return call.settings.now_ms if call.settings.now_ms is not None else _CLOCK.now_ms()
 
 
 def _now(call: KernelCall) -> pa.Scalar:
@@ -461,7 +462,7 @@ def now(call: KernelCall) -> Any:
 
 @scalar("CURRENT_ROW_TIMESTAMP", "", returns=_INSTANT, is_deterministic=False)
 def current_row_timestamp(call: KernelCall) -> Any:
-    return pa.scalar(time.time_ns() // 1_000_000, pa.timestamp("ms", "UTC"))
+    return pa.scalar(_CLOCK.now_ms(), pa.timestamp("ms", "UTC"))
 
 
 @scalar(
@@ -471,7 +472,7 @@ def current_row_timestamp(call: KernelCall) -> Any:
     is_deterministic=False,
 )
 def proctime(call: KernelCall) -> Any:
-    return pa.scalar(time.time_ns() // 1_000_000, pa.timestamp("ms", "UTC"))
+    return pa.scalar(_CLOCK.now_ms(), pa.timestamp("ms", "UTC"))
 
 
 @scalar("PROCTIME_MATERIALIZE", "TIMESTAMP", returns=_INSTANT, is_deterministic=False, null_if_null=False)

@@ -84,12 +84,12 @@ def parse_date(text: str) -> int:
     stripped = text.strip()
     day = re.split(r"[ T]", stripped, maxsplit=1)[0]
     found = _DATE.fullmatch(day)
-    if found is not None:
-        try:
-            return _dt.date(int(found[1]), int(found[2] or 1), int(found[3] or 1)).toordinal() - _EPOCH
-        except ValueError:
-            pass
-    raise Unparsable(f"For input string: '{text}'.")
+    if found is None:
+        raise Unparsable(f"For input string: '{text}'.")
+    try:
+        return _dt.date(int(found[1]), int(found[2] or 1), int(found[3] or 1)).toordinal() - _EPOCH
+    except ValueError:
+        raise Unparsable(f"For input string: '{text}'.") from None
 
 
 def parse_time(text: str) -> int:

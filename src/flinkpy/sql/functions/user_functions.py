@@ -2,7 +2,7 @@
 
 | kind | the function is called with |
 |---|---|
-| general | the Python values of one row, see `flinkpy.records.logical_codecs` |
+| general | the Python values of one row, see `flinkpy.sql.types.logical_codecs` |
 | pandas | one `pandas.Series` per argument, for all rows of a batch |
 | arrow | one `pyarrow.Array` per argument, for all rows of a batch |
 
@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow as pa
 
 from flinkpy.common.errors import FlinkError, FunctionError, TypeMismatchError
-from flinkpy.records.logical_codecs import logical_codec
 from flinkpy.records.scalar_codecs import ValueMismatch
 from flinkpy.sql.functions.kernel_call import as_array
 from flinkpy.sql.rex import UserFunctionCall
 from flinkpy.sql.types.arrow import arrow_type_of
+from flinkpy.sql.types.logical_codecs import logical_codec
 
 
 class UserFunctionCaller:

@@ -22,6 +22,12 @@ class InternalTypeInfo(TypeInformation):
     def get_field_names(self) -> list[str]:
         return list(self.row_type.names)
 
+    def column_codec(self) -> Any:
+        """Returns the codec of the rows, for `flinkpy.records.column_codecs.codec_of`."""
+        from flinkpy.sql.types.logical_codecs import row_codec
+
+        return row_codec(self.row_type)
+
     def _key(self) -> tuple[Any, ...]:
         return (self.row_type,)
 
@@ -50,6 +56,11 @@ class LogicalTypeInfo(TypeInformation):
     def __init__(self, logical_type: LogicalType) -> None:
         super().__init__()
         self.logical_type = logical_type
+
+    def column_codec(self) -> Any:
+        from flinkpy.sql.types.logical_codecs import logical_codec
+
+        return logical_codec(self.logical_type)
 
     def _key(self) -> tuple[Any, ...]:
         return (self.logical_type,)
