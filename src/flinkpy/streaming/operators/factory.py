@@ -46,6 +46,7 @@ ONE_INPUT_OPERATORS |= {
     table_specs.WindowTableFunctionSpec: "operators.table.expand_operators:WindowTableFunctionOperator",
     table_specs.LocalGroupAggregateSpec: "operators.table.two_phase_operators:LocalGroupAggregateOperator",
     table_specs.GlobalGroupAggregateSpec: "operators.table.two_phase_operators:GlobalGroupAggregateOperator",
+    table_specs.OverAggregateSpec: "operators.table.over_aggregate_operator:OverAggregateOperator",
     table_specs.GlobalWindowAggregateSpec: "operators.table.window_aggregate_operator:create_window_aggregate_operator",
     table_specs.WindowAggregateSpec: "operators.table.window_aggregate_operator:create_window_aggregate_operator",
     table_specs.GroupWindowAggregateSpec: "operators.table.window_aggregate_operator:create_window_aggregate_operator",
