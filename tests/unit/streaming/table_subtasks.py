@@ -120,6 +120,12 @@ class TableSubtasks:
             operator.process_element(Watermark(timestamp))
         return self.taken()
 
+    def run_timers(self) -> list[Change]:
+        """Fires the processing-time timers that are due."""
+        for operator in self.operators:
+            operator.context.processing_time_service.fire_due(self.clock.monotonic_ns())
+        return self.taken()
+
     def finish(self) -> list[Change]:
         for operator in self.operators:
             for index in range(len(self._schemas)):

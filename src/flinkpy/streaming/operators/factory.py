@@ -72,6 +72,7 @@ TWO_INPUT_OPERATORS: dict[type, str] = {
     specs.KeyedBroadcastProcessSpec: "operators.broadcast_process_operator:KeyedBroadcastProcessOperator",
     specs.KeyedCoProcessSpec: "operators.co_process_operator:KeyedCoProcessOperator",
     table_specs.JoinSpec: "operators.table.join_operator:StreamingJoinOperator",
+    table_specs.WindowJoinSpec: "operators.table.window_join_operator:WindowJoinOperator",
 }
 
 #: The operator classes that are called with (function, input type, context, output, side outputs).

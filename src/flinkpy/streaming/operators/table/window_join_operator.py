@@ -1,0 +1,253 @@
+"""WindowJoinOperator: joins the rows of one window of both inputs when the window ends.
+
+The rows of both inputs wait in RowTables. `_Windows` knows which rows each window has. When the watermark (or the
+clock) passes the end of a window, all its rows are joined at once, emitted and removed. Rows of a window that has ended
+are late and dropped.
+
+Source: org.apache.flink.table.runtime.operators.join.window.WindowJoinOperator.
+Differs: Flink emits the windows that end at one moment key by key in no given order; here window by window, in the
+order of the left rows, then the rows without a partner.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.graph.table_specs import JoinType, WindowJoinSpec
+from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Watermark
+from flinkpy.records.segments import Groups
+from flinkpy.state.backend import KeyContext
+from flinkpy.state.row_table import RowLayout, RowTable
+from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import OperatorContext
+from flinkpy.streaming.operators.table.conditions import pair_condition
+from flinkpy.streaming.operators.table.order_codes import exact_times
+from flinkpy.streaming.operators.table.table_inputs import (
+    MAX_ROWS,
+    columns_of,
+    emit_columns,
+    input_schema,
+    is_addition,
+    null_rows,
+    take_or_null,
+)
+
+if TYPE_CHECKING:
+    from flinkpy._proto import checkpoint_pb2
+    from flinkpy.streaming.tasks.processing_time_service import ScheduledTimer
+
+_TABLE_NAMES = ("left-records", "right-records")
+_NO_ROWS = np.empty(0, dtype=np.int64)
+_PER_MS = {"s": 0, "ms": 1, "us": 1_000, "ns": 1_000_000}
+
+
+class _Windows:
+    """The rows of each window of one input, by the end of the window in ms."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, list[np.ndarray]] = {}
+
+    def add(self, rows: np.ndarray, ends: np.ndarray) -> None:
+        groups = Groups(ends)
+        for end, begin, stop in zip(groups.keys.tolist(), groups.starts.tolist(), groups.ends.tolist()):
+            self._rows.setdefault(end, []).append(rows[groups.order[begin:stop]])
+
+    def ends(self) -> set[int]:
+        return set(self._rows)
+
+    def pop(self, end: int) -> np.ndarray:
+        pieces = self._rows.pop(end, None)
+        return np.concatenate(pieces) if pieces else _NO_ROWS
+
+
+class WindowJoinOperator(KeyedStateOperator):
+    """Thread: task thread."""
+
+    def __init__(
+        self,
+        spec: WindowJoinSpec,
+        input_types: tuple[Any, Any],
+        context: OperatorContext,
+        output: Output,
+        side_outputs: dict[str, Output],
+    ) -> None:
+        super().__init__(None, spec.key_selectors, spec.key_type, context, output, side_outputs, KeyContext())
+        self._spec = spec
+        self._input_types = input_types
+        self._schemas = tuple(map(input_schema, input_types))
+        self._keys = (spec.left_keys, spec.right_keys)
+        self._end_columns = tuple(map(self._end_column, (spec.left_window, spec.right_window)))
+        self._condition = pair_condition(spec.condition, spec.settings)
+        self._is_semi_or_anti = spec.join_type in (JoinType.SEMI, JoinType.ANTI)
+        if spec.output_type is not None:
+            self._output_schema = input_schema(spec.output_type)
+        else:
+            fields = list(self._schemas[0]) + ([] if self._is_semi_or_anti else list(self._schemas[1]))
+            self._output_schema = pa.schema(fields)
+        self._is_event_time = spec.left_window.is_event_time
+        self._windows = (_Windows(), _Windows())
+        self._timer: ScheduledTimer | None = None
+        self._tables: tuple[RowTable, RowTable]
+
+    def _end_column(self, window: Any) -> int:
+        if window.end_column is None:
+            raise UnsupportedOperationError(
+                f"operator {self.context.name}: the inputs of a window join need the column of the window's end"
+            )
+        return int(window.end_column)
+
+    def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
+        return self.key_selectors[input_index], self.key_type, self._input_types[input_index]
+
+    def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        super().initialize_state(restored)
+        left, right = (
+            self.backend.row_table(_TABLE_NAMES[side], RowLayout(tuple(self._schemas[side].types), self._keys[side]))
+            for side in range(2)
+        )
+        self._tables = (left, right)
+        for side, table in enumerate(self._tables):
+            rows = table.live_rows()
+            if len(rows):
+                self._windows[side].add(rows, self._ends_ms(table.take(rows, [self._end_columns[side]])[0]))
+
+    def open(self) -> None:
+        super().open()
+        self._schedule()
+
+    def _ends_ms(self, column: pa.Array) -> np.ndarray:
+        times = exact_times(column)
+        unit = getattr(column.type, "unit", "ms")
+        return times * 1_000 if unit == "s" else times // _PER_MS[unit]
+
+    # -- data --------------------------------------------------------------------------------------------------------
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        if not is_addition(batch.kinds, batch.num_rows).all():
+            raise UnsupportedOperationError(
+                f"operator {self.context.name}: a window join takes no DELETE and no UPDATE_BEFORE rows"
+            )
+        columns = columns_of(batch, self._input_types[input_index])
+        ends = self._ends_ms(columns[self._end_columns[input_index]])
+        if self._is_event_time:
+            in_time = np.flatnonzero(ends - 1 > self.current_watermark)
+            if len(in_time) < len(ends):
+                indices, ends = pa.array(in_time), ends[in_time]
+                columns = [column.take(indices) for column in columns]
+        if not len(ends):
+            return
+        table = self._tables[input_index]
+        rows = table.add(table.slots_of(table.layout.key_columns(columns)), columns)
+        self._windows[input_index].add(rows, ends)
+        self._schedule()
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        if self._is_event_time:
+            self._fire_until(watermark.timestamp)
+        super().process_watermark(watermark)
+
+    def _schedule(self) -> None:
+        """Lets the clock fire the next window, in processing time."""
+        ends = self._windows[0].ends() | self._windows[1].ends()
+        if self._is_event_time or not ends:
+            return
+        last_ms = min(ends) - 1
+        if self._timer is not None:
+            if self._timer.timestamp_ms <= last_ms:
+                return
+            self._timer.cancel()
+        self._timer = self.context.processing_time_service.register_timer(last_ms, self._on_timer)
+
+    def _on_timer(self, _: int) -> None:
+        self._timer = None
+        self._fire_until(self.context.processing_time_service.current_time_ms())
+        self._schedule()
+
+    def _fire_until(self, time_ms: int) -> None:
+        ends = self._windows[0].ends() | self._windows[1].ends()
+        for end in sorted(end for end in ends if end - 1 <= time_ms):
+            rows = (self._windows[0].pop(end), self._windows[1].pop(end))
+            self._fire(*rows)
+            for table, gone in zip(self._tables, rows):
+                table.remove(gone)
+
+    # -- windows that end --------------------------------------------------------------------------------------------
+
+    def _fire(self, left: np.ndarray, right: np.ndarray) -> None:
+        """Joins the rows of one window."""
+        join_type = self._spec.join_type
+        lefts, rights = self._pairs(left, right)
+        if self._is_semi_or_anti:
+            matches = np.zeros(len(left), dtype=bool)
+            matches[lefts] = True
+            kept = left[matches if join_type is JoinType.SEMI else ~matches]
+            for start in range(0, len(kept), MAX_ROWS):
+                values = self._tables[0].take(kept[start : start + MAX_ROWS])
+                emit_columns(self.output, self._output_schema, values, None)
+            return
+        self._emit(left[lefts], right[rights])
+        if join_type in (JoinType.LEFT, JoinType.FULL):
+            alone = np.delete(left, np.unique(lefts))
+            self._emit(alone, np.full(len(alone), -1))
+        if join_type in (JoinType.RIGHT, JoinType.FULL):
+            alone = np.delete(right, np.unique(rights))
+            self._emit(np.full(len(alone), -1), alone)
+
+    def _pairs(self, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the pairs that match, as positions in `left`, ascending, and positions in `right`."""
+        if not len(left) or not len(right):
+            return _NO_ROWS, _NO_ROWS
+        left_table, right_table = self._tables
+        keys = right_table.take(right, self._keys[1])
+        slots = left_table.find(keys or left_table.layout.key_columns([pa.nulls(len(right))]))
+        filtered = [key for key, filters in zip(keys, self._spec.filter_nulls) if filters]
+        is_null = null_rows(filtered)
+        if is_null is not None:
+            slots[is_null] = -1
+        groups = Groups(slots)
+        wanted = left_table.slots_of_rows(left)
+        place = np.searchsorted(groups.keys, wanted)
+        place[place == groups.count] = 0
+        counts = np.where(groups.keys[place] == wanted, groups.ends[place] - groups.starts[place], 0)
+        lefts = np.repeat(np.arange(len(left)), counts)
+        within = np.arange(len(lefts)) - np.repeat(np.cumsum(counts) - counts, counts)
+        rights = groups.order[np.repeat(groups.starts[place], counts) + within]
+        condition = self._condition
+        if condition is None or not len(lefts):
+            return lefts, rights
+        masks = []
+        for start in range(0, len(lefts), MAX_ROWS):
+            part = slice(start, start + MAX_ROWS)
+            values = self._columns(left[lefts[part]], right[rights[part]], condition.columns)
+            masks.append(condition.mask(values, len(lefts[part])))
+        mask = np.concatenate(masks)
+        return lefts[mask], rights[mask]
+
+    def _columns(self, left: np.ndarray, right: np.ndarray, wanted: list[int]) -> list[pa.Array]:
+        """Returns columns of pairs of rows. Negative rows are NULL."""
+        num_left = len(self._schemas[0])
+        from_left = [column for column in wanted if column < num_left]
+        from_right = [column - num_left for column in wanted if column >= num_left]
+        values = dict(zip(from_left, _take(self._tables[0], left, from_left)))
+        values.update(zip((c + num_left for c in from_right), _take(self._tables[1], right, from_right)))
+        return [values[column] for column in wanted]
+
+    def _emit(self, left: np.ndarray, right: np.ndarray) -> None:
+        every = list(range(len(self._output_schema)))
+        for start in range(0, len(left), MAX_ROWS):
+            part = slice(start, start + MAX_ROWS)
+            emit_columns(self.output, self._output_schema, self._columns(left[part], right[part], every), None)
+
+
+def _take(table: RowTable, rows: np.ndarray, columns: list[int]) -> list[pa.Array]:
+    known = rows >= 0
+    if known.all():
+        return table.take(rows, columns)
+    places = np.where(known, np.cumsum(known) - 1, -1)
+    return [take_or_null(column, places) for column in table.take(rows[known], columns)]
