@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_subtasks import Change, TableSubtasks, row_info
+from table_subtasks import BACKEND, Change, TableSubtasks, row_info
 
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.graph.table_specs import JoinInput, JoinSpec, JoinType
@@ -177,9 +176,9 @@ def as_text(changes: list[Change]) -> list[str]:
     return sorted(map(repr, changes))
 
 
-@pytest.mark.parametrize("backend", ["hashmap"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
+    BACKEND,
     st.sampled_from(list(JoinType)),
     st.booleans(),
     st.booleans(),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_subtasks import Change, TableSubtasks, materialised, row_info
+from table_subtasks import BACKEND, Change, TableSubtasks, materialised, row_info
 
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.graph.table_specs import ChangelogNormalizeSpec, DeduplicateSpec, MiniBatch
@@ -59,10 +58,13 @@ def changelogs(spec: Any) -> st.SearchStrategy[list[Change]]:
     return st.lists(st.tuples(st.sampled_from(kinds), key, st.integers(0, 4), value), max_size=25)
 
 
-@pytest.mark.parametrize("backend", ["hashmap"])
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
-    st.data(), specs(), st.sets(st.integers(0, 25)), st.dictionaries(st.integers(0, 25), st.integers(1, 3), max_size=2)
+    BACKEND,
+    st.data(),
+    specs(),
+    st.sets(st.integers(0, 25)),
+    st.dictionaries(st.integers(0, 25), st.integers(1, 3), max_size=2),
 )
 def test_the_changelog_is_that_of_one_record_after_the_other(
     backend: str, data: st.DataObject, spec: Any, cuts: set[int], restarts: dict[int, int]

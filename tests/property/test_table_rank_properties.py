@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_subtasks import Change, TableSubtasks, row_info
+from table_subtasks import BACKEND, Change, TableSubtasks, row_info
 
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.graph.table_specs import RankSpec, SortField
@@ -127,10 +126,13 @@ def in_order(changes: list[Change], spec: RankSpec) -> list[Any]:
     return sorted(map(repr, changes)) if spec.strategy == "UPDATE" else changes
 
 
-@pytest.mark.parametrize("backend", ["hashmap"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
-    st.data(), specs(), st.sets(st.integers(0, 25)), st.dictionaries(st.integers(0, 25), st.integers(1, 3), max_size=2)
+    BACKEND,
+    st.data(),
+    specs(),
+    st.sets(st.integers(0, 25)),
+    st.dictionaries(st.integers(0, 25), st.integers(1, 3), max_size=2),
 )
 def test_top_n_emits_the_changes_of_a_top_n_record_by_record(
     backend: str, data: st.DataObject, spec: RankSpec, cuts: set[int], restarts: dict[int, int]

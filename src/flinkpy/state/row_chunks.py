@@ -89,11 +89,15 @@ class RowChunks:
         end = (ends[-1] if ends else 0) + count
         ends[kept:] = [end]
         if is_full:
-            self._chunks[self._tail] = [pieces[0] for pieces in self._pieces]
+            self._chunks[self._tail] = self._filled([pieces[0] for pieces in self._pieces])
             self._pieces = [[] for _ in self.types]
             self._piece_ends = []
             self.filled.append(self._tail)
             self._tail = self._new_chunk()
+
+    def _filled(self, columns: list[pa.Array]) -> list[pa.Array]:
+        """Returns the columns of the tail, which is full now, in the form in which they are kept."""
+        return columns
 
     def drop(self, chunk: int) -> None:
         """Drops a full chunk. Its number is used again."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import strategies as st
 from memory_checkpoints import OPTIONS, MemoryStreams
 from streaming_fakes import CollectingOutput, FakeTaskEnvironment, FakeTaskStateManager, make_vertex
 
@@ -30,7 +31,9 @@ from flinkpy.streaming.operators.metric_group import OperatorMetricGroup
 from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.tasks.processing_time_service import ProcessingTimeService
 
-BACKENDS = ("hashmap", "rocksdb")
+BACKENDS = ("hashmap", "rocksdb", "rocksdb-incremental")
+#: Databases are slow to open, so few examples of a property test have one.
+BACKEND = st.sampled_from(["hashmap"] * 8 + list(BACKENDS))
 KINDS = ("+I", "-U", "+U", "-D")
 #: A change: its kind, then the values of the row.
 Change = tuple[Any, ...]
@@ -78,7 +81,10 @@ class TableSubtasks:
         environment = FakeTaskEnvironment(
             make_vertex([self.spec]), clock=self.clock, state=state, subtask_index=index, parallelism=parallelism
         )
-        environment.configuration = Configuration.from_dict({"state.backend.type": self._backend})
+        backend, _, is_incremental = self._backend.partition("-")
+        environment.configuration = Configuration.from_dict(
+            {"state.backend.type": backend, "execution.checkpointing.incremental": str(bool(is_incremental)).lower()}
+        )
         context = OperatorContext(
             "op0", "operator", environment, TaskMailbox(), ProcessingTimeService(self.clock), OperatorMetricGroup()
         )

@@ -99,3 +99,41 @@ def test_a_join_without_keys_pairs_every_row_with_every_row():
         (1, "a", 8, "y"): 1,
         (None, "b", 8, "y"): 1,
     }
+
+
+def test_rows_survive_many_snapshots_and_changes_of_backend_and_parallelism():
+    join = TableSubtasks(join_spec(JoinType.LEFT, left_state_ttl_ms=1_000_000), "rocksdb-incremental", 2)
+    rows: dict[tuple[object, str], int] = {}
+    backends = ["rocksdb-incremental", "rocksdb-incremental", "rocksdb", "hashmap", "rocksdb-incremental"]
+    for number, backend in enumerate(backends):
+        changes = [("+I", key, f"{number}-{key}") for key in (None, *range(40))]
+        changes += [("-D", *row) for row in list(rows)[::2]]
+        # What is added and removed between two snapshots was never stored.
+        changes += [("+I", 99, "short"), ("-D", 99, "short")]
+        for kind, *row in changes:
+            rows[tuple(row)] = rows.get(tuple(row), 0) + (1 if kind == "+I" else -1)
+        rows = {row: count for row, count in rows.items() if count}
+        for start in range(0, len(changes), 17):
+            join.process(changes[start : start + 17])
+        join = join.restart(1 + number % 3, "rocksdb" if backend == "hashmap" else backend)
+        if backend == "hashmap":
+            join = join.restart(2, "hashmap")
+
+    pairs = join.process([("+I", key, "r") for key in range(40)], 1)
+    joined = {(change[1], change[2]) for change in pairs if change[3] is not None}
+    assert joined == {row for row in rows if row[0] is not None}
+    join.close()
+
+
+def test_removed_rows_leave_the_database():
+    join = TableSubtasks(join_spec(JoinType.INNER), "rocksdb")
+    for number in range(80):
+        join.process([("+I", key, f"{number}-{key}") for key in range(20)])
+        join.process([("-D", key, f"{number - 1}-{key}") for key in range(20)] if number else [("-D", 1, "none")])
+        join.operators[0].backend._spill()
+    table = join.operators[0]._tables[0]
+
+    assert table.size == join.operators[0].backend.num_entries() == 20
+    assert int(table._stored_rows.sum()) <= 128 * 3
+    assert int(table._entries.max()) <= 33
+    join.close()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from flinkpy._proto import checkpoint_pb2
-from flinkpy.common.errors import StateBackendError, UnsupportedOperationError
+from flinkpy.common.errors import StateBackendError
 from flinkpy.state.aggregate_table import AggregateTable, TableLayout
 from flinkpy.state.backend import KeyedStateBackend, KeyedStateBackendParameters
 from flinkpy.state.checkpoint_streams import StateSnapshot
@@ -27,6 +27,7 @@ from flinkpy.state.meta_info import (
     LIST,
     MAP,
     REDUCING,
+    ROWS,
     TIMERS,
     VALUE,
     StateMetaInfo,
@@ -41,6 +42,7 @@ from flinkpy.state.rocksdb.list_state import RocksDBListState, decode_chunk, enc
 from flinkpy.state.rocksdb.map_state import RocksDBMapState
 from flinkpy.state.rocksdb.native_metrics import register_native_metrics
 from flinkpy.state.rocksdb.restore import restore
+from flinkpy.state.rocksdb.row_table import RocksDBRowTable, live_rows
 from flinkpy.state.rocksdb.settings import BLOB_GC_START, BLOB_GC_STOP, RocksDBSettings
 from flinkpy.state.rocksdb.single_states import RocksDBAggregatingState, RocksDBReducingState, RocksDBValueState
 from flinkpy.state.rocksdb.snapshots import CanonicalSnapshot, Handles, NativeSnapshot
@@ -169,7 +171,8 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._caches: dict[str, CachedState] = {}
         self._queues: dict[str, RocksDBTimerQueue] = {}
         self._rocksdb_tables: dict[
-            str, RocksDBAggregateTable | RocksDBPaneTable | RocksDBSessionTable | GroupTable | GroupMap
+            str,
+            RocksDBAggregateTable | RocksDBPaneTable | RocksDBSessionTable | GroupTable | GroupMap | RocksDBRowTable,
         ] = {}
         self._collects_blobs = False
         #: Guards `_uploaded` and `_unconfirmed`, which snapshots change from their own threads.
@@ -319,12 +322,18 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return RocksDBEntryStore(layout, self._database, self._table_codec(name, layout), self.max_parallelism)
 
     def create_row_table(self, name: str, layout: RowLayout) -> RowTable:
-        raise UnsupportedOperationError(
-            f"operator {self.parameters.operator_name!r}: rows in columns are not yet kept in RocksDB: set "
-            "state.backend.type: hashmap"
+        table = self._rocksdb_tables[name] = RocksDBRowTable(
+            layout,
+            self.parameters.clock.now_ms,
+            self._database,
+            self._table_codec(name, layout),
+            self.max_parallelism,
+            self._key_groups,
+            self._directory,
         )
+        return table
 
-    def _table_codec(self, name: str, layout: TableLayout) -> StateKeyCodec:
+    def _table_codec(self, name: str, layout: TableLayout | RowLayout) -> StateKeyCodec:
         """Returns the codec for the table's keys. Moves all its restored entries to one number."""
         stored = self._registry.find(name, timers=False)
         for state_id in stored:
@@ -360,13 +369,25 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._spill()
         entries = 0
         for state_id, meta in self._registry.states.items():
-            if meta.kind == TIMERS:
+            if meta.kind == ROWS:
+                entries += self._num_rows(state_id, meta)
+            elif meta.kind == TIMERS:
                 for key_group in self._key_groups:
                     prefix = PREFIX.pack(key_group, state_id)
                     entries += sum(1 for _ in self._database.scan(prefix, after_prefix(prefix)))
             else:
                 entries += sum(1 for _ in self._distinct(state_id))
         return entries
+
+    def _num_rows(self, state_id: int, meta: StateMetaInfo) -> int:
+        assert meta.table is not None
+        layout = RowLayout.from_json(meta.table)
+        count = 0
+        for key_group in self._key_groups:
+            prefix = PREFIX.pack(key_group, state_id)
+            rows = live_rows(self._database.scan(prefix, after_prefix(prefix)), layout)[0]
+            count += 0 if rows is None else rows.num_rows
+        return count
 
     def _spill(self) -> None:
         """Writes all changes in memory to the database."""
@@ -458,6 +479,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._timer_queues.clear()
         self._tables.clear()
         self._window_tables.clear()
+        self._row_tables.clear()
         self._database.release()
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 
 from flinkpy._proto import checkpoint_pb2
@@ -36,16 +37,18 @@ from flinkpy.state.key_groups_file import (
     read_header,
     restored_chunks,
 )
-from flinkpy.state.meta_info import LIST, MAP, TABLE, TIMERS, StateMetaInfo
+from flinkpy.state.meta_info import LIST, MAP, ROWS, TABLE, TIMERS, StateMetaInfo
 from flinkpy.state.rocksdb.database import Pair, RocksDatabase
 from flinkpy.state.rocksdb.key_codec import StateKeyCodec, classes_by_value
 from flinkpy.state.rocksdb.key_codec import encode as encode_key
 from flinkpy.state.rocksdb.list_state import CHUNK_NUMBER, encode_chunk
+from flinkpy.state.rocksdb.row_table import encode_entry, entry_schema
 from flinkpy.state.rocksdb.settings import RocksDBSettings
 from flinkpy.state.rocksdb.snapshots import Handles
 from flinkpy.state.rocksdb.tables import RowCodec
 from flinkpy.state.rocksdb.timer_queue import encode_timers
 from flinkpy.state.rocksdb.value_codec import encode, encode_many, freeze
+from flinkpy.state.row_table import RowLayout
 from flinkpy.state.type_snapshot import TypeDescription
 
 _Incremental = checkpoint_pb2.IncrementalKeyedStateHandle
@@ -162,6 +165,8 @@ class _Restore:
         self._directory = directory
         self._range = parameters.key_group_range
         self._registry = StateRegistry()
+        #: The last number of an entry of rows, and the next id of a row.
+        self._row_entry = self._next_row_id = 0
 
     def run(self) -> RestoredDatabase:
         ours = [handle for handle in self._parameters.restored if _overlap(_range_of(handle), self._range)]
@@ -266,6 +271,9 @@ class _Restore:
         if meta.kind == TABLE:
             yield from self._table_entries(codec, meta, chunk)
             return
+        if meta.kind == ROWS:
+            yield from self._row_entries(codec, meta, chunk)
+            return
         keys, values = chunk.keys_and_values()
         keys = state_keys(list(keys))
         if meta.kind == TIMERS:
@@ -292,6 +300,18 @@ class _Restore:
         for batch in pa.ipc.open_stream(chunk.payload):
             keys = rows.encode_keys(codec, batch.columns[:width], self._parameters.max_parallelism)
             yield from zip(keys, rows.encode_values(batch.columns[width:]))
+
+    def _row_entries(self, codec: StateKeyCodec, meta: StateMetaInfo, chunk: Chunk) -> Iterator[Pair]:
+        """Yields one entry per chunk. The ids of its rows follow those of the rows before it."""
+        assert meta.table is not None
+        schema = entry_schema(RowLayout.from_json(meta.table))
+        for batch in pa.ipc.open_stream(chunk.payload):
+            self._row_entry += 1
+            ids = pa.array(np.arange(self._next_row_id, self._next_row_id + batch.num_rows))
+            self._next_row_id += batch.num_rows
+            rows = pa.RecordBatch.from_arrays([*batch.columns, ids], schema=schema)
+            (key,) = codec.encode_ints(np.array([chunk.key_group]), np.array([self._row_entry]))
+            yield key, encode_entry(rows, np.empty(0, dtype=np.int64))
 
 
 def _range(message: checkpoint_pb2.KeyGroupRangeMessage) -> KeyGroupRange:

@@ -26,14 +26,16 @@ from flinkpy.state.aggregate_table import TableLayout
 from flinkpy.state.checkpoint_streams import CheckpointedStateScope, CheckpointStreams
 from flinkpy.state.heap_snapshot import ChunkSize
 from flinkpy.state.key_groups_file import KeyGroupsFileWriter, KeyGroupsHeader
-from flinkpy.state.meta_info import LIST, MAP, TABLE, TIMERS, StateMetaInfo
+from flinkpy.state.meta_info import LIST, MAP, ROWS, TABLE, TIMERS, StateMetaInfo
 from flinkpy.state.rocksdb.database import DatabaseFiles, DatabaseView, Pair
 from flinkpy.state.rocksdb.key_codec import PREFIX, after_prefix
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
 from flinkpy.state.rocksdb.list_state import decode_chunk
+from flinkpy.state.rocksdb.row_table import live_rows
 from flinkpy.state.rocksdb.tables import RowCodec
 from flinkpy.state.rocksdb.timer_queue import decode_timer
 from flinkpy.state.rocksdb.value_codec import decode
+from flinkpy.state.row_table import RowLayout
 from flinkpy.state.ttl import TimeToLive
 
 #: The suffixes of files that never change after they were written.
@@ -91,6 +93,10 @@ class CanonicalSnapshot:
             while piece := list(islice(pairs, self._chunks.size)):
                 self._chunks.run(len(piece), lambda p=piece: _write_table(writer, index, rows, p))  # type: ignore[misc]
             return
+        if meta.kind == ROWS:
+            assert meta.table is not None
+            _write_rows(writer, index, RowLayout.from_json(meta.table), pairs)
+            return
         entries = _entries(meta.kind, pairs)
         ttl = self._time_to_live.get(meta.name) if meta.kind != TIMERS else None
         if ttl is not None:
@@ -108,6 +114,23 @@ def _write_table(writer: KeyGroupsFileWriter, index: int, rows: RowCodec, pairs:
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
     writer.write_payload(index, len(pairs), memoryview(sink.getvalue()))
+
+
+#: Rows of one batch in a file. Writing them takes about a millisecond.
+_BATCH_ROWS = 16_384
+
+
+def _write_rows(writer: KeyGroupsFileWriter, index: int, layout: RowLayout, pairs: Iterable[Pair]) -> None:
+    rows = live_rows(pairs, layout)[0]
+    if rows is None:
+        return
+    rows = rows.select(range(rows.num_columns - 1))
+    for begin in range(0, rows.num_rows, _BATCH_ROWS):
+        batch = rows.slice(begin, min(_BATCH_ROWS, rows.num_rows - begin))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        writer.write_payload(index, batch.num_rows, memoryview(sink.getvalue()))
 
 
 def _entries(kind: str, pairs: Iterable[Pair]) -> Iterator[tuple[Any, Any]]:
