@@ -108,7 +108,7 @@ def test_rows_survive_many_snapshots_and_changes_of_backend_and_parallelism():
     for number, backend in enumerate(backends):
         changes = [("+I", key, f"{number}-{key}") for key in (None, *range(40))]
         changes += [("-D", *row) for row in list(rows)[::2]]
-        # What is added and removed between two snapshots was never stored.
+        # A row that is added and removed between two snapshots is never stored.
         changes += [("+I", 99, "short"), ("-D", 99, "short")]
         for kind, *row in changes:
             rows[tuple(row)] = rows.get(tuple(row), 0) + (1 if kind == "+I" else -1)
