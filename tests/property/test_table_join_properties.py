@@ -22,6 +22,12 @@ class SmallerOrEqual:
 
     columns = [1, 4]
 
+    def open(self, context: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
     def mask(self, values: Any, length: int) -> np.ndarray:
         pairs = zip(*(column.to_pylist() for column in values))
         return np.array([a is not None and b is not None and a <= b for a, b in pairs], dtype=bool)

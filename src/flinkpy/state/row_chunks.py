@@ -14,6 +14,8 @@ import pyarrow as pa
 #: Copying a chunk takes a few ms, and offsets of strings have 31 bits.
 CHUNK_BITS = 16
 CHUNK_ROWS = 1 << CHUNK_BITS
+#: How many pieces of the tail are merged at once.
+_MERGED = 8
 
 
 class RowChunks:
@@ -29,7 +31,7 @@ class RowChunks:
         #: The columns of each chunk by its number; None for numbers that may be used again.
         self._chunks: list[list[pa.Array] | None] = []
         self._free: list[int] = []
-        #: Per column, the pieces of the tail. Each piece is more than twice as long as the next one.
+        #: Per column, the pieces of the tail.
         self._pieces: list[list[pa.Array]] = [[] for _ in types]
         self._piece_ends: list[int] = []
         self._tail = self._new_chunk()
@@ -74,15 +76,8 @@ class RowChunks:
 
     def _append_piece(self, columns: list[pa.Array], count: int) -> None:
         ends = self._piece_ends
-        kept = len(ends)
-        length = count
         is_full = (ends[-1] if ends else 0) + count == CHUNK_ROWS
-        while kept:
-            piece = ends[kept - 1] - (ends[kept - 2] if kept > 1 else 0)
-            if piece > 2 * length and not is_full:
-                break
-            length += piece
-            kept -= 1
+        kept = 0 if is_full else self._kept_pieces(count)
         for pieces, column in zip(self._pieces, columns):
             # Copies: the column may be a part of a much larger buffer.
             pieces[kept:] = [pa.concat_arrays([*pieces[kept:], column]) if kept < len(pieces) else _copied(column)]
@@ -94,6 +89,22 @@ class RowChunks:
             self._piece_ends = []
             self.filled.append(self._tail)
             self._tail = self._new_chunk()
+
+    def _kept_pieces(self, count: int) -> int:
+        """Returns how many pieces of the tail stay as they are when one with `count` rows is added.
+
+        As many pieces of about the same length as _MERGED become one. So a row is copied once per power of _MERGED
+        between the length of a batch and that of a chunk, and the tail has few pieces.
+        """
+        ends = self._piece_ends
+        kept = len(ends)
+        while kept >= _MERGED - 1:
+            first = kept - (_MERGED - 1)
+            total = count + ends[len(ends) - 1] - (ends[first - 1] if first else 0)
+            if any(ends[i] - (ends[i - 1] if i else 0) > _MERGED * count for i in range(first, kept)):
+                break
+            kept, count = first, total
+        return kept
 
     def _filled(self, columns: list[pa.Array]) -> list[pa.Array]:
         """Returns the columns of the tail, which is full now, in the form in which they are kept."""

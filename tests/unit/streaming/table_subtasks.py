@@ -59,13 +59,16 @@ class TableSubtasks:
         restored: list[checkpoint_pb2.KeyedStateHandle] | None = None,
         files: MemoryStreams | None = None,
         clock: ManualClock | None = None,
+        selectors: tuple[FieldKeySelector, ...] | None = None,
     ) -> None:
         self.spec = spec
         self.clock = clock or ManualClock(1_000)
         self._backend = backend
         self._files = files or MemoryStreams()
         self._schemas = [schema_of(each.row_type) for each in spec.input_types]
-        self._selectors = spec.key_selectors if hasattr(spec, "key_selectors") else (spec.key_selector,)
+        if selectors is None:
+            selectors = spec.key_selectors if hasattr(spec, "key_selectors") else (spec.key_selector,)
+        self._selectors = selectors
         snapshot = None
         if restored is not None:
             snapshot = checkpoint_pb2.TaskStateSnapshot()

@@ -7,7 +7,7 @@ from table_subtasks import TableSubtasks, row_info
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.operator_specs import FieldKeySelector
-from flinkpy.graph.table_specs import RankSpec, SortField
+from flinkpy.graph.table_specs import RankSpec, SortField, SortLimitSpec
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.streaming.operators.table import rank_kernels, rank_operator
 from flinkpy.streaming.operators.table.order_codes import order_codes
@@ -134,3 +134,20 @@ def test_order_codes_of_several_columns_compare_them_in_turn():
     fields = [SortField(0), SortField(1, ascending=False), SortField(2)]
 
     assert np.argsort(order_codes(columns, fields), kind="stable").tolist() == [2, 0, 3, 1]
+
+
+def test_a_limit_with_an_offset_emits_the_rows_between():
+    spec = SortLimitSpec(FieldKeySelector(()), (SortField(1),), offset=1, limit=2, input_types=(ROW,))
+    limit = TableSubtasks(spec)
+
+    assert limit.process([("+I", 1, 5, 0), ("+I", 2, 4, 0)]) == [("+I", 1, 5, 0)]
+    changes = limit.restart().process([("+I", 3, 3, 0), ("+I", 4, 9, 0)])
+    assert changes == [("-U", 1, 5, 0), ("+U", 2, 4, 0), ("+I", 1, 5, 0)]
+
+
+def test_a_limit_without_an_order_keeps_the_first_rows():
+    spec = SortLimitSpec(FieldKeySelector(()), (), limit=2, needs_retraction=True, input_types=(ROW,))
+    limit = TableSubtasks(spec)
+    limit.process([("+I", 1, 5, 0), ("+I", 2, 4, 0), ("+I", 3, 1, 0)])
+
+    assert limit.process([("-D", 1, 5, 0)]) == [("-D", 1, 5, 0), ("+I", 3, 1, 0)]

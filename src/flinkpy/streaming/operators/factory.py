@@ -59,7 +59,9 @@ ONE_INPUT_OPERATORS |= {
     table_specs.ChangelogNormalizeSpec: "operators.table.last_row_operators:ChangelogNormalizeOperator",
     table_specs.DeduplicateSpec: "operators.table.last_row_operators:DeduplicateOperator",
     table_specs.DropUpdateBeforeSpec: "operators.table.drop_update_before_operator:DropUpdateBeforeOperator",
+    table_specs.LookupJoinSpec: "operators.table.lookup_join_operator:LookupJoinOperator",
     table_specs.RankSpec: "operators.table.rank_operator:RankOperator",
+    table_specs.SortLimitSpec: "operators.table.rank_operator:create_sort_limit_operator",
 }
 
 #: The operator classes that are called with (spec, pair of input types, context, output, side outputs).

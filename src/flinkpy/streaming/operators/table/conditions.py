@@ -12,6 +12,11 @@ import pyarrow as pa
 from flinkpy.sql.rex import RexNode, input_columns, moved
 
 
+def expressions(nodes: Sequence[RexNode], settings: Any) -> Any:
+    """Returns expressions ready to be computed over RecordBatches: `flinkpy.sql.functions.CompiledExpressions`."""
+    return import_module("flinkpy.sql.functions").compile_expressions(list(nodes), settings)
+
+
 class PairCondition:
     """A condition over the columns of the left row, then those of the right row. It is true, or false or unknown.
 
@@ -20,10 +25,16 @@ class PairCondition:
     """
 
     def __init__(self, condition: RexNode, settings: Any) -> None:
-        compile_expressions = import_module("flinkpy.sql.functions").compile_expressions
         self.columns = input_columns([condition])
         positions = {column: position for position, column in enumerate(self.columns)}
-        self._compiled = compile_expressions([moved(condition, positions)], settings)
+        self._compiled = expressions([moved(condition, positions)], settings)
+
+    def open(self, context: Any) -> None:
+        """Opens the user-defined functions in the condition."""
+        self._compiled.open(context)
+
+    def close(self) -> None:
+        self._compiled.close()
 
     def mask(self, values: Sequence[pa.Array], length: int) -> np.ndarray:
         """Returns bool[length]: true for the pairs that meet the condition. `values` are those of `columns`."""

@@ -103,6 +103,16 @@ class StreamingJoinOperator(KeyedStateOperator):
         )
         return self.backend.row_table(_TABLE_NAMES[side], layout)
 
+    def open(self) -> None:
+        super().open()
+        if self._condition is not None:
+            self._condition.open(self.create_runtime_context())
+
+    def close(self) -> None:
+        if self._condition is not None:
+            self._condition.close()
+        super().close()
+
     # -- data --------------------------------------------------------------------------------------------------------
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:

@@ -284,6 +284,16 @@ class ChangelogNormalizeOperator(LastRowOperator):
         )
         self._condition = pair_condition(spec.condition, spec.settings)
 
+    def open(self) -> None:
+        super().open()
+        if self._condition is not None:
+            self._condition.open(self.create_runtime_context())
+
+    def close(self) -> None:
+        if self._condition is not None:
+            self._condition.close()
+        super().close()
+
     def _additions(self, batch: Batch, columns: list[pa.Array]) -> np.ndarray:
         is_add = is_addition(batch.kinds, batch.num_rows)
         condition = self._condition

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.graph.table_specs import RankSpec
+from flinkpy.graph.table_specs import RankSpec, SortLimitSpec
 from flinkpy.records.batch import Batch
 from flinkpy.state.backend import KeyContext
 from flinkpy.state.key_index import KeyWords
@@ -120,6 +120,34 @@ class RankOperator(KeyedStateOperator):
         if spec.output_rank_number:
             emitted.append(pa.array(ranks))
         emit_columns(self.output, self._output_schema, emitted, kinds)
+
+
+def create_sort_limit_operator(
+    spec: SortLimitSpec, input_type: Any, context: OperatorContext, output: Output, side_outputs: dict[str, Output]
+) -> RankOperator:
+    """Returns the operator of ORDER BY with LIMIT: a Top-N without partitions and rank numbers.
+
+    Source: org.apache.flink.table.planner.plan.nodes.exec.stream.{StreamExecSortLimit,StreamExecLimit}.
+    """
+    if spec.limit is None:
+        raise UnsupportedOperationError(
+            f"operator {context.name}: ORDER BY of a streaming table needs a LIMIT, or a time attribute first"
+        )
+    rank = RankSpec(
+        spec.key_selector,
+        "ROW_NUMBER",
+        (),
+        spec.order,
+        spec.offset + 1,
+        spec.offset + spec.limit,
+        strategy="RETRACT" if spec.needs_retraction else "APPEND",
+        generate_update_before=spec.generate_update_before,
+        state_ttl_ms=spec.state_ttl_ms,
+        key_type=spec.key_type,
+        input_types=spec.input_types,
+        output_type=spec.output_type,
+    )
+    return RankOperator(rank, input_type, context, output, side_outputs)
 
 
 class _Lists:

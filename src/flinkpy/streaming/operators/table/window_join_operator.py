@@ -119,7 +119,14 @@ class WindowJoinOperator(KeyedStateOperator):
 
     def open(self) -> None:
         super().open()
+        if self._condition is not None:
+            self._condition.open(self.create_runtime_context())
         self._schedule()
+
+    def close(self) -> None:
+        if self._condition is not None:
+            self._condition.close()
+        super().close()
 
     def _ends_ms(self, column: pa.Array) -> np.ndarray:
         times = exact_times(column)
