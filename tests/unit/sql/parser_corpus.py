@@ -3,7 +3,7 @@
 A file has entries that a line of equals signs ends. An entry is a statement, a line of hyphens, and the tree, in which
 fields with their default values are left out; for texts that do not parse it is the error.
 
-fields with their default values are left out; for texts that do not parse it is the error.
+With `--rewrite`, this module as a program writes trees and errors anew. Read the difference before you commit it.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class JsonFunctionParser:
         """Parses [KEY] key VALUE value, or key : value."""
         cursor = self._cursor
         start = cursor.token
-        with_key = cursor.at("KEY") and cursor.peek() not in ("VALUE", ":", ".", "(")
+        with_key = cursor.at("KEY") and cursor.peek() not in ("VALUE", ":", ".")
         if with_key:
             cursor.advance()
         key = self._expressions.expression()
