@@ -1,0 +1,153 @@
+"""SQL programs on real processes: definitions, queries, inserts, views, functions, and the errors of wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import RunningCluster
+from job_support import environment
+
+from flinkpy.common.errors import SqlParseError, ValidationError
+from flinkpy.common.types import RowKind
+from flinkpy.table import DataTypes, StreamTableEnvironment, TableEnvironment
+from flinkpy.table.udf import udf
+
+ORDERS = """
+CREATE TABLE orders (
+  id BIGINT,
+  item STRING,
+  price DECIMAL(8, 2),
+  ts TIMESTAMP(3),
+  total AS price * 2,
+  WATERMARK FOR ts AS ts - INTERVAL '1' SECOND
+) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv')
+"""
+ROWS = [
+    "1,apple,1.50,2024-05-01 10:00:01",
+    "2,pear,2.00,2024-05-01 10:00:04",
+    "3,apple,0.25,2024-05-01 10:00:11",
+    "4,,7.00,2024-05-01 10:00:12",
+    "5,pear,,2024-05-01 10:00:21",
+]
+
+
+@pytest.fixture
+def tables(shared_cluster: RunningCluster, tmp_path: Path) -> TableEnvironment:
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders" / "a.csv").write_text("\n".join(ROWS) + "\n")
+    made = StreamTableEnvironment.create(environment(shared_cluster))
+    made.execute_sql(ORDERS.format(path=tmp_path / "orders"))
+    return made
+
+
+def rows(tables: TableEnvironment, query: str) -> list[list[Any]]:
+    with tables.execute_sql(query).collect() as found:
+        return [list(row) for row in found]
+
+
+def final(tables: TableEnvironment, query: str) -> list[dict[str, Any]]:
+    return tables.sql_query(query).to_arrow().to_pylist()
+
+
+def test_a_query_reads_computed_columns_and_keeps_types(tables: TableEnvironment) -> None:
+    found = final(tables, "SELECT id, total, UPPER(item) AS item FROM orders WHERE price > 1 OR item = 'apple'")
+    by_id = {row["id"]: row for row in found}
+    assert sorted(by_id) == [1, 2, 3, 4]
+    assert str(by_id[1]["total"]) == "3.00" and by_id[1]["item"] == "APPLE"
+    assert by_id[4]["item"] == ""
+
+
+def test_a_group_by_sends_the_changelog_of_a_record_at_a_time_engine(tables: TableEnvironment) -> None:
+    with tables.execute_sql("SELECT item, COUNT(*) AS n FROM orders GROUP BY item").collect() as found:
+        changes = [(row.get_row_kind(), *row) for row in found if row[0] == "apple"]
+    assert changes == [
+        (RowKind.INSERT, "apple", 1),
+        (RowKind.UPDATE_BEFORE, "apple", 1),
+        (RowKind.UPDATE_AFTER, "apple", 2),
+    ]
+
+
+def test_windows_close_with_the_watermark(tables: TableEnvironment) -> None:
+    found = final(
+        tables,
+        """
+        SELECT window_start, COUNT(*) AS n, SUM(price) AS s
+        FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+        GROUP BY window_start, window_end
+        """,
+    )
+    summary = sorted((row["window_start"].second, row["n"], str(row["s"])) for row in found)
+    assert summary == [(0, 2, "3.50"), (10, 2, "7.25"), (20, 1, "None")]
+
+
+def test_an_insert_writes_a_table_that_another_query_reads(tables: TableEnvironment, tmp_path: Path) -> None:
+    tables.execute_sql(
+        f"""
+        CREATE TABLE sold (item STRING, price DECIMAL(8, 2))
+        WITH ('connector' = 'filesystem', 'path' = '{tmp_path / "sold"}', 'format' = 'json')
+        """
+    )
+    result = tables.execute_sql("INSERT INTO sold SELECT item, price FROM orders WHERE price IS NOT NULL")
+    result.wait()
+    assert [list(row) for row in result.collect()] == [[-1]]
+    found = final(tables, "SELECT item, SUM(price) AS s FROM sold GROUP BY item")
+    assert sorted((row["item"], str(row["s"])) for row in found) == [("", "7.00"), ("apple", "1.75"), ("pear", "2.00")]
+
+
+def test_several_inserts_of_a_statement_set_are_one_job(tables: TableEnvironment, tmp_path: Path) -> None:
+    for name in ("cheap", "dear"):
+        tables.execute_sql(
+            f"""
+            CREATE TABLE {name} (id BIGINT)
+            WITH ('connector' = 'filesystem', 'path' = '{tmp_path / name}', 'format' = 'csv')
+            """
+        )
+    statements = tables.create_statement_set()
+    statements.add_insert_sql("INSERT INTO cheap SELECT id FROM orders WHERE price < 2")
+    statements.add_insert_sql("INSERT INTO dear SELECT id FROM orders WHERE price >= 2")
+    statements.execute().wait()
+    assert sorted(rows(tables, "SELECT id FROM cheap")) == [[1], [3]]
+    assert sorted(rows(tables, "SELECT id FROM dear")) == [[2], [4]]
+
+
+def test_views_and_functions_of_python_take_part(tables: TableEnvironment) -> None:
+    tables.create_temporary_system_function("shout", udf(lambda text: text + "!", result_type=DataTypes.STRING()))
+    tables.execute_sql("CREATE VIEW apples AS SELECT id, shout(item) AS item FROM orders WHERE item = 'apple'")
+    assert sorted(rows(tables, "SELECT * FROM apples")) == [[1, "apple!"], [3, "apple!"]]
+    assert tables.list_views() == ["apples"]
+
+
+def test_a_joined_table_is_the_join_of_all_its_rows(tables: TableEnvironment) -> None:
+    found = final(tables, "SELECT a.id AS x, b.id AS y FROM orders a JOIN orders b ON a.item = b.item AND a.id < b.id")
+    assert sorted((row["x"], row["y"]) for row in found) == [(1, 3), (2, 5)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "message"),
+    [
+        ("SELEC id FROM orders", SqlParseError, "line 1, column 1"),
+        ("SELECT prise FROM orders", ValidationError, "price"),
+        ("SELECT id FROM oders", ValidationError, "orders"),
+        ("SELECT LOWERR(item) FROM orders", ValidationError, "LOWER"),
+        ("SELECT item + 1 AS x, SUM(id) FROM orders GROUP BY id", ValidationError, "not being grouped"),
+        ("INSERT INTO orders SELECT 1", ValidationError, "do not match"),
+    ],
+)
+def test_wrong_statements_name_the_culprit(
+    tables: TableEnvironment, statement: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        tables.execute_sql(statement)
+
+
+def test_a_sink_of_files_refuses_updates_and_names_the_operator(tables: TableEnvironment, tmp_path: Path) -> None:
+    tables.execute_sql(
+        f"""
+        CREATE TABLE counts (item STRING, n BIGINT)
+        WITH ('connector' = 'filesystem', 'path' = '{tmp_path / "counts"}', 'format' = 'csv')
+        """
+    )
+    with pytest.raises(Exception, match=r"doesn't support consuming update changes.*GroupAggregate"):
+        tables.execute_sql("INSERT INTO counts SELECT item, COUNT(*) FROM orders GROUP BY item")
