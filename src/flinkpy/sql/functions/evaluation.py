@@ -290,6 +290,7 @@ class _Program:
                     kept = np.flatnonzero(so_far.to_numpy(zero_copy_only=False))
                     rows = kept if rows is None else rows[kept]
                     if not left:
+                        so_far = None
                         break
                     if left < frame.num_rows:
                         frame = frame.at(kept)

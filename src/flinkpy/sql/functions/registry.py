@@ -7,6 +7,7 @@ Source: org.apache.flink.table.functions.BuiltInFunctionDefinitions, org.apache.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
@@ -30,6 +31,8 @@ _FAMILIES = (
 
 _DEFINITIONS: dict[str, FunctionDefinition] = {}
 _NAMES: dict[str, FunctionDefinition] = {}
+_lock = threading.RLock()
+_is_loading = False
 _are_loaded = False
 
 
@@ -112,8 +115,14 @@ def scalar_per_value(
 
 
 def _load() -> None:
-    global _are_loaded
-    if not _are_loaded:
-        _are_loaded = True
+    """Imports all families once. Other threads, such as those of tasks, wait for it."""
+    global _are_loaded, _is_loading
+    if _are_loaded:
+        return
+    with _lock:
+        if _are_loaded or _is_loading:
+            return
+        _is_loading = True
         for family in _FAMILIES:
             import_module(f"flinkpy.sql.functions.{family}")
+        _are_loaded = True

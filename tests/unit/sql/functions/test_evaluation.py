@@ -95,6 +95,14 @@ def test_condition_evaluates_later_parts_on_the_rows_that_are_left() -> None:
     assert counting.calls == 2
 
 
+def test_condition_ends_where_no_rows_are_left() -> None:
+    tests = [call("=", A, number(value)) for value in (1, 2, 3)]
+    first, second, third = (call("AND", each, call("<", B, number(9))) for each in tests)
+    condition = call("AND", first, second, third)
+    mask = compile_expressions([condition]).evaluate_condition(batch([1, 0, 0, 1, 0, 0, 0, 0], [5] * 8))
+    assert mask.to_pylist() == [False] * 8
+
+
 def test_null_condition_is_not_true() -> None:
     mask = compile_expressions([call(">", A, number(1))]).evaluate_condition(batch([2, None, 0]))
     assert mask.to_pylist() == [True, False, False]
