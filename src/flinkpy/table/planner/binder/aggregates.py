@@ -15,7 +15,7 @@ from flinkpy.common.errors import ValidationError
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.rex import AggregateCall, InputRef, RexCall, RexNode, rewrite, walk
 from flinkpy.sql.types import logical_types as lt
-from flinkpy.table.planner.binder.expressions import ExpressionBinder
+from flinkpy.table.planner.binder.expressions import RANK_FUNCTIONS, ExpressionBinder
 from flinkpy.table.planner.binder.functions import FunctionResolver
 from flinkpy.table.planner.binder.scope import Scope
 from flinkpy.table.planner.binder.window_functions import interval_millis
@@ -259,7 +259,9 @@ class AggregateBinder:
         if any(_calls_aggregate(self._functions, each) for each in node.arguments):
             raise invalid(node, "Aggregate expressions cannot be nested")
         values = [self._argument.bind(each) for each in node.arguments if not isinstance(each, ast.Star)]
-        name = node.function
+        name = self._functions.aggregate_name(node)
+        if name in RANK_FUNCTIONS:
+            raise invalid(node, f"OVER clause is necessary for window functions: {name}")
         # COUNT of what is never null counts rows.
         if name == "COUNT" and node.quantifier != "DISTINCT" and all(not each.type.nullable for each in values):
             values = []
@@ -277,7 +279,7 @@ class AggregateBinder:
             first = ascending if item.nulls_first is None else item.nulls_first
             order.append((self._column(self._argument.bind(item.expression), item.expression), ascending, first))
         grouped = bool(self._group_count) and all(self._sets) and node.filter is None
-        kind = self._functions.aggregate_type(node, name, tuple(values), is_grouped=grouped or self._window is not None)
+        kind = self._functions.aggregate_type(node, tuple(values), is_grouped=grouped or self._window is not None)
         called = self._names.get(node, f"$f{self._group_count + len(self._aggregates)}")
         return self._call(
             AggregateCall(

@@ -319,11 +319,11 @@ class ExpressionBinder:
         name = node.function
         if node.over is not None:
             return self._over(node)
+        if name in RANK_FUNCTIONS:
+            raise invalid(node, f"OVER clause is necessary for window functions: {name}")
         if self._functions.is_aggregate(node.name):
             where = f" in {self._clause} clause" if self._clause else ""
             raise invalid(node, f"Aggregate expression is illegal{where}")
-        if name in RANK_FUNCTIONS:
-            raise invalid(node, f"OVER clause is necessary for window functions: {name}")
         if len(node.name.parts) == 1:
             special = self._special(node, name)
             if special is not None:
@@ -384,7 +384,7 @@ class ExpressionBinder:
 
     def _over(self, node: ast.FunctionCall) -> RexNode:
         specification = self._window(node)
-        name = node.function
+        name = self._functions.aggregate_name(node)
         arguments = tuple(self.bind(each) for each in node.arguments if not isinstance(each, ast.Star))
         if node.filter is not None:
             condition = self.condition(node.filter)
@@ -399,7 +399,7 @@ class ExpressionBinder:
             keys.append(self.bind(item.expression))
             fields.append(SortField(0, ascending, nulls_first))
         is_rows, lower, upper = self._frame(node, specification, name, bool(keys))
-        kind = self._functions.aggregate_type(node, name, arguments, is_grouped=bool(partition) or True)
+        kind = self._functions.aggregate_type(node, arguments, is_grouped=not is_rows and lower is None)
         user = self._functions.user_aggregate(node.name)
         return OverCall(
             kind,

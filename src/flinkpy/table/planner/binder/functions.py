@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
-from flinkpy.common.errors import ValidationError
+from flinkpy.sql.functions import registry
+from flinkpy.sql.functions.definition import FunctionDefinition, FunctionKind, literal_value
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.rex import RexCall, RexNode, UserFunctionCall
 from flinkpy.sql.types import logical_types as lt
-from flinkpy.sql.types import merging
 from flinkpy.table.planner.errors import did_you_mean, invalid
 from flinkpy.table.planner.logical.time import as_regular
 
@@ -48,15 +47,16 @@ class FunctionResolver:
     def __init__(self, catalog: FunctionCatalog | None) -> None:
         self._catalog = catalog
 
-    def call(self, name: str, operands: tuple[RexNode, ...]) -> RexNode:
+    def call(self, name: str, operands: tuple[RexNode, ...]) -> RexCall:
         """Returns the call of a built-in function. Raises: ValidationError if the arguments do not fit."""
-        return RexCall(_scalar_type(name, operands), name, operands)
+        return registry.call(name, *operands)
 
     def builtin_names(self) -> list[str]:
         """Returns the names of built-in functions, in order."""
-        return sorted({*_SCALARS, *_AGGREGATES})
+        return registry.function_names()
 
     def user(self, name: ast.Identifier) -> UserFunction | None:
+        """Returns the user-defined function of this name; None if there is none."""
         return None if self._catalog is None else self._catalog.user_function(name.parts)
 
     def resolve(self, node: ast.FunctionCall, operands: tuple[RexNode, ...]) -> RexNode:
@@ -67,17 +67,29 @@ class FunctionResolver:
                 raise invalid(node, f"{node.name.last} is a {user.kind.lower()} function and cannot be used here")
             kind = user.result_type(tuple(each.type for each in operands))
             return UserFunctionCall(kind, node.name.last, user.function, operands, user.mode, user.is_deterministic)
-        if len(node.name.parts) > 1 or not _is_scalar(node.function):
+        found = self._builtin(node.name)
+        if found is None or found.kind is not FunctionKind.SCALAR:
             signature = f"{node.name.last}({', '.join(f'<{each.type}>' for each in operands)})"
-            hint = did_you_mean(node.function, _scalar_names())
+            hint = did_you_mean(node.name.last, registry.function_names())
             raise invalid(node, f"No match found for function signature {signature}{hint}")
-        return self.call(node.function, operands)
+        return found.call(*operands)
+
+    @staticmethod
+    def _builtin(name: ast.Identifier) -> FunctionDefinition | None:
+        return registry.find_function(name.last) if len(name.parts) == 1 else None
 
     def is_aggregate(self, name: ast.Identifier) -> bool:
+        """True for aggregate functions, and for those that need OVER."""
         user = self.user(name)
         if user is not None:
             return user.kind == "AGGREGATE"
-        return len(name.parts) == 1 and name.last.upper() in _AGGREGATES
+        found = self._builtin(name)
+        return found is not None and found.kind is FunctionKind.AGGREGATE
+
+    def aggregate_name(self, node: ast.FunctionCall) -> str:
+        """Returns the name of the aggregate function, of which the query may use an alias."""
+        found = None if self.user(node.name) is not None else self._builtin(node.name)
+        return node.function if found is None else found.name
 
     def user_aggregate(self, name: ast.Identifier) -> Any:
         """Returns the user's aggregate function; None for a built-in one."""
@@ -85,78 +97,28 @@ class FunctionResolver:
         return None if user is None else user.function
 
     def aggregate_type(
-        self, node: ast.FunctionCall, name: str, operands: tuple[RexNode, ...], *, is_grouped: bool
+        self, node: ast.FunctionCall, operands: tuple[RexNode, ...], *, is_grouped: bool
     ) -> lt.LogicalType:
-        """Returns the type of an aggregate. It may be null for a group of no rows if `is_grouped` is False."""
+        """Returns the type of an aggregate.
+
+        Args:
+            is_grouped: False if there may be a group without rows, for which aggregates other than COUNT are null.
+
+        Raises: ValidationError for an unknown function or wrong arguments.
+        """
+        types = tuple(as_regular(each.type) for each in operands)
         user = self.user(node.name)
         if user is not None:
-            return user.result_type(tuple(each.type for each in operands))
-        infer = _AGGREGATES.get(name)
-        if infer is None:
-            raise invalid(node, f"No match found for function signature {name}{did_you_mean(name, _AGGREGATES)}")
-        kind = infer(tuple(as_regular(each.type) for each in operands))
-        return kind if is_grouped or name in _NEVER_NULL else kind.as_nullable()
+            return user.result_type(types)
+        found = self._builtin(node.name)
+        if found is None or found.kind is not FunctionKind.AGGREGATE:
+            hint = did_you_mean(node.name.last, registry.function_names())
+            raise invalid(node, f"No match found for function signature {node.name.last}{hint}")
+        kind = found.infer_type(types, tuple(literal_value(each) for each in operands))
+        if not is_grouped or found.name not in _NULL_ONLY_WITHOUT_VALUES:
+            return kind
+        return kind.as_nullable(any(each.nullable for each in types))
 
 
-_NEVER_NULL = frozenset({"COUNT", "ROW_NUMBER", "RANK", "DENSE_RANK"})
-_Inference = Callable[[tuple[lt.LogicalType, ...]], lt.LogicalType]
-_BIGINT = lt.BigIntType(nullable=False)
-
-_AGGREGATES: dict[str, _Inference] = {
-    "COUNT": lambda types: _BIGINT,
-    "SUM": lambda types: merging.find_sum_agg_type(types[0]),
-    "SUM0": lambda types: merging.find_sum_agg_type(types[0]).not_null(),
-    "AVG": lambda types: merging.find_avg_agg_type(types[0]),
-    "MIN": lambda types: types[0],
-    "MAX": lambda types: types[0],
-    "FIRST_VALUE": lambda types: types[0],
-    "LAST_VALUE": lambda types: types[0],
-    "SINGLE_VALUE": lambda types: types[0].as_nullable(),
-    "LISTAGG": lambda types: lt.VarCharType(nullable=types[0].nullable),
-    "COLLECT": lambda types: lt.MultisetType(types[0], nullable=False),
-    "ARRAY_AGG": lambda types: lt.ArrayType(types[0]),
-    "STDDEV_POP": lambda types: types[0],
-    "STDDEV_SAMP": lambda types: types[0],
-    "VAR_POP": lambda types: types[0],
-    "VAR_SAMP": lambda types: types[0],
-    "ROW_NUMBER": lambda types: _BIGINT,
-    "RANK": lambda types: _BIGINT,
-    "DENSE_RANK": lambda types: _BIGINT,
-    "PERCENT_RANK": lambda types: lt.DoubleType(nullable=False),
-    "CUME_DIST": lambda types: lt.DoubleType(nullable=False),
-    "NTILE": lambda types: _BIGINT,
-    "LAG": lambda types: types[0].as_nullable(),
-    "LEAD": lambda types: types[0].as_nullable(),
-}
-
-
-def _scalar_names() -> list[str]:
-    return list(_SCALARS)
-
-
-def _is_scalar(name: str) -> bool:
-    return name in _SCALARS
-
-
-def _scalar_type(name: str, operands: tuple[RexNode, ...]) -> lt.LogicalType:
-    infer = _SCALARS.get(name)
-    if infer is None:
-        raise ValidationError(f"No match found for function signature {name}{did_you_mean(name, _SCALARS)}")
-    kind = infer(tuple(each.type for each in operands))
-    return kind.as_nullable(kind.nullable or any(each.type.nullable for each in operands))
-
-
-_TEXT = lt.VarCharType(nullable=False)
-_SCALARS: dict[str, _Inference] = {
-    "LOWER": lambda types: types[0],
-    "UPPER": lambda types: types[0],
-    "DATE_FORMAT": lambda types: _TEXT,
-    "REGEXP_EXTRACT": lambda types: lt.VarCharType(),
-    "SPLIT_INDEX": lambda types: lt.VarCharType(),
-    "EXTRACT": lambda types: _BIGINT,
-    "||": lambda types: _TEXT,
-    "SUBSTRING": lambda types: _TEXT,
-    "CHAR_LENGTH": lambda types: lt.IntType(nullable=False),
-    "ABS": lambda types: types[0],
-    "HASH_CODE": lambda types: lt.IntType(nullable=False),
-}
+#: Functions whose result is null only if all values are.
+_NULL_ONLY_WITHOUT_VALUES = frozenset({"SUM", "AVG", "MIN", "MAX"})

@@ -80,11 +80,14 @@ class SchemaBinder:
         if isinstance(declared, LogicalType):
             return declared
         if isinstance(declared, str):
-            from flinkpy.sql.parser import parse_expression
+            from flinkpy.sql.parser import parse_statement
 
-            parsed = parse_expression(f"CAST(NULL AS {declared})")
-            assert isinstance(parsed, ast.Cast)
-            return logical_type(parsed.type)
+            # CAST takes no NOT NULL, but a column definition does.
+            parsed = parse_statement(f"CREATE TABLE t (c {declared})")
+            assert isinstance(parsed, ast.CreateTable)
+            defined = parsed.columns[0]
+            assert isinstance(defined, ast.PhysicalColumn)
+            return logical_type(defined.type)
         convert = getattr(declared, "logical_type", None)
         if isinstance(convert, LogicalType):
             return convert
