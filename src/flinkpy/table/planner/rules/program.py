@@ -10,11 +10,16 @@ from flinkpy.table.planner.rules.constants import propagate_constants
 from flinkpy.table.planner.rules.filters import merge_projections, push_filters, push_join_keys
 from flinkpy.table.planner.rules.pruning import prune_columns
 from flinkpy.table.planner.rules.ranks import constant_ranks, recognise_ranks
+from flinkpy.table.planner.rules.set_operations import replace_set_operations
+from flinkpy.table.planner.rules.sources import push_into_sources
+from flinkpy.table.planner.rules.subqueries import expand_subqueries
 from flinkpy.table.planner.rules.windows import recognise_window_aggregates
 
 
 def optimise(plan: rel.RelNode) -> rel.RelNode:
     """Returns a plan of the same rows in the form from which physical nodes are made."""
+    plan = expand_subqueries(plan)
+    plan = replace_set_operations(plan)
     plan = merge_projections(plan)
     plan = push_filters(plan)
     plan = recognise_ranks(plan)
@@ -27,4 +32,5 @@ def optimise(plan: rel.RelNode) -> rel.RelNode:
     plan = merge_projections(plan)
     plan = constant_ranks(plan)
     plan = prune_columns(plan)
-    return merge_projections(plan)
+    plan = merge_projections(plan)
+    return push_into_sources(plan)
