@@ -54,3 +54,9 @@ DML_SYNC = bool_option("table.dml-sync", False, "True makes `execute_sql` of an 
 MAX_COLUMN_WIDTH = int_option(
     "table.display.max-column-width", 30, "Longest text of a printed column; longer ones are cut.", minimum=1
 )
+AGG_PHASE_STRATEGY = enum_option(
+    "table.optimizer.agg-phase-strategy",
+    ("AUTO", "ONE_PHASE", "TWO_PHASE"),
+    "AUTO",
+    "Whether a GROUP BY with mini-batches aggregates rows before the exchange, too. AUTO: if its functions allow it.",
+)

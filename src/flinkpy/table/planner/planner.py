@@ -13,6 +13,7 @@ from flinkpy.common.errors import ValidationError
 from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.configuration.options import read_option
 from flinkpy.configuration.table_options import (
+    AGG_PHASE_STRATEGY,
     IDLE_TIMEOUT,
     MINI_BATCH_ALLOW_LATENCY,
     MINI_BATCH_ENABLED,
@@ -44,6 +45,7 @@ from flinkpy.table.planner.logical.time import as_regular
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.builder import PhysicalBuilder
 from flinkpy.table.planner.physical.translation import TranslationSettings, Translator
+from flinkpy.table.planner.physical.two_phase import in_two_phases
 from flinkpy.table.planner.rules.program import optimise
 from flinkpy.table.planner.rules.reuse import share_equal_parts
 from flinkpy.table.schema import Schema
@@ -238,8 +240,14 @@ class Planner:
         plans = []
         for operation in operations:
             built = PhysicalBuilder(context).build(optimise(operation))
-            plans.append(infer_changelog_modes(built, upsert_materialize=materialize, **options))
+            plan = infer_changelog_modes(built, upsert_materialize=materialize, **options)
+            plans.append(in_two_phases(plan) if self._uses_two_phases() else plan)
         return plans
+
+    def _uses_two_phases(self) -> bool:
+        configuration = self._configuration
+        enabled = self.is_streaming and read_option(configuration, MINI_BATCH_ENABLED)
+        return bool(enabled) and read_option(configuration, AGG_PHASE_STRATEGY) != "ONE_PHASE"
 
     def translate(self, operations: Sequence[rel.RelNode]) -> list[Transformation]:
         """Returns the sinks of INSERTs as Transformations.

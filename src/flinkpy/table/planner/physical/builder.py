@@ -25,7 +25,7 @@ from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.logical.rex_nodes import OuterRef
 from flinkpy.table.planner.logical.time import as_regular
 from flinkpy.table.planner.physical import nodes as ph
-from flinkpy.table.planner.physical.accumulators import accumulator_fields
+from flinkpy.table.planner.physical.accumulators import accumulator_fields, local_window_type
 from flinkpy.table.planner.physical.interval_joins import interval_bounds
 from flinkpy.table.planner.rules.expressions import is_inlinable, substituted
 from flinkpy.table.planner.rules.windows import equal_columns, window_join, window_properties
@@ -164,11 +164,7 @@ class PhysicalBuilder:
             return ph.WindowAggregate([exchange], node.row_type, node.grouping, node.aggregates, *rest)
         columns = [each for each in fields if each is not None]
         accumulators = tuple(tuple(name for name, _ in each) for each in columns)
-        slice_end = "$slice_end" if node.time_column is not None else "$window_end"
-        local_fields = [(below.names[place], below.row_type.fields[place].type) for place in node.grouping]
-        local_fields += [field for each in columns for field in each]
-        local_fields.append((slice_end, lt.BigIntType()))
-        local_type = rel.row_of(*map(tuple, zip(*local_fields, strict=True)))  # type: ignore[arg-type]
+        local_type = local_window_type(below.row_type, node.grouping, node.aggregates)
         local = ph.LocalWindowAggregate([below], local_type, node.grouping, node.aggregates, *rest, accumulators)
         keys = tuple(range(len(node.grouping)))
         return ph.GlobalWindowAggregate(

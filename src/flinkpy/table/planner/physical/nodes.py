@@ -446,6 +446,11 @@ class _WindowAggregateNode(_AggregateNode):
     #: window_start, window_end, window_time as far as they are in the output.
     properties: tuple[str, ...]
 
+    @property
+    def slice_end_name(self) -> str:
+        """The name that plans show for the column that ends the slices of the first phase."""
+        return "$slice_end" if self.time_column is not None else "$window_end"
+
     def _window_text(self) -> str:
         names = self.input.names
         if self.time_column is not None:
@@ -477,7 +482,7 @@ class LocalWindowAggregate(_WindowAggregateNode):
         parts = [self.input.names[each] for each in self.grouping]
         for call, names in zip(self.aggregates, self.accumulators, strict=True):
             parts.append(f"{call_text(call, self.input.names)} AS {_together(names)}")
-        parts.append(f"slice_end('w$) AS {self.names[-1]}")
+        parts.append(f"slice_end('w$) AS {self.slice_end_name}")
         window = ("window", f"[{self._window_text()}]")
         return [*self._group_by(), window, ("select", f"[{', '.join(parts)}]")]
 
@@ -493,7 +498,7 @@ class GlobalWindowAggregate(_WindowAggregateNode):
             parts.append(f"{call.function}({_together(names)}) AS {call.name}")
         parts += self._properties_text()
         column = "slice_end" if self.time_column is not None else "win_end"
-        window = window_text(self.window, f"{column}=[{self.input.names[-1]}]")
+        window = window_text(self.window, f"{column}=[{self.slice_end_name}]")
         return [*self._group_by(), ("window", f"[{window}]"), ("select", f"[{', '.join(parts)}]")]
 
 
