@@ -91,7 +91,7 @@ def _run(command: list[str], what: str) -> None:
 
 
 def run_flink(
-    programs: list[Path], settings: dict[str, str], parallelism: int, timeout_s: float, heap: str = "6g"
+    programs: list[Path], settings: dict[str, str], parallelism: int, timeout_s: float, heap: str = "4g"
 ) -> dict[str, dict[str, Any]]:
     """Runs SQL files one after the other in one JVM.
 

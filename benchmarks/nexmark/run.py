@@ -29,6 +29,9 @@ RATE = 100_000
 COMPARED = Input(200_000, 2_000)
 #: The first query runs once more before all others, so that neither side measures its own start.
 WARM_UP = "q0"
+#: Each query also runs on this part of the events. The difference of both times leaves out its start.
+SMALL_SHARE = 4
+_SMALL = "-small"
 MEMORY_QUERY = "q20"
 _TIMEOUT_S = 3600.0
 
@@ -128,36 +131,39 @@ def _flink_results(names: list[str]) -> Path:
     return folder
 
 
-def _programs(names: list[str], given: Input, folder: Path, changes: bool = False) -> list[Path]:
+def _programs(names: list[str], given: Input, folder: Path, changes: bool = False, suffix: str = "") -> list[Path]:
     """Writes the statements of the queries as files."""
     (folder / "programs").mkdir(parents=True, exist_ok=True)
     files = []
     for name in names:
-        output = folder / "output" / name
+        output = folder / "output" / f"{name}{suffix}"
         shutil.rmtree(output, ignore_errors=True)
-        file = folder / "programs" / f"{name}.sql"
+        file = folder / "programs" / f"{name}{suffix}.sql"
         file.write_text(statements(name, given, output, changes))
         files.append(file)
     return files
 
 
+def _measured_programs(names: list[str], given: Input) -> list[Path]:
+    """Returns the programs of both sizes of each query, after that of the warm-up."""
+    folder = _empty(HOME / "measured")
+    small = Input(given.events // SMALL_SHARE, given.rate)
+    both = zip(_programs(names, small, folder, suffix=_SMALL), _programs(names, given, folder))
+    return [*_programs([WARM_UP], small, folder, suffix="-warm-up"), *(file for pair in both for file in pair)]
+
+
 def _measure(mode: str, names: list[str], given: Input, wrong: dict[str, str], with_ours: bool) -> list[Result]:
     settings = dict(MODES[mode].settings)
-    folder = _empty(HOME / "measured")
     if "execution.checkpointing.interval" in settings:
-        settings["execution.checkpointing.dir"] = f"file://{folder / 'checkpoints'}"
-    warm_up = folder / "programs" / "warm-up.sql"
-    programs = _programs(names, given, folder)
-    warm_up.write_text(statements(WARM_UP, given, folder / "output" / "warm-up"))
-    theirs = run_flink([warm_up, *programs], settings, PARALLELISM, _TIMEOUT_S)
+        settings["execution.checkpointing.dir"] = f"file://{HOME / 'measured' / 'checkpoints'}"
+    theirs = run_flink(_measured_programs(names, given), settings, PARALLELISM, _TIMEOUT_S)
     runnable = [name for name in names if not wrong.get(name, "").startswith("not yet")]
     ours: dict[str, dict[str, Any]] = {}
     if with_ours and runnable:
-        _empty(folder)
-        programs = _programs(runnable, given, folder)
-        warm_up.write_text(statements(WARM_UP, given, folder / "output" / "warm-up"))
-        ours = run_here([warm_up, *programs], settings, PARALLELISM, _TIMEOUT_S)
-    results = [_result(mode, name, given, ours.get(name), theirs[name], wrong.get(name)) for name in names]
+        ours = run_here(_measured_programs(runnable, given), settings, PARALLELISM, _TIMEOUT_S)
+    results = [
+        _result(mode, name, _rates(name, given, ours), _rates(name, given, theirs), wrong.get(name)) for name in names
+    ]
     ratios = [result.ratio for result in results if result.ratio is not None]
     if ratios:
         mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
@@ -166,26 +172,45 @@ def _measure(mode: str, names: list[str], given: Input, wrong: dict[str, str], w
     return results
 
 
-def _result(
-    mode: str, name: str, given: Input, ours: dict[str, Any] | None, theirs: dict[str, Any], wrong: str | None
-) -> Result:
-    notes = [wrong] if wrong else []
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How fast one side runs a query.
+
+    Attributes:
+        rate: million events per second.
+        cpu_rate: million events per second of CPU.
+        error: the reason if there are no rates.
+    """
+
+    rate: float = math.nan
+    cpu_rate: float = math.nan
+    error: str = ""
+
+
+def _rates(name: str, given: Input, told: dict[str, dict[str, Any]]) -> Rates:
+    """Returns the rates between two sizes of the same query, so that its start does not count."""
+    if name not in told:
+        return Rates(error="not run")
+    small, large = told[f"{name}{_SMALL}"], told[name]
+    for each in (small, large):
+        if "error" in each:
+            return Rates(error=each["error"].splitlines()[0][:120])
+    events = (given.events - given.events // SMALL_SHARE) / 1e6
+    seconds, cpu_seconds = large["job_s"] - small["job_s"], large["cpu_s"] - small["cpu_s"]
+    if seconds <= 0 or cpu_seconds <= 0:
+        return Rates(error=f"{given.events} events are too few: they take no longer than a part of them")
+    return Rates(events / seconds, events / cpu_seconds)
+
+
+def _result(mode: str, name: str, ours: Rates, theirs: Rates, wrong: str | None) -> Result:
+    notes = [wrong] if wrong else [f"not yet: {ours.error}"] if ours.error and ours.error != "not run" else []
+    notes.append(f"Flink: {theirs.error or f'{theirs.cpu_rate:.2f} M/s of CPU'}")
+    has_both = not (wrong or ours.error or theirs.error)
+    if has_both:
+        notes.append(f"by CPU {ours.cpu_rate / theirs.cpu_rate:.2f}x")
+    ratio = ours.rate / theirs.rate if has_both else None
     title = f"nexmark {mode} {name}"
-    peer = None
-    if "error" in theirs:
-        notes.append(f"Flink: {theirs['error'].splitlines()[0][:100]}")
-    else:
-        peer = given.events / theirs["job_s"] / 1e6
-        notes.append(f"Flink: {given.events / theirs['cpu_s'] / 1e6:.2f} M/s of CPU")
-    if ours is not None and "error" in ours:
-        notes.append(f"not yet: {ours['error']}")
-    if ours is None or "error" in ours:
-        return Result(title, math.nan, peer, "M events/s", "Flink SQL", None, None, "; ".join(notes))
-    rate = given.events / ours["job_s"] / 1e6
-    ratio = None if wrong or peer is None else rate / peer
-    if peer is not None:
-        notes.append(f"by CPU {theirs['cpu_s'] / ours['cpu_s']:.2f}x")
-    return Result(title, rate, peer, "M events/s", "Flink SQL", ratio, MODES[mode].lowest, "; ".join(notes))
+    return Result(title, ours.rate, theirs.rate, "M events/s", "Flink SQL", ratio, MODES[mode].lowest, "; ".join(notes))
 
 
 def _memory(given: Input, wrong: dict[str, str], with_ours: bool) -> Result:
