@@ -90,6 +90,7 @@ class EventGenerator:
         self.schema = arrow_schema(paths, names)
         self._paths = paths
         self._types = event_types
+        self._is_wanted = np.array([kind in event_types for kind in EventType])
         self._delay_us = 1_000_000.0 / options.first_event_rate * timeline.generators
         events_of_auctions = IN_FLIGHT_AUCTIONS * options.total_proportion // options.auction_proportion
         if events_of_auctions * self._delay_us / 1000 * 2 >= _MAX_AUCTION_MS:
@@ -135,7 +136,7 @@ class EventGenerator:
         kinds = (rests >= auctions_from).astype(np.int32)
         kinds += rests >= auctions_from + self.options.auction_proportion
         if self._types != ALL_TYPES:
-            kept = np.flatnonzero(np.isin(kinds, [int(kind) for kind in self._types]))
+            kept = np.flatnonzero(self._is_wanted[kinds])
             numbers, ids, kinds = numbers[kept], ids[kept], kinds[kept]
         rows = _Rows(self, numbers, ids, kinds)
         columns = [rows.column(path) for path in self._paths]
@@ -192,6 +193,8 @@ class _Part:
         self.numbers = numbers
         self.ids = ids
         self.draws = Draws(ids)
+        #: The number of rounds of persons, auctions and bids before each event, and its place in its round.
+        self.rounds, self.places = np.divmod(ids, self.options.total_proportion)
         self.mask = mask
         self.is_all = is_all
         self._rows = rows
@@ -229,10 +232,10 @@ class _Part:
 
     def last_person(self) -> Array:
         """Returns the number of the last person before each event, or of the event itself."""
-        options = self.options
-        return self.ids // options.total_proportion * options.person_proportion + np.minimum(
-            self.ids % options.total_proportion, options.person_proportion - 1
-        )
+        persons = self.options.person_proportion
+        if persons == 1:
+            return self.rounds
+        return self.rounds * persons + np.minimum(self.places, persons - 1)
 
     def some_person(self, draw: int) -> Array:
         """Returns the numbers of random persons: active ones, and few that do not exist yet."""
@@ -300,11 +303,7 @@ class _Persons(_Part):
 class _Auctions(_Part):
     def id(self) -> Array:
         options = self.options
-        return (
-            self.ids // options.total_proportion * options.auction_proportion
-            + (self.ids % options.total_proportion - options.person_proportion)
-            + FIRST_AUCTION_ID
-        )
+        return self.rounds * options.auction_proportion + self.places + (FIRST_AUCTION_ID - options.person_proportion)
 
     def item_name(self) -> pa.StringArray:
         return texts.random_words(self.draws, 8, texts.MIN_WORD_LENGTH + self.draws.low(5, 17), 19, " ")
@@ -354,7 +353,7 @@ class _Auctions(_Part):
 class _Bids(_Part):
     def auction(self) -> Array:
         options = self.options
-        last = self.ids // options.total_proportion * options.auction_proportion + options.auction_proportion - 1
+        last = self.rounds * options.auction_proportion + (options.auction_proportion - 1)
         first = np.maximum(last - IN_FLIGHT_AUCTIONS, 0)
         some = first + self.draws.high(0, last - first + 1 + ID_LEAD)
         is_hot = self.draws.low(0, options.hot_auction_ratio) > 0
