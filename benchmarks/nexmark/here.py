@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -84,21 +85,31 @@ class _Usage:
         self.peak_bytes = max(self.peak_bytes, resident)
 
 
-def _run(settings: dict[str, str], parallelism: int, file: Path) -> dict[str, Any]:
+def _count_char() -> Any:
+    """Returns the function of query 14, which counts a character in texts."""
     import pyarrow.compute as pc
 
-    from flinkpy.table import DataTypes, EnvironmentSettings, TableEnvironment
-    from flinkpy.table.udf import udf
+    return _functions().udf(
+        lambda text, character: pc.count_substring(text, character[0].as_py()).cast("int64"),
+        result_type=_tables().DataTypes.BIGINT(),
+        func_type="arrow",
+    )
 
-    environment = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+
+def _tables() -> Any:
+    return import_module("flinkpy.table")
+
+
+def _functions() -> Any:
+    return import_module("flinkpy.table.udf")
+
+
+def _run(settings: dict[str, str], parallelism: int, file: Path) -> dict[str, Any]:
+    tables = _tables()
+    environment = tables.TableEnvironment.create(tables.EnvironmentSettings.in_streaming_mode())
     for key, value in {"parallelism.default": str(parallelism), **settings}.items():
         environment.get_config().set(key, value)
-
-    @udf(result_type=DataTypes.BIGINT(), func_type="arrow")
-    def count_char(text, character):
-        return pc.count_substring(text, character[0].as_py())
-
-    environment.create_temporary_system_function("count_char", count_char)
+    environment.create_temporary_system_function("count_char", _count_char())
     *before, last = split(file.read_text())
     for statement in before:
         environment.execute_sql(statement)
