@@ -270,5 +270,8 @@ def parsed(text: str, parse: Callable[[TokenCursor], T]) -> T:
         parse(recorder)
     except UnexpectedTokenError:
         previous = tokens[failing - 1] if failing else None
-        raise unexpected_token(text, tokens[failing], recorder.expected, previous, recorder.expected_before) from None
+        following = tokens[min(failing + 1, len(tokens) - 1)].symbol
+        raise unexpected_token(
+            text, tokens[failing], following, recorder.expected, previous, recorder.expected_before
+        ) from None
     raise AssertionError("a text that did not parse has parsed when it was parsed again")

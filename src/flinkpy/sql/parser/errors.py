@@ -14,7 +14,12 @@ from flinkpy.sql.parser.tokens import END, IDENTIFIER, KEYWORDS, RESERVED_KEYWOR
 _MAX_LINE_CHARS = 160
 
 #: Keywords that nobody means as a name where a name is expected.
-_CLAUSES = words("AND AS BY CREATE FROM GROUP HAVING INTO JOIN ON OR ORDER SELECT SET TABLE UNION WHERE WITH")
+_NO_NAMES = words(
+    """
+    ALL AND AS BETWEEN BY CASE CREATE DISTINCT ELSE END EXISTS FETCH FOR FROM GROUP HAVING IN INTERVAL INTO IS JOIN LIKE
+    LIMIT NOT NULL OFFSET ON OR ORDER OVER SELECT SET TABLE THEN UNION USING VALUES WHEN WHERE WITH
+    """
+)
 #: Tokens of JDBC's escapes, which are left out of lists of what was expected.
 _JDBC_ESCAPES = frozenset({"{D", "{T", "{TS", "{FN"})
 
@@ -31,11 +36,17 @@ def error_at(text: str, position: Position, message: str, advice: str = "") -> S
 
 
 def unexpected_token(
-    text: str, token: Token, expected: Iterable[str], previous: Token | None, expected_before: Iterable[str]
+    text: str,
+    token: Token,
+    following: str,
+    expected: Iterable[str],
+    previous: Token | None,
+    expected_before: Iterable[str],
 ) -> SqlParseError:
     """Returns the error of a token that the grammar does not allow in its place.
 
     Args:
+        following: symbol of the token behind it.
         expected: symbols that the grammar allows there.
         previous: the token before, which may be the mistyped one: an unknown word is often read as an alias.
         expected_before: symbols that the grammar allows in the place of `previous`.
@@ -51,10 +62,10 @@ def unexpected_token(
         words = "Was expecting one of:" if len(expected) > 1 else "Was expecting:"
         lines = textwrap.wrap(listed, 100, break_long_words=False, break_on_hyphens=False)
         message += f"\n{words}\n" + "\n".join(f"    {line}" for line in lines)
-    return error_at(text, token.position, message, _advice(token, expected, previous, set(expected_before)))
+    return error_at(text, token.position, message, _advice(token, following, expected, previous, set(expected_before)))
 
 
-def _advice(token: Token, expected: set[str], previous: Token | None, expected_before: set[str]) -> str:
+def _advice(token: Token, following: str, expected: set[str], previous: Token | None, expected_before: set[str]) -> str:
     meant = _similar_keyword(token, expected)
     if meant:
         return f'Did you mean "{meant}"?'
@@ -62,7 +73,10 @@ def _advice(token: Token, expected: set[str], previous: Token | None, expected_b
         meant = _similar_keyword(previous, expected | expected_before)
         if meant:
             return f'Did you mean "{meant}" instead of "{previous.text}"?'
-    if token.symbol in RESERVED_KEYWORDS - _CLAUSES and IDENTIFIER in expected:
+    if token.symbol == "COLUMN":
+        return "Leave COLUMN out: behind ADD, MODIFY, DROP or RENAME stands the name of the column."
+    is_name = token.symbol not in _NO_NAMES or (token.symbol in ("GROUP", "ORDER") and following != "BY")
+    if token.symbol in RESERVED_KEYWORDS and is_name and IDENTIFIER in expected:
         return f'"{token.text}" is a reserved keyword. To use it as a name, write it in backticks: `{token.text}`'
     if token.symbol == '"':
         return "Strings are written in single quotes, names in backticks."

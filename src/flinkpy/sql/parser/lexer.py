@@ -132,18 +132,20 @@ def _literal(group: str, image: str, text: str, position: Position) -> tuple[str
 
 
 def _resolve_c_escapes(body: str, text: str, position: Position) -> str:
+    place = f"At line {position.line}, column {position.column}: "
+
     def replaced(found: re.Match[str]) -> str:
         unicode4, unicode8, hexadecimal, octal, other = found.groups()
         code = unicode4 or unicode8 or hexadecimal
         if code or octal:
             number = int(code, 16) if code else int(octal, 8)
             if number > 0x10FFFF:
-                raise error_at(text, position, f"Unicode escape {found.group()} is no character.")
+                raise error_at(text, position, f"{place}Unicode escape {found.group()} is no character.")
             return chr(number)
         if other is None:
             return "'"
         if other in "uU":
-            raise error_at(text, position, f"Unicode escape \\{other} needs {4 if other == 'u' else 8} digits.")
+            raise error_at(text, position, f"{place}Unicode escape \\{other} needs {4 if other == 'u' else 8} digits.")
         return _C_ESCAPES.get(other, other)
 
     return _C_ESCAPE.sub(replaced, body)

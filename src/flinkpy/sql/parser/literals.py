@@ -169,10 +169,11 @@ class LiteralParser:
         digits = start.value
         while cursor.at(STRING):
             digits += cursor.advance().value
-        if len(digits) % 2 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
-            raise cursor.error_on(
-                start.position, f"Binary literal string must contain an even number of hexits: {start.text[:80]}"
-            )
+        if not all(digit in "0123456789abcdefABCDEF" for digit in digits):
+            raise cursor.error_on(start.position, f"Illegal binary string {start.text[:80]}")
+        if len(digits) % 2:
+            message = "Binary literal string must contain an even number of hexits"
+            raise cursor.error_on(start.position, message)
         return BinaryLiteral(bytes.fromhex(digits), position=cursor.since(start))
 
     def interval(self, start: Token) -> Expression:
