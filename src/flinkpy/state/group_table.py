@@ -12,7 +12,7 @@ working set is full.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from flinkpy.state.accumulators import FrozenColumns
 from flinkpy.state.aggregate_table import FrozenTable, TableLayout
 from flinkpy.state.key_slots import KeySlots
 from flinkpy.state.meta_info import StateMetaInfo
-from flinkpy.state.row_groups import RowGroups, number_rows, running_counts
+from flinkpy.state.row_groups import RowGroups, kernels, number_rows, running_counts
 from flinkpy.state.table_accumulators import TableAccumulator
 
 _MIN_CAPACITY = 1 << 10
@@ -295,6 +295,9 @@ class GroupMap(_Entries):
         """
         slots = groups.slots.take(groups.group)
         entries = self._slots_of([pa.array(slots), *columns])
+        module = kernels.get()
+        if module is not None and groups.is_last is None:
+            return self._changed_row_by_row(module, entries, weights)
         number, first_rows = self.number_rows(entries)
         is_fresh = groups.is_fresh.take(groups.group)
         if groups.is_last is not None:
@@ -315,6 +318,22 @@ class GroupMap(_Entries):
             accumulator.arrays[0][slots] = after if is_last is None else after[is_last]
         self._note(slots)
         return [effect for effect, _ in results]
+
+    def _changed_row_by_row(
+        self, module: Any, entries: np.ndarray, weights: Sequence[np.ndarray | None]
+    ) -> list[np.ndarray]:
+        """Changes the counts with compiled code. The entries of a group without a former life have no counts."""
+        all_rows = np.ones(len(entries), dtype=np.int8)
+        has_effect = np.zeros(len(entries), dtype=bool)
+        effects = []
+        for accumulator, own in zip(self.accumulators, weights):
+            effect = module.first_and_last(entries, accumulator.arrays[0], all_rows if own is None else own)
+            has_effect |= effect != 0
+            effects.append(effect)
+        if self._store is not None:
+            self._is_changed[entries] = True
+        self._note(np.unique(entries[has_effect]))
+        return effects
 
     def merge(self, groups: RowGroups, columns: list[pa.Array], counts: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Adds counts of values to the groups. Counts do not fall below 0.

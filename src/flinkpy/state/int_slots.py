@@ -2,12 +2,15 @@
 
 It has two forms. While the keys lie in a small range, it is a table indexed by `key - base`, with one lookup per key.
 Otherwise it is a hash table with open addressing, which is probed for all keys of a batch together: each round resolves
-the keys that are at their place, and the next round continues with the rest.
+the keys that are at their place, and the next round continues with the rest. In a process that has loaded the compiled
+kernels of `row_groups`, they probe key by key.
 """
 
 from __future__ import annotations
 
 import numpy as np
+
+from flinkpy.state.row_groups import kernels
 
 #: The maximum number of keys that the table form spans: 32 MiB of int64 slots.
 MAX_DENSE_SPAN = 1 << 22
@@ -137,6 +140,10 @@ class IntSlots:
 
     def _insert(self, keys: np.ndarray, slots: np.ndarray) -> None:
         """Inserts new, distinct keys."""
+        module = kernels.loaded
+        if module is not None:
+            module.insert(keys, slots, self._hash_keys, self._hash_slots, self._shift)
+            return
         mask = len(self._hash_slots) - 1
         place = self._home(keys)
         while len(keys):
@@ -149,6 +156,14 @@ class IntSlots:
             keys, slots, place = keys[left], slots[left], (place[left] + 1) & mask
 
     def _hashed_slots(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        module = kernels.loaded
+        if module is not None:
+            if 2 * (self.size + len(keys)) > len(self._hash_slots):
+                used = self._hash_slots >= 0
+                self._rebuild(self._hash_keys[used], self._hash_slots[used], 4 * (self.size + len(keys)))
+            slots, new = module.find_or_insert(keys, self._hash_keys, self._hash_slots, self._shift, self.size)
+            self.size += len(new)
+            return slots, new
         slots = self._find(keys)
         missing = np.flatnonzero(slots < 0)
         if not len(missing):

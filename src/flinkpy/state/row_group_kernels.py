@@ -96,3 +96,65 @@ def running_extremes(
         extremes[row] = current[number]
         has[row] = has_current[number]
     return extremes, has
+
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@_compiled
+def find_or_insert(
+    keys: np.ndarray, table_keys: np.ndarray, table_slots: np.ndarray, shift: np.uint64, size: int
+) -> Any:
+    """Looks up keys in the hash table of IntSlots. New keys get the next slots. The table has room for them."""
+    mask = len(table_slots) - 1
+    slots = np.empty(len(keys), dtype=np.int64)
+    new = np.empty(len(keys), dtype=np.int64)
+    count = 0
+    for row in range(len(keys)):
+        key = keys[row]
+        place = np.int64((np.uint64(key) * _MULTIPLIER) >> shift)
+        while table_slots[place] >= 0 and table_keys[place] != key:
+            place = (place + 1) & mask
+        slot = table_slots[place]
+        if slot < 0:
+            slot = size + count
+            table_keys[place] = key
+            table_slots[place] = slot
+            new[count] = row
+            count += 1
+        slots[row] = slot
+    return slots, new[:count].copy()
+
+
+@_compiled
+def insert(
+    keys: np.ndarray, slots: np.ndarray, table_keys: np.ndarray, table_slots: np.ndarray, shift: np.uint64
+) -> None:
+    """Inserts new, distinct keys into the hash table of IntSlots."""
+    mask = len(table_slots) - 1
+    for row in range(len(keys)):
+        place = np.int64((np.uint64(keys[row]) * _MULTIPLIER) >> shift)
+        while table_slots[place] >= 0:
+            place = (place + 1) & mask
+        table_keys[place] = keys[row]
+        table_slots[place] = slots[row]
+
+
+@_compiled
+def first_and_last(entries: np.ndarray, counts: np.ndarray, weights: np.ndarray) -> Any:
+    """Changes the counts of entries row by row. Returns 1 where a count becomes 1, -1 where it becomes 0, else 0."""
+    effects = np.zeros(len(entries), dtype=np.int8)
+    for row in range(len(entries)):
+        weight = weights[row]
+        if weight > 0:
+            count = counts[entries[row]]
+            if count == 0:
+                effects[row] = 1
+            counts[entries[row]] = count + 1
+        elif weight < 0:
+            count = counts[entries[row]]
+            if count > 0:
+                if count == 1:
+                    effects[row] = -1
+                counts[entries[row]] = count - 1
+    return effects

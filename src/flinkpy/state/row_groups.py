@@ -35,6 +35,11 @@ class _Kernels:
         #: False to use the NumPy form although numba is installed.
         self.is_enabled = True
 
+    @property
+    def loaded(self) -> Any | None:
+        """The kernels if they are loaded already; None otherwise. Loading them takes about a second."""
+        return self._module if self.is_enabled else None
+
     def get(self) -> Any | None:
         if not self.is_enabled:
             return None

@@ -516,14 +516,35 @@ class ExtremeAccumulator(TableAccumulator):
         is_running: bool,
     ) -> list[np.ndarray]:
         assert values is not None
-        if weights is not None and (weights < 0).any():
-            raise UnsupportedOperationError("MIN and MAX without retraction got a row to take back")
-        counted = _counted(values, weights)
+        counted = self._counted(values, weights)
         if self._is_number:
             return self._extremes(groups, before, to_numbers(values), counted, is_running)
-        encoded = pc.dictionary_encode(values)
-        numbers = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        return self._extremes_of_objects(groups, before, encoded.dictionary.to_pylist(), numbers, counted, is_running)
+        in_order, known_ranks, ranks = _ranked(before[0].tolist(), values)
+        extremes, has = self._extremes(groups, [known_ranks, before[1]], ranks, counted, is_running)
+        return [_objects([*in_order, None]).take(np.where(has, extremes, len(in_order))), has]
+
+    def update(
+        self, groups: RowGroups, values: pa.Array | None, weights: np.ndarray | None, is_running: bool
+    ) -> pa.Array:
+        """See the base class. Results of objects are taken from the distinct ones, without an object per row."""
+        if self._is_number:
+            return super().update(groups, values, weights, is_running)
+        assert values is not None
+        before = self.before(groups)
+        in_order, known_ranks, ranks = _ranked(before[0].tolist(), values)
+        counted = self._counted(values, weights)
+        after, has = self._extremes(groups, [known_ranks, before[1]], ranks, counted, is_running)
+        last = groups.last_rows if is_running else np.arange(groups.num_groups)
+        objects = _objects([*in_order, None])
+        groups.store(self.arrays[0], objects.take(np.where(has.take(last), after.take(last), len(in_order))))
+        groups.store(self.arrays[1], has.take(last))
+        is_null = ~np.concatenate([before[1], has])
+        return pa.array(in_order, self._type).take(pa.array(np.concatenate([known_ranks, after]), mask=is_null))
+
+    def _counted(self, values: pa.Array, weights: np.ndarray | None) -> np.ndarray | None:
+        if weights is not None and (weights < 0).any():
+            raise UnsupportedOperationError("MIN and MAX without retraction got a row to take back")
+        return _counted(values, weights)
 
     def add_weighted(self, slots: np.ndarray, values: pa.Array | None, weights: np.ndarray | None) -> None:
         if not self._is_number or self.arrays[0].dtype.kind == "f" or (weights is not None and (weights < 0).any()):
@@ -554,30 +575,6 @@ class ExtremeAccumulator(TableAccumulator):
         extremes = running_extremes if is_running else folded_extremes
         return list(extremes(groups, before[0], before[1], values, counted, self._is_max))
 
-    def _extremes_of_objects(
-        self,
-        groups: RowGroups,
-        before: list[np.ndarray],
-        distinct: list[Any],
-        numbers: np.ndarray,
-        counted: np.ndarray | None,
-        is_running: bool,
-    ) -> list[np.ndarray]:
-        """Replaces the values by their ranks among all values of the batch and of its groups.
-
-        Args:
-            distinct: the values of the batch. Row i has the value `distinct[numbers[i]]`.
-        """
-        known = before[0].tolist()
-        in_order = sorted({value for value in (*distinct, *known) if value is not None})
-        rank_of = {value: rank for rank, value in enumerate(in_order)}
-        rank_of[None] = 0
-        ranks = np.array([rank_of[value] for value in distinct] or [0], dtype=np.int64)
-        known_ranks = np.array([rank_of[value] for value in known], dtype=np.int64)
-        extremes, has = self._extremes(groups, [known_ranks, before[1]], ranks.take(numbers), counted, is_running)
-        objects = _objects([*in_order, None])
-        return [objects.take(np.where(has, extremes, len(in_order))), has]
-
     def values(self, arrays: list[np.ndarray]) -> pa.Array:
         if self._is_number:
             return from_numbers(arrays[0], ~arrays[1], self._type)
@@ -587,8 +584,24 @@ class ExtremeAccumulator(TableAccumulator):
         values, has = others
         if self._is_number:
             return self._extremes(groups, before, values, has, False)
-        distinct = values.tolist()
-        return self._extremes_of_objects(groups, before, distinct, np.arange(len(distinct)), has, False)
+        in_order, known_ranks, ranks = _ranked(before[0].tolist(), pa.array(values.tolist(), self._type))
+        extremes, has = self._extremes(groups, [known_ranks, before[1]], ranks, has, False)
+        return [_objects([*in_order, None]).take(np.where(has, extremes, len(in_order))), has]
+
+
+def _ranked(known: list[Any], values: pa.Array) -> tuple[list[Any], np.ndarray, np.ndarray]:
+    """Replaces objects by their ranks among all of them.
+
+    Returns: the distinct objects in order, the ranks of `known`, and those of the values. The rank of NULL is 0.
+    """
+    encoded = pc.dictionary_encode(values)
+    distinct = encoded.dictionary.to_pylist()
+    in_order = sorted({value for value in (*distinct, *known) if value is not None})
+    rank_of = {value: rank for rank, value in enumerate(in_order)}
+    rank_of[None] = 0
+    ranks = np.array([rank_of[value] for value in distinct] or [0], dtype=np.int64)
+    numbers = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return in_order, np.array([rank_of[value] for value in known], dtype=np.int64), ranks.take(numbers)
 
 
 # -- FIRST_VALUE, LAST_VALUE ---------------------------------------------------------------------------------------
