@@ -332,7 +332,8 @@ class GroupMap(_Entries):
             effects.append(effect)
         if self._store is not None:
             self._is_changed[entries] = True
-        self._note(np.unique(entries[has_effect]))
+        entries = entries[has_effect]
+        self._note(entries.take(self.number_rows(entries)[1]))
         return effects
 
     def merge(self, groups: RowGroups, columns: list[pa.Array], counts: Sequence[np.ndarray]) -> list[np.ndarray]:
