@@ -42,8 +42,10 @@ def _arithmetic(find_decimal: Callable[[lt.LogicalType, lt.LogicalType], lt.Deci
         if points:
             return instants.moved_type(points[0], call)
         intervals = [kind for kind in call.types if kind.root in of.INTERVAL]
-        if len(intervals) == 1:
-            return intervals[0].as_nullable(call.any_nullable)
+        if intervals:  # arithmetic gives intervals of the smallest unit
+            is_months = intervals[0].root is R.INTERVAL_YEAR_MONTH
+            smallest = lt.YearMonthIntervalType("MONTH") if is_months else lt.DayTimeIntervalType("SECOND", 2, 3)
+            return smallest.as_nullable(call.any_nullable)
         return common_type(call.types)
 
     return returns
@@ -205,9 +207,7 @@ def absolute(call: KernelCall, value: Any) -> Any:
 @scalar("SIGN", "NUMERIC", returns=_sign_type)
 def sign(call: KernelCall, value: Any) -> Any:
     if call.type.root is R.DECIMAL:
-        signs = pc.sign(value.cast(pa.float64())).cast(pa.int8())
-        kind = call.arrow_type
-        return signs.cast(pa.decimal128(kind.precision - kind.scale or 1, 0), safe=False).cast(kind)
+        return call.per_value(lambda number: Decimal((number > 0) - (number < 0)), value)
     return pc.sign(value).cast(call.arrow_type)
 
 

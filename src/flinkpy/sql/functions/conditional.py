@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flinkpy.records.key_hash import hash_columns
 from flinkpy.sql.functions.definition import FunctionDefinition, FunctionKind, Inference
-from flinkpy.sql.functions.kernel_call import KernelCall
+from flinkpy.sql.functions.kernel_call import KernelCall, as_array
 from flinkpy.sql.functions.registry import register, scalar, scalar_per_value
-from flinkpy.sql.functions.results import BOOLEAN, common_type, exactly
+from flinkpy.sql.functions.results import BOOLEAN, INT, STRING, common_type, nullable
 from flinkpy.sql.functions.signatures import Signature
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.sql.types.casting import supports_implicit_cast
@@ -95,20 +97,17 @@ def null_if(call: KernelCall, value: Any, other: Any) -> Any:
     return pc.if_else(is_equal, pa.scalar(None, call.arrow_type), value)
 
 
-_NOT_NULL_BOOLEAN = exactly(BOOLEAN)
-
-
-@scalar_per_value("IS_ALPHA", "ANY", returns=_NOT_NULL_BOOLEAN)
+@scalar_per_value("IS_ALPHA", "ANY", returns=BOOLEAN)
 def is_alpha(text: Any) -> bool:
     return isinstance(text, str) and text.isalpha()
 
 
-@scalar_per_value("IS_DIGIT", "ANY", returns=_NOT_NULL_BOOLEAN)
+@scalar_per_value("IS_DIGIT", "ANY", returns=BOOLEAN)
 def is_digit(text: Any) -> bool:
     return isinstance(text, str) and text != "" and all(each.isdecimal() for each in text)
 
 
-@scalar_per_value("IS_DECIMAL", "ANY", returns=_NOT_NULL_BOOLEAN)
+@scalar_per_value("IS_DECIMAL", "ANY", returns=BOOLEAN)
 def is_decimal(text: Any) -> bool:
     if not isinstance(text, str):
         return True
@@ -117,3 +116,14 @@ def is_decimal(text: Any) -> bool:
     except ValueError:
         return False
     return "_" not in text
+
+
+@scalar("TYPEOF", "ANY", "ANY, BOOLEAN", returns=nullable(STRING), null_if_null=False)
+def type_of(call: KernelCall, value: Any, serializable: Any = None) -> Any:
+    return pa.scalar(str(call.argument_types[0]))
+
+
+@scalar("HASH_CODE", "ANY", returns=INT)
+def hash_code(call: KernelCall, value: Any) -> Any:
+    """The key hash of a value, which splits DISTINCT aggregates. Differs: it is not Java's hash code."""
+    return pa.array(hash_columns([as_array(value, call.num_rows)]).view(np.int32))

@@ -119,7 +119,7 @@ def cardinality(call: KernelCall, collection: Any) -> Any:
 def _element_type(call: Inference) -> lt.LogicalType:
     array_type = call.types[0]
     assert isinstance(array_type, lt.ArrayType)
-    return array_type.element.as_nullable()
+    return array_type.element.as_nullable(array_type.element.nullable or array_type.nullable)
 
 
 @scalar("ELEMENT", "ARRAY", returns=_element_type, may_fail=True)

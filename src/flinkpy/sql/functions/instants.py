@@ -171,8 +171,9 @@ def rounded(call: KernelCall, value: Any, unit: str, is_ceil: bool) -> Any:
         days = numbers // day
         start = _unit_start(days, unit) * day
         if is_ceil:
+            # As in Flink, a time of day does not count on the first day of a unit.
             following = _next_unit(_unit_start(days, unit), unit) * day
-            start = np.where(start == numbers, start, following)
+            start = np.where(start == (numbers if unit == "DAY" else days * day), start, following)
         result = start
     array = from_ticks(result, valid, points.type)
     if isinstance(kind, lt.LocalZonedTimestampType):

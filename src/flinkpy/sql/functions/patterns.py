@@ -162,7 +162,7 @@ def regexp(call: KernelCall, text: Any, pattern: Any) -> Any:
         compiled = _compiled(given)
         if compiled is None:
             raise TableRuntimeError(f"Invalid regular expression {given!r}")
-        return compiled.search(value) is not None
+        return given != "" and compiled.search(value) is not None
 
     return call.per_value(one, text, pattern)
 
@@ -228,28 +228,11 @@ def re2_groups(pattern: str) -> str | None:
 def regexp_replace(call: KernelCall, text: Any, pattern: Any, replacement: Any) -> Any:
     return _per_pattern(
         call,
-        lambda compiled, value, given: compiled.sub(_java_replacement(compiled, given), value),
+        lambda compiled, value, given: compiled.sub(lambda found: given, value),
         text,
         pattern,
         replacement,
     )
-
-
-@lru_cache(maxsize=256)
-def _java_replacement(pattern: re.Pattern[str], replacement: str) -> str:
-    """Returns a Java replacement as one of Python: $1 and ${name} are groups, and \\$ is a dollar."""
-    result, rest = [], replacement
-    while rest:
-        if rest[0] == "\\" and len(rest) > 1:
-            result.append(rest[1].replace("\\", "\\\\"))
-            rest = rest[2:]
-        elif (found := re.match(r"\$(\d)", rest)) or (found := re.match(r"\$\{(\w+)\}", rest)):
-            result.append(f"\\g<{found[1]}>")
-            rest = rest[found.end() :]
-        else:
-            result.append(rest[0])
-            rest = rest[1:]
-    return "".join(result)
 
 
 @scalar("REGEXP_COUNT", f"{_TEXT}, {_TEXT}", returns=nullable(INT), is_costly=True)

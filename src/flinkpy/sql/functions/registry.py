@@ -26,6 +26,9 @@ _FAMILIES = (
     "patterns",
     "temporal",
     "construction",
+    "arrays_and_maps",
+    "hashing",
+    "json_functions",
     "aggregates",
 )
 

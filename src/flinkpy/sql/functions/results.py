@@ -32,11 +32,25 @@ def argument(index: int) -> Returns:
     return lambda call: call.types[index].as_nullable(call.any_nullable)
 
 
+def text_of_argument(call: Inference) -> lt.LogicalType:
+    """VARCHAR of the length of the first argument, nullable if any argument is."""
+    length = call.types[0].length  # type: ignore[attr-defined]
+    return lt.VarCharType(length, nullable=call.any_nullable)
+
+
+def part_of_argument(call: Inference) -> lt.LogicalType:
+    """VARCHAR of the length of the first argument, always nullable."""
+    return text_of_argument(call).as_nullable()
+
+
 def common_type(types: tuple[lt.LogicalType, ...]) -> lt.LogicalType:
     """Returns the type of arithmetic with numbers that are no decimals, or of a choice between values."""
     has_decimal = any(kind.root is lt.TypeRoot.DECIMAL for kind in types)
     if has_decimal and any(kind.root in of.APPROXIMATE_NUMERIC for kind in types):
         return lt.DoubleType(nullable=any(kind.nullable for kind in types))
+    approximate = [kind for kind in types if kind.root in of.APPROXIMATE_NUMERIC]
+    if len(approximate) == len(types):  # the first one decides, unlike in find_common_type
+        return types[0].as_nullable(any(kind.nullable for kind in types))
     found = find_common_type(types)
     assert found is not None, types
     return found

@@ -18,19 +18,30 @@ from flinkpy.common.errors import TableRuntimeError
 from flinkpy.sql.functions.definition import Inference
 from flinkpy.sql.functions.kernel_call import KernelCall, as_array
 from flinkpy.sql.functions.registry import scalar, scalar_per_value
-from flinkpy.sql.functions.results import BOOLEAN, BYTES, INT, STRING, exactly, nullable
+from flinkpy.sql.functions.results import (
+    BOOLEAN,
+    BYTES,
+    INT,
+    STRING,
+    argument,
+    common_type,
+    exactly,
+    nullable,
+    part_of_argument,
+    text_of_argument,
+)
 from flinkpy.sql.types import families as of
 from flinkpy.sql.types import logical_types as lt
 
 _TEXT = "CHARACTER_STRING"
 
 
-@scalar("UPPER", _TEXT, returns=STRING, aliases=("UPPERCASE",))
+@scalar("UPPER", _TEXT, returns=argument(0), aliases=("UPPERCASE",))
 def upper(call: KernelCall, text: Any) -> Any:
     return pc.utf8_upper(text)
 
 
-@scalar("LOWER", _TEXT, returns=STRING, aliases=("LOWERCASE",))
+@scalar("LOWER", _TEXT, returns=argument(0), aliases=("LOWERCASE",))
 def lower(call: KernelCall, text: Any) -> Any:
     return pc.utf8_lower(text)
 
@@ -40,7 +51,7 @@ def char_length(call: KernelCall, text: Any) -> Any:
     return pc.utf8_length(text)
 
 
-@scalar("REVERSE", _TEXT, returns=STRING)
+@scalar("REVERSE", _TEXT, returns=nullable(STRING))
 def reverse(call: KernelCall, text: Any) -> Any:
     return pc.utf8_reverse(text)
 
@@ -98,12 +109,12 @@ def _trimmed(call: KernelCall, text: Any, characters: Any, side: str) -> Any:
 _BLANK = pa.scalar(" ")
 
 
-@scalar("LTRIM", _TEXT, f"{_TEXT}, {_TEXT}", returns=STRING)
+@scalar("LTRIM", _TEXT, f"{_TEXT}, {_TEXT}", returns=text_of_argument)
 def ltrim(call: KernelCall, text: Any, characters: Any = _BLANK) -> Any:
     return _trimmed(call, text, characters, "LEADING")
 
 
-@scalar("RTRIM", _TEXT, f"{_TEXT}, {_TEXT}", returns=STRING)
+@scalar("RTRIM", _TEXT, f"{_TEXT}, {_TEXT}", returns=text_of_argument)
 def rtrim(call: KernelCall, text: Any, characters: Any = _BLANK) -> Any:
     return _trimmed(call, text, characters, "TRAILING")
 
@@ -125,7 +136,7 @@ def instr(text: str, part: str) -> int:
 
 @scalar_per_value("LOCATE", f"{_TEXT}, {_TEXT}", f"{_TEXT}, {_TEXT}, INTEGER_NUMERIC", returns=INT)
 def locate(part: str, text: str, start: int = 1) -> int:
-    return text.find(part, start - 1) + 1 if start >= 1 else 0
+    return text.find(part, max(start - 1, 0)) + 1
 
 
 def _substring(call: KernelCall, text: Any, start: Any, length: Any = None) -> Any:
@@ -133,7 +144,9 @@ def _substring(call: KernelCall, text: Any, start: Any, length: Any = None) -> A
         first = start.as_py() - 1
         if length is None:
             return pc.utf8_slice_codeunits(text, first)
-        return pc.utf8_slice_codeunits(text, first, first + max(length.as_py(), 0))
+        if length.as_py() < 0:
+            return call.null()
+        return pc.utf8_slice_codeunits(text, first, first + length.as_py())
     operands = [text, start] if length is None else [text, start, length]
     return call.per_value(substring_of, *operands)
 
@@ -141,7 +154,7 @@ def _substring(call: KernelCall, text: Any, start: Any, length: Any = None) -> A
 def substring_of(text: str, start: int, length: int | None = None) -> str | None:
     """Returns the part from a position, which is 1 for the first character; negative ones count from the end."""
     if length is not None and length < 0:
-        return ""
+        return None
     first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
     if first < 0 or first > len(text):
         return ""
@@ -151,27 +164,32 @@ def substring_of(text: str, start: int, length: int | None = None) -> str | None
 _SUBSTRING = (f"{_TEXT}, INTEGER", f"{_TEXT}, INTEGER, INTEGER")
 
 
-@scalar("SUBSTRING", *_SUBSTRING, returns=STRING)
+@scalar("SUBSTRING", *_SUBSTRING, returns=part_of_argument)
 def substring(call: KernelCall, text: Any, start: Any, length: Any = None) -> Any:
     return _substring(call, text, start, length)
 
 
-@scalar("SUBSTR", *_SUBSTRING, returns=STRING)
+@scalar("SUBSTR", *_SUBSTRING, returns=part_of_argument)
 def substr(call: KernelCall, text: Any, start: Any, length: Any = None) -> Any:
     return _substring(call, text, start, length)
 
 
-@scalar_per_value("LEFT", f"{_TEXT}, INTEGER_NUMERIC", returns=STRING)
+@scalar_per_value("LEFT", f"{_TEXT}, INTEGER_NUMERIC", returns=part_of_argument)
 def left(text: str, length: int) -> str:
     return text[: max(length, 0)]
 
 
-@scalar_per_value("RIGHT", f"{_TEXT}, INTEGER_NUMERIC", returns=STRING)
+@scalar_per_value("RIGHT", f"{_TEXT}, INTEGER_NUMERIC", returns=part_of_argument)
 def right(text: str, length: int) -> str:
     return text[-length:] if length > 0 else ""
 
 
-@scalar_per_value("OVERLAY", f"{_TEXT}, {_TEXT}, INTEGER", f"{_TEXT}, {_TEXT}, INTEGER, INTEGER", returns=STRING)
+def overlay_type(call: Inference) -> lt.LogicalType:
+    total = min(call.types[0].length + call.types[1].length, lt.MAX_LENGTH)  # type: ignore[attr-defined]
+    return lt.VarCharType(total, nullable=call.any_nullable)
+
+
+@scalar_per_value("OVERLAY", f"{_TEXT}, {_TEXT}, INTEGER", f"{_TEXT}, {_TEXT}, INTEGER, INTEGER", returns=overlay_type)
 def overlay(text: str, part: str, start: int, length: int | None = None) -> str:
     if start <= 0 or start > len(text):
         return text
@@ -218,7 +236,7 @@ def _padding(text: str, length: int, pad: str) -> str | None:
     return (pad * (missing // len(pad) + 1))[:missing] if pad else None
 
 
-@scalar_per_value("INITCAP", _TEXT, returns=STRING)
+@scalar_per_value("INITCAP", _TEXT, returns=argument(0))
 def initcap(text: str) -> str:
     return re.sub(r"[^\W_]+", lambda word: word[0][0].upper() + word[0][1:].lower(), text)
 
@@ -229,7 +247,7 @@ def ascii_code(text: str) -> int:
     return first - 256 if first > 127 else first
 
 
-@scalar_per_value("CHR", "INTEGER_NUMERIC", returns=STRING)
+@scalar_per_value("CHR", "INTEGER_NUMERIC", returns=nullable(STRING))
 def character(code: int) -> str:
     return "" if code < 0 else chr(code & 0xFF)
 
@@ -311,7 +329,7 @@ def _parts(call: KernelCall, text: Any, separator: str, index: int) -> pa.Array:
     "SPLIT_INDEX",
     f"{_TEXT}, {_TEXT}, INTEGER",
     f"{_TEXT}, INTEGER, INTEGER",
-    returns=STRING.as_nullable(),
+    returns=nullable(STRING),
     is_costly=True,
 )
 def split_index(call: KernelCall, text: Any, separator: Any, index: Any) -> Any:
@@ -337,9 +355,11 @@ def split_index(call: KernelCall, text: Any, separator: Any, index: Any) -> Any:
 @scalar_per_value(
     "SPLIT",
     f"{_TEXT}, {_TEXT}",
-    returns=lambda call: lt.ArrayType(STRING.not_null(), nullable=call.any_nullable),
+    returns=lambda call: lt.ArrayType(STRING, nullable=call.any_nullable),
 )
 def split(text: str, separator: str) -> list[str]:
+    if not text:
+        return []
     return text.split(separator) if separator else list(text)
 
 
@@ -347,7 +367,7 @@ def split(text: str, separator: str) -> list[str]:
     "STR_TO_MAP",
     _TEXT,
     f"{_TEXT}, {_TEXT}, {_TEXT}",
-    returns=lambda call: lt.MapType(STRING, STRING, nullable=call.any_nullable),
+    returns=nullable(lt.MapType(STRING, STRING)),
 )
 def str_to_map(text: str, pairs: str = ",", equals: str = "=") -> list[tuple[str, str | None]]:
     found: dict[str, str | None] = {}
@@ -357,11 +377,15 @@ def str_to_map(text: str, pairs: str = ",", equals: str = "=") -> list[tuple[str
     return list(found.items())
 
 
+def _elt_type(call: Inference) -> lt.LogicalType:
+    return common_type(call.types[1:]).as_nullable()
+
+
 @scalar(
     "ELT",
     f"INTEGER_NUMERIC, {_TEXT}...",
     "INTEGER_NUMERIC, BINARY_STRING...",
-    returns=lambda call: STRING if call.types[1].root in of.CHARACTER_STRING else BYTES,
+    returns=_elt_type,
     null_if_null=False,
 )
 def elt(call: KernelCall, index: Any, *values: Any) -> Any:
@@ -391,3 +415,34 @@ def ends_with(call: KernelCall, text: Any, part: Any) -> Any:
 @scalar("UUID", "", returns=exactly(lt.CharType(36, nullable=False)), is_deterministic=False)
 def random_uuid(call: KernelCall) -> Any:
     return pa.array([str(uuid.uuid4()) for _ in range(call.num_rows)], pa.string())
+
+
+_FORMAT = re.compile(r"%(\d+\$)?([-#+ 0,(]*)(\d+)?(\.\d+)?([a-zA-Z%])")
+
+
+@scalar("PRINTF", f"{_TEXT}, ANY*...", returns=nullable(STRING), null_if_null=False, is_costly=True)
+def printf(call: KernelCall, text: Any, *values: Any) -> Any:
+    """Formats values as Java's String.format does, with %s %d %x %o %c %b %e %f %g %n."""
+    columns = [as_array(each, call.num_rows).to_pylist() for each in (text, *values)]
+    return pa.array([None if row[0] is None else _printed(row[0], row[1:]) for row in zip(*columns)], pa.string())
+
+
+def _printed(pattern: str, values: tuple[Any, ...]) -> str | None:
+    following = iter(range(len(values)))
+
+    def one(found: re.Match[str]) -> str:
+        place, flags, width, precision, letter = found.groups()
+        if letter in "n%":
+            return "\n" if letter == "n" else "%"
+        value = values[int(place[:-1]) - 1 if place else next(following)]
+        if letter in "sSbB" or value is None:
+            shown = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+            value, letter, flags = (shown.upper() if letter == "S" else shown), "s", flags.replace("0", "")
+        if "," in flags:
+            return format(value, f"{width or ''},{precision or ''}{letter}")
+        return f"%{flags}{width or ''}{precision or ''}{letter}" % (value,)
+
+    try:
+        return _FORMAT.sub(one, pattern)
+    except (ValueError, TypeError, IndexError, StopIteration):
+        return None

@@ -79,11 +79,11 @@ def _clock_part(unit: str, ticks: np.ndarray, per_second: int) -> np.ndarray | N
     if unit == "SECOND":
         return ticks // per_second % 60
     if unit == "MILLISECOND":
-        return ticks % (60 * per_second) * 1000 // per_second
+        return ticks % per_second * 1000 // per_second
     if unit == "MICROSECOND":
-        return ticks % (60 * per_second) * 1_000_000 // per_second
+        return ticks % per_second * 1_000_000 // per_second
     if unit == "NANOSECOND":
-        return ticks % (60 * per_second) * (1_000_000_000 // per_second)
+        return ticks % per_second * (1_000_000_000 // per_second)
     return None
 
 
@@ -177,7 +177,14 @@ def formatted(array: pa.Array, given: DateFormat) -> pa.Array:
     return texts.take(pa.array(positions, mask=mask))
 
 
-@scalar("DATE_FORMAT", f"TIMESTAMP, {_TEXT}", f"{_TEXT}, {_TEXT}", f"DATETIME, {_TEXT}", returns=STRING, is_costly=True)
+@scalar(
+    "DATE_FORMAT",
+    f"TIMESTAMP, {_TEXT}",
+    f"{_TEXT}, {_TEXT}",
+    f"DATETIME, {_TEXT}",
+    returns=nullable(STRING),
+    is_costly=True,
+)
 def date_format_(call: KernelCall, value: Any, pattern: Any) -> Any:
     kind = call.argument_types[0]
     if kind.root in of.CHARACTER_STRING:
@@ -204,7 +211,7 @@ def date_format_(call: KernelCall, value: Any, pattern: Any) -> Any:
     return pa.array(texts, pa.string())
 
 
-@scalar("FROM_UNIXTIME", "NUMERIC", f"NUMERIC, {_TEXT}", returns=STRING, is_costly=True)
+@scalar("FROM_UNIXTIME", "NUMERIC", f"NUMERIC, {_TEXT}", returns=nullable(STRING), is_costly=True)
 def from_unixtime(call: KernelCall, seconds: Any, pattern: Any = None) -> Any:
     millis = pc.multiply(as_array(seconds, call.num_rows).cast(pa.int64(), safe=False), 1000)
     local = instants.to_local(millis.cast(pa.timestamp("ms", "UTC")), call.settings.time_zone)

@@ -18,6 +18,7 @@ from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.planner.binder import literals, operators
 from flinkpy.table.planner.binder.data_types import interval_type, logical_type
 from flinkpy.table.planner.binder.functions import FunctionResolver
+from flinkpy.table.planner.binder.json_calls import json_call
 from flinkpy.table.planner.binder.scope import Scope
 from flinkpy.table.planner.errors import invalid
 from flinkpy.table.planner.logical.rex_nodes import OverCall, SubQuery
@@ -93,7 +94,7 @@ class ExpressionBinder:
 
     @singledispatchmethod
     def _bind(self, node: ast.Expression) -> RexNode:
-        found = literals.literal(node)
+        found = literals.literal(node) or json_call(node, self.bind)
         if found is not None:
             return found
         raise invalid(node, f"{type(node).__name__} is not supported here")

@@ -6,7 +6,7 @@ org.apache.calcite.sql.validate.implicit.TypeCoercionImpl.
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Context, Decimal
 
 from flinkpy.common.errors import ValidationError
 from flinkpy.sql.rex import Literal, RexCall, RexNode
@@ -17,6 +17,8 @@ from flinkpy.sql.types.logical_types import TypeRoot
 from flinkpy.table.planner.logical.time import as_regular
 
 BOOLEAN = lt.BooleanType()
+#: Literals have at most 38 digits, and as many zeros are appended.
+_WIDE = Context(prec=2 * lt.MAX_DECIMAL_PRECISION)
 TRUE = Literal(lt.BooleanType(nullable=False), True)
 FALSE = Literal(lt.BooleanType(nullable=False), False)
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
@@ -131,7 +133,7 @@ def cast_literal(node: Literal, target: lt.LogicalType) -> Literal | None:
     if isinstance(target, lt.DecimalType):
         scaled = Decimal(value).scaleb(target.scale)
         if scaled == scaled.to_integral_value() and abs(scaled) < 10**target.precision:
-            return Literal(target, Decimal(value).quantize(Decimal(1).scaleb(-target.scale)))
+            return Literal(target, Decimal(value).quantize(Decimal(1).scaleb(-target.scale), context=_WIDE))
     if target.root is TypeRoot.DOUBLE:
         return Literal(target, float(value))
     return None

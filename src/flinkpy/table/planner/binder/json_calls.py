@@ -1,0 +1,58 @@
+"""Calls of JSON functions, which have a syntax of their own: keywords become SYMBOL arguments.
+
+Source: org.apache.flink.table.planner.functions.sql.SqlJsonUtils.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flinkpy.sql.functions import registry
+from flinkpy.sql.parser import nodes as ast
+from flinkpy.sql.rex import Literal, RexCall, RexNode
+from flinkpy.sql.types import logical_types as lt
+from flinkpy.table.planner.binder.data_types import logical_type
+
+Bind = Callable[[ast.Expression], RexNode]
+_NULL = Literal(lt.NullType(), None)
+
+
+def json_call(node: ast.Expression, bind: Bind) -> RexNode | None:
+    """Returns the call that a JSON node stands for; None for any other node, and for aggregates."""
+    if isinstance(node, ast.JsonExists):
+        arguments = [bind(node.document), bind(node.path)]
+        if node.on_error is not None:
+            arguments.append(_symbol(node.on_error.kind))
+        return registry.call("JSON_EXISTS", *arguments)
+    if isinstance(node, ast.JsonValue):
+        call = registry.call(
+            "JSON_VALUE",
+            bind(node.document),
+            bind(node.path),
+            *_behavior(node.on_empty, bind),
+            *_behavior(node.on_error, bind),
+        )
+        if node.returning is None:
+            return call
+        return RexCall(logical_type(node.returning).as_nullable(), call.function, call.arguments)
+    if isinstance(node, ast.JsonQuery):
+        symbols = [node.wrapper or "WITHOUT"]
+        symbols += ["NULL" if each is None else each.kind for each in (node.on_empty, node.on_error)]
+        return registry.call("JSON_QUERY", bind(node.document), bind(node.path), *map(_symbol, symbols))
+    if isinstance(node, ast.JsonObject) and not node.is_aggregate:
+        pairs = [bind(each) for entry in node.entries for each in (entry.key, entry.value)]
+        return registry.call("JSON_OBJECT", _symbol("ABSENT" if node.absent_on_null else "NULL"), *pairs)
+    if isinstance(node, ast.JsonArray) and not node.is_aggregate:
+        is_absent = node.absent_on_null is None or node.absent_on_null
+        return registry.call("JSON_ARRAY", _symbol("ABSENT" if is_absent else "NULL"), *map(bind, node.values))
+    return None
+
+
+def _symbol(name: str) -> Literal:
+    return Literal(lt.SymbolType(nullable=False), name)
+
+
+def _behavior(behavior: ast.JsonBehavior | None, bind: Bind) -> tuple[RexNode, RexNode]:
+    if behavior is None:
+        return _symbol("NULL"), _NULL
+    return _symbol(behavior.kind), _NULL if behavior.value is None else bind(behavior.value)
