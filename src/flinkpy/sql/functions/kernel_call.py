@@ -14,8 +14,6 @@ from flinkpy.sql.types.logical_types import LogicalType
 
 #: The number of rows whose values tell if a column has few distinct values.
 _SAMPLE = 1024
-#: Values are evaluated once per distinct value if at most 1/N of the sampled values are distinct.
-_DISTINCT_SHARE = 2
 
 
 class Encodings:
@@ -25,7 +23,7 @@ class Encodings:
         self._encoded: dict[int, tuple[pa.Array, pa.DictionaryArray | None]] = {}
 
     def of(self, array: pa.Array) -> pa.DictionaryArray | None:
-        """Returns the array with each distinct value once; None if most values are distinct."""
+        """Returns the array with each distinct value once; None if more than half of the values are distinct."""
         known = self._encoded.get(id(array))
         if known is None:
             # The array is kept, too: otherwise another one could get its id.
@@ -116,9 +114,12 @@ def as_array(operand: Any, num_rows: int) -> pa.Array:
 
 
 def _has_repetitions(array: pa.Array) -> bool:
+    """True if at most half of the values are distinct, as far as a sample tells."""
     size = len(array)
     if size <= _SAMPLE:
-        return size > 1
+        return size > 1 and pc.count_distinct(array).as_py() * 2 <= size
     step = size // _SAMPLE
     sample = array.take(pa.array(range(0, step * _SAMPLE, step), pa.int32()))
-    return pc.count_distinct(sample).as_py() * _DISTINCT_SHARE <= _SAMPLE
+    # A sample of m rows of d equally frequent values repeats about m * m / 2d of them.
+    repeated = _SAMPLE - pc.count_distinct(sample).as_py()
+    return bool(repeated * size >= _SAMPLE * _SAMPLE)

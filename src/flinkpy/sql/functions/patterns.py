@@ -89,7 +89,10 @@ _LIKE = (f"{_TEXT}, {_TEXT}", f"{_TEXT}, {_TEXT}, {_TEXT}")
 
 def _like_kernel(call: KernelCall, text: Any, pattern: Any, escape: Any = None) -> Any:
     if isinstance(pattern, pa.Scalar) and (escape is None or isinstance(escape, pa.Scalar)):
-        return _like(text, pattern.as_py(), None if escape is None else escape.as_py())
+        given, sign = pattern.as_py(), None if escape is None else escape.as_py()
+        if given.startswith(("%", "_")) and isinstance(text, pa.Array):
+            return call.once_per_distinct(text, lambda values: _like(values, given, sign))
+        return _like(text, given, sign)
 
     def one(value: str, given: str, sign: str | None = None) -> bool:
         return bool(_like(pa.array([value]), given, sign)[0].as_py())

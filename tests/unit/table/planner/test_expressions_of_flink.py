@@ -27,7 +27,7 @@ from flinkpy.table.planner.binder.scope import Scope
 RECORDED = Path(__file__).parents[3] / "recorded"
 ANSWERS = [json.loads(line) for line in (RECORDED / "flink_expressions.jsonl").read_text().splitlines()]
 ONE_ROW = pa.RecordBatch.from_struct_array(pa.array([{}], pa.struct([])))
-#: What differs, and why.
+#: The expressions whose answers differ, each with the reason.
 DIFFERENT = json.loads((RECORDED / "flink_expressions_that_differ.json").read_text())
 
 
