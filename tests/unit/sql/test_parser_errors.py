@@ -134,3 +134,13 @@ def test_only_one_statement_is_allowed_where_one_is_expected() -> None:
 def test_query_is_expected_where_a_query_is_asked_for() -> None:
     with pytest.raises(SqlParseError, match='Encountered "INSERT"'):
         parse_query("INSERT INTO t SELECT 1")
+
+
+@pytest.mark.parametrize("begin", ["", "'", "E'", "`", "/*", "--", "x'", "_u'", "{"])
+@pytest.mark.parametrize("piece", ["1", "a", "*", "''", "``", ".", "\\\\n", " "])
+def test_long_tokens_take_linear_time(begin: str, piece: str) -> None:
+    """A lexer with quadratic time would take minutes here, and end in the time limit of the suite."""
+    try:
+        parse_statements(f"SELECT {begin}{piece * 100_000}")
+    except SqlParseError as error:
+        assert len(error.message) < 4_000

@@ -32,22 +32,23 @@ _LETTERS = (
 )
 #: A keyword, or a name without backticks.
 WORD = re.compile(rf"[{_LETTERS}][{_LETTERS}0-9\u0660-\u0669\u06f0-\u06f9]*")
-_QUOTED = r"'(?:[^']|'')*'"
+_QUOTED = r"'[^']*+(?:''[^']*+)*+'"
 
-# The first alternative that matches wins, so longer forms stand before their prefixes.
+# The first alternative that matches wins, so longer forms stand before their prefixes. Possessive quantifiers keep the
+# time linear in the length of a token that is not what it began like.
 _TOKEN = re.compile(
     rf"""
-    (?P<blank> [ \t\n\r\f]+ | (?:--|//)[^\n\r]* | /\*(?!\+)(?:[^*]|\*(?!/))*\*/ )
+    (?P<blank> [ \t\n\r\f]+ | (?:--|//)[^\n\r]* | /\*(?!\+)[^*]*+(?:\*(?!/)[^*]*+)*+\*/ )
   | (?P<binary> [xX]{_QUOTED} )
   | (?P<unicode> [uU]&{_QUOTED} )
-  | (?P<escaped> [eE]'(?:[^'\\]|\\.|'')*' )
+  | (?P<escaped> [eE]'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+' )
   | (?P<prefixed> (?:_[A-Za-z0-9][A-Za-z0-9:.\-_]*|[nN]){_QUOTED} )
   | (?P<word> {WORD.pattern} )
-  | (?P<double> (?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+ )
-  | (?P<decimal> [0-9]+\.(?!\.)[0-9]* | \.[0-9]+ )
+  | (?P<double> (?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)[eE][+-]?[0-9]+ )
+  | (?P<decimal> [0-9]++\.(?!\.)[0-9]* | \.[0-9]+ )
   | (?P<integer> [0-9]+ )
   | (?P<string> {_QUOTED} )
-  | (?P<quoted> `(?:[^`\n\r]|``)+` )
+  | (?P<quoted> `(?:[^`\n\r]++|``)++` )
   | (?P<braced> \{{\ *(?:[tT][sS]|[fF][nN]|[dDtT])(?=[ '\n\t]) )
   | (?P<punctuation> /\*\+ | \*/ | \{{- | -\}} | <> | != | <= | >= | => | \|\| | \.\. | /(?!\*)
       | [()\[\]{{}};.,=<>?:+\-*%|^$"] )
