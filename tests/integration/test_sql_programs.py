@@ -124,6 +124,24 @@ def test_a_joined_table_is_the_join_of_all_its_rows(tables: TableEnvironment) ->
     assert sorted((row["x"], row["y"]) for row in found) == [(1, 3), (2, 5)]
 
 
+def test_rows_of_python_and_pandas_are_tables(tables: TableEnvironment) -> None:
+    import pandas as pd
+
+    prices = tables.from_pandas(pd.DataFrame({"item": ["apple", "pear"], "factor": [2, 3]}), splits_num=2)
+    tables.create_temporary_view("factors", prices)
+    names = tables.from_elements([("apple", "Apfel"), ("pear", None)], ["item", "german"])
+    tables.create_temporary_view("names", names)
+    found = tables.sql_query("SELECT n.german, f.factor FROM names n JOIN factors f ON n.item = f.item").to_pandas()
+    assert sorted(found.itertuples(index=False, name=None), key=lambda row: row[1]) == [("Apfel", 2), (None, 3)]
+
+
+def test_a_table_becomes_a_data_stream_of_rows(tables: TableEnvironment) -> None:
+    assert isinstance(tables, StreamTableEnvironment)
+    stream = tables.to_data_stream(tables.sql_query("SELECT id, item FROM orders WHERE id < 3"))
+    with stream.map(lambda row: f"{row[0]}:{row.item}").execute_and_collect() as found:
+        assert sorted(found) == ["1:apple", "2:pear"]
+
+
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [

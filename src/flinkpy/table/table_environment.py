@@ -5,7 +5,8 @@ Source: pyflink.table.table_environment, org.apache.flink.table.api.internal.Tab
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.configuration import Configuration
@@ -15,23 +16,32 @@ from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.configuration.options import read_option
 from flinkpy.configuration.table_options import DML_SYNC, MAX_COLUMN_WIDTH
 from flinkpy.sql.parser import nodes as ast
-from flinkpy.sql.types.logical_types import BigIntType, RowType, VarCharType
+from flinkpy.sql.types.logical_types import BigIntType, VarCharType
+from flinkpy.sql.types.logical_types import RowType as LogicalRowType
 from flinkpy.table.catalog.catalog import Catalog
 from flinkpy.table.catalog.catalog_manager import CatalogManager
-from flinkpy.table.catalog.catalog_tables import CatalogFunction, QueryView
+from flinkpy.table.catalog.catalog_tables import CatalogFunction, ContextResolvedTable, InlineTable, QueryView
 from flinkpy.table.catalog.function_catalog import FunctionCatalog
+from flinkpy.table.catalog.identifiers import ObjectIdentifier
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
+from flinkpy.table.connectors.arrow_table import ArrowTableSource
 from flinkpy.table.environment_settings import EnvironmentSettings
 from flinkpy.table.explain_detail import ExplainDetail
+from flinkpy.table.schema import Schema
 from flinkpy.table.statements.executor import Session, StatementExecutor
 from flinkpy.table.statements.names import parse_path
 from flinkpy.table.table import Table
 from flinkpy.table.table_config import TableConfig
 from flinkpy.table.table_result import ResultKind, TableResult
+from flinkpy.table.types import RowType
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
     from flinkpy.datastream.data_stream import DataStream
     from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from flinkpy.table.connectors.table_source import ScanTableSource
     from flinkpy.table.planner.planner import Planner
     from flinkpy.table.statement_set import StatementSet
 
@@ -61,6 +71,8 @@ class TableEnvironment:
         )
         self._planner: Planner = Planner(self._catalogs, self._functions, self._config)
         self._catalogs.schema_resolver = self._planner
+        #: Numbers tables without a name.
+        self._unnamed = itertools.count(1)
         self._statements = StatementExecutor(
             Session(
                 self._catalogs,
@@ -141,8 +153,6 @@ class TableEnvironment:
         """Creates the table of CREATE TABLE ... AS, then inserts the rows of its query."""
         from dataclasses import replace
 
-        from flinkpy.table.schema import Schema
-
         assert statement.query is not None
         query = self._planner.bind(statement.query)
         declared = self._statements.declared_table(replace(statement, query=None))
@@ -195,7 +205,7 @@ class TableEnvironment:
     def _is_builtin(self, name: str) -> bool:
         return name.upper() in (each.upper() for each in self._planner.builtin_functions())
 
-    def _bound_view(self, query: ast.Query) -> tuple[RowType, str]:
+    def _bound_view(self, query: ast.Query) -> tuple[LogicalRowType, str]:
         """Returns the rows of a view's query, and its text."""
         from flinkpy.sql.parser.unparse import unparse
 
@@ -323,6 +333,82 @@ class TableEnvironment:
     def list_functions(self) -> list[str]:
         return sorted({*self._functions.user_functions(), *self._planner.builtin_functions()})
 
+    # -- tables from rows ----------------------------------------------------------------------------------------------
+
+    def from_arrow(self, rows: pa.Table | pa.RecordBatch, schema: Schema | None = None, splits_num: int = 1) -> Table:
+        """Returns a table of the rows of an Arrow table. Beyond PyFlink.
+
+        Args:
+            rows: the rows. Their names and types are those of the table's columns, unless `schema` declares others.
+            schema: declares the columns, in their order, and may add computed columns and a watermark.
+            splits_num: how many subtasks may share the rows.
+
+        Raises: ValidationError if the rows do not have the columns of the schema, or their types do not fit.
+        """
+        import pyarrow as pa
+
+        from flinkpy.sql.types.arrow import row_type_of, schema_of
+
+        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+        declared = schema
+        if declared is None:
+            found = row_type_of(table.schema)
+            declared = Schema.new_builder().from_fields(list(found.names), list(found.children)).build()
+        resolved = self._catalogs.resolve_schema(declared, "the given table")
+        row_type = resolved.to_physical_row_type()
+        missing = [name for name in row_type.names if name not in table.column_names]
+        if missing:
+            raise ValidationError(f"The given rows have no column {missing[0]!r}, only {table.column_names}.")
+        try:
+            typed = table.select(list(row_type.names)).cast(schema_of(row_type))
+        except pa.ArrowException as error:
+            raise ValidationError(f"The given rows do not have the types of the schema: {error}") from error
+        return self._inline_table(declared, resolved, ArrowTableSource(typed, row_type, splits_num))
+
+    def from_pandas(self, pdf: pd.DataFrame, schema: Any = None, splits_num: int = 1) -> Table:
+        """Returns a table of the rows of a DataFrame.
+
+        Args:
+            pdf: the rows.
+            schema: a DataTypes.ROW, or a list of the names, or of the types, of all columns.
+            splits_num: how many subtasks may share the rows.
+        """
+        import pyarrow as pa
+
+        if not isinstance(splits_num, int) or splits_num <= 0:
+            raise ValueError(f"splits_num must be a positive int, not {splits_num!r}")
+        rows = pa.Table.from_pandas(pdf, preserve_index=False)
+        return self.from_arrow(*_named(rows, schema), splits_num)
+
+    def from_elements(self, elements: Iterable[Any], schema: Any = None, verify_schema: bool = True) -> Table:
+        """Returns a table of rows: tuples, lists, Rows or dicts.
+
+        Args:
+            elements: the rows.
+            schema: a DataTypes.ROW, or a list of the names of the columns, whose types are then those of the values.
+            verify_schema: True to check that the values fit. Values that do not fit are never converted silently.
+        """
+        import pyarrow as pa
+
+        listed = [list(row.values()) if isinstance(row, dict) else list(row) for row in elements]
+        if not listed:
+            raise ValidationError("from_elements needs at least one row.")
+        widths = {len(row) for row in listed}
+        if len(widths) > 1:
+            raise ValidationError(f"The rows of from_elements have different numbers of values: {sorted(widths)}.")
+        names = [f"_{place}" for place in range(1, len(listed[0]) + 1)]
+        try:
+            rows = pa.Table.from_arrays([pa.array(column) for column in zip(*listed)], names)
+        except pa.ArrowException as error:
+            raise ValidationError(f"The values of a column of from_elements have different types: {error}") from error
+        return self.from_arrow(*_named(rows, schema))
+
+    def _inline_table(self, schema: Schema, resolved: ResolvedSchema, source: ScanTableSource) -> Table:
+        name = f"Unregistered_{source.summary}_{next(self._unnamed)}"
+        identifier = ObjectIdentifier(*self._catalogs.qualify(("x",)).parts[:2], name)
+        table = ContextResolvedTable(identifier, InlineTable(schema, source=source), resolved, is_anonymous=True)
+        return Table(self._planner.scan(table), self)
+
     # -- tables, views and functions -----------------------------------------------------------------------------------
 
     def from_path(self, path: str) -> Table:
@@ -419,6 +505,23 @@ def _settings(settings: EnvironmentSettings | Configuration) -> EnvironmentSetti
             "STREAMING mode is supported in Table API."
         )
     return settings
+
+
+def _named(rows: pa.Table, schema: Any) -> tuple[pa.Table, Schema | None]:
+    """Returns rows with the names of a schema, and the schema, from the forms that PyFlink takes."""
+    if schema is None or isinstance(schema, Schema):
+        return rows, schema
+    if isinstance(schema, RowType):
+        names = list(schema.field_names())
+        types: list[Any] | None = list(schema.field_types())
+    else:
+        given = list(schema)
+        are_names = all(isinstance(each, str) for each in given)
+        names, types = (given, None) if are_names else (rows.column_names, given)
+    if len(names) != rows.num_columns or (types is not None and len(types) != len(names)):
+        raise ValidationError(f"The schema has {len(types or names)} columns, the rows have {rows.num_columns}.")
+    renamed = rows.rename_columns(names)
+    return renamed, None if types is None else Schema.new_builder().from_fields(names, types).build()
 
 
 def _function(name: str, function: Any) -> CatalogFunction:

@@ -73,13 +73,17 @@ def logical_type_of(description: Any) -> lt.LogicalType:
 
 def _parsed(text: str) -> lt.LogicalType:
     from flinkpy.sql.parser import nodes as ast
-    from flinkpy.sql.parser import parse_expression
+    from flinkpy.sql.parser import parse_statement
     from flinkpy.table.planner.binder.data_types import logical_type
 
     try:
-        found = parse_expression(f"CAST(NULL AS {text})")
+        # CAST takes no NOT NULL, but a column definition does.
+        found = parse_statement(f"CREATE TABLE t (c {text})")
     except SqlParseError as error:
         raise ValidationError(f"Could not parse type '{text}': {error.message}") from error
-    if not isinstance(found, ast.Cast):
+    if not isinstance(found, ast.CreateTable) or len(found.columns) != 1:
         raise ValidationError(f"Could not parse type '{text}'.")
-    return logical_type(found.type)
+    column = found.columns[0]
+    if not isinstance(column, ast.PhysicalColumn) or column.constraint is not None or column.comment is not None:
+        raise ValidationError(f"Could not parse type '{text}'.")
+    return logical_type(column.type)

@@ -31,6 +31,17 @@ class CatalogTable:
 
 
 @dataclass(frozen=True, slots=True)
+class InlineTable(CatalogTable):
+    """A table that has its source with it, because a program gave the rows. No catalog can store it.
+
+    Attributes:
+        source: the ScanTableSource.
+    """
+
+    source: Any = None
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogView:
     """A view.
 

@@ -11,6 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import ValidationError
+from flinkpy.table.catalog.catalog_tables import InlineTable
 from flinkpy.table.connectors.table_factory import FactoryContext, TableFactory
 from flinkpy.table.connectors.table_options import (
     CONNECTOR,
@@ -78,6 +79,9 @@ def create_source(
     table: ContextResolvedTable, configuration: Configuration, is_bounded: bool = False
 ) -> DynamicTableSource:
     """Returns the source of a table. Raises: ValidationError about its options or schema, naming the table."""
+    if isinstance(table.table, InlineTable):
+        source: DynamicTableSource = table.table.source
+        return source
     factory, context = _prepare(table, configuration, is_bounded)
     return factory.create_source(context)
 

@@ -35,6 +35,7 @@ from flinkpy.table.planner.binder.data_types import logical_type
 from flinkpy.table.planner.binder.expressions import ExpressionBinder
 from flinkpy.table.planner.binder.functions import FunctionCatalog, FunctionResolver
 from flinkpy.table.planner.binder.queries import QueryBinder
+from flinkpy.table.planner.binder.scans import TableExpansion
 from flinkpy.table.planner.binder.schemas import SchemaBinder
 from flinkpy.table.planner.changelog.inference import infer_changelog_modes
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, changelog_mode
@@ -153,6 +154,10 @@ class Planner:
     def bind(self, query: ast.Query) -> rel.RelNode:
         """Returns the logical plan of a query. Raises: ValidationError, with the place of the culprit."""
         return QueryBinder(self._context()).bind(query)
+
+    def scan(self, table: ContextResolvedTable) -> rel.RelNode:
+        """Returns the plan that reads a table, which need not be in a catalog."""
+        return TableExpansion(QueryBinder(self._context())).scan(table)
 
     def bind_insert(self, statement: ast.Insert) -> rel.Sink:
         """Returns the logical plan of INSERT. Raises: ValidationError if the query does not fit the table."""

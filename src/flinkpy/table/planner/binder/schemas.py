@@ -9,11 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from flinkpy.common.errors import ValidationError
-from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.rex import RexNode
 from flinkpy.sql.types.logical_types import LogicalType
 from flinkpy.table.catalog import resolved_schema as resolved
-from flinkpy.table.planner.binder.data_types import logical_type
 from flinkpy.table.planner.binder.expressions import ExpressionBinder
 from flinkpy.table.planner.binder.queries import QueryBinder
 from flinkpy.table.planner.binder.scope import Relation
@@ -28,6 +26,7 @@ from flinkpy.table.schema import (
     UnresolvedMetadataColumn,
     UnresolvedWatermark,
 )
+from flinkpy.table.type_conversion import logical_type_of
 
 
 class SchemaBinder:
@@ -77,25 +76,10 @@ class SchemaBinder:
 
     @staticmethod
     def _type(declared: Any, column: str) -> LogicalType:
-        if isinstance(declared, LogicalType):
-            return declared
-        if isinstance(declared, str):
-            from flinkpy.sql.parser import parse_statement
-
-            # CAST takes no NOT NULL, but a column definition does.
-            parsed = parse_statement(f"CREATE TABLE t (c {declared})")
-            assert isinstance(parsed, ast.CreateTable)
-            defined = parsed.columns[0]
-            assert isinstance(defined, ast.PhysicalColumn)
-            return logical_type(defined.type)
-        convert = getattr(declared, "logical_type", None)
-        if isinstance(convert, LogicalType):
-            return convert
-        if callable(convert):
-            found = convert()
-            assert isinstance(found, LogicalType)
-            return found
-        raise ValidationError(f"column '{column}' has no type")
+        try:
+            return logical_type_of(declared)
+        except TypeError as error:
+            raise ValidationError(f"column '{column}': {error}") from error
 
     def _expression(self, expression: Any, names: list[str], columns: list[resolved.Column], owner: str) -> RexNode:
         if isinstance(expression, RexNode):
