@@ -220,8 +220,7 @@ class KeyedStateBackend(ABC):
         for cleanup in self._cleanups:
             cleanup.run(num_records)
         for table in self._row_tables.values():
-            if table.layout.ttl_ms:
-                table.clean_up(num_records)
+            table.after_batch(num_records)
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 

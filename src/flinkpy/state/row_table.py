@@ -558,8 +558,10 @@ class RowTable:
         if self.layout.ttl_ms:
             self._ints["__time"][rows] = self._now()
 
-    def clean_up(self, num_records: int) -> None:
-        """Removes expired rows among the next ones, in a round over all rows. Called after each batch."""
+    def after_batch(self, num_records: int) -> None:
+        """Does work that is spread over batches: removes expired rows among the next ones, in a round over all."""
+        if not self.layout.ttl_ms:
+            return
         count = max(_MIN_SWEEP, _SWEEP_PER_ROW * num_records)
         rows = np.arange(self._sweep_at, min(self._sweep_at + count, self._end))
         self._sweep_at = 0 if self._sweep_at + count >= self._end else self._sweep_at + count

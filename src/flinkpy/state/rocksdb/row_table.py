@@ -34,7 +34,11 @@ from flinkpy.state.window_table import with_room
 _COUNT = struct.Struct("<I")
 _NO_IDS = np.empty(0, dtype=np.int64)
 #: A key group with more entries than this is written anew if they have fewer rows on average than _SMALL_ENTRY.
-_MAX_SMALL_ENTRIES, _SMALL_ENTRY = 32, 512
+_MAX_SMALL_ENTRIES, _SMALL_ENTRY = 32, 128
+#: The changes of this number of records are written together, which takes some 10 ms. A snapshot writes the rest.
+_MAX_CHANGES = 32_768
+#: The number of key groups that one call writes anew.
+_MAX_ANEW = 4
 #: A key group with fewer stored rows is not written anew because of removed ones.
 _MIN_STORED = 64
 
@@ -116,6 +120,8 @@ class RocksDBRowTable(RowTable):
         self._group = np.empty(0, dtype=np.int32)
         self._is_stored = self._is_dirty = np.empty(0, dtype=bool)
         self._next_id = 0
+        #: The records since the last call of `spill`.
+        self._num_changes = 0
         #: The key groups and ids of stored rows that have been removed since the last snapshot.
         self._removed: list[tuple[np.ndarray, np.ndarray]] = []
         #: By key group: the stored rows (including outdated ones), the live rows, and the entries.
@@ -181,10 +187,17 @@ class RocksDBRowTable(RowTable):
             self._is_stored[rows] = False
         super()._remove(rows, slots)
 
+    def after_batch(self, num_records: int) -> None:
+        super().after_batch(num_records)
+        self._num_changes += num_records
+        if self._num_changes >= _MAX_CHANGES:
+            self.spill()
+
     # -- the database ------------------------------------------------------------------------------------------------
 
     def spill(self) -> None:
         """Writes the changes since the last call to the database."""
+        self._num_changes = 0
         dirty = np.flatnonzero(self._is_dirty[: self._end])
         removed_groups = np.concatenate([groups for groups, _ in self._removed] or [_NO_IDS])
         removed_ids = np.concatenate([ids for _, ids in self._removed] or [_NO_IDS])
@@ -198,6 +211,7 @@ class RocksDBRowTable(RowTable):
         is_garbage = (stored > _MIN_STORED) & (stored > 2 * self._live_rows)
         is_small = (entries > _MAX_SMALL_ENTRIES) & (stored < entries * _SMALL_ENTRY)
         anew = touched[(is_garbage | is_small)[touched]]
+        anew = anew[np.argsort(-stored[anew], kind="stable")[:_MAX_ANEW]]
         if len(anew):
             is_anew = np.zeros(self._max_parallelism, dtype=bool)
             is_anew[anew] = True
@@ -221,22 +235,21 @@ class RocksDBRowTable(RowTable):
     def _new_entries(
         self, touched: np.ndarray, rows: np.ndarray, removed_groups: np.ndarray, removed_ids: np.ndarray
     ) -> Iterator[Pair]:
-        """Yields the entries of key groups, in their order. Reads the rows of a few key groups at a time."""
-        rows = rows[np.argsort(self._group.take(rows), kind="stable")]
+        """Yields the entries of key groups, in their order."""
+        # Rows of one key keep their order, because ids rise in the order of addition.
+        rows = rows[np.lexsort((self._ids.take(rows), self._group.take(rows)))]
         groups = self._group.take(rows)
+        batch = self._batch(rows)
         order = np.argsort(removed_groups, kind="stable")
         removed_groups, removed_ids = removed_groups[order], removed_ids[order]
         number = np.array([self._last_entry])
         for key_group in touched.tolist():
             begin, end = np.searchsorted(groups, [key_group, key_group + 1]).tolist()
             first, last = np.searchsorted(removed_groups, [key_group, key_group + 1]).tolist()
-            batch = self._batch(rows[begin:end])
             (key,) = self._codec.encode_ints(np.array([key_group]), number)
-            yield key, encode_entry(batch, removed_ids[first:last])
+            yield key, encode_entry(batch.slice(begin, end - begin), removed_ids[first:last])
 
     def _batch(self, rows: np.ndarray) -> pa.RecordBatch:
-        # Rows of one key keep their order, because ids rise in the order of addition.
-        rows = rows[np.argsort(self._ids.take(rows), kind="stable")]
         columns = self.take(rows) + [pa.array(self._ints[name].take(rows)) for name in self.layout.stored_ints]
         return pa.RecordBatch.from_arrays([*columns, pa.array(self._ids.take(rows))], schema=self._schema)
 

@@ -61,6 +61,7 @@ ONE_INPUT_OPERATORS |= {
     table_specs.DropUpdateBeforeSpec: "operators.table.drop_update_before_operator:DropUpdateBeforeOperator",
     table_specs.LookupJoinSpec: "operators.table.lookup_join_operator:LookupJoinOperator",
     table_specs.RankSpec: "operators.table.rank_operator:RankOperator",
+    table_specs.SinkMaterializeSpec: "operators.table.sink_materialize_operator:SinkUpsertMaterializer",
     table_specs.SortLimitSpec: "operators.table.rank_operator:create_sort_limit_operator",
 }
 
