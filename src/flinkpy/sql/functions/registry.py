@@ -30,6 +30,7 @@ _FAMILIES = (
     "hashing",
     "json_functions",
     "aggregates",
+    "unevaluated",
 )
 
 _DEFINITIONS: dict[str, FunctionDefinition] = {}
