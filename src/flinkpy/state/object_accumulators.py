@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.errors import FunctionError, UnsupportedOperationError
 from flinkpy.state.accumulators import FrozenColumns
 from flinkpy.state.pickling import dumps, loads
 from flinkpy.state.row_groups import RowGroups
@@ -263,6 +263,23 @@ class Moments(ObjectFunction):
         return math.sqrt(squares / divisor) if self._is_deviation else squares / divisor
 
 
+class SingleValue(_Listed):
+    """SINGLE_VALUE: the value of a scalar subquery. Source: SingleValueAggFunction.
+
+    Raises: FunctionError from `accumulate` for a second row.
+    """
+
+    takes_nulls = True
+
+    def accumulate(self, accumulator: list[list[Any]], value: Any) -> None:
+        super().accumulate(accumulator, value)
+        if len(accumulator[0]) > 1:
+            raise FunctionError("a scalar subquery returned more than one row; it must return at most one")
+
+    def value(self, accumulator: list[list[Any]]) -> Any:
+        return accumulator[0][0] if accumulator[0] else None
+
+
 class UserAggregate(ObjectFunction):
     """A user's AggregateFunction, called as PyFlink calls it. Its values are tuples of arguments.
 
@@ -295,8 +312,8 @@ def create_object_accumulator(name: str, value_type: pa.DataType | None) -> Obje
     """Creates the accumulator of a function.
 
     Args:
-        name: MIN, MAX, FIRST_VALUE or LAST_VALUE with the suffix `_RETRACT`; ARRAY_AGG, LISTAGG, LISTAGG_WS, COLLECT,
-            VAR_POP, VAR_SAMP, STDDEV_POP or STDDEV_SAMP.
+        name: MIN, MAX, FIRST_VALUE or LAST_VALUE with the suffix `_RETRACT`; SINGLE_VALUE, ARRAY_AGG, LISTAGG,
+            LISTAGG_WS, COLLECT, VAR_POP, VAR_SAMP, STDDEV_POP or STDDEV_SAMP.
         value_type: the type of the argument; a struct of two strings for LISTAGG_WS.
 
     Raises: UnsupportedOperationError for an unknown function.
@@ -307,6 +324,8 @@ def create_object_accumulator(name: str, value_type: pa.DataType | None) -> Obje
         return ObjectAccumulator(CountedExtreme(is_max=name == "MAX_RETRACT"), value_type)
     if name in ("FIRST_VALUE_RETRACT", "LAST_VALUE_RETRACT"):
         return ObjectAccumulator(EndValue(is_last=name == "LAST_VALUE_RETRACT"), value_type)
+    if name == "SINGLE_VALUE":
+        return ObjectAccumulator(SingleValue(), value_type)
     if name == "ARRAY_AGG":
         return ObjectAccumulator(ArrayAgg(), pa.list_(value_type))
     if name == "LISTAGG":

@@ -32,4 +32,6 @@ def test_every_spec_has_exactly_one_operator() -> None:
     "path", sorted({*factory.PARTITION_OPERATORS.values()}.union(*(table.values() for table in TABLES.values())))
 )
 def test_a_path_in_a_table_leads_to_an_operator(path: str) -> None:
-    assert issubclass(factory.operator_class(path), StreamOperator)
+    found = factory.operator_class(path)
+    # A function chooses between several classes.
+    assert issubclass(found, StreamOperator) if isinstance(found, type) else found.__name__.startswith("create_")

@@ -9,7 +9,7 @@ import pytest
 from changelogs import TableSubtasks, type_info
 from streaming_fakes import OperatorHarness
 
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.errors import FunctionError, UnsupportedOperationError
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.graph.table_specs import GroupAggregateSpec, MiniBatch
 from flinkpy.sql.rex import AggregateCall
@@ -112,6 +112,20 @@ def test_variances_can_take_values_back() -> None:
     assert last(double, call("STDDEV_POP", double), values) == pytest.approx(2.0)
     assert last(double, call("VAR_SAMP", double), values) == pytest.approx(32 / 7)
     assert last(double, call("VAR_SAMP", double), [1.0]) is None
+
+
+def test_a_variance_of_integers_is_an_integer() -> None:
+    assert last(_LONG, call("VAR_POP", _LONG), [1, 2, 4]) == 1
+
+
+def test_a_count_of_several_columns_counts_rows_without_null() -> None:
+    assert last(_LONG, call("COUNT", _LONG, arguments=(1, 2)), [1, None, 3, ("-", None)]) == 2
+
+
+def test_a_scalar_subquery_may_have_one_row() -> None:
+    assert last(_LONG, call("SINGLE_VALUE", _LONG), [7]) == 7
+    with pytest.raises(FunctionError, match="more than one row"):
+        last(_LONG, call("SINGLE_VALUE", _LONG), [7, 8])
 
 
 class WeightedAverage:

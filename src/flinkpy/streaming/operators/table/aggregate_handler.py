@@ -33,6 +33,8 @@ NO_GROUPING = pa.int8()
 _TAKES_BACK = np.array([1, -1, 1, -1], dtype=np.int8)
 #: Functions for which DISTINCT changes nothing.
 _DISTINCT_IS_IDLE = frozenset({"MIN", "MAX"})
+#: Other names of functions.
+_NAMES = {"SUM0": "$SUM0", "STDDEV": "STDDEV_SAMP", "VARIANCE": "VAR_SAMP"}
 #: Functions with another accumulator if rows may be taken back.
 _HAVE_RETRACT_FORMS = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
 
@@ -278,7 +280,7 @@ def _distinct_lists(
 
 def aggregate_column(call: AggregateCall, schema: pa.Schema, needs_retraction: bool) -> AggregateColumn:
     """Returns the aggregate of a table for a call. Raises: UnsupportedOperationError for an unknown function."""
-    function = call.function.upper()
+    function = _NAMES.get(call.function.upper(), call.function.upper())
     if call.user_function is not None:
         arguments = pa.struct([pa.field(str(i), schema.field(each).type) for i, each in enumerate(call.arguments)])
         return AggregateColumn(USER, arguments, (arrow_type_of(call.type),), call.user_function)
@@ -297,6 +299,8 @@ def window_aggregate_column(call: AggregateCall, schema: pa.Schema, needs_retrac
     """
     if not call.is_distinct or call.function.upper() in _DISTINCT_IS_IDLE:
         return aggregate_column(call, schema, needs_retraction)
+    if len(call.arguments) > 1:
+        raise UnsupportedOperationError(f"{call.function}(DISTINCT) of several columns over windows is not supported")
     if call.function.upper() != "COUNT" or needs_retraction:
         raise UnsupportedOperationError(
             f"{call.function}(DISTINCT) over windows is not supported, except COUNT of input that only inserts"
@@ -306,6 +310,8 @@ def window_aggregate_column(call: AggregateCall, schema: pa.Schema, needs_retrac
 
 def argument_of(call: AggregateCall, columns: pa.RecordBatch) -> pa.Array | None:
     """Returns the argument of a call: a struct if its function takes several or is the user's, None for COUNT(*)."""
+    if len(call.arguments) > 1 and call.function.upper() == "COUNT":
+        return _null_if_any([columns.column(position) for position in call.arguments])
     if call.arguments and (call.user_function is not None or len(call.arguments) > 1):
         return _struct([columns.column(position) for position in call.arguments])
     return columns.column(call.arguments[0]) if call.arguments else None
@@ -313,6 +319,14 @@ def argument_of(call: AggregateCall, columns: pa.RecordBatch) -> pa.Array | None
 
 def _struct(columns: list[pa.Array]) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, names=[str(number) for number in range(len(columns))])
+
+
+def _null_if_any(columns: list[pa.Array]) -> pa.Array:
+    """Returns a column that is NULL in the rows in which one of the columns is: COUNT of several counts the others."""
+    is_null = np.zeros(len(columns[0]), dtype=bool)
+    for column in columns:
+        is_null |= column.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(np.zeros(len(is_null), dtype=np.int64), mask=is_null)
 
 
 def _is_count_star(call: AggregateCall) -> bool:

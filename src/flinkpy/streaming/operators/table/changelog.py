@@ -109,5 +109,7 @@ def _taken(columns: list[pa.Array], rows: np.ndarray) -> list[pa.Array]:
 
 
 def fitted(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Returns the column in the declared type."""
-    return column if column.type == kind else column.cast(kind)
+    """Returns the column in the declared type. Fractions are cut off for an integer type."""
+    if column.type == kind:
+        return column
+    return column.cast(kind, safe=not (pa.types.is_floating(column.type) and pa.types.is_integer(kind)))

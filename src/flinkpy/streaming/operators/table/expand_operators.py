@@ -6,7 +6,6 @@ org.apache.flink.table.runtime.operators.window.tvf.operator.AlignedWindowTableF
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow as pa
 from flinkpy.common.errors import FunctionError, UnsupportedOperationError
 from flinkpy.graph.table_specs import ExpandSpec, WindowTableFunctionSpec
 from flinkpy.records.batch import Batch
+from flinkpy.sql.functions import compile_expressions
 from flinkpy.sql.types.arrow import schema_of
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
@@ -34,7 +34,6 @@ class ExpandOperator(StreamOperator):
         side_outputs: dict[str, Output],
     ) -> None:
         super().__init__(context, output, side_outputs)
-        compile_expressions = import_module("flinkpy.sql.functions").compile_expressions
         self._projections = [compile_expressions(list(nodes), spec.settings) for nodes in spec.projections]
         self._schema = schema_of(cast(Any, spec.output_type).row_type)
 

@@ -8,7 +8,6 @@ time.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from flinkpy.configuration.pipeline_options import AUTO_WATERMARK_INTERVAL
 from flinkpy.graph.table_specs import WatermarkAssignerSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, MIN_WATERMARK, Element, Watermark, WatermarkStatus
+from flinkpy.sql.functions import compile_expressions
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 from flinkpy.streaming.operators.table.time_columns import NO_TIME, milliseconds
@@ -40,7 +40,7 @@ class WatermarkAssignerOperator(StreamOperator):
         self._spec = spec
         self._clock = context.processing_time_service
         self._interval_ms = read_option(context.environment.configuration, AUTO_WATERMARK_INTERVAL)
-        self._expression = import_module("flinkpy.sql.functions").compile_expressions([spec.watermark], spec.settings)
+        self._expression = compile_expressions([spec.watermark], spec.settings)
         self._current = MIN_WATERMARK
         self._last_emitted = MIN_WATERMARK
         self._last_active_ns = 0

@@ -219,7 +219,7 @@ class Translator:
     @_translate.register
     def _(self, node: ph.WindowTableFunction) -> Transformation:
         window = _slices(node.window, node.is_event_time, node.time_column)
-        return self._operator(node, specs.WindowTableFunctionSpec(window, **self._types(node)))
+        return self._operator(node, specs.WindowTableFunctionSpec(window, self._settings.session, **self._types(node)))
 
     @_translate.register
     def _(self, node: ph.ChangelogNormalize) -> Transformation:
