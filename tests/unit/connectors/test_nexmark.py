@@ -158,6 +158,36 @@ def test_restored_reader_continues_after_the_last_event(kinds):
     check_every_batch_boundary(source, source.split_list(2), 3 if len(kinds) == 1 else 31)
 
 
+class Assignments:
+    """Records what an enumerator assigns."""
+
+    def __init__(self, parallelism: int) -> None:
+        self.parallelism = parallelism
+        self.calls: list = []
+
+    def assign_splits(self, assignment):
+        self.calls += [(subtask, [split.index for split in splits]) for subtask, splits in assignment.items()]
+
+    def signal_no_more_splits(self, subtask_index):
+        self.calls.append((subtask_index, "no more"))
+
+
+def test_every_reader_gets_its_own_generator_however_late_others_start():
+    context = Assignments(2)
+    enumerator = NexmarkSource(OPTIONS).create_enumerator(context)
+    enumerator.start()
+    enumerator.handle_split_request(1)
+    enumerator.handle_split_request(1)
+    assert context.calls == [(1, [1]), (1, "no more"), (1, "no more")]
+    restored = Assignments(1)
+    state = enumerator.snapshot_state(1)
+    NexmarkSource(OPTIONS).restore_enumerator(restored, state).handle_split_request(0)
+    assert restored.calls == [(0, [0]), (0, "no more")]
+    enumerator.add_splits_back([NexmarkSource(OPTIONS).split_list(2)[1]], 1)
+    enumerator.handle_split_request(1)
+    assert context.calls[3:] == [(1, [1]), (1, "no more")]
+
+
 def test_readers_stop_at_a_number_of_events_and_continue_later():
     whole = table_of(NexmarkSource(OPTIONS), generators=2)
     stopped = NexmarkSource(

@@ -34,7 +34,6 @@ from flinkpy.connectors.nexmark.schema import (
     names_of,
     row_type,
 )
-from flinkpy.connectors.split_enumerator import StaticSplitEnumerator
 from flinkpy.connectors.split_reader import OpenSplit, SequentialSplitReader
 from flinkpy.expressions.nodes import Call, ColumnReference, Expression, Literal, conjuncts
 from flinkpy.records.batch import Batch
@@ -134,10 +133,10 @@ class NexmarkSource(SourceBase):
         return copied
 
     def create_enumerator(self, context: SplitEnumeratorContext) -> SplitEnumerator:
-        return StaticSplitEnumerator(context, lambda: self._splits_now(context.parallelism))
+        return _NexmarkEnumerator(context, self.split_list(context.parallelism, SystemClock().now_ms()))
 
     def restore_enumerator(self, context: SplitEnumeratorContext, state: Any) -> SplitEnumerator:
-        return StaticSplitEnumerator(context, lambda: self._splits_now(context.parallelism), state=state)
+        return _NexmarkEnumerator(context, state)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return _NexmarkReader(context, self)
@@ -150,9 +149,6 @@ class NexmarkSource(SourceBase):
             NexmarkSplit(str(i + 1), _FIRST_EVENT_ID + sum(shares[:i]), share, i, count, base_time_ms)
             for i, share in enumerate(shares)
         ]
-
-    def _splits_now(self, count: int) -> list[NexmarkSplit]:
-        return self.split_list(count, SystemClock().now_ms())
 
     def infer_parallelism(self, upper_bound: int) -> int | None:
         return upper_bound
@@ -184,6 +180,39 @@ def _event_types(part: Expression) -> frozenset[EventType] | None:
         return None
     wanted = {value.value for value in values if isinstance(value, Literal)}
     return frozenset(kind for kind in EventType if kind in wanted)
+
+
+class _NexmarkEnumerator(SplitEnumerator):
+    """Gives each reader the generator with its number.
+
+    A reader that took a second generator, because another reader starts late, would read it after the first one. Its
+    events would all be late then, since all generators have the same times.
+    """
+
+    def __init__(self, context: SplitEnumeratorContext, splits: Iterable[NexmarkSplit]) -> None:
+        self._context = context
+        self._unassigned = list(splits)
+
+    @property
+    def num_unassigned_splits(self) -> int:
+        return len(self._unassigned)
+
+    def start(self) -> None:
+        return
+
+    def handle_split_request(self, subtask_index: int) -> None:
+        readers = self._context.parallelism
+        given = [split for split in self._unassigned if split.index % readers == subtask_index]
+        if given:
+            self._unassigned = [split for split in self._unassigned if split not in given]
+            self._context.assign_splits({subtask_index: given})
+        self._context.signal_no_more_splits(subtask_index)
+
+    def add_splits_back(self, splits: list[Any], subtask_index: int) -> None:
+        self._unassigned.extend(splits)
+
+    def snapshot_state(self, checkpoint_id: int) -> tuple[NexmarkSplit, ...]:
+        return tuple(self._unassigned)
 
 
 class _NexmarkReader(SequentialSplitReader):
