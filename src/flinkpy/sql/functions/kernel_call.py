@@ -115,6 +115,8 @@ def as_array(operand: Any, num_rows: int) -> pa.Array:
 
 def _has_repetitions(array: pa.Array) -> bool:
     """True if at most half of the values are distinct, as far as a sample tells."""
+    if pa.types.is_nested(array.type):
+        return False  # Arrow has no dictionaries of lists and structs
     size = len(array)
     if size <= _SAMPLE:
         return size > 1 and pc.count_distinct(array).as_py() * 2 <= size
