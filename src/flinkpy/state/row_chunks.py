@@ -14,6 +14,8 @@ import pyarrow as pa
 #: Copying a chunk takes a few ms, and offsets of strings have 31 bits.
 CHUNK_BITS = 16
 CHUNK_ROWS = 1 << CHUNK_BITS
+#: Below this number of rows it does not pay to look for rows that are taken several times.
+_MIN_SHARED = 256
 #: How many pieces of the tail are merged at once.
 _MERGED = 8
 
@@ -119,10 +121,16 @@ class RowChunks:
 
     def take(self, positions: np.ndarray, columns: Sequence[int]) -> list[pa.Array]:
         """Returns these columns of the rows at these positions."""
-        chunks = positions >> CHUNK_BITS
-        offsets = positions & (CHUNK_ROWS - 1)
         if not len(positions):
             return [pa.array([], self.types[column]) for column in columns]
+        if len(positions) >= _MIN_SHARED and any(not _is_fixed(self.types[column]) for column in columns):
+            # Rows often occur several times, for example those of one side of a join. Copies each once from its chunk.
+            distinct, places = np.unique(positions, return_inverse=True)
+            if 2 * len(distinct) <= len(positions):
+                indices = pa.array(places)
+                return [values.take(indices) for values in self.take(distinct, columns)]
+        chunks = positions >> CHUNK_BITS
+        offsets = positions & (CHUNK_ROWS - 1)
         low, high = int(chunks.min()), int(chunks.max())
         ends = self._piece_ends
         if low == high and (low != self._tail or len(ends) == 1):
@@ -214,6 +222,11 @@ def _copied(column: pa.Array) -> pa.Array:
     if not len(column):
         return pa.array([], column.type)
     return pa.concat_arrays([column, column.slice(0, 0)]) if _is_slice(column) else column
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    """True if a value has a fixed number of bytes, so that copying it twice is cheap."""
+    return pa.types.is_primitive(kind) or pa.types.is_decimal(kind)
 
 
 def _is_slice(column: pa.Array) -> bool:

@@ -182,3 +182,17 @@ def test_the_second_words_of_text_differ_between_processes():
     assert one.words(column)[0].tolist() == other.words(column)[0].tolist()
     assert one.words(column)[1].tolist() != other.words(column)[1].tolist()
     assert key_index.KeyWords([pa.string()])._seed != key_index.KeyWords([pa.string()])._seed
+
+
+def test_rows_that_are_taken_several_times_are_in_the_order_that_was_asked_for(small_chunks):
+    chunks = row_chunks.RowChunks(TYPES)
+    rows = [(number, f"text {number}" if number % 3 else None, number) for number in range(100)]
+    for start in range(0, 100, 7):
+        chunks.append(columns_of(rows[start : start + 7]))
+
+    for distinct in (3, 20, 100):
+        positions = np.random.default_rng(distinct).integers(0, distinct, 600)
+        expected = [rows[position] for position in positions.tolist()]
+        assert list(zip(*(column.to_pylist() for column in chunks.take(positions, [0, 1, 2])))) == expected
+        frozen = chunks.frozen().take(positions)
+        assert list(zip(*(column.to_pylist() for column in frozen))) == expected

@@ -5,6 +5,7 @@ from table_subtasks import TableSubtasks, materialised, row_info
 
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.graph.table_specs import JoinInput, JoinSpec, JoinType
+from flinkpy.sql.rex import InputRef, RexCall
 from flinkpy.sql.types import logical_types as lt
 
 LEFT = row_info(k=lt.BigIntType(), a=lt.VarCharType(lt.MAX_LENGTH))
@@ -84,6 +85,24 @@ def test_rows_match_until_their_time_to_live_is_over(ttl_ms):
 
     assert len(join.process([("+I", 1, "y")], 1)) == (0 if ttl_ms else 1)
     assert join.operators[0]._tables[0].size == (0 if ttl_ms else 1)
+
+
+def at_most(left: int, right: int) -> RexCall:
+    """Returns the condition that the left column is not after the right one."""
+    text = lt.VarCharType(lt.MAX_LENGTH)
+    return RexCall(lt.BooleanType(), "<=", (InputRef(text, left), InputRef(text, right)))
+
+
+def test_pairs_meet_the_rest_of_the_condition():
+    inner = TableSubtasks(join_spec(JoinType.INNER, condition=at_most(1, 3)))
+    left = TableSubtasks(join_spec(JoinType.LEFT, condition=at_most(1, 3)))
+    for join in (inner, left):
+        join.process([("+I", 1, "a"), ("+I", 1, "c"), ("+I", 1, None)])
+
+    assert inner.process([("+I", 1, "b")], 1) == [("+I", 1, "a", 1, "b")]
+    assert left.process([("+I", 1, "b")], 1) == [("-D", 1, "a", None, None), ("+I", 1, "a", 1, "b")]
+    inner.close()
+    left.close()
 
 
 def test_a_join_without_keys_pairs_every_row_with_every_row():

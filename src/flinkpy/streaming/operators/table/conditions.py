@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from flinkpy.sql.functions import CompiledExpressions, compile_expressions
 from flinkpy.sql.rex import RexNode, input_columns, moved
+from flinkpy.sql.session_settings import SessionSettings
 
 
-def expressions(nodes: Sequence[RexNode], settings: Any) -> Any:
-    """Returns expressions ready to be computed over RecordBatches: `flinkpy.sql.functions.CompiledExpressions`."""
-    return import_module("flinkpy.sql.functions").compile_expressions(list(nodes), settings)
+def expressions(nodes: Sequence[RexNode], settings: SessionSettings) -> CompiledExpressions:
+    """Returns expressions ready to be computed over RecordBatches."""
+    return compile_expressions(list(nodes), settings)
 
 
 class PairCondition:
@@ -24,7 +25,7 @@ class PairCondition:
         columns: the columns that it uses.
     """
 
-    def __init__(self, condition: RexNode, settings: Any) -> None:
+    def __init__(self, condition: RexNode, settings: SessionSettings) -> None:
         self.columns = input_columns([condition])
         positions = {column: position for position, column in enumerate(self.columns)}
         self._compiled = expressions([moved(condition, positions)], settings)
@@ -46,7 +47,7 @@ class PairCondition:
         return as_mask(self._compiled.evaluate_condition(pairs))
 
 
-def pair_condition(condition: Any, settings: Any) -> PairCondition | None:
+def pair_condition(condition: RexNode | None, settings: SessionSettings) -> PairCondition | None:
     """Returns the condition ready to run; None if there is none."""
     return None if condition is None else PairCondition(condition, settings)
 
