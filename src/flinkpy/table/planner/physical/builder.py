@@ -28,6 +28,7 @@ from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.accumulators import accumulator_fields, local_window_type
 from flinkpy.table.planner.physical.interval_joins import interval_bounds
 from flinkpy.table.planner.rules.expressions import is_inlinable, substituted
+from flinkpy.table.planner.rules.grouping_sets import column_of
 from flinkpy.table.planner.rules.windows import equal_columns, window_join, window_properties
 
 
@@ -144,10 +145,28 @@ class PhysicalBuilder:
     @_build.register
     def _(self, node: rel.Aggregate) -> ph.PhysicalNode:
         below = self._materialised(self.build(node.input))
-        if node.grouping_sets is not None:
-            raise UnsupportedOperationError("GROUPING SETS, CUBE and ROLLUP are not supported yet")
         row_type = _aggregate_type(below, node.grouping, node.aggregates)
         return ph.GroupAggregate([self._exchange(below, node.grouping)], row_type, node.grouping, node.aggregates)
+
+    @_build.register
+    def _(self, node: rel.Expand) -> ph.PhysicalNode:
+        below = self._materialised(self.build(node.input), _changed_columns(node))
+        projections = tuple(tuple(_retyped(each, below) for each in row) for row in node.projections)
+        types = [
+            each.type if isinstance(node.projections[0][place], Literal) or place >= len(below.names) else known.type
+            for place, (each, known) in enumerate(
+                zip(
+                    node.row_type.fields,
+                    (*below.row_type.fields, *node.row_type.fields[len(below.names) :]),
+                    strict=True,
+                )
+            )
+        ]
+        types = [
+            kind.as_nullable(kind.nullable or field.type.nullable)
+            for kind, field in zip(types, node.row_type.fields, strict=True)
+        ]
+        return ph.Expand([below], rel.row_of(node.names, tuple(types)), projections)
 
     @_build.register
     def _(self, node: rel.WindowAggregate) -> ph.PhysicalNode:
@@ -532,6 +551,11 @@ class PhysicalBuilder:
 
 def _references(node: ph.PhysicalNode) -> tuple[RexNode, ...]:
     return tuple(InputRef(each.type, place) for place, each in enumerate(node.row_type.fields))
+
+
+def _changed_columns(node: rel.Expand) -> set[int]:
+    """Returns the columns that an Expand does not pass on in each projection."""
+    return {place for place in range(node.input.width) if column_of(node, place) is None}
 
 
 def _retyped(node: RexNode, below: ph.PhysicalNode) -> RexNode:

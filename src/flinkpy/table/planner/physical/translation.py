@@ -207,7 +207,7 @@ class Translator:
 
     @_translate.register
     def _(self, node: ph.Expand) -> Transformation:
-        return self._operator(node, specs.ExpandSpec(node.projections, **self._types(node)))
+        return self._operator(node, specs.ExpandSpec(node.projections, self._settings.session, **self._types(node)))
 
     @_translate.register
     def _(self, node: ph.Correlate) -> Transformation:

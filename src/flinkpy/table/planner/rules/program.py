@@ -8,6 +8,7 @@ from __future__ import annotations
 from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.rules.constants import propagate_constants
 from flinkpy.table.planner.rules.filters import merge_projections, push_filters, push_join_keys
+from flinkpy.table.planner.rules.grouping_sets import expand_grouping_sets
 from flinkpy.table.planner.rules.pruning import prune_columns
 from flinkpy.table.planner.rules.ranks import constant_ranks, recognise_ranks
 from flinkpy.table.planner.rules.set_operations import replace_set_operations
@@ -20,6 +21,7 @@ def optimise(plan: rel.RelNode) -> rel.RelNode:
     """Returns a plan of the same rows in the form from which physical nodes are made."""
     plan = expand_subqueries(plan)
     plan = replace_set_operations(plan)
+    plan = expand_grouping_sets(plan)
     plan = merge_projections(plan)
     plan = push_filters(plan)
     plan = recognise_ranks(plan)

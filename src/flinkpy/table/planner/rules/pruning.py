@@ -67,7 +67,8 @@ def _order(order: tuple[SortField, ...], mapping: Mapping) -> tuple[SortField, .
     return tuple(replace(each, column=mapping[each.column]) for each in order)
 
 
-def _call(call: AggregateCall, mapping: Mapping) -> AggregateCall:
+def call_over(call: AggregateCall, mapping: Mapping) -> AggregateCall:
+    """Returns the aggregate over columns with other numbers."""
     return replace(
         call,
         arguments=tuple(mapping[each] for each in call.arguments),
@@ -172,7 +173,7 @@ def _(node: rel.Aggregate, needed: set[int]) -> tuple[rel.RelNode, Mapping]:
         sets = tuple(tuple(by_position[each] for each in keys) for keys in sets)
     mapping = _identity(count)
     mapping.update({place + count: new + count for new, place in enumerate(kept)})
-    return rel.Aggregate(below, grouping, tuple(_call(each, places) for each in calls), sets), mapping
+    return rel.Aggregate(below, grouping, tuple(call_over(each, places) for each in calls), sets), mapping
 
 
 @_trim.register
@@ -199,7 +200,7 @@ def _(node: rel.GroupWindowAggregate, needed: set[int]) -> tuple[rel.RelNode, Ma
         node,
         input=below,
         grouping=tuple(places[each] for each in node.grouping),
-        aggregates=tuple(_call(each, places) for each in aggregates),
+        aggregates=tuple(call_over(each, places) for each in aggregates),
         time_column=places[node.time_column],
     ), mapping
 
@@ -229,7 +230,7 @@ def _(node: rel.OverAggregate, needed: set[int]) -> tuple[rel.RelNode, Mapping]:
             group,
             partition=tuple(places[each] for each in group.partition),
             order=_order(group.order, places),
-            aggregates=tuple(_call(each, places) for each in group.aggregates),
+            aggregates=tuple(call_over(each, places) for each in group.aggregates),
         )
         for group in kept_groups
     )

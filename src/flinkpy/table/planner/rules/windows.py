@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from flinkpy.graph.table_specs import JoinType
-from flinkpy.sql.rex import InputRef, RexCall, RexNode, moved
+from flinkpy.sql.rex import InputRef, RexCall, RexNode
 from flinkpy.sql.types.logical_types import LogicalType
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.rules.expressions import columns_of
-from flinkpy.table.planner.rules.pruning import _call, call_columns
+from flinkpy.table.planner.rules.grouping_sets import column_of
+from flinkpy.table.planner.rules.pruning import call_columns, call_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,10 @@ def window_properties(node: rel.RelNode) -> WindowProperties | None:
             return below.mapped(mapping)
         case rel.Filter() | rel.OverAggregate():
             return window_properties(node.input)
+        case rel.Expand():
+            below = window_properties(node.input)
+            passed = [(place, column_of(node, place)) for place in range(node.width)]
+            return None if below is None else below.mapped({old: [new] for new, old in passed if old is not None})
         case rel.Rank():
             below = window_properties(node.input)
             if below is None or not (below.starts & set(node.partition) and below.ends & set(node.partition)):
@@ -176,7 +181,7 @@ def _aggregate(node: rel.Aggregate) -> rel.RelNode:
         aggregate = rel.WindowAggregate(
             below,
             tuple(mapping[each] for each in grouping),
-            tuple(_call(each, mapping) for each in node.aggregates),
+            tuple(call_over(each, mapping) for each in node.aggregates),
             window,
             time_column,
             None,
@@ -237,7 +242,3 @@ def _without_function(
     if tuple(columns) != source.references():
         source = rel.Project(source, tuple(columns), rel.unique_names(tuple(column_names)))
     return source, time_column, replace(below.window, partition=partition), mapping
-
-
-def moved_properties(node: RexNode, shift: int) -> RexNode:
-    return moved(node, lambda place: place + shift)
