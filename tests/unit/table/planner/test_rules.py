@@ -1,0 +1,126 @@
+"""Plans after the rules: grouping sets, push-down into sources, interval joins, mini-batches, reuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flinkpy.table.connectors.table_source import FilterPushDown
+from tests.unit.table.planner import planning
+from tests.unit.table.planner.planning import FakeScan, PlannerFixture
+
+
+class PushingScan(FakeScan):
+    """A source that takes over projections of nested fields, comparisons of the first column, and limits."""
+
+    @property
+    def supports_nested_projection(self) -> bool:
+        return True
+
+    def with_projection(self, paths: Any, produced_type: Any) -> PushingScan:
+        return PushingScan(produced_type, self.mode)
+
+    def with_filters(self, filters: Any) -> FilterPushDown:
+        accepted = tuple(each for each in filters if "$0" in str(each))
+        return FilterPushDown(self, accepted, tuple(each for each in filters if each not in accepted))
+
+    def with_limit(self, limit: int) -> PushingScan:
+        return self
+
+
+@pytest.fixture
+def planner() -> PlannerFixture:
+    fixture = PlannerFixture()
+    fixture.table("t", "a INT", "b BIGINT", "r ROW<x INT, y STRING>", "ts TIMESTAMP(3)", watermark="ts AS ts")
+    fixture.table("u", "a INT", "b BIGINT", "ts TIMESTAMP(3)", watermark="ts AS ts")
+    fixture.table("v", "a INT", "r ROW<x INT, y STRING>", "c STRING")
+    return fixture
+
+
+@pytest.fixture
+def pushing(planner: PlannerFixture, monkeypatch: pytest.MonkeyPatch) -> PlannerFixture:
+    monkeypatch.setattr(planning, "FakeScan", PushingScan)
+    return planner
+
+
+def scan_of(plan: str) -> str:
+    return plan.splitlines()[-1].partition("TableSourceScan")[2].partition(", changelogMode")[0]
+
+
+def test_each_grouping_set_is_a_projection_of_an_expand(planner: PlannerFixture) -> None:
+    plan = planner.plan("SELECT a, b, SUM(b), GROUPING(b) FROM t GROUP BY GROUPING SETS ((a), (a, b))")
+
+    assert "projects=[{a, null AS b, b AS b_0, 1:BIGINT AS $e}, {a, b, b AS b_0, 0:BIGINT AS $e}]" in plan
+    assert "groupBy=[a, b, $e], select=[a, b, $e, SUM(b_0) AS EXPR$2]" in plan
+
+
+def test_windows_can_be_grouped_by_sets(planner: PlannerFixture) -> None:
+    plan = planner.plan(
+        "SELECT a, window_start, window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) "
+        "GROUP BY window_start, window_end, GROUPING SETS ((a), ())"
+    )
+
+    assert "LocalWindowAggregate(groupBy=[a, $e], window=[TUMBLE(win_start=[window_start]" in plan
+
+
+def test_source_reads_only_the_fields_of_nested_rows_that_are_needed(pushing: PlannerFixture) -> None:
+    assert "project=[r_x, c]]], fields=[r_x, c]" in scan_of(pushing.plan("SELECT r.x + 1, c FROM v"))
+
+
+def test_fields_are_read_by_the_source_below_a_watermark(pushing: PlannerFixture) -> None:
+    assert "fields=[a, r_y, ts]" in scan_of(pushing.plan("SELECT r.y, ts FROM t WHERE a = 1"))
+
+
+def test_source_takes_over_the_filters_it_can(pushing: PlannerFixture) -> None:
+    plan = pushing.plan("SELECT a FROM v WHERE a = 1 AND c = 'x'")
+
+    assert "filter=[=(a, 1)]" in scan_of(plan)
+    assert "where=[=(c, _UTF-16LE'x'" in plan
+
+
+def test_filter_stays_above_a_watermark_assigner(pushing: PlannerFixture) -> None:
+    assert "filter=" not in pushing.plan("SELECT a FROM t WHERE a = 1")
+
+
+def test_source_stops_after_limit_and_offset(pushing: PlannerFixture) -> None:
+    assert "limit=[15]" in scan_of(pushing.plan("SELECT a, c FROM v LIMIT 10 OFFSET 5"))
+
+
+def test_bounded_distance_of_event_times_is_an_interval_join(planner: PlannerFixture) -> None:
+    plan = planner.plan(
+        "SELECT t.a FROM t JOIN u ON t.a = u.a "
+        "AND t.ts BETWEEN u.ts - INTERVAL '5' SECOND AND u.ts + INTERVAL '1' SECOND"
+    )
+
+    assert (
+        "IntervalJoin(joinType=[InnerJoin], windowBounds=[isRowTime=true, leftLowerBound=-5000, leftUpperBound=1000"
+        in plan
+    )
+
+
+def test_aggregate_of_updates_retracts_and_top_n_of_counts_updates_fast(planner: PlannerFixture) -> None:
+    plan = planner.plan(
+        "SELECT a, n FROM (SELECT a, n, ROW_NUMBER() OVER (ORDER BY n DESC) AS p FROM "
+        "(SELECT a, COUNT(*) AS n FROM t GROUP BY a)) WHERE p <= 3"
+    )
+
+    assert "Rank(strategy=[UpdateFastStrategy[0]]" in plan
+
+
+def test_mini_batches_aggregate_before_and_after_the_exchange(planner: PlannerFixture) -> None:
+    planner.configuration.set_string("table.exec.mini-batch.enabled", "true")
+    planner.configuration.set_string("table.exec.mini-batch.allow-latency", "1 s")
+    planner.configuration.set_string("table.exec.mini-batch.size", "100")
+
+    plan = planner.plan("SELECT a, COUNT(*) AS n, AVG(b) AS m FROM t GROUP BY a")
+
+    assert "GlobalGroupAggregate(groupBy=[a], select=[a, COUNT(count1$0) AS n, AVG((sum$1, count$2)) AS m]" in plan
+    assert "LocalGroupAggregate(groupBy=[a], select=[a, COUNT(*) AS count1$0, AVG(b) AS (sum$1, count$2)]" in plan
+
+
+def test_equal_parts_of_a_plan_are_computed_once(planner: PlannerFixture) -> None:
+    text = planner.planner.explain([planner.operation("SELECT x.a FROM u x JOIN u y ON x.b = y.b")])
+
+    assert text.partition("== Optimized Execution Plan ==")[2].count("TableSourceScan") == 1
+    assert "Reused(reference_id=[1])" in text
