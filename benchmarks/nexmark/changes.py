@@ -10,6 +10,9 @@ from collections import Counter
 from pathlib import Path
 
 _SHOWN = 3
+#: Columns of query 9.
+_PRICE = 12
+_BID_TIME = 13
 
 
 class WrongResultError(Exception):
@@ -29,6 +32,21 @@ def table_of(folder: Path) -> Counter[str]:
     if negative:
         raise WrongResultError(f"{len(negative)} rows are removed more often than added, such as {negative[0]!r}")
     return table
+
+
+def winning_bids(table: Counter[str]) -> Counter[str]:
+    """Returns the rows of query 9 with the highest price of each auction.
+
+    Flink 2.3 takes the rank of that query for one that never changes, and adds each new winner without removing the last.
+    """
+    best: dict[str, tuple[tuple[int, str], str]] = {}
+    for row in table:
+        fields = row.split("\t")
+        # The lowest time wins among equal prices: its complement is the highest.
+        rank = int(fields[_PRICE]), "".join(chr(0x10FFFF - ord(character)) for character in fields[_BID_TIME])
+        if fields[0] not in best or best[fields[0]][0] < rank:
+            best[fields[0]] = rank, row
+    return Counter(row for _, row in best.values())
 
 
 def check_equal(ours: Counter[str], theirs: Counter[str]) -> None:
