@@ -37,7 +37,7 @@ def table_of(folder: Path) -> Counter[str]:
 def winning_bids(table: Counter[str]) -> Counter[str]:
     """Returns the rows of query 9 with the highest price of each auction.
 
-    Flink 2.3 takes the rank of that query for one that never changes, and adds each new winner without removing the last.
+    Flink 2.3 takes its rank for one that never changes: it adds each new winner and does not remove the last one.
     """
     best: dict[str, tuple[tuple[int, str], str]] = {}
     for row in table:
