@@ -31,6 +31,7 @@ FAILPOINTS = {
     "file_sink.before_compact": "part files will be merged; a checkpoint may contain them, but not the merged file",
     "file_sink.before_link": "a completed checkpoint contains the part file; readers do not see it",
     "file_sink.before_unlink": "readers see the part file; its hidden name still exists",
+    "file_sink.before_success_file": "the files of a partition are visible; its success file is not",
     "file_sink.before_directory_sync": "the part file has its name, which a power failure may still undo",
     "batch_files.before_plan": "a batch sink has chosen the files to replace, and nothing says which",
     "batch_files.after_plan": "the files to replace are known; none is deleted, and no new one is visible",

@@ -241,6 +241,23 @@ class Committer(ABC):
 
 
 @runtime_checkable
+class SupportsCommitterState(Protocol):
+    """A Committer with state of its own in checkpoints, for sinks with a global committer. Thread: task thread."""
+
+    def snapshot_state(self) -> bytes:
+        """Returns the state. It contains the effects of all commits so far."""
+        ...
+
+    def restore_state(self, state: bytes) -> None:
+        """Restores the state. Called once, before the first commit. Committables since the state are committed again.
+
+        Raises:
+            StateRestoreError: the state cannot be read.
+        """
+        ...
+
+
+@runtime_checkable
 class SupportsRemovingUncommitted(Protocol):
     """A sink that finds what its writers have left behind, without a list of these writers."""
 

@@ -24,6 +24,7 @@ from flinkpy.connectors.file_sink_config import (
     RollingPolicy,
     success_file_of,
 )
+from flinkpy.connectors.partition_commit import PartitionCommitSettings
 from flinkpy.connectors.sink_function import SinkFunction
 from flinkpy.connectors.write_mode import WriteMode
 from flinkpy.formats.bulk_writer import BatchWriterFactory, ColumnBulkWriterFactory
@@ -43,8 +44,9 @@ class FileSink(SinkBase):
     truncated.
     """
 
-    #: A sink that an earlier release has pickled has no such attribute.
+    #: A sink that an earlier release has pickled has no such attributes.
     _publication = Publication()
+    _partition_commit: PartitionCommitSettings | None = None
 
     def __init__(
         self,
@@ -56,8 +58,10 @@ class FileSink(SinkBase):
         is_resumable: bool = False,
         compaction: tuple[FileCompactStrategy, FileCompactor] | None = None,
         publication: Publication | None = None,
+        partition_commit: PartitionCommitSettings | None = None,
     ) -> None:
         self._base_path = input_path(base_path)
+        self._partition_commit = partition_commit
         self._publication = publication or Publication()
         self._make_content = make_content
         self._bucket_assigner = bucket_assigner
@@ -105,6 +109,10 @@ class FileSink(SinkBase):
         return self._publication.needs_batch_mode
 
     @property
+    def has_global_committer(self) -> bool:
+        return self._partition_commit is not None
+
+    @property
     def merges_files(self) -> bool:
         return self._compaction is not None
 
@@ -150,6 +158,10 @@ class FileSink(SinkBase):
 
         if self._publication.needs_batch_mode:
             return BatchFileCommitter(self._base_path, self._publication)
+        if self._partition_commit is not None:
+            from flinkpy.connectors.partition_committer import PartitionCommitter
+
+            return PartitionCommitter(self._base_path, self._partition_commit)
         return FileCommitter(self._base_path)
 
     def _writer(self, context: WriterContext, states: list[Any] | None) -> SinkWriter:
@@ -166,6 +178,7 @@ class FileSink(SinkBase):
             states,
             compaction=self._compaction,
             publication=self._publication,
+            reports_progress=self._partition_commit is not None,
         )
 
     @staticmethod
@@ -215,6 +228,7 @@ class FileSink(SinkBase):
             self._compaction: tuple[FileCompactStrategy, FileCompactor] | None = None
             self._mode = WriteMode.APPEND
             self._properties: dict[str, str] = {}
+            self._partition_commit: PartitionCommitSettings | None = None
             self._bucket_assigner = BucketAssigner.date_time_bucket_assigner()
             self._file_config = OutputFileConfig.builder().build()
 
@@ -310,6 +324,17 @@ class FileSink(SinkBase):
             self._properties = properties
             return self
 
+        def with_partition_commit(self, settings: PartitionCommitSettings) -> Any:
+            """Writes a success file into each partition when it is complete. Beyond PyFlink.
+
+            One subtask commits the files of all writers then. It needs a `column_bucket_assigner`.
+
+            Args:
+                settings: when partitions are complete.
+            """
+            self._partition_commit = settings
+            return self
+
         def build(self) -> FileSink:
             return FileSink(*self._settings())
 
@@ -323,6 +348,7 @@ class FileSink(SinkBase):
                 self._is_resumable,
                 self._compaction,
                 Publication(self._mode, success_file_of(self._properties)),
+                self._partition_commit,
             )
 
     class RowFormatBuilder(BaseBuilder):

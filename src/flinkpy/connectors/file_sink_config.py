@@ -11,6 +11,7 @@ from typing import Any
 
 from flinkpy.common.errors import ConfigurationError, UnsupportedOperationError
 from flinkpy.connectors.write_mode import WriteMode
+from flinkpy.formats.partitioned_format import DEFAULT_PARTITION
 
 DEFAULT_PART_SIZE_BYTES = 128 << 20
 DEFAULT_INTERVAL_MS = 60_000
@@ -181,6 +182,19 @@ class OnCheckpointRollingPolicy(RollingPolicy):
         return True
 
 
+class TableRollingPolicy(OnCheckpointRollingPolicy):
+    """Finishes files at every checkpoint, and before that by size, age and inactivity.
+
+    Source: org.apache.flink.connector.file.table.FileSystemTableSink.TableRollingPolicy.
+    """
+
+    def __init__(self, part_size: int, rollover_interval: int, inactivity_interval: int) -> None:
+        self._limits = DefaultRollingPolicy(part_size, rollover_interval, inactivity_interval)
+
+    def should_roll(self, size_bytes: int, created_ms: int, last_write_ms: int, now_ms: int) -> bool:
+        return self._limits.should_roll(size_bytes, created_ms, last_write_ms, now_ms)
+
+
 @dataclass(frozen=True, slots=True)
 class BucketAssignerContext:
     """The second argument of `BucketAssigner.get_bucket_id`. Times are in milliseconds since the epoch.
@@ -242,7 +256,7 @@ class BucketAssigner:
         return _DateTimeBucketAssigner(format_str, timezone_id)
 
     @staticmethod
-    def column_bucket_assigner(*columns: str) -> BucketAssigner:
+    def column_bucket_assigner(*columns: str, default_name: str = DEFAULT_PARTITION) -> BucketAssigner:
         """Writes to a directory per value of some columns, named like partitions of Hive: `year=2024/month=07`.
 
         Beyond PyFlink. The files do not have these columns: readers take them from the names of the directories, as
@@ -250,18 +264,23 @@ class BucketAssigner:
 
         Args:
             columns: in the order of the directories. Their types are STRING, BOOLEAN, SQL_DATE or integers. Null and
-                the empty string are written to `__HIVE_DEFAULT_PARTITION__`.
+                the empty string are written to `default_name`.
+            default_name: `__HIVE_DEFAULT_PARTITION__` by default.
         """
-        return ColumnBucketAssigner(columns)
+        return ColumnBucketAssigner(columns, default_name)
 
 
 class ColumnBucketAssigner(BucketAssigner):
     """Chooses the bucket of a record by the values of columns."""
 
-    def __init__(self, columns: tuple[str, ...]) -> None:
+    #: An assigner that an earlier release has pickled has no such attribute.
+    default_name = DEFAULT_PARTITION
+
+    def __init__(self, columns: tuple[str, ...], default_name: str = DEFAULT_PARTITION) -> None:
         if not columns or len(set(columns)) < len(columns) or not all(isinstance(one, str) for one in columns):
             raise ValueError(f"the columns of partitions must be one or more different names, not {columns!r}")
         self.columns = columns
+        self.default_name = default_name
 
 
 class _BasePathBucketAssigner(BucketAssigner):
@@ -279,7 +298,7 @@ class _DateTimeBucketAssigner(BucketAssigner):
     looks_at_records = False
 
     def __init__(self, format_str: str, timezone_id: str | None) -> None:
-        self._parts = _parse_pattern(format_str)
+        self._parts = time_pattern(format_str)
         try:
             self._timezone = None if timezone_id is None else zoneinfo.ZoneInfo(timezone_id)
         except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
@@ -293,14 +312,17 @@ class _DateTimeBucketAssigner(BucketAssigner):
         )
 
 
-def _parse_pattern(pattern: str) -> list[str]:
-    """Splits a pattern into strftime directives (`%Y`), `SSS`, and literal text."""
+def time_pattern(pattern: str) -> list[str]:
+    """Splits a pattern of Java's DateTimeFormatter into strftime directives (`%Y`), `SSS`, and literal text.
+
+    Raises: ValueError, UnsupportedOperationError for a letter that has no directive here.
+    """
     parts: list[str] = []
     position = 0
     while position < len(pattern):
         token = _PATTERN_TOKEN.match(pattern, position)
         if token is None:
-            raise ValueError(f"bucket format {pattern!r} has an unclosed quote")
+            raise ValueError(f"time pattern {pattern!r} has an unclosed quote")
         position = token.end()
         if token["quoted"] is not None:
             parts.extend(token["quoted"].replace("''", "'") or "'")
@@ -310,6 +332,6 @@ def _parse_pattern(pattern: str) -> list[str]:
             parts.append(_STRFTIME.get(token[0], token[0]))
         else:
             raise UnsupportedOperationError(
-                f"bucket format {pattern!r}: {token[0]!r} is not supported, only {', '.join((*_STRFTIME, 'SSS'))}"
+                f"time pattern {pattern!r}: {token[0]!r} is not supported, only {', '.join((*_STRFTIME, 'SSS'))}"
             )
     return parts

@@ -28,6 +28,7 @@ from flinkpy.connectors.file_compaction import FileCompaction
 from flinkpy.connectors.file_sink_config import BucketAssignerContext, ColumnBucketAssigner
 from flinkpy.connectors.part_file import PartNaming
 from flinkpy.connectors.part_store import OpenPart, part_store
+from flinkpy.connectors.partition_commit import END_OF_TIME, WriterProgress
 from flinkpy.formats.bulk_writer import BulkWriter
 from flinkpy.formats.partitioned_format import partition_type_of, split_by_partition
 from flinkpy.formats.row_types import project_row_type
@@ -96,6 +97,7 @@ class FileSinkWriter(StatefulSinkWriter):
     Args:
         is_resumable: True if files can be continued after a failure, as those of row formats can.
         states: the states in the restored checkpoint; None if there is no checkpoint.
+        reports_progress: True if the committer commits partitions, so that it must know how far the writers are.
 
     Raises:
         StateRestoreError: a file that the checkpoint needs is missing or too short.
@@ -114,12 +116,14 @@ class FileSinkWriter(StatefulSinkWriter):
         clock: Clock | None = None,
         compaction: tuple[FileCompactStrategy, FileCompactor] | None = None,
         publication: Publication | None = None,
+        reports_progress: bool = False,
     ) -> None:
         self._context = context
         self.send_metrics = self._sends = SendMetrics(num_bytes=0)
         self._store = part_store(base_path)
         #: A batch committer needs a committable even if there is no file.
         self._announces_end = publication is not None and publication.needs_batch_mode
+        self._reports_progress = reports_progress
         if publication is not None:
             check_replaceable(self._store, publication.mode)
         self._make_content = make_content
@@ -168,7 +172,7 @@ class FileSinkWriter(StatefulSinkWriter):
         now_ms = self._clock.now_ms()
         self._roll(now_ms)
         if isinstance(self._bucket_assigner, ColumnBucketAssigner):
-            for bucket, part in self._by_partition(batch, self._bucket_assigner.columns):
+            for bucket, part in self._by_partition(batch, self._bucket_assigner):
                 self._write_to(bucket, part, now_ms)
         elif not self._bucket_assigner.looks_at_records:
             self._write_to(self._bucket_assigner.bucket_id(now_ms), batch, now_ms)
@@ -204,16 +208,17 @@ class FileSinkWriter(StatefulSinkWriter):
             return [(next(iter(positions)), batch)]
         return [(bucket, batch.take(np.array(found, np.int64))) for bucket, found in positions.items()]
 
-    def _by_partition(self, batch: Batch, names: tuple[str, ...]) -> list[tuple[str, Batch]]:
+    def _by_partition(self, batch: Batch, assigner: ColumnBucketAssigner) -> list[tuple[str, Batch]]:
         """Returns the directories of the records' partitions with the records, without the partition columns."""
         from flinkpy.records.lanes import to_columns
 
         if not batch.num_rows:
             return []
+        names = assigner.columns
         columns = to_columns(batch, self._partitioned_type(names))
         values: Any = columns.values
         content = columns.with_values(values.drop_columns(list(names)))
-        parts = split_by_partition(values, names)
+        parts = split_by_partition(values, names, assigner.default_name)
         if len(parts) == 1:
             return [(parts[0][0], content)]
         return [(directory, content.take(positions)) for directory, positions in parts]
@@ -237,6 +242,7 @@ class FileSinkWriter(StatefulSinkWriter):
 
     def flush(self, end_of_input: bool) -> None:
         if end_of_input:
+            self._watermark_ms = END_OF_TIME
             for bucket in list(self._open):
                 self._close_part(bucket)
             if self._compaction is not None:
@@ -260,6 +266,12 @@ class FileSinkWriter(StatefulSinkWriter):
         committables = [*complete, *self._superseded]
         if self._announces_end:
             committables.append(EndOfWriter.of(self._context.job_id))
+        if self._reports_progress:
+            merging = () if self._compaction is None else (file.bucket for file in self._compaction.files)
+            unfinished = tuple(sorted({*self._open, *merging}))
+            context = self._context
+            progress = WriterProgress(context.subtask_index, context.parallelism, self._watermark_ms, unfinished)
+            committables.append(progress)
         self._closed, self._superseded, self._compacted = [], [], []
         return committables
 

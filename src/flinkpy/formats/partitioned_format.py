@@ -46,17 +46,20 @@ def unescaped(text: str) -> str:
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
 
-def directory_name(column: str, value: Any) -> str:
+def directory_name(column: str, value: Any, default_name: str = DEFAULT_PARTITION) -> str:
     """Returns the name of the directory of a partition. The value is one of a type that `partition_type_of` allows."""
     text = str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
-    return f"{escaped(column)}={escaped(text) or DEFAULT_PARTITION}"
+    return f"{escaped(column)}={escaped(text) or default_name}"
 
 
-def split_by_partition(columns: pa.RecordBatch, names: Sequence[str]) -> list[tuple[str, Any]]:
+def split_by_partition(
+    columns: pa.RecordBatch, names: Sequence[str], default_name: str = DEFAULT_PARTITION
+) -> list[tuple[str, Any]]:
     """Returns the directories of the records' partitions, and the positions of the records in each, in their order.
 
     Args:
         names: the partition columns.
+        default_name: stands for null and the empty string.
     """
     import numpy as np
     import pyarrow.compute as pc
@@ -72,7 +75,8 @@ def split_by_partition(columns: pa.RecordBatch, names: Sequence[str]) -> list[tu
     for positions in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
         values = [columns.column(columns.schema.get_field_index(name))[int(positions[0])].as_py() for name in names]
         # Null and the empty string have one directory.
-        found.setdefault("/".join(map(directory_name, names, values)), []).append(positions)
+        directory = "/".join(directory_name(name, value, default_name) for name, value in zip(names, values))
+        found.setdefault(directory, []).append(positions)
     return [
         (directory, each[0] if len(each) == 1 else np.sort(np.concatenate(each))) for directory, each in found.items()
     ]
@@ -145,14 +149,22 @@ class PartitionedFormat(BulkFormat):
         file_format: reads the columns that are in the files.
         partition_type: the names and types of the partition columns.
         columns: the columns of the records, in this order; None for those of the files, then those of the directories.
+        default_name: the text in names of directories that stands for null.
 
     Raises:
         UnsupportedOperationError: the records of the format have no named columns.
         ValueError: a column is both in the files and in the names of the directories.
     """
 
+    #: A format that an earlier release has pickled has no such attribute.
+    default_name = DEFAULT_PARTITION
+
     def __init__(
-        self, file_format: FileFormat, partition_type: RowTypeInfo, columns: Sequence[str] | None = None
+        self,
+        file_format: FileFormat,
+        partition_type: RowTypeInfo,
+        columns: Sequence[str] | None = None,
+        default_name: str = DEFAULT_PARTITION,
     ) -> None:
         content = file_format.produced_type
         if not isinstance(content, RowTypeInfo):
@@ -165,6 +177,7 @@ class PartitionedFormat(BulkFormat):
             raise ValueError(f"partition columns cannot also be columns of the files: {', '.join(map(repr, twice))}")
         self.file_format = file_format
         self.partition_type = partition_type
+        self.default_name = default_name
         types = [*content.get_field_types(), *partition_type.get_field_types()]
         self.row_type = project_row_type(RowTypeInfo(types, names), names if columns is None else columns)
         self.on_error = file_format.on_error
@@ -261,13 +274,12 @@ class PartitionedFormat(BulkFormat):
             name, separator, text = part.partition("=")
             column = unescaped(name) if separator else ""
             if column in types:
-                found[column] = _value_of(path, column, unescaped(text), types[column])
+                is_null = text == self.default_name
+                found[column] = None if is_null else _value_of(path, column, unescaped(text), types[column])
         return found
 
 
 def _value_of(path: str, column: str, text: str, kind: TypeInformation) -> Any:
-    if text == DEFAULT_PARTITION:
-        return None
     try:
         if not text:
             raise ValueError("an empty name")

@@ -4,7 +4,8 @@ The writers emit the committables of a checkpoint before its barrier, and the re
 has one subtask. When the barrier has arrived from all writers, it has all committables of the checkpoint. It stores
 them in its own state, and commits them together when the checkpoint is complete.
 
-State of the committer: the committables that are not committed yet, each with its checkpoint, as in SinkOperator.
+State of the committer: the committables that are not committed yet, each with its checkpoint, as in SinkOperator, and
+the state of a Committer that has one (`committer_state`).
 
 Source: org.apache.flink.streaming.runtime.operators.sink.{SinkWriterOperator, CommitterOperator}, with the topology of
 Flink's Iceberg sink. Differs: batches of committables have no summaries, because the edge between the two is ordered
@@ -20,7 +21,7 @@ from flinkpy.common.typeinfo import Types
 from flinkpy.configuration import read_option
 from flinkpy.configuration.checkpointing_options import CHECKPOINTS_AFTER_TASKS_FINISH, COMMITTER_RETRIES, INTERVAL
 from flinkpy.connector_api.serializer import read_versioned, write_versioned
-from flinkpy.connector_api.sink import Committer, SinkBase
+from flinkpy.connector_api.sink import Committer, SinkBase, SupportsCommitterState
 from flinkpy.functions.state import ListStateDescriptor
 from flinkpy.records.batch import Batch
 from flinkpy.streaming.operators.batch_sink_operators import committable_batches
@@ -31,6 +32,10 @@ from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamO
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
+
+
+#: Elements: at most one, what SupportsCommitterState.snapshot_state returned.
+_COMMITTER_STATE = "committer_state"
 
 
 class GlobalSinkWriterOperator(SinkOperator):
@@ -110,6 +115,8 @@ class GlobalSinkCommitterOperator(StreamOperator):
         self._state().update(
             [(known, write_versioned(serializer, committable)) for known, committable in self._committables.items()]
         )
+        if isinstance(self._committer, SupportsCommitterState):
+            self._committer_state().update([self._committer.snapshot_state()])
         return super().snapshot_state(checkpoint_id, options)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -135,6 +142,9 @@ class GlobalSinkCommitterOperator(StreamOperator):
             if self._committer is None:
                 self._committer = self._sink.create_committer()
                 assert self._committer is not None, "the sink had a committer when the job was built"
+                if isinstance(self._committer, SupportsCommitterState):
+                    for state in self._committer_state().get():
+                        self._committer.restore_state(state)
                 self.context.metrics.gauge(PENDING_COMMITTABLES, lambda: len(self._committables))
             self._committables.commit_up_to(checkpoint_id, self._committer, self._retries)
         except USER_ERRORS as error:
@@ -143,6 +153,10 @@ class GlobalSinkCommitterOperator(StreamOperator):
     def _read(self, data: bytes) -> Any:
         where = f"operator {self.context.name}, a committable"
         return read_versioned(self._sink.committable_serializer, data, where)
+
+    def _committer_state(self) -> Any:
+        descriptor = ListStateDescriptor(_COMMITTER_STATE, Types.PICKLED_BYTE_ARRAY())
+        return self.operator_state.get_list_state(descriptor)
 
     def _state(self) -> Any:
         descriptor = ListStateDescriptor(COMMITTABLES_STATE, Types.PICKLED_BYTE_ARRAY())

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from flinkpy.common.errors import UnsupportedOperationError, ValidationError
 from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.configuration.options import ConfigOption, OptionType
+from flinkpy.connectors.file_compaction import FileCompactor, FileCompactStrategy
 from flinkpy.connectors.file_sink import FileSink
-from flinkpy.connectors.file_sink_config import BucketAssigner, OutputFileConfig
+from flinkpy.connectors.file_sink_config import COMMIT_POLICY, SUCCESS_FILE_NAME, BucketAssigner, OutputFileConfig
 from flinkpy.connectors.file_source import READ_BATCH_ROWS, FileSource
 from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FileFormat, FileSourceSplit
 from flinkpy.formats.partitioned_format import PartitionedFormat, partition_type_of
@@ -22,6 +23,15 @@ from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.sql.types.logical_types import RowField, RowType
 from flinkpy.sql.types.type_infos import type_info_of
 from flinkpy.table.connectors.changelog_mode import INSERT_ONLY, ChangelogMode
+from flinkpy.table.connectors.filesystem_sink_options import (
+    DEFAULT_NAME,
+    SINK_OPTIONS,
+    check_shuffle,
+    compactor_of,
+    partition_commit,
+    rolling_policy,
+    success_file,
+)
 from flinkpy.table.connectors.table_factory import FactoryContext, TableFactory
 from flinkpy.table.connectors.table_options import FORMAT, SCAN_PARALLELISM, SINK_PARALLELISM
 from flinkpy.table.connectors.table_sink import DynamicTableSink
@@ -39,6 +49,7 @@ if TYPE_CHECKING:
 
     from flinkpy.connector_api.sink import SinkBase
     from flinkpy.connector_api.source import SourceBase
+    from flinkpy.connectors.partition_commit import PartitionCommitSettings
     from flinkpy.formats.bulk_writer import ColumnBulkWriterFactory
     from flinkpy.records.batch import Batch
 
@@ -46,6 +57,7 @@ PATH: ConfigOption[str | None] = ConfigOption("path", OptionType.STRING, None, "
 MONITOR_INTERVAL: ConfigOption[int | None] = ConfigOption(
     "source.monitor-interval", OptionType.DURATION, None, "How often new files are looked for; by default never."
 )
+_COMPACT_AT_CHECKPOINTS = FileCompactStrategy.builder().enable_compaction_on_checkpoint(1).build()
 
 
 class FileSystemTableFactory(TableFactory):
@@ -53,7 +65,7 @@ class FileSystemTableFactory(TableFactory):
 
     identifier = "filesystem"
     required_options = (PATH, FORMAT)
-    optional_options = (MONITOR_INTERVAL,)
+    optional_options = (MONITOR_INTERVAL, *SINK_OPTIONS)
 
     @property
     def option_prefixes(self) -> Sequence[str]:  # type: ignore[override]
@@ -71,7 +83,16 @@ class FileSystemTableFactory(TableFactory):
 
     def create_sink(self, context: FactoryContext) -> DynamicTableSink:
         layout = _Layout.of(context)
-        return FileSystemTableSink(layout, layout.writer(), context.options.get(SINK_PARALLELISM))
+        options = context.options
+        check_shuffle(options)
+        return FileSystemTableSink(
+            layout,
+            layout.writer(),
+            options.get(SINK_PARALLELISM),
+            compactor=compactor_of(options, options.get(FORMAT) or ""),
+            success_file=success_file(options),
+            partition_commit=partition_commit(options, layout.partition_keys),
+        )
 
 
 @dataclass(frozen=True)
@@ -114,7 +135,8 @@ class _Layout:
             partitions = partition_type_of({name: types[name] for name in self.partition_keys})
         except UnsupportedOperationError as error:
             raise ValidationError(f"filesystem: {error.message}") from error
-        return PartitionedFormat(content, partitions, list(self.row_type.names))
+        default_name = self.context.options.get(DEFAULT_NAME)
+        return PartitionedFormat(content, partitions, list(self.row_type.names), default_name)
 
     def writer(self) -> ColumnBulkWriterFactory:
         table_format, options = self._format()
@@ -292,6 +314,9 @@ class FileSystemTableSink(DynamicTableSink):
 
     Attributes:
         static_partition: the values of PARTITION (...).
+        compactor: merges the files that a writer has finished in a checkpoint; None: they stay as they are.
+        success_file: the name of the file in complete partitions; None: there is none.
+        partition_commit: when partitions are complete in streaming mode.
     """
 
     layout: _Layout
@@ -299,6 +324,9 @@ class FileSystemTableSink(DynamicTableSink):
     sink_parallelism: int | None = None
     static_partition: tuple[tuple[str, str], ...] = ()
     is_overwrite: bool = False
+    compactor: FileCompactor | None = None
+    success_file: str | None = None
+    partition_commit: PartitionCommitSettings | None = None
 
     @property
     def summary(self) -> str:
@@ -319,12 +347,24 @@ class FileSystemTableSink(DynamicTableSink):
         writer = copy.copy(self.writer)
         writer._row_type = full
         suffix = "" if self._format_name() in ("csv", "json") else f".{self._format_name()}"
-        assigner = BucketAssigner.column_bucket_assigner(*keys) if keys else BucketAssigner.base_path_bucket_assigner()
+        options = self.layout.context.options
+        assigner = BucketAssigner.base_path_bucket_assigner()
+        if keys:
+            assigner = BucketAssigner.column_bucket_assigner(*keys, default_name=options.get(DEFAULT_NAME))
         builder = (
             FileSink.for_bulk_format(self.layout.path, writer)
             .with_bucket_assigner(assigner)
             .with_output_file_config(OutputFileConfig("part", suffix))
+            .with_rolling_policy(rolling_policy(options))
         )
+        if self.compactor is not None:
+            builder = builder.enable_compact(_COMPACT_AT_CHECKPOINTS, self.compactor)
+        if self.layout.context.is_bounded:
+            if self.success_file is not None:
+                builder = builder.set_property(COMMIT_POLICY, "success-file")
+                builder = builder.set_property(SUCCESS_FILE_NAME, self.success_file)
+        elif self.partition_commit is not None:
+            builder = builder.with_partition_commit(self.partition_commit)
         if self.is_overwrite:
             builder = builder.overwrite_partitions() if keys else builder.overwrite()
         return builder.build()

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import ValidationError
+from flinkpy.common.errors import UnsupportedOperationError, ValidationError
 from flinkpy.sql.types import logical_types as types
 from flinkpy.sql.types.arrow import schema_of
 from flinkpy.table.catalog.catalog_tables import CatalogTable, ContextResolvedTable
@@ -110,3 +110,60 @@ def test_a_missing_path_is_reported() -> None:
     broken = ContextResolvedTable(identifier, CatalogTable(Schema(), options), ResolvedSchema.physical(*COLUMNS))
     with pytest.raises(ValidationError, match="Missing required options are:\n\npath"):
         create_sink(broken, Configuration())
+
+
+PARTITIONED = (("n", types.IntType()), ("dt", types.VarCharType()), ("hm", types.VarCharType()))
+COMMITTED = {
+    "sink.partition-commit.trigger": "partition-time",
+    "sink.partition-commit.delay": "1 min",
+    "sink.partition-commit.policy.kind": "success-file",
+    "partition.time-extractor.timestamp-pattern": "$dt $hm:00",
+    "sink.rolling-policy.rollover-interval": "1min",
+    "sink.rolling-policy.check-interval": "1min",
+}
+
+
+def test_partitions_are_committed_by_one_committer_in_streaming_mode(tmp_path: Path) -> None:
+    partitioned = table(tmp_path, COMMITTED, PARTITIONED, ("dt", "hm"))
+    streaming: Any = create_sink(partitioned, Configuration()).sink()
+    assert streaming.has_global_committer
+    assert not streaming.needs_batch_mode
+    assert streaming.rolling_policy.should_roll(0, 0, 60_000, 60_000)
+    assert not streaming.rolling_policy.should_roll(0, 0, 59_999, 59_999)
+    batch: Any = create_sink(partitioned, Configuration(), is_bounded=True).sink()
+    assert batch.publication.success_file == "_SUCCESS"
+    assert not batch.has_global_committer
+
+
+def test_without_a_policy_partitions_are_not_committed(tmp_path: Path) -> None:
+    options = {key: value for key, value in COMMITTED.items() if not key.endswith("policy.kind")}
+    sink: Any = create_sink(table(tmp_path, options, PARTITIONED, ("dt", "hm")), Configuration()).sink()
+    assert not sink.has_global_committer
+
+
+def test_the_name_of_the_null_partition_is_read_as_null(tmp_path: Path) -> None:
+    (tmp_path / "dt=nothing" / "hm=1").mkdir(parents=True)
+    (tmp_path / "dt=nothing" / "hm=1" / "part").write_text("7\n")
+    found = table(tmp_path, {"partition.default-name": "nothing"}, PARTITIONED, ("dt", "hm"))
+    assert read(create_source(found, Configuration())).to_pylist() == [{"n": 7, "dt": None, "hm": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"sink.partition-commit.policy.kind": "metastore"}, "for a hive table"),
+        ({"sink.partition-commit.policy.kind": "custom"}, "custom policies are not supported"),
+        ({"sink.partition-commit.policy.kind": "succes-file"}, "succes-file is not supported, only success-file"),
+        (COMMITTED | {"sink.partition-commit.success-file.name": "done"}, "begins with '_'"),
+        (COMMITTED | {"sink.partition-commit.watermark-time-zone": "Mars"}, "unknown time zone 'Mars'"),
+        (COMMITTED | {"partition.time-extractor.kind": "own"}, "must be 'default'"),
+        (COMMITTED | {"partition.time-extractor.timestamp-formatter": "G"}, "'G' is not supported"),
+        ({"sink.partition-commit.trigger": "event-time"}, "sink.partition-commit.trigger"),
+        ({"sink.shuffle-by-partition.enable": "true"}, "sink.parallelism"),
+        ({"auto-compaction": "true", "format": "orc"}, "format 'orc', only for csv, json, parquet"),
+        ({"auto-compaction": "true", "compaction.file-size": "1mb"}, "Remove the option"),
+    ],
+)
+def test_what_the_sink_cannot_do_is_reported(tmp_path: Path, options: dict[str, str], expected: str) -> None:
+    with pytest.raises((ValidationError, UnsupportedOperationError), match=expected):
+        create_sink(table(tmp_path, options, PARTITIONED, ("dt", "hm")), Configuration())

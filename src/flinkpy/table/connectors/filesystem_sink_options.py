@@ -1,0 +1,205 @@
+"""The options with which the connector `filesystem` writes: when files are finished, merged, and partitions committed.
+
+Source: org.apache.flink.connector.file.table.FileSystemConnectorOptions and FileSystemTableFactory.validate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flinkpy.common.errors import ConfigurationError, UnsupportedOperationError, ValidationError
+from flinkpy.configuration.options import ConfigOption, OptionType
+from flinkpy.connectors.file_compaction import FileCompactor
+from flinkpy.connectors.file_sink_config import (
+    COMMIT_POLICY,
+    DEFAULT_PART_SIZE_BYTES,
+    DEFAULT_SUCCESS_FILE,
+    SUCCESS_FILE_NAME,
+    TableRollingPolicy,
+    success_file_of,
+)
+from flinkpy.connectors.partition_commit import PartitionCommitSettings, PartitionTimeExtractor
+from flinkpy.sql.types.time_zones import zone_of
+from flinkpy.table.connectors.table_options import TableOptions
+
+_MINUTE_MS = 60_000
+
+DEFAULT_NAME = ConfigOption(
+    "partition.default-name", OptionType.STRING, "__DEFAULT_PARTITION__", "The directory of null and the empty text."
+)
+FILE_SIZE = ConfigOption(
+    "sink.rolling-policy.file-size",
+    OptionType.MEMORY,
+    DEFAULT_PART_SIZE_BYTES,
+    "The size from which a file is finished.",
+    minimum=1,
+)
+ROLLOVER_INTERVAL = ConfigOption(
+    "sink.rolling-policy.rollover-interval",
+    OptionType.DURATION,
+    30 * _MINUTE_MS,
+    "The age from which a file is finished.",
+    minimum=1,
+)
+INACTIVITY_INTERVAL = ConfigOption(
+    "sink.rolling-policy.inactivity-interval",
+    OptionType.DURATION,
+    30 * _MINUTE_MS,
+    "A file is finished when nothing has been written to it for so long.",
+    minimum=1,
+)
+CHECK_INTERVAL = ConfigOption(
+    "sink.rolling-policy.check-interval",
+    OptionType.DURATION,
+    _MINUTE_MS,
+    "Has no effect: the ages of files are checked at every write and every checkpoint.",
+)
+SHUFFLE_BY_PARTITION = ConfigOption(
+    "sink.shuffle-by-partition.enable", OptionType.BOOL, False, "True to send the rows of a partition to one writer."
+)
+AUTO_COMPACTION = ConfigOption(
+    "auto-compaction", OptionType.BOOL, False, "True to merge the files that a writer has finished in a checkpoint."
+)
+COMPACTION_FILE_SIZE: ConfigOption[int | None] = ConfigOption(
+    "compaction.file-size", OptionType.MEMORY, None, "The size of merged files."
+)
+POLICY_KIND: ConfigOption[str | None] = ConfigOption(
+    COMMIT_POLICY, OptionType.STRING, None, "What is done with a complete partition: success-file."
+)
+POLICY_CLASS: ConfigOption[str | None] = ConfigOption(
+    "sink.partition-commit.policy.class", OptionType.STRING, None, "The class of a custom policy."
+)
+SUCCESS_FILE = ConfigOption(
+    SUCCESS_FILE_NAME, OptionType.STRING, DEFAULT_SUCCESS_FILE, "The name of the file in a complete partition."
+)
+TRIGGER = ConfigOption(
+    "sink.partition-commit.trigger",
+    OptionType.ENUM,
+    "process-time",
+    "What completes a partition: its age, or watermarks.",
+    choices=("process-time", "partition-time"),
+)
+DELAY = ConfigOption(
+    "sink.partition-commit.delay", OptionType.DURATION, 0, "How long after its time a partition is complete."
+)
+WATERMARK_TIME_ZONE = ConfigOption(
+    "sink.partition-commit.watermark-time-zone", OptionType.STRING, "UTC", "The time zone of the times of partitions."
+)
+EXTRACTOR_KIND = ConfigOption(
+    "partition.time-extractor.kind", OptionType.STRING, "default", "How the time of a partition is found."
+)
+EXTRACTOR_CLASS: ConfigOption[str | None] = ConfigOption(
+    "partition.time-extractor.class", OptionType.STRING, None, "The class of a custom extractor."
+)
+TIMESTAMP_PATTERN: ConfigOption[str | None] = ConfigOption(
+    "partition.time-extractor.timestamp-pattern",
+    OptionType.STRING,
+    None,
+    "The text of the time of a partition, with $column for the values of its columns.",
+)
+TIMESTAMP_FORMATTER: ConfigOption[str | None] = ConfigOption(
+    "partition.time-extractor.timestamp-formatter",
+    OptionType.STRING,
+    None,
+    "The pattern of Java's DateTimeFormatter for that text.",
+)
+
+SINK_OPTIONS: tuple[ConfigOption[Any], ...] = (
+    DEFAULT_NAME,
+    FILE_SIZE,
+    ROLLOVER_INTERVAL,
+    INACTIVITY_INTERVAL,
+    CHECK_INTERVAL,
+    SHUFFLE_BY_PARTITION,
+    AUTO_COMPACTION,
+    COMPACTION_FILE_SIZE,
+    POLICY_KIND,
+    POLICY_CLASS,
+    SUCCESS_FILE,
+    TRIGGER,
+    DELAY,
+    WATERMARK_TIME_ZONE,
+    EXTRACTOR_KIND,
+    EXTRACTOR_CLASS,
+    TIMESTAMP_PATTERN,
+    TIMESTAMP_FORMATTER,
+)
+
+#: Format -> makes the compactor of its files.
+_COMPACTORS = {
+    "csv": FileCompactor.concat_file_compactor,
+    "json": FileCompactor.concat_file_compactor,
+    "parquet": FileCompactor.parquet_file_compactor,
+}
+
+
+def rolling_policy(options: TableOptions) -> TableRollingPolicy:
+    """Returns when files are finished. Differs: at every checkpoint in all formats; Flink continues csv and json."""
+    return TableRollingPolicy(options.get(FILE_SIZE), options.get(ROLLOVER_INTERVAL), options.get(INACTIVITY_INTERVAL))
+
+
+def compactor_of(options: TableOptions, format_identifier: str) -> FileCompactor | None:
+    """Returns how files are merged; None if they are not. Raises: UnsupportedOperationError."""
+    if not options.get(AUTO_COMPACTION):
+        return None
+    if options.contains(COMPACTION_FILE_SIZE):
+        raise UnsupportedOperationError(
+            f"'{COMPACTION_FILE_SIZE.key}' is not supported: all files of a partition that a writer has finished in a "
+            "checkpoint are merged into one. Remove the option"
+        )
+    if format_identifier not in _COMPACTORS:
+        raise UnsupportedOperationError(
+            f"'{AUTO_COMPACTION.key}' is not supported for files of the format '{format_identifier}', only for "
+            + ", ".join(sorted(_COMPACTORS))
+        )
+    return _COMPACTORS[format_identifier]()
+
+
+def check_shuffle(options: TableOptions) -> None:
+    """Raises: UnsupportedOperationError if rows are to be sent to writers by their partitions."""
+    if options.get(SHUFFLE_BY_PARTITION):
+        raise UnsupportedOperationError(
+            f"'{SHUFFLE_BY_PARTITION.key}' = 'true' is not supported: set 'sink.parallelism' = '1' or remove it"
+        )
+
+
+def success_file(options: TableOptions) -> str | None:
+    """Returns the name of the file in complete partitions; None if there is none.
+
+    Raises: ValidationError, UnsupportedOperationError for a policy that there is not.
+    """
+    kinds = {kind.strip().lower() for kind in (options.get(POLICY_KIND) or "").split(",")} - {""}
+    if "metastore" in kinds:
+        raise ValidationError(
+            "Can not configure a 'metastore' partition commit policy for a file system table. You can only configure "
+            "'metastore' partition commit policy for a hive table."
+        )
+    if "custom" in kinds or options.contains(POLICY_CLASS):
+        raise UnsupportedOperationError(f"'{POLICY_KIND.key}': custom policies are not supported, only success-file")
+    try:
+        return success_file_of({COMMIT_POLICY: ",".join(kinds), SUCCESS_FILE_NAME: options.get(SUCCESS_FILE)})
+    except ConfigurationError as error:
+        raise ValidationError(error.message, details={"option": COMMIT_POLICY}) from error
+
+
+def partition_commit(options: TableOptions, partition_keys: tuple[str, ...]) -> PartitionCommitSettings | None:
+    """Returns when a streaming job commits partitions; None if it does not. Raises: as `success_file`."""
+    file_name = success_file(options)
+    if file_name is None or not partition_keys:
+        return None
+    kind = options.get(EXTRACTOR_KIND).lower()
+    if kind == "custom" or options.contains(EXTRACTOR_CLASS):
+        raise UnsupportedOperationError(f"'{EXTRACTOR_KIND.key}': custom extractors are not supported, only default")
+    if kind != "default":
+        raise ValidationError(
+            f"Unsupported kind of the time extractor: '{kind}'. '{EXTRACTOR_KIND.key}' must be 'default'.",
+            details={"option": EXTRACTOR_KIND.key, "value": kind},
+        )
+    zone_name = options.get(WATERMARK_TIME_ZONE)
+    try:
+        zone = zone_of(zone_name)
+        by_time = PartitionTimeExtractor(options.get(TIMESTAMP_PATTERN), options.get(TIMESTAMP_FORMATTER))
+    except (ValueError, UnsupportedOperationError) as error:
+        raise ValidationError(f"filesystem: {error}") from error
+    extractor = by_time if options.get(TRIGGER) == "partition-time" else None
+    return PartitionCommitSettings(file_name, extractor, options.get(DELAY), zone)
