@@ -13,6 +13,7 @@ from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.serialization import BulkWriterFactory, Encoder
+from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.connector_api.sink import Committer, SinkBase, SinkWriter, WriterContext
 from flinkpy.connectors.file_compaction import FileCompactor, FileCompactStrategy
 from flinkpy.connectors.file_sink_config import (
@@ -47,6 +48,7 @@ class FileSink(SinkBase):
     #: A sink that an earlier release has pickled has no such attributes.
     _publication = Publication()
     _partition_commit: PartitionCommitSettings | None = None
+    _record_type: RowTypeInfo | None = None
 
     def __init__(
         self,
@@ -74,6 +76,7 @@ class FileSink(SinkBase):
                     "column_bucket_assigner needs a bulk format with columns, such as ParquetBulkWriters.for_row_type: "
                     "the files are written without the columns of the directories"
                 )
+            self._record_type = factory.get_row_type()
             self._make_content = factory.without(bucket_assigner.columns).create
         # An unfinished upload cannot be read back, so at a URI every file is finished at a checkpoint.
         self._is_resumable = is_resumable and not is_remote(self._base_path)
@@ -179,6 +182,7 @@ class FileSink(SinkBase):
             compaction=self._compaction,
             publication=self._publication,
             reports_progress=self._partition_commit is not None,
+            record_type=self._record_type,
         )
 
     @staticmethod

@@ -98,6 +98,8 @@ class FileSinkWriter(StatefulSinkWriter):
         is_resumable: True if files can be continued after a failure, as those of row formats can.
         states: the states in the restored checkpoint; None if there is no checkpoint.
         reports_progress: True if the committer commits partitions, so that it must know how far the writers are.
+        record_type: the type of the records with the columns of their directories, for streams whose type has no fields
+            of Python, such as those of tables.
 
     Raises:
         StateRestoreError: a file that the checkpoint needs is missing or too short.
@@ -117,6 +119,7 @@ class FileSinkWriter(StatefulSinkWriter):
         compaction: tuple[FileCompactStrategy, FileCompactor] | None = None,
         publication: Publication | None = None,
         reports_progress: bool = False,
+        record_type: RowTypeInfo | None = None,
     ) -> None:
         self._context = context
         self.send_metrics = self._sends = SendMetrics(num_bytes=0)
@@ -124,6 +127,7 @@ class FileSinkWriter(StatefulSinkWriter):
         #: A batch committer needs a committable even if there is no file.
         self._announces_end = publication is not None and publication.needs_batch_mode
         self._reports_progress = reports_progress
+        self._record_type = record_type
         if publication is not None:
             check_replaceable(self._store, publication.mode)
         self._make_content = make_content
@@ -225,17 +229,20 @@ class FileSinkWriter(StatefulSinkWriter):
 
     def _partitioned_type(self, names: tuple[str, ...]) -> Any:
         """Returns the type of the records. Raises: UnsupportedOperationError, ValueError."""
+        input_type = self._context.input_type
+        if not isinstance(input_type, RowTypeInfo):
+            input_type = self._record_type
         if self._content_type is None:
-            input_type = self._context.input_type
             if not isinstance(input_type, RowTypeInfo):
                 raise UnsupportedOperationError(
-                    f"column_bucket_assigner needs records with named columns, but the stream has {input_type!r}: "
+                    "column_bucket_assigner needs records with named columns, but the stream has "
+                    f"{self._context.input_type!r}: "
                     "pass output_type=Types.ROW_NAMED(...) to the last function"
                 )
             partition_type_of(project_row_type(input_type, names))
             rest = [name for name in input_type.get_field_names() if name not in names]
             self._content_type = project_row_type(input_type, rest)
-        return self._context.input_type
+        return input_type
 
     def write_watermark(self, timestamp: int) -> None:
         self._watermark_ms = timestamp

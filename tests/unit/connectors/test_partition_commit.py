@@ -5,13 +5,16 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from connector_fakes import TestingWriterContext
 from operator_fakes import GlobalSinkLife
 from test_sink_operator import CHECKPOINTED
 
 from flinkpy.common.clock import ManualClock
 from flinkpy.common.errors import ConfigurationError, StateRestoreError
 from flinkpy.common.serialization import Encoder
+from flinkpy.common.typeinfo import Types
 from flinkpy.connectors.file_committer import PendingFile
 from flinkpy.connectors.file_sink import FileSink
 from flinkpy.connectors.file_sink_config import BucketAssigner, OnCheckpointRollingPolicy
@@ -23,8 +26,14 @@ from flinkpy.connectors.partition_commit import (
     WriterProgress,
 )
 from flinkpy.connectors.partition_committer import PartitionCommitter
+from flinkpy.formats.bulk_writer import CsvBulkWriterFactory
+from flinkpy.formats.csv_format import CsvOptions
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
+from flinkpy.sql.types import logical_types as types
+from flinkpy.sql.types.arrow import schema_of
+from flinkpy.sql.types.internal_type_info import InternalTypeInfo
+from flinkpy.streaming.operators.committables import Committables
 
 MINUTE = 60_000
 AT_ONE = 1_704_070_800_000  # 2024-01-01 01:00 UTC
@@ -172,3 +181,22 @@ def test_the_time_of_a_partition_is_read_from_its_values(pattern, formatter, par
 def test_a_partition_without_a_time_is_reported_with_its_text() -> None:
     with pytest.raises(ConfigurationError, match="partition dt=x: 'x 00' is not a time of the form yyyy-MM-dd"):
         PartitionTimeExtractor("$dt 00").extract("dt=x")
+
+
+def test_rows_of_tables_are_written_to_the_directories_of_their_partitions(tmp_path: Path) -> None:
+    columns = (("n", types.IntType()), ("dt", types.VarCharType()))
+    row_type = types.RowType.of(*columns)
+    declared = Types.ROW_NAMED(["n", "dt"], [Types.INT(), Types.STRING()])
+    builder = FileSink.for_bulk_format(str(tmp_path), CsvBulkWriterFactory(declared, CsvOptions()))
+    by_day = BucketAssigner.column_bucket_assigner("dt", default_name="none")
+    sink = builder.with_bucket_assigner(by_day).with_partition_commit(PartitionCommitSettings()).build()
+    writer = sink.create_writer(TestingWriterContext(input_type=InternalTypeInfo(row_type)))
+    rows = [{"n": 1, "dt": "2024-01-01"}, {"n": 2, "dt": None}]
+    writer.write(Batch(pa.RecordBatch.from_pylist(rows, schema=schema_of(row_type))))
+    writer.flush(True)
+    committables = Committables()
+    committables.add(1, writer.prepare_commit())
+    committables.commit_up_to(1, sink.create_committer(), 0)
+    found = {str(each.parent.relative_to(tmp_path)): each.read_text() for each in tmp_path.rglob("part-*")}
+    assert found == {"dt=2024-01-01": "1\n", "dt=none": "2\n"}
+    assert committed(tmp_path) == ["dt=2024-01-01", "dt=none"]

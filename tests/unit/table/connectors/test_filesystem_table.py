@@ -164,6 +164,8 @@ def test_the_name_of_the_null_partition_is_read_as_null(tmp_path: Path) -> None:
         ({"auto-compaction": "true", "compaction.file-size": "1mb"}, "Remove the option"),
     ],
 )
-def test_what_the_sink_cannot_do_is_reported(tmp_path: Path, options: dict[str, str], expected: str) -> None:
+def test_options_that_the_sink_cannot_follow_are_reported(
+    tmp_path: Path, options: dict[str, str], expected: str
+) -> None:
     with pytest.raises((ValidationError, UnsupportedOperationError), match=expected):
         create_sink(table(tmp_path, options, PARTITIONED, ("dt", "hm")), Configuration())
