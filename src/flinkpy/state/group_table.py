@@ -23,6 +23,7 @@ from flinkpy.state.key_slots import KeySlots
 from flinkpy.state.meta_info import StateMetaInfo
 from flinkpy.state.row_groups import RowGroups, kernels, number_rows, running_counts
 from flinkpy.state.table_accumulators import TableAccumulator
+from flinkpy.state.window_table import with_room
 
 _MIN_CAPACITY = 1 << 10
 #: A table with fewer dead slots is not compacted.
@@ -262,8 +263,7 @@ class GroupMap(_Entries):
         super()._clear()
         #: int64 by slot: the group of each entry.
         self._group_of_slot = np.zeros(0, dtype=np.int64)
-        #: The number of entries per group.
-        self._num_entries = np.zeros(0, dtype=np.int64)
+        self._num_grouped = 0
 
     def begin_batch(self) -> None:
         if self._store is None and self._is_sparse:
@@ -271,10 +271,12 @@ class GroupMap(_Entries):
 
     def _grow(self) -> None:
         super()._grow()
-        first, size = len(self._group_of_slot), self._keys.size
+        first, size = self._num_grouped, self._keys.size
         if size > first:
             groups = self._keys.take(np.arange(first, size))[0].to_numpy()
-            self._group_of_slot = np.append(self._group_of_slot, groups)
+            self._group_of_slot = with_room(self._group_of_slot, size)
+            self._group_of_slot[first:size] = groups
+            self._num_grouped = size
 
     def _identity(self, slots: np.ndarray) -> list[pa.Array]:
         groups, *values = self._keys.take(slots)
@@ -383,7 +385,7 @@ class GroupMap(_Entries):
             self._store.delete_groups(self._table.keys_of(np.unique(groups)))
         is_removed = np.zeros(self._table.num_slots, dtype=bool)
         is_removed[groups] = True
-        slots = np.flatnonzero(self.is_live[: self.num_slots] & is_removed.take(self._group_of_slot))
+        slots = np.flatnonzero(self.is_live[: self.num_slots] & is_removed.take(self._group_of_slot[: self.num_slots]))
         if len(slots):
             for accumulator in self.accumulators:
                 accumulator.arrays[0][slots] = 0
@@ -399,7 +401,7 @@ class GroupMap(_Entries):
             self._keys.slots_of([pa.array(groups), *values])
         for accumulator in self.accumulators:
             accumulator.keep(live)
-        self._group_of_slot = groups
+        self._group_of_slot, self._num_grouped = groups, len(groups)
         self.is_live = np.ones(len(live), dtype=bool)
         self._is_changed = np.zeros(len(live), dtype=bool)
 
@@ -416,7 +418,7 @@ class GroupMap(_Entries):
             meta,
             self._table.key_chunks(),
             value_chunks,
-            self._group_of_slot.copy(),
+            self._group_of_slot[: self.num_slots].copy(),
             [accumulator.freeze(self.num_slots) for accumulator in self.accumulators],
         )
 
