@@ -279,15 +279,14 @@ class KeyIndex:
         self._rebuild(capacity)
 
     def _rebuild(self, capacity: int) -> None:
-        in_use = _NO_SLOTS
-        if self.size:
-            in_use = self._table_slots[self._table_slots >= 0].astype(np.int64)
+        # In the order of their places, which is their order in the new table too: both are read from front to back.
+        places = np.flatnonzero(self._table_slots >= 0)
+        in_use, words = self._table_slots.take(places).astype(np.int64), self._table_words.take(places)
         bits = (capacity - 1).bit_length()
         self._table_words = np.zeros(1 << bits, dtype=np.int64)
         self._table_slots = np.full(1 << bits, EMPTY, dtype=np.int32)
         self._shift = 64 - bits
         self._num_used = len(in_use)
-        words = self._word_of_slot.take(in_use) if len(in_use) else _NO_SLOTS
         self._kernels.insert(words, in_use, self._table_words, self._table_slots, self._shift)
 
     # -- slots -------------------------------------------------------------------------------------------------------
