@@ -9,8 +9,9 @@ import pytest
 from clusters import RunningCluster
 from job_support import environment
 
+from flinkpy.common import Types
 from flinkpy.common.errors import SqlParseError, ValidationError
-from flinkpy.common.types import RowKind
+from flinkpy.common.types import Row, RowKind
 from flinkpy.table import DataTypes, StreamTableEnvironment, TableEnvironment
 from flinkpy.table.udf import udf
 
@@ -140,6 +141,22 @@ def test_a_table_becomes_a_data_stream_of_rows(tables: TableEnvironment) -> None
     stream = tables.to_data_stream(tables.sql_query("SELECT id, item FROM orders WHERE id < 3"))
     with stream.map(lambda row: f"{row[0]}:{row.item}").execute_and_collect() as found:
         assert sorted(found) == ["1:apple", "2:pear"]
+
+
+def test_a_data_stream_becomes_a_table_with_its_timestamps_and_changes(tables: TableEnvironment) -> None:
+    assert isinstance(tables, StreamTableEnvironment)
+    env = tables.execution_environment
+    rowed = Types.ROW_NAMED(["k", "n"], [Types.STRING(), Types.INT()])
+    stream = env.from_collection([Row("a", 1), Row("b", 2), Row("a", 3)], rowed)
+    tables.create_temporary_view("numbers", stream, "k", "m")
+    found = final(tables, "SELECT k, SUM(m) AS s FROM numbers GROUP BY k")
+    assert sorted((row["k"], row["s"]) for row in found) == [("a", 4), ("b", 2)]
+
+    changes = [Row("a", 1), Row("b", 2), Row("a", 1), Row("a", 5)]
+    changes[2].set_row_kind(RowKind.UPDATE_BEFORE)
+    changes[3].set_row_kind(RowKind.UPDATE_AFTER)
+    table = tables.from_changelog_stream(env.from_collection(changes, rowed).set_parallelism(1))
+    assert sorted(row["n"] for row in table.to_arrow().to_pylist()) == [2, 5]
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,17 @@ class CalcSpec(OperatorSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class StreamInputSpec(OperatorSpec):
+    """Turns the records of a DataStream into rows of a table. The input has the type of the DataStream.
+
+    Attributes:
+        has_rowtime: True to append the records' timestamps as a TIMESTAMP_LTZ(3) column.
+    """
+
+    has_rowtime: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class WatermarkAssignerSpec(OperatorSpec):
     """Emits the maximum of `watermark` so far as the watermark of the stream.
 

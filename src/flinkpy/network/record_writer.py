@@ -185,11 +185,11 @@ class RecordWriter:
         """
         if not self._is_typed or batch.is_columnar:
             return batch
-        from flinkpy.records.lanes import columns_of, declared_rows
+        from flinkpy.records.lanes import declared_rows, to_columns
 
         if not self._has_exact_columns:
             return batch.with_values(declared_rows(batch.values, self.type_info))
-        return batch.with_values(columns_of(batch.values, self.type_info))
+        return to_columns(batch, self.type_info)
 
 
 def concat_batches(batches: list[Batch]) -> Batch:

@@ -25,9 +25,10 @@ from flinkpy.table.catalog.function_catalog import FunctionCatalog
 from flinkpy.table.catalog.identifiers import ObjectIdentifier
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
 from flinkpy.table.connectors.arrow_table import ArrowTableSource
+from flinkpy.table.connectors.changelog_mode import ChangelogMode
 from flinkpy.table.environment_settings import EnvironmentSettings
 from flinkpy.table.explain_detail import ExplainDetail
-from flinkpy.table.schema import Schema
+from flinkpy.table.schema import Schema, UnresolvedPhysicalColumn
 from flinkpy.table.statements.executor import Session, StatementExecutor
 from flinkpy.table.statements.names import parse_path
 from flinkpy.table.table import Table
@@ -472,6 +473,74 @@ class StreamTableEnvironment(TableEnvironment):
         if environment is None:
             environment = StreamExecutionEnvironment.get_execution_environment(settings.get_configuration())
         return StreamTableEnvironment(environment, settings)
+
+    def from_data_stream(self, data_stream: DataStream, *fields_or_schema: Any) -> Table:
+        """Returns the records of a stream as a table that is only appended to.
+
+        A ROW or TUPLE has a column per field, any other type the column `f0`.
+
+        Args:
+            data_stream: a stream with a declared type.
+            fields_or_schema: a Schema, which may rename nothing but add computed columns, a watermark, and the
+                timestamps as `column_by_metadata("rowtime", "TIMESTAMP_LTZ(3)")`; or names for all columns.
+
+        Raises: ValidationError if the stream has no declared type, or the schema names columns that it does not have.
+        """
+        return self._from_stream(data_stream, fields_or_schema, ChangelogMode.insert_only())
+
+    def from_changelog_stream(
+        self, data_stream: DataStream, schema: Schema | None = None, changelog_mode: ChangelogMode | None = None
+    ) -> Table:
+        """Returns the table that a stream of Rows with their kinds describes.
+
+        Args:
+            data_stream: the changes.
+            schema: as in `from_data_stream`; needed with a primary key for an upsert stream.
+            changelog_mode: the kinds that occur; by default all.
+        """
+        return self._from_stream(
+            data_stream, () if schema is None else (schema,), changelog_mode or ChangelogMode.all()
+        )
+
+    def _from_stream(self, data_stream: DataStream, fields: tuple[Any, ...], mode: ChangelogMode) -> Table:
+        from flinkpy.sql.types.type_infos import logical_type_of_type_info
+        from flinkpy.table.connectors.stream_table import StreamTableSource
+
+        transformation = data_stream._transformation
+        if transformation.output_type is None:
+            raise ValidationError(
+                "The stream has no declared type, so its records have no columns: pass output_type to its function."
+            )
+        found = logical_type_of_type_info(transformation.output_type)
+        row_type = found if isinstance(found, LogicalRowType) else LogicalRowType.of(("f0", found))
+        schema = fields[0] if len(fields) == 1 and isinstance(fields[0], Schema) else None
+        names = list(row_type.names)
+        if fields and schema is None:
+            names = [str(each) for each in fields]
+            if len(names) != len(row_type.fields):
+                raise ValidationError(
+                    f"{len(names)} names are given for the {len(row_type.fields)} columns of the stream."
+                )
+        row_type = LogicalRowType.of(*zip(names, row_type.children), nullable=False)
+        if schema is None:
+            schema = Schema.new_builder().from_fields(names, list(row_type.children)).build()
+        elif not any(isinstance(each, UnresolvedPhysicalColumn) for each in schema.columns):
+            physical = Schema.new_builder().from_fields(names, list(row_type.children)).build().columns
+            schema = Schema((*physical, *schema.columns), schema.watermarks, schema.primary_key)
+        resolved = self._catalogs.resolve_schema(schema, "the stream")
+        declared = resolved.to_physical_row_type()
+        if declared.names != row_type.names:
+            raise ValidationError(f"The schema has the columns {list(declared.names)}, the stream has {names}.")
+        return self._inline_table(schema, resolved, StreamTableSource(transformation, declared, mode))
+
+    def create_temporary_view(
+        self, view_path: str, table_or_data_stream: Table | DataStream, *fields_or_schema: Any
+    ) -> None:
+        """Gives a Table or a DataStream a name for this session."""
+        table: Any = table_or_data_stream
+        if not isinstance(table, Table):
+            table = self.from_data_stream(table, *fields_or_schema)
+        super().create_temporary_view(view_path, table)
 
     def to_data_stream(self, table: Table) -> DataStream:
         """Returns the rows of a table as a stream of Rows. Raises: ValidationError if the table has updates."""

@@ -9,6 +9,7 @@ import pytest
 from flinkpy.common.clock import ManualClock
 from flinkpy.common.errors import FunctionError, TypeMismatchError, UserError
 from flinkpy.common.typeinfo import Types
+from flinkpy.common.types import Row, RowKind
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.network.partitioner import (
     BroadcastPartitioner,
@@ -145,6 +146,18 @@ def test_typed_rows_are_sent_as_columns() -> None:
     exchange.writer.emit(Batch([(1, "a"), (2, None)]))
 
     assert exchange.received() == [[{"f0": 1, "f1": "a"}, {"f0": 2, "f1": None}]]
+
+
+def test_the_kinds_of_typed_rows_are_sent_with_their_columns() -> None:
+    exchange = Exchange(ForwardPartitioner(), type_info=Types.ROW_NAMED(["n"], [Types.LONG()]), timeout_ms=0)
+    deleted = Row(2)
+    deleted.set_row_kind(RowKind.DELETE)
+
+    exchange.writer.emit(Batch([Row(1), deleted]))
+
+    [(_, batch)] = drain(exchange.gates[0])
+    assert isinstance(batch, Batch) and batch.kinds is not None
+    assert batch.kinds.tolist() == [RowKind.INSERT.value, RowKind.DELETE.value]
 
 
 def test_a_row_that_does_not_match_the_declared_type_is_refused() -> None:

@@ -40,6 +40,7 @@ ONE_INPUT_OPERATORS: dict[type, str] = {
 
 #: The table operators that are called like ONE_INPUT_OPERATORS.
 ONE_INPUT_OPERATORS |= {
+    table_specs.StreamInputSpec: "operators.table.stream_input_operator:StreamInputOperator",
     table_specs.CalcSpec: "operators.table.calc_operator:CalcOperator",
     table_specs.WatermarkAssignerSpec: "operators.table.watermark_assigner_operator:WatermarkAssignerOperator",
     table_specs.ExpandSpec: "operators.table.expand_operators:ExpandOperator",

@@ -23,6 +23,7 @@ from flinkpy.graph.transformation import (
 from flinkpy.sql.rex import Literal
 from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.sql.types.logical_types import RowType
+from flinkpy.table.connectors.stream_table import StreamTableSource
 from flinkpy.table.planner.changelog.inference import deduplication
 from flinkpy.table.planner.changelog.keys import smallest, upsert_keys
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, UpdateKind
@@ -98,12 +99,26 @@ class Translator:
 
     @_translate.register
     def _(self, node: ph.TableSourceScan) -> Transformation:
+        if isinstance(node.source, StreamTableSource):
+            return self._stream_input(node, node.source)
         source = node.source.source()
         spec = SourceSpec(source, WatermarkStrategy.no_watermarks(), output_type=InternalTypeInfo(node.row_type))
         made = OperatorTransformation(f"{node.table.identifier.object_name}[{node.name}]", spec, [])
         made.description = node.description(infix=True)
         if node.source.parallelism is not None:
             made.set_parallelism(node.source.parallelism)
+        return made
+
+    @staticmethod
+    def _stream_input(node: ph.TableSourceScan, source: StreamTableSource) -> Transformation:
+        """Returns the operator that turns the records of a DataStream into rows."""
+        spec = specs.StreamInputSpec(
+            source.has_rowtime,
+            input_types=(source.transformation.output_type,),
+            output_type=InternalTypeInfo(node.row_type),
+        )
+        made = OperatorTransformation("DataStreamScan", spec, [source.transformation])
+        made.description = node.description(infix=True)
         return made
 
     @_translate.register
