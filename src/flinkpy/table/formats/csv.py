@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import ValidationError
 from flinkpy.configuration.options import ConfigOption, OptionType
 from flinkpy.formats.bulk_writer import ColumnBulkWriterFactory, CsvBulkWriterFactory
 from flinkpy.formats.csv_format import CsvFormat, CsvOptions
+from flinkpy.formats.csv_messages import CsvMessageOptions, CsvMessageParser
+from flinkpy.table.formats.message_schemas import (
+    DecodedChanges,
+    TableDeserializationSchema,
+    TableSerializationSchema,
+    changes_of,
+    plain_columns,
+    record_type_of,
+)
 from flinkpy.table.formats.table_format import TableFormat
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
     from flinkpy.common.typeinfo import RowTypeInfo
     from flinkpy.formats.file_format import FileFormat
+    from flinkpy.sql.types.logical_types import RowType
     from flinkpy.table.connectors.table_options import TableOptions
 
 FIELD_DELIMITER = ConfigOption("field-delimiter", OptionType.STRING, ",", "The character between fields.")
@@ -55,6 +69,47 @@ class CsvTableFormat(TableFormat):
 
     def file_writer(self, row_type: RowTypeInfo, options: TableOptions) -> ColumnBulkWriterFactory:
         return CsvBulkWriterFactory(row_type, dialect(row_type, options))
+
+    def deserialization_schema(self, row_type: RowType, options: TableOptions) -> TableDeserializationSchema:
+        found = dialect(record_type_of(row_type), options)
+        return _CsvReader(
+            row_type,
+            CsvMessageOptions(
+                found.delimiter,
+                found.quote_char,
+                found.escape_char,
+                options.get(ARRAY_ELEMENT_DELIMITER),
+                options.get(NULL_LITERAL),
+                options.get(ALLOW_COMMENTS),
+                options.get(IGNORE_PARSE_ERRORS),
+            ),
+        )
+
+    def serialization_schema(self, row_type: RowType, options: TableOptions) -> TableSerializationSchema:
+        return _CsvWriter(row_type, dialect(record_type_of(row_type), options))
+
+
+class _CsvReader(TableDeserializationSchema):
+    def __init__(self, row_type: RowType, options: CsvMessageOptions) -> None:
+        super().__init__(row_type)
+        self._options = options
+
+    def decode(self, messages: Sequence[bytes | None]) -> DecodedChanges:
+        parser = CsvMessageParser(record_type_of(self.row_type), self._options)
+        return changes_of(parser.parse_messages(messages), len(messages), self.row_type)
+
+
+class _CsvWriter(TableSerializationSchema):
+    def __init__(self, row_type: RowType, options: CsvOptions) -> None:
+        super().__init__(row_type)
+        self._options = options
+
+    def encode(self, rows: pa.RecordBatch, kinds: np.ndarray | None) -> list[bytes | None]:
+        from flinkpy.formats.csv_writer import CsvLineWriter
+
+        # A message is a line without its end.
+        writer = CsvLineWriter(self._options, "", guards_nulls=False)
+        return list(writer.messages(plain_columns(rows, self.row_type)))
 
 
 def dialect(row_type: RowTypeInfo, options: TableOptions) -> CsvOptions:

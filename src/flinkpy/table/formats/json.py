@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import ValidationError
@@ -9,11 +10,23 @@ from flinkpy.configuration.options import ConfigOption, OptionType
 from flinkpy.formats.bulk_writer import ColumnBulkWriterFactory, JsonBulkWriterFactory
 from flinkpy.formats.json_format import JsonFormat
 from flinkpy.formats.json_values import JsonReadOptions
+from flinkpy.table.formats.message_schemas import (
+    DecodedChanges,
+    TableDeserializationSchema,
+    TableSerializationSchema,
+    changes_of,
+    plain_columns,
+    record_type_of,
+)
 from flinkpy.table.formats.table_format import TableFormat
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
     from flinkpy.common.typeinfo import RowTypeInfo
     from flinkpy.formats.file_format import FileFormat
+    from flinkpy.sql.types.logical_types import RowType
     from flinkpy.table.connectors.table_options import TableOptions
 
 FAIL_ON_MISSING_FIELD = ConfigOption(
@@ -25,20 +38,54 @@ IGNORE_PARSE_ERRORS = ConfigOption(
 
 
 class JsonTableFormat(TableFormat):
-    """Rows as JSON objects, one per line in files."""
+    """Rows as JSON objects, one per line in files.
+
+    Differs: timestamps are written in the ISO-8601 form, and are read in both it and that of SQL.
+    """
 
     identifier = "json"
     optional_options: tuple[ConfigOption[Any], ...] = (FAIL_ON_MISSING_FIELD, IGNORE_PARSE_ERRORS)
 
     def file_format(self, row_type: RowTypeInfo, options: TableOptions) -> FileFormat:
-        ignores = options.get(IGNORE_PARSE_ERRORS)
-        if ignores and options.get(FAIL_ON_MISSING_FIELD):
-            raise ValidationError("fail-on-missing-field and ignore-parse-errors shouldn't both be true.")
-        found = JsonFormat(row_type, JsonReadOptions(options.get(FAIL_ON_MISSING_FIELD), ignores))
-        if ignores:
+        found = JsonFormat(row_type, _read_options(options))
+        if options.get(IGNORE_PARSE_ERRORS):
             skipping: FileFormat = found.with_on_error("skip")
             return skipping
         return found
 
     def file_writer(self, row_type: RowTypeInfo, options: TableOptions) -> ColumnBulkWriterFactory:
         return JsonBulkWriterFactory(row_type)
+
+    def deserialization_schema(self, row_type: RowType, options: TableOptions) -> TableDeserializationSchema:
+        return _JsonReader(row_type, _read_options(options))
+
+    def serialization_schema(self, row_type: RowType, options: TableOptions) -> TableSerializationSchema:
+        return _JsonWriter(row_type)
+
+
+def _read_options(options: TableOptions) -> JsonReadOptions:
+    """Returns how objects are read. Raises: ValidationError."""
+    ignores, fails = options.get(IGNORE_PARSE_ERRORS), options.get(FAIL_ON_MISSING_FIELD)
+    if ignores and fails:
+        raise ValidationError("fail-on-missing-field and ignore-parse-errors shouldn't both be true.")
+    return JsonReadOptions(fails, ignores)
+
+
+class _JsonReader(TableDeserializationSchema):
+    def __init__(self, row_type: RowType, options: JsonReadOptions) -> None:
+        super().__init__(row_type)
+        self._options = options
+
+    def decode(self, messages: Sequence[bytes | None]) -> DecodedChanges:
+        from flinkpy.formats.json_parser import JsonParser
+
+        parser = JsonParser(record_type_of(self.row_type), self._options)
+        return changes_of(parser.parse_messages(messages), len(messages), self.row_type)
+
+
+class _JsonWriter(TableSerializationSchema):
+    def encode(self, rows: pa.RecordBatch, kinds: np.ndarray | None) -> list[bytes | None]:
+        from flinkpy.formats.json_writer import JsonWriter
+
+        texts = JsonWriter(record_type_of(self.row_type)).texts(plain_columns(rows, self.row_type))
+        return [text.encode() for text in texts]

@@ -20,17 +20,24 @@ if TYPE_CHECKING:
     from flinkpy.configuration.options import ConfigOption
     from flinkpy.formats.bulk_writer import ColumnBulkWriterFactory
     from flinkpy.formats.file_format import FileFormat
+    from flinkpy.sql.types.logical_types import RowType
     from flinkpy.table.connectors.table_options import TableOptions
+    from flinkpy.table.formats.message_schemas import TableDeserializationSchema, TableSerializationSchema
 
 #: The group of entry points: name = identifier, value = `module:class`.
 ENTRY_POINT_GROUP = "flinkpy.table.formats"
 
 #: flinkpy's own formats below `flinkpy.table.formats`. Each module is imported on first use.
 _BUILT_IN = {
+    "canal-json": "json_changelogs:CanalJsonTableFormat",
     "csv": "csv:CsvTableFormat",
+    "debezium-json": "json_changelogs:DebeziumJsonTableFormat",
     "json": "json:JsonTableFormat",
+    "maxwell-json": "json_changelogs:MaxwellJsonTableFormat",
+    "ogg-json": "json_changelogs:OggJsonTableFormat",
     "orc": "orc:OrcTableFormat",
     "parquet": "parquet:ParquetTableFormat",
+    "raw": "raw:RawTableFormat",
 }
 
 
@@ -58,6 +65,14 @@ class TableFormat(ABC):
     def file_writer(self, row_type: RowTypeInfo, options: TableOptions) -> ColumnBulkWriterFactory:
         """Returns the writer of files with these columns."""
         raise self._missing("write files")
+
+    def deserialization_schema(self, row_type: RowType, options: TableOptions) -> TableDeserializationSchema:
+        """Returns the reader of messages with these rows."""
+        raise self._missing("read messages")
+
+    def serialization_schema(self, row_type: RowType, options: TableOptions) -> TableSerializationSchema:
+        """Returns the writer of messages with these rows."""
+        raise self._missing("write messages")
 
     def _missing(self, action: str) -> UnsupportedOperationError:
         return UnsupportedOperationError(f"the format {self.identifier!r} cannot {action}")
