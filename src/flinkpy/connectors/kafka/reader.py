@@ -82,7 +82,10 @@ class KafkaSourceReader(SourceReaderBase):
 
     def _decode(self, messages: list[Any]) -> Batch | None:
         times = np.fromiter((message.timestamp()[1] for message in messages), np.int64, len(messages))
-        return self._batch_of(self._schema.decode(messages), times)
+        batch = self._batch_of(self._schema.decode(messages), times)
+        if batch is not None and not self._schema.has_timestamps:
+            batch.timestamps = None
+        return batch
 
     def _advance(self, split: KafkaPartitionSplit, position: int) -> None:
         """Sets the position: all records before it have been emitted, or are in the batch that is returned next."""

@@ -51,7 +51,12 @@ class KafkaRecordDeserializationSchema(DeserializationSchema):
         class KeyAndValue(KafkaRecordDeserializationSchema):
             def deserialize(self, record):
                 return record.key, record.value
+
+    Attributes:
+        has_timestamps: False if the records of the stream shall have no timestamps.
     """
+
+    has_timestamps = True
 
     def deserialize(self, message: Any) -> Any:
         """Returns the record of the stream for a ConsumerRecord; None leaves the Kafka record out."""

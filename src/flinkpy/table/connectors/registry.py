@@ -35,8 +35,10 @@ _BUILT_IN = {
     "blackhole": "blackhole:BlackholeTableFactory",
     "datagen": "datagen:DataGenTableFactory",
     "filesystem": "filesystem:FileSystemTableFactory",
+    "kafka": "kafka:KafkaTableFactory",
     "nexmark": "nexmark:NexmarkTableFactory",
     "print": "print:PrintTableFactory",
+    "upsert-kafka": "kafka:UpsertKafkaTableFactory",
 }
 
 

@@ -1,0 +1,220 @@
+"""Tables in Kafka: keys, values and metadata of records are columns, and options say where to read and write."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from flinkpy.common.configuration import Configuration
+from flinkpy.common.errors import InputFormatError, UnsupportedOperationError, ValidationError
+from flinkpy.common.types import RowKind
+from flinkpy.connector_api.sink import DeliveryGuarantee
+from flinkpy.connector_api.source import Boundedness
+from flinkpy.connectors.kafka.serialization import KafkaSinkContext
+from flinkpy.records.batch import Batch
+from flinkpy.sql.types import logical_types as types
+from flinkpy.sql.types.arrow import schema_of
+from flinkpy.table.catalog.catalog_tables import CatalogTable, ContextResolvedTable
+from flinkpy.table.catalog.identifiers import ObjectIdentifier
+from flinkpy.table.catalog.resolved_schema import ResolvedSchema, UniqueConstraint
+from flinkpy.table.connectors.registry import create_sink, create_source
+from flinkpy.table.schema import Schema
+
+COLUMNS = (("id", types.IntType(nullable=False)), ("name", types.VarCharType()), ("n", types.BigIntType()))
+KAFKA = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "nowhere:1", "properties.group.id": "g"}
+UPSERT = {
+    **KAFKA,
+    "connector": "upsert-kafka",
+    "key.format": "json",
+    "value.format": "json",
+}
+
+
+def table(options: dict[str, str], keys: tuple[str, ...] = (), columns: Any = COLUMNS) -> ContextResolvedTable:
+    physical = ResolvedSchema.physical(*columns)
+    schema = ResolvedSchema(physical.columns, primary_key=UniqueConstraint("PK", keys) if keys else None)
+    return ContextResolvedTable(ObjectIdentifier("c", "d", "t"), CatalogTable(Schema(), options), schema)
+
+
+class Message:
+    """A message as confluent-kafka returns it."""
+
+    def __init__(self, key: Any, value: Any, offset: int = 0) -> None:
+        self._key = None if key is None else json.dumps(key).encode()
+        self._value = None if value is None else json.dumps(value).encode()
+        self._offset = offset
+
+    def key(self) -> bytes | None:
+        return self._key
+
+    def value(self) -> bytes | None:
+        return self._value
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return 3
+
+    def offset(self) -> int:
+        return self._offset
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 1_700_000_000_000
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return [("h", b"1"), ("h", b"2")]
+
+    def leader_epoch(self) -> int:
+        return 5
+
+
+def read(
+    options: dict[str, str], *messages: Message, keys: tuple[str, ...] = (), metadata: tuple[str, ...] = ()
+) -> Any:
+    source: Any = create_source(table(options, keys), Configuration())
+    source = pickle.loads(pickle.dumps(source.with_metadata(metadata).source()))
+    decoded = source.deserializer.decode(list(messages))
+    kinds = None if decoded.batch.kinds is None else decoded.batch.kinds.tolist()
+    return decoded.batch.values.to_pylist(), kinds, decoded.positions.tolist()
+
+
+def written(options: dict[str, str], kinds: list[int] | None, *rows: dict[str, Any], keys: tuple[str, ...] = ()) -> Any:
+    sink: Any = create_sink(table(options, keys), Configuration()).sink()
+    writer = pickle.loads(pickle.dumps(sink.record_serializer))
+    writer.open(KafkaSinkContext(4, 8, lambda topic: [0, 1, 2]))
+    values = pa.RecordBatch.from_pylist(list(rows), schema=schema_of(types.RowType.of(*COLUMNS)))
+    encoded = writer.encode(Batch(values, None, None if kinds is None else np.array(kinds, np.int8)), None)
+    found = [None if value is None else json.loads(value) for value in encoded.values]
+    return [(None if key is None else json.loads(key), value) for key, value in zip(encoded.keys, found)], encoded
+
+
+ROW = {"id": 1, "name": "a", "n": 2}
+
+
+def test_values_are_rows_and_tombstones_are_left_out() -> None:
+    rows, kinds, positions = read({**KAFKA, "format": "json"}, Message(None, ROW), Message(None, None), Message(7, ROW))
+    assert (rows, kinds, positions) == ([ROW, ROW], None, [0, 2])
+
+
+def test_keys_are_columns_of_their_own_format_without_their_prefix() -> None:
+    columns = {"key.format": "json", "key.fields": "name", "value.format": "json", "key.fields-prefix": "na"}
+    options = {**KAFKA, **columns, "value.fields-include": "EXCEPT_KEY"}
+    rows, _, _ = read(options, Message({"me": "k"}, {"id": 1, "n": 2}), Message(None, {"id": 3}))
+    assert rows == [{"id": 1, "name": "k", "n": 2}, {"id": 3, "name": None, "n": None}]
+    assert written(options, None, ROW)[0] == [({"me": "a"}, {"id": 1, "n": 2})]
+
+
+def test_metadata_of_records_are_columns() -> None:
+    metadata = ("topic", "partition", "offset", "timestamp", "timestamp-type", "headers", "leader-epoch")
+    ((*_, row),) = read({**KAFKA, "format": "json"}, Message(None, ROW, 9), metadata=metadata)[:1]
+    found = {key: row[f"$metadata${key}"] for key in metadata}
+    assert found.pop("timestamp").timestamp() == 1_700_000_000
+    assert found == {
+        "topic": "t",
+        "partition": 3,
+        "offset": 9,
+        "timestamp-type": "CreateTime",
+        "headers": [("h", b"2")],
+        "leader-epoch": 5,
+    }
+
+
+def test_changes_of_a_changelog_format_keep_their_kinds_and_messages() -> None:
+    message = Message(None, {"before": ROW, "after": {**ROW, "n": 3}, "op": "u"})
+    rows, kinds, positions = read({**KAFKA, "format": "debezium-json"}, Message(None, None), message)
+    assert (rows, kinds, positions) == ([ROW, {**ROW, "n": 3}], [1, 2], [1, 1])
+
+
+@pytest.mark.parametrize("include", ["ALL", "EXCEPT_KEY"])
+def test_upserts_replace_rows_and_tombstones_delete_them(include: str) -> None:
+    options = {**UPSERT, "value.fields-include": include}
+    value = ROW if include == "ALL" else {"name": "a", "n": 2}
+    messages = [Message({"id": 1}, value), Message({"id": 1}, None), Message({"id": 1}, value)]
+    rows, kinds, _ = read(options, *messages, keys=("id",))
+    assert rows == [ROW, {"id": 1, "name": None, "n": None}, ROW]
+    assert kinds == [2, 3, 2]
+    records, _ = written(options, [0, 1, 2, 3], ROW, ROW, {**ROW, "n": 9}, {**ROW, "n": 9}, keys=("id",))
+    assert records == [({"id": 1}, value), ({"id": 1}, {**value, "n": 9}), ({"id": 1}, None)]
+
+
+def test_the_changes_that_tables_send_and_take_depend_on_their_formats() -> None:
+    plain: Any = create_sink(table({**KAFKA, "format": "json"}), Configuration())
+    changes: Any = create_sink(table({**KAFKA, "format": "canal-json"}), Configuration())
+    upserts: Any = create_sink(table(UPSERT, ("id",)), Configuration())
+    all_kinds = changes.changelog_mode(plain.changelog_mode(None))
+    assert str(plain.changelog_mode(all_kinds)) == "I"
+    assert str(all_kinds) == "I,UB,UA,D"
+    assert RowKind.UPDATE_BEFORE not in upserts.changelog_mode(all_kinds).kinds
+    source: Any = create_source(table(UPSERT, ("id",)), Configuration())
+    assert str(source.changelog_mode) == "UA,D"
+
+
+def test_all_rows_of_a_subtask_go_to_one_partition_if_it_is_fixed() -> None:
+    _, encoded = written({**KAFKA, "format": "json", "sink.partitioner": "fixed"}, None, ROW)
+    assert next(iter(encoded.partitions)) == 1
+
+
+def test_malformed_values_are_reported_with_topic_partition_and_offset() -> None:
+    with pytest.raises(InputFormatError, match="Kafka topic t, partition 3, offset 8: the value cannot be read"):
+        read({**KAFKA, "format": "json"}, Message(None, ROW), Message(None, {"id": "x"}, 8))
+
+
+def test_options_choose_the_offsets_and_the_guarantee() -> None:
+    bounded: Any = create_source(
+        table(
+            {**KAFKA, "format": "json", "scan.startup.mode": "earliest-offset", "scan.bounded.mode": "latest-offset"}
+        ),
+        Configuration(),
+    )
+    assert bounded.source().boundedness is Boundedness.BOUNDED
+    assert bounded.source().properties["group.id"] == "g"
+    exact = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p"}
+    sink: Any = create_sink(table({**KAFKA, "format": "json", **exact}), Configuration()).sink()
+    assert sink.delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE
+    assert sink.transactional_id_prefix == "p"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "required format 'format' or 'value.format'"),
+        ({"format": "json", "topic-pattern": "t.*"}, "shouldn't be set together"),
+        ({"format": "json", "key.fields": "id"}, "only be declared if a key format"),
+        ({"format": "json", "key.format": "json"}, "requires the declaration of one or more"),
+        ({"format": "json", "key.format": "json", "key.fields": "x"}, "Could not find the field 'x'"),
+        ({"format": "json", "scan.startup.mode": "timestamp"}, "'scan.startup.timestamp-millis' is required"),
+        ({"format": "json", "scan.startup.mode": "specific-offsets"}, "specific-offsets' is required"),
+        (
+            {"format": "json", "scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "0:1"},
+            "partition:0,offset:42",
+        ),
+        ({"format": "json", "json.fail-on-missing": "true"}, "did you mean 'fail-on-missing-field'"),
+        ({"format": "json", "scan.startup.mod": "x"}, "did you mean 'scan.startup.mode'"),
+    ],
+)
+def test_wrong_options_of_sources_are_reported(options: dict[str, str], expected: str) -> None:
+    with pytest.raises(ValidationError, match=expected):
+        create_source(table({**KAFKA, **options}), Configuration())
+
+
+@pytest.mark.parametrize(
+    ("options", "keys", "expected"),
+    [
+        ({**KAFKA, "format": "json"}, ("id",), "doesn't support defining PRIMARY KEY"),
+        ({**KAFKA, "format": "json", "topic": "a;b"}, (), "exactly one topic"),
+        ({**KAFKA, "format": "json", "sink.delivery-guarantee": "exactly-once"}, (), "sink.transactional-id-prefix"),
+        ({**KAFKA, "format": "json", "sink.partitioner": "org.example.P"}, (), "only default and fixed"),
+        (UPSERT, (), "require to define a PRIMARY KEY"),
+        ({**UPSERT, "value.format": "debezium-json"}, ("id",), "not in insert-only mode"),
+        ({key: text for key, text in UPSERT.items() if key != "key.format"}, ("id",), "key.format"),
+    ],
+)
+def test_wrong_options_of_sinks_are_reported(options: dict[str, str], keys: tuple[str, ...], expected: str) -> None:
+    with pytest.raises((ValidationError, UnsupportedOperationError), match=expected):
+        create_sink(table(options, keys), Configuration())
