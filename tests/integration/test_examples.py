@@ -11,6 +11,18 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PRINTED = {
     "sessions.py": ["(ada,1)", "(ada,2)", "(ada,3)", "(bob,1)", "(bob,2)"],
+    "sql.py": [
+        "00:00:00  item 4: 238 pieces",
+        "00:00:00  item 5: 231 pieces",
+        "00:00:10  item 8: 243 pieces",
+        "00:00:10  item 9: 265 pieces",
+        "00:00:20  item 5: 241 pieces",
+        "00:00:20  item 8: 246 pieces",
+        "00:00:30  item 3: 261 pieces",
+        "00:00:30  item 4: 262 pieces",
+        "00:00:40  item 4: 240 pieces",
+        "00:00:40  item 5: 257 pieces",
+    ],
     "windows.py": [
         "+I[lamp, -5000, 5000, 1, 5]",
         "+I[lamp, 0, 10000, 1, 5]",
