@@ -1,0 +1,58 @@
+"""SQL programs over a real Kafka broker: rows, upserts and changes come back as they were written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusters import RunningCluster
+from job_support import environment
+from kafka_broker.broker import KafkaBroker
+
+from flinkpy.table import StreamTableEnvironment, TableEnvironment
+
+ROWS = "VALUES (1, 'a', 10), (2, 'b', 20), (1, 'a', 30)"
+
+
+def final(tables: TableEnvironment, query: str) -> list[dict[str, Any]]:
+    return tables.sql_query(query).to_arrow().to_pylist()
+
+
+def test_tables_in_topics_are_written_and_read(kafka: KafkaBroker, shared_cluster: RunningCluster) -> None:
+    tables = StreamTableEnvironment.create(environment(shared_cluster))
+    # Changes have no key here, so only one partition keeps their order.
+    counts = {"plain": 2, "upserts": 2, "changes": 1}
+    topics = {name: kafka.create_topic(partitions=count) for name, count in counts.items()}
+
+    def create(name: str, columns: str, **options: str) -> None:
+        common = {
+            "topic": topics[name],
+            "properties.bootstrap.servers": kafka.bootstrap_servers,
+            "properties.fetch.wait.max.ms": "20",
+            "scan.bounded.mode": "latest-offset",
+        }
+        given = ", ".join(f"'{key}' = '{text}'" for key, text in {**common, **options}.items())
+        tables.execute_sql(f"CREATE TABLE {name} ({columns}) WITH ({given})")
+
+    create(
+        "plain",
+        "id INT, name STRING, n BIGINT, part INT METADATA FROM 'partition' VIRTUAL, `offset` BIGINT METADATA VIRTUAL",
+        **{"connector": "kafka", "scan.startup.mode": "earliest-offset", "key.format": "raw", "key.fields": "name"},
+        **{"value.format": "json", "sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "sql"},
+        **{"properties.transaction.timeout.ms": "60000", "properties.isolation.level": "read_committed"},
+    )
+    tables.execute_sql(f"INSERT INTO plain {ROWS}").wait()
+    found = sorted(final(tables, "SELECT * FROM plain"), key=lambda row: row["n"])
+    assert [(row["id"], row["name"], row["n"]) for row in found] == [(1, "a", 10), (2, "b", 20), (1, "a", 30)]
+    assert found[0]["part"] == found[2]["part"], "the key chooses the partition"
+    assert found[0]["offset"] < found[2]["offset"]
+
+    formats = {"key.format": "json", "value.format": "csv", "value.fields-include": "EXCEPT_KEY"}
+    create("upserts", "id INT, total BIGINT, PRIMARY KEY (id) NOT ENFORCED", connector="upsert-kafka", **formats)
+    tables.execute_sql("INSERT INTO upserts SELECT id, SUM(n) FROM plain GROUP BY id").wait()
+    totals = [{"id": 1, "total": 40}, {"id": 2, "total": 20}]
+    assert sorted(final(tables, "SELECT * FROM upserts"), key=lambda row: row["id"]) == totals
+
+    start = {"scan.startup.mode": "earliest-offset", "format": "debezium-json"}
+    create("changes", "id INT, total BIGINT", connector="kafka", **start)
+    tables.execute_sql("INSERT INTO changes SELECT id, SUM(n) FROM plain GROUP BY id").wait()
+    assert sorted(final(tables, "SELECT * FROM changes"), key=lambda row: row["id"]) == totals
