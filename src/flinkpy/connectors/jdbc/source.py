@@ -6,7 +6,7 @@ org.apache.flink.connector.jdbc.split.JdbcNumericBetweenParametersProvider.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -133,7 +133,13 @@ class JdbcSource(SourceBase):
         return [JdbcSourceSplit(str(number), values) for number, values in enumerate(self._parameters, 1)]
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        return _JdbcReader(context, self._database, self._sql, self._row_type, self._fetch_size)
+        return _JdbcReader(context, self._database, self._sql, self._row_type, self._fetch_size, self.columns_of)
+
+    def columns_of(self, rows: list[Any]) -> Any:
+        """Returns rows of the driver as columns of `produced_type`."""
+        from flinkpy.records.lanes import columns_of
+
+        return columns_of([Row(*row) for row in rows], self._row_type)
 
     def __repr__(self) -> str:
         return f"JdbcSource({self._database.url}, {self._sql!r})"
@@ -192,13 +198,20 @@ class JdbcSourceBuilder:
 
 class _JdbcReader(SequentialSplitReader):
     def __init__(
-        self, context: SourceReaderContext, database: Database, sql: str, row_type: RowTypeInfo, fetch_size: int
+        self,
+        context: SourceReaderContext,
+        database: Database,
+        sql: str,
+        row_type: RowTypeInfo,
+        fetch_size: int,
+        columns_of: Callable[[list[Any]], Any],
     ) -> None:
         super().__init__(context)
         self._database = database
         self._statement = BatchStatement(database, sql)
         self._row_type = row_type
         self._fetch_size = fetch_size
+        self._columns_of = columns_of
         self._connection: Any = None
 
     def open_split(self, split: JdbcSourceSplit) -> OpenSplit:
@@ -206,7 +219,13 @@ class _JdbcReader(SequentialSplitReader):
             if self._connection is None:
                 self._connection = self._database.connect()
             return _OpenQuery(
-                split, self._statement, self._connection, self._row_type, self._fetch_size, self._database
+                split,
+                self._statement,
+                self._connection,
+                self._row_type,
+                self._fetch_size,
+                self._database,
+                self._columns_of,
             )
         except FlinkError:
             raise
@@ -231,20 +250,20 @@ class _OpenQuery:
         row_type: RowTypeInfo,
         fetch_size: int,
         database: Database,
+        columns_of: Callable[[list[Any]], Any],
     ) -> None:
         self._split = split
         self._statement = statement
         self._connection = connection
         self._row_type = row_type
         self._fetch_size = fetch_size
+        self._columns_of = columns_of
         self._num_read = 0
         # PostgreSQL's driver holds the whole result in memory, unless the cursor has a name.
         self._cursor = connection.cursor(name="flinkpy") if database.is_postgresql else connection.cursor()
         statement.query(self._cursor, split.parameters)
 
     def read_batch(self) -> Batch | None:
-        from flinkpy.records.lanes import columns_of
-
         while True:
             try:
                 rows = self._cursor.fetchmany(self._fetch_size)
@@ -258,7 +277,7 @@ class _OpenQuery:
             dropped = min(max(self._split.rows_done - self._num_read, 0), len(rows))
             self._num_read += len(rows)
             if dropped < len(rows):
-                return Batch(columns_of([Row(*row) for row in rows[dropped:]], self._row_type))
+                return Batch(self._columns_of(rows[dropped:]))
 
     def rest(self, rows_back: int) -> JdbcSourceSplit:
         return replace(self._split, rows_done=max(self._num_read - rows_back, self._split.rows_done))

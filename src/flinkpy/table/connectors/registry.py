@@ -35,6 +35,7 @@ _BUILT_IN = {
     "blackhole": "blackhole:BlackholeTableFactory",
     "datagen": "datagen:DataGenTableFactory",
     "filesystem": "filesystem:FileSystemTableFactory",
+    "jdbc": "jdbc:JdbcTableFactory",
     "kafka": "kafka:KafkaTableFactory",
     "nexmark": "nexmark:NexmarkTableFactory",
     "print": "print:PrintTableFactory",
