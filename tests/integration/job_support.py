@@ -162,6 +162,13 @@ def task_managers(cluster: ClusterUnderTest) -> list[resourcemanager_pb2.TaskMan
         return list(gateway.request_task_manager_info(request, timeout_s=10).task_managers)
 
 
+def busy_task_executor(cluster: ClusterUnderTest, job_id: str) -> int:
+    """Returns the process id of a TaskExecutor that runs a task of the job."""
+    details = cluster.client.request_job(job_id)
+    busy = {subtask.resource_id for vertex in details.vertices for subtask in vertex.subtasks}
+    return next(task_manager.pid for task_manager in task_managers(cluster) if task_manager.resource_id in busy)
+
+
 def wait_until_idle(cluster: RunningCluster, slots: int = 2) -> None:
     """Waits until all slots are free, and checks that no task thread is left."""
     wait_until(lambda: num_free_slots(cluster) == slots, f"{slots} free slots")

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from clusters import RunningCluster, StartCluster
-from job_support import task_managers, wait_until
+from job_support import busy_task_executor, wait_until
 from verifying.harness import UNTIL_HURRY, VerifyingRuns
 
 from flinkpy.common.states import JobState
@@ -191,7 +191,7 @@ def test_a_task_executor_that_hangs_is_noticed_and_replaced(start_cluster: Start
     runs = VerifyingRuns(cluster, tmp_path, UNTIL_HURRY)
     with runs.started() as run:
         run.wait_for_checkpoints(2)
-        victim = _busy_task_executor(cluster, run.job_id)
+        victim = busy_task_executor(cluster, run.job_id)
         os.kill(victim, signal.SIGSTOP)
         try:
             run.wait_for_restarts(1)
@@ -247,10 +247,3 @@ def test_in_flight_data_of_an_unaligned_checkpoint_is_redistributed_when_the_par
 def _job_master_of(cluster: RunningCluster) -> int:
     """Returns the process that leads the job: the Dispatcher's child that has used CPU time, not the standby."""
     return max(cluster.job_master_pids(), key=lambda pid: sum(psutil.Process(pid).cpu_times()[:2]))
-
-
-def _busy_task_executor(cluster: RunningCluster, job_id: str) -> int:
-    """Returns the process id of a TaskExecutor that runs a task of the job."""
-    details = cluster.client.request_job(job_id)
-    busy = {subtask.resource_id for vertex in details.vertices for subtask in vertex.subtasks}
-    return next(task_manager.pid for task_manager in task_managers(cluster) if task_manager.resource_id in busy)

@@ -9,6 +9,7 @@ parallelism, with the same generators. Columns and kinds of events that no opera
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,7 +127,7 @@ class NexmarkSource(SourceBase):
     def _copy(
         self, paths: tuple[Path, ...], names: tuple[str, ...], event_types: frozenset[EventType]
     ) -> NexmarkSource:
-        copied = NexmarkSource(self.options)
+        copied = copy(self)
         copied.paths = paths
         copied.names = names
         copied.event_types = event_types
