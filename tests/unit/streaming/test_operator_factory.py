@@ -7,6 +7,7 @@ import pytest
 from flinkpy.graph import operator_specs as specs
 from flinkpy.streaming.operators import factory
 from flinkpy.streaming.operators.stream_operator import StreamOperator
+from flinkpy.streaming.operators.table.factory import TABLE_OPERATORS, table_operator_class
 
 TABLES = {
     "one input": factory.ONE_INPUT_OPERATORS,
@@ -33,5 +34,11 @@ def test_every_spec_has_exactly_one_operator() -> None:
 )
 def test_a_path_in_a_table_leads_to_an_operator(path: str) -> None:
     found = factory.operator_class(path)
+    assert issubclass(found, StreamOperator)
+
+
+@pytest.mark.parametrize("path", sorted(set(TABLE_OPERATORS.values())))
+def test_a_path_of_a_table_operator_leads_to_it(path: str) -> None:
+    found = table_operator_class(path)
     # A function chooses between several classes.
     assert issubclass(found, StreamOperator) if isinstance(found, type) else found.__name__.startswith("create_")

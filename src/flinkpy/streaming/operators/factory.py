@@ -11,13 +11,15 @@ from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph import operator_specs as specs
-from flinkpy.graph import table_specs
 from flinkpy.streaming.operators.fused_code import RowStep
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 
 _Side = dict[str, Output]
 _Factory = Callable[[Any, OperatorContext, Output, _Side], StreamOperator]
+
+#: The module of the specs of table operators, which a process imports when it gets the first one.
+_TABLE_SPECS = "flinkpy.graph.table_specs"
 
 #: Specs that FusedRowOperator runs together with their neighbours in one loop.
 ROW_STEPS: dict[type, RowStep] = {
@@ -38,34 +40,6 @@ ONE_INPUT_OPERATORS: dict[type, str] = {
     specs.SortColumnsSpec: "operators.sort_columns_operator:SortColumnsOperator",
 }
 
-#: The table operators that are called like ONE_INPUT_OPERATORS.
-ONE_INPUT_OPERATORS |= {
-    table_specs.StreamInputSpec: "operators.table.stream_input_operator:StreamInputOperator",
-    table_specs.CalcSpec: "operators.table.calc_operator:CalcOperator",
-    table_specs.WatermarkAssignerSpec: "operators.table.watermark_assigner_operator:WatermarkAssignerOperator",
-    table_specs.ExpandSpec: "operators.table.expand_operators:ExpandOperator",
-    table_specs.WindowTableFunctionSpec: "operators.table.expand_operators:WindowTableFunctionOperator",
-    table_specs.LocalGroupAggregateSpec: "operators.table.two_phase_operators:LocalGroupAggregateOperator",
-    table_specs.GlobalGroupAggregateSpec: "operators.table.two_phase_operators:GlobalGroupAggregateOperator",
-    table_specs.OverAggregateSpec: "operators.table.over_aggregate_operator:OverAggregateOperator",
-    table_specs.GlobalWindowAggregateSpec: "operators.table.window_aggregate_operator:create_window_aggregate_operator",
-    table_specs.WindowAggregateSpec: "operators.table.window_aggregate_operator:create_window_aggregate_operator",
-    table_specs.GroupWindowAggregateSpec: "operators.table.window_aggregate_operator:create_window_aggregate_operator",
-    table_specs.LocalWindowAggregateSpec: "operators.table.local_window_operator:LocalWindowAggregateOperator",
-    table_specs.GroupAggregateSpec: "operators.table.group_aggregate_operator:GroupAggregateOperator",
-}
-
-#: The table operators over rows in state, which are called in the same way.
-ONE_INPUT_OPERATORS |= {
-    table_specs.ChangelogNormalizeSpec: "operators.table.last_row_operators:ChangelogNormalizeOperator",
-    table_specs.DeduplicateSpec: "operators.table.last_row_operators:DeduplicateOperator",
-    table_specs.DropUpdateBeforeSpec: "operators.table.drop_update_before_operator:DropUpdateBeforeOperator",
-    table_specs.LookupJoinSpec: "operators.table.lookup_join_operator:LookupJoinOperator",
-    table_specs.RankSpec: "operators.table.rank_operator:RankOperator",
-    table_specs.SinkMaterializeSpec: "operators.table.sink_materialize_operator:SinkUpsertMaterializer",
-    table_specs.SortLimitSpec: "operators.table.rank_operator:create_sort_limit_operator",
-}
-
 #: The operator classes that are called with (spec, pair of input types, context, output, side outputs).
 TWO_INPUT_OPERATORS: dict[type, str] = {
     specs.BroadcastProcessSpec: "operators.broadcast_process_operator:BroadcastProcessOperator",
@@ -75,8 +49,6 @@ TWO_INPUT_OPERATORS: dict[type, str] = {
     specs.IntervalJoinSpec: "operators.interval_join_operator:IntervalJoinOperator",
     specs.KeyedBroadcastProcessSpec: "operators.broadcast_process_operator:KeyedBroadcastProcessOperator",
     specs.KeyedCoProcessSpec: "operators.co_process_operator:KeyedCoProcessOperator",
-    table_specs.JoinSpec: "operators.table.join_operator:StreamingJoinOperator",
-    table_specs.WindowJoinSpec: "operators.table.window_join_operator:WindowJoinOperator",
 }
 
 #: The operator classes that are called with (function, input type, context, output, side outputs).
@@ -116,6 +88,10 @@ def create_operator(
         operator = operator_class(FUNCTION_OPERATORS[kind])(function, input_type(spec), context, output, side_outputs)
     elif kind in _FACTORIES:
         operator = _FACTORIES[kind](spec, context, output, side_outputs)
+    elif kind.__module__ == _TABLE_SPECS:
+        from flinkpy.streaming.operators.table.factory import create_table_operator
+
+        operator = create_table_operator(spec, context, output, side_outputs)
     else:
         raise UnsupportedOperationError(f"operator {context.name}: this release cannot run a {kind.__name__} operator")
     return operator

@@ -1,0 +1,62 @@
+"""create_table_operator: creates the operator that runs a spec of a table operator.
+
+Operators are imported on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.graph import table_specs as specs
+from flinkpy.graph.operator_specs import KeyedTwoInputSpec, OperatorSpec
+from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
+
+#: The operator classes, or functions that choose one, as `module:name` below this package. They are called with (spec,
+#: input type, context, output, side outputs). Joins of two streams get a pair of input types.
+TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
+    specs.StreamInputSpec: "stream_input_operator:StreamInputOperator",
+    specs.CalcSpec: "calc_operator:CalcOperator",
+    specs.WatermarkAssignerSpec: "watermark_assigner_operator:WatermarkAssignerOperator",
+    specs.ExpandSpec: "expand_operators:ExpandOperator",
+    specs.WindowTableFunctionSpec: "expand_operators:WindowTableFunctionOperator",
+    specs.LocalGroupAggregateSpec: "two_phase_operators:LocalGroupAggregateOperator",
+    specs.GlobalGroupAggregateSpec: "two_phase_operators:GlobalGroupAggregateOperator",
+    specs.OverAggregateSpec: "over_aggregate_operator:OverAggregateOperator",
+    specs.GlobalWindowAggregateSpec: "window_aggregate_operator:create_window_aggregate_operator",
+    specs.WindowAggregateSpec: "window_aggregate_operator:create_window_aggregate_operator",
+    specs.GroupWindowAggregateSpec: "window_aggregate_operator:create_window_aggregate_operator",
+    specs.LocalWindowAggregateSpec: "local_window_operator:LocalWindowAggregateOperator",
+    specs.GroupAggregateSpec: "group_aggregate_operator:GroupAggregateOperator",
+    specs.ChangelogNormalizeSpec: "last_row_operators:ChangelogNormalizeOperator",
+    specs.DeduplicateSpec: "last_row_operators:DeduplicateOperator",
+    specs.DropUpdateBeforeSpec: "drop_update_before_operator:DropUpdateBeforeOperator",
+    specs.LookupJoinSpec: "lookup_join_operator:LookupJoinOperator",
+    specs.RankSpec: "rank_operator:RankOperator",
+    specs.SinkMaterializeSpec: "sink_materialize_operator:SinkUpsertMaterializer",
+    specs.SortLimitSpec: "rank_operator:create_sort_limit_operator",
+    specs.JoinSpec: "join_operator:StreamingJoinOperator",
+    specs.WindowJoinSpec: "window_join_operator:WindowJoinOperator",
+}
+
+
+def create_table_operator(
+    spec: OperatorSpec, context: OperatorContext, output: Output, side_outputs: dict[str, Output]
+) -> StreamOperator:
+    """Creates the operator for `spec`. Raises: UnsupportedOperationError if this release has none."""
+    path = TABLE_OPERATORS.get(type(spec))
+    if path is None:
+        raise UnsupportedOperationError(f"operator {context.name}: flinkpy has no {type(spec).__name__} operator yet")
+    input_types: Any = (*spec.input_types, None, None)[:2]
+    if not isinstance(spec, KeyedTwoInputSpec):
+        input_types = input_types[0]
+    operator: StreamOperator = table_operator_class(path)(spec, input_types, context, output, side_outputs)
+    return operator
+
+
+def table_operator_class(path: str) -> Any:
+    """Imports and returns an operator class, or the function that chooses one."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(f"flinkpy.streaming.operators.table.{module}"), name)
