@@ -1,4 +1,4 @@
-"""kill -9 of a TaskExecutor in the middle of a query: the table is that of a calm run."""
+"""kill -9 of a TaskExecutor in the middle of a query, and savepoints of queries: the table is that of a calm run."""
 
 from __future__ import annotations
 
@@ -170,3 +170,43 @@ def test_a_killed_task_executor_changes_nothing_in_the_table(
 @pytest.mark.parametrize("name", ["q4", "q18", "q20"])
 def test_folded_changes_are_not_lost_with_a_task_executor(start_cluster: StartCluster, hurry: Path, name: str) -> None:
     assert_survives_a_kill(start_cluster(3), hurry, name, **MINI_BATCH)
+
+
+def write_bids(tables: StreamTableEnvironment, folder: Path) -> Any:
+    """Starts query 20, whose rows never change, with files as its sink. Returns the client of the job."""
+    create, insert = split((QUERIES / "q20.sql").read_text())
+    declared = create.partition(" WITH (")[0]
+    tables.execute_sql(f"{declared} WITH ('connector' = 'filesystem', 'path' = '{folder}', 'format' = 'json')")
+    return tables.execute_sql(insert).get_job_client()
+
+
+def lines(folder: Path) -> Counter[str]:
+    """Returns the rows in the finished files."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith((".", "_"))]
+    return Counter(line for path in files for line in path.read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param((2, "hashmap"), (3, "rocksdb"), id="2-3"),
+        pytest.param((3, "rocksdb"), (2, "hashmap"), id="3-2", marks=CHAOS),
+    ],
+)
+def test_a_savepoint_moves_a_query_to_another_parallelism_and_backend(
+    wide_cluster: RunningCluster, tmp_path: Path, hurry: Path, before: tuple[int, str], after: tuple[int, str]
+) -> None:
+    client = wide_cluster.client
+    settings = {**CHECKPOINTING, "execution.checkpointing.dir": str(tmp_path / "checkpoints")}
+    first = nexmark(wide_cluster, before[0], hurry, **settings, **{"state.backend.type": before[1]})
+    job_id = str(write_bids(first, tmp_path / "moved").get_job_id())
+    wait_until(lambda: client.request_checkpoint_statistics(job_id).num_completed >= CHECKPOINTS, "checkpoints")
+    settings["execution.state-recovery.path"] = client.stop_with_savepoint(job_id, str(tmp_path / "savepoints"))
+    written = lines(tmp_path / "moved")
+    hurry.touch()
+    second = nexmark(wide_cluster, after[0], hurry, **settings, **{"state.backend.type": after[1]})
+    write_bids(second, tmp_path / "moved").get_job_execution_result().result()
+    calm = nexmark(wide_cluster, before[0])  # the events depend on the number of generators, that of the first start
+    write_bids(calm, tmp_path / "calm").get_job_execution_result().result()
+    assert 0 < written.total() < lines(tmp_path / "moved").total()
+    assert lines(tmp_path / "moved") == lines(tmp_path / "calm")
