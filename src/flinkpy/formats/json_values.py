@@ -12,6 +12,7 @@ import base64
 import binascii
 import datetime
 import decimal
+import enum
 import json
 import re
 from collections.abc import Callable
@@ -32,6 +33,17 @@ INTEGER_TEXT = re.compile(r"[+-]?[0-9]+")
 NUMBER_TEXT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)")
 _INTEGER_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+class TimeForm(enum.Enum):
+    """How times are written. Source: org.apache.flink.formats.common.{TimeFormats, TimestampFormat}."""
+
+    #: `2020-02-29T01:02:03.5Z`, also for times without a zone, as the formats of the DataStream API write them.
+    RFC_3339 = "RFC-3339"
+    #: `2020-02-29 01:02:03.5`, and with a Z for instants: the default of SQL.
+    SQL = "SQL"
+    #: `2020-02-29T01:02:03.5`, and with a Z for instants.
+    ISO_8601 = "ISO-8601"
 
 
 @dataclass(frozen=True)

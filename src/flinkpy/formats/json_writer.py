@@ -1,7 +1,7 @@
 """JsonWriter: writes columns as JSON objects, one text per row.
 
 Each column becomes a list of texts, and a template combines the fields of a row. So there is no Python object per row.
-The texts are those of Flink: no spaces, null for null fields, RFC 3339 dates and times, base64 for bytes.
+The texts are those of Flink: no spaces, null for null fields, base64 for bytes, times in one of three forms.
 
 Source: org.apache.flink.formats.json.JsonRowSerializationSchema.
 """
@@ -24,7 +24,7 @@ from flinkpy.common import typeinfo as ti
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.typeinfo import BasicType, RowTypeInfo, TypeInformation
 from flinkpy.formats.csv_writer import decimal_text
-from flinkpy.formats.json_values import temporal_kind
+from flinkpy.formats.json_values import TimeForm, temporal_kind
 from flinkpy.formats.text_form import float_text
 from flinkpy.records.column_codecs import codec_of
 
@@ -39,20 +39,26 @@ _DUMPS = json.JSONEncoder(ensure_ascii=False, separators=("\n", ":")).encode
 class JsonWriter:
     """Writes rows of a type as JSON objects. Thread: any.
 
+    Args:
+        row_type: the rows.
+        form: how times are written.
+
     Raises:
         UnsupportedOperationError: JSON does not support the type of a field.
     """
 
-    def __init__(self, row_type: RowTypeInfo) -> None:
-        self._texts = _row_texts(row_type.get_field_names(), row_type.get_field_types())
+    def __init__(self, row_type: RowTypeInfo, form: TimeForm = TimeForm.RFC_3339) -> None:
+        self._texts = _row_texts(row_type.get_field_names(), row_type.get_field_types(), form)
 
     def texts(self, columns: pa.RecordBatch) -> list[str]:
         """Returns one JSON object per row of `RecordBatch[schema=arrow_schema(row_type)]`."""
         return self._texts(columns.columns, columns.num_rows)
 
 
-def _row_texts(names: list[str], types: list[TypeInformation]) -> Callable[[list[pa.Array], int], list[str]]:
-    fields = [texts_of(kind) for kind in types]
+def _row_texts(
+    names: list[str], types: list[TypeInformation], form: TimeForm
+) -> Callable[[list[pa.Array], int], list[str]]:
+    fields = [texts_of(kind, form) for kind in types]
     labels = (json.dumps(name, ensure_ascii=False).replace("%", "%%") for name in names)
     template = "{" + ",".join(label + ":%s" for label in labels) + "}"
 
@@ -64,20 +70,22 @@ def _row_texts(names: list[str], types: list[TypeInformation]) -> Callable[[list
     return texts
 
 
-def texts_of(type_info: TypeInformation) -> Texts:
+def texts_of(type_info: TypeInformation, form: TimeForm = TimeForm.RFC_3339) -> Texts:
     """Returns a function from a column of this type to the JSON texts of its values."""
     if isinstance(type_info, ti.ExternalTypeInfo):
-        return texts_of(type_info.wrapped_type)
+        return texts_of(type_info.wrapped_type, form)
     if isinstance(type_info, ti.BasicTypeInfo):
+        if type_info.basic_type is BasicType.INSTANT:
+            return lambda array: _instant_texts(array, form)
         return _BASIC[type_info.basic_type]
     if isinstance(type_info, RowTypeInfo):
-        whole = _row_texts(type_info.get_field_names(), type_info.get_field_types())
+        whole = _row_texts(type_info.get_field_names(), type_info.get_field_types(), form)
         return lambda array: _or_null(array, whole(array.flatten(), len(array)))
     if isinstance(type_info, ti.TupleTypeInfo):
-        fields = [texts_of(kind) for kind in type_info.get_field_types()]
+        fields = [texts_of(kind, form) for kind in type_info.get_field_types()]
         return lambda array: _tuple_texts(array, fields)
     if isinstance(type_info, ti.MapTypeInfo):
-        return _map_texts(texts_of(type_info.key_type), texts_of(type_info.value_type))
+        return _map_texts(texts_of(type_info.key_type, form), texts_of(type_info.value_type, form))
     if isinstance(type_info, ti.PickledBytesTypeInfo):
         codec = codec_of(type_info)
         return lambda array: [_any_text(value) for value in codec.decode(array)]
@@ -86,12 +94,16 @@ def texts_of(type_info: TypeInformation) -> Texts:
     if isinstance(
         type_info, (ti.ListTypeInfo, ti.PrimitiveArrayTypeInfo, ti.BasicArrayTypeInfo, ti.ObjectArrayTypeInfo)
     ):
-        element = texts_of(type_info.element_type)
+        element = texts_of(type_info.element_type, form)
         return lambda array: _list_texts(array, element)
-    temporal = _TEMPORAL.get(temporal_kind(type_info) or "")
-    if temporal is None:
-        raise UnsupportedOperationError(f"JSON does not support values of {type_info!r}")
-    return temporal
+    match temporal_kind(type_info):
+        case "DATE":
+            return lambda array: _each(array, lambda value: f'"{value.isoformat()}"')
+        case "TIME":
+            return lambda array: _each(array, lambda value: _time_text(value, form))
+        case "TIMESTAMP":
+            return lambda array: _each(array, lambda value: _timestamp_text(value, form))
+    raise UnsupportedOperationError(f"JSON does not support values of {type_info!r}")
 
 
 def _or_null(array: pa.Array, texts: list[str]) -> list[str]:
@@ -129,13 +141,16 @@ def _base64_text(value: bytes) -> str:
     return f'"{base64.b64encode(value).decode("ascii")}"'
 
 
-def _time_text(value: datetime.time) -> str:
-    return f'"{value.replace(microsecond=0).isoformat()}{_fraction(value.microsecond)}Z"'
+def _time_text(value: datetime.time, form: TimeForm) -> str:
+    zone = "Z" if form is TimeForm.RFC_3339 else ""
+    return f'"{value.replace(microsecond=0).isoformat()}{_fraction(value.microsecond)}{zone}"'
 
 
-def _timestamp_text(value: datetime.datetime) -> str:
+def _timestamp_text(value: datetime.datetime, form: TimeForm, *, is_instant: bool = False) -> str:
     plain = value.replace(tzinfo=None)
-    return f'"{plain.replace(microsecond=0).isoformat()}{_fraction(plain.microsecond)}Z"'
+    separator = " " if form is TimeForm.SQL else "T"
+    zone = "Z" if is_instant or form is TimeForm.RFC_3339 else ""
+    return f'"{plain.replace(microsecond=0).isoformat(separator)}{_fraction(plain.microsecond)}{zone}"'
 
 
 def _fraction(microseconds: int) -> str:
@@ -187,10 +202,10 @@ def _any_text(value: Any) -> str:
         raise UnsupportedOperationError(f"{type(value).__name__} cannot be written as JSON: {error}") from error
 
 
-def _instant_texts(array: pa.Array) -> list[str]:
+def _instant_texts(array: pa.Array, form: TimeForm) -> list[str]:
     # An INSTANT may be outside of Python's years.
     micros = array.cast(pa.int64()).to_pylist()
-    return [_NULL if value is None else _timestamp_text(_moment(value)) for value in micros]
+    return [_NULL if value is None else _timestamp_text(_moment(value), form, is_instant=True) for value in micros]
 
 
 def _moment(micros: int) -> datetime.datetime:
@@ -202,11 +217,6 @@ def _moment(micros: int) -> datetime.datetime:
         ) from None
 
 
-_TEMPORAL: dict[str, Texts] = {
-    "DATE": lambda array: _each(array, lambda value: f'"{value.isoformat()}"'),
-    "TIME": lambda array: _each(array, _time_text),
-    "TIMESTAMP": lambda array: _each(array, _timestamp_text),
-}
 _BASIC: dict[BasicType, Texts] = {
     BasicType.STRING: _string_texts,
     BasicType.CHAR: _string_texts,
@@ -219,5 +229,4 @@ _BASIC: dict[BasicType, Texts] = {
     BasicType.DOUBLE: _float_texts,
     BasicType.BIG_INT: lambda array: _each(array, lambda value: str(int(value))),
     BasicType.BIG_DEC: lambda array: _each(array, decimal_text),
-    BasicType.INSTANT: _instant_texts,
 }

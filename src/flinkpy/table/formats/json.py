@@ -9,7 +9,7 @@ from flinkpy.common.errors import ValidationError
 from flinkpy.configuration.options import ConfigOption, OptionType
 from flinkpy.formats.bulk_writer import ColumnBulkWriterFactory, JsonBulkWriterFactory
 from flinkpy.formats.json_format import JsonFormat
-from flinkpy.formats.json_values import JsonReadOptions
+from flinkpy.formats.json_values import JsonReadOptions, TimeForm
 from flinkpy.table.formats.message_schemas import (
     DecodedChanges,
     TableDeserializationSchema,
@@ -37,14 +37,23 @@ IGNORE_PARSE_ERRORS = ConfigOption(
 )
 
 
+TIMESTAMP_FORMAT = ConfigOption(
+    "timestamp-format.standard",
+    OptionType.ENUM,
+    "SQL",
+    "How timestamps are written: `2020-12-30 12:13:14.123` or `2020-12-30T12:13:14.123`. Both are read.",
+    choices=("SQL", "ISO-8601"),
+)
+
+
 class JsonTableFormat(TableFormat):
     """Rows as JSON objects, one per line in files.
 
-    Differs: timestamps are written in the ISO-8601 form, and are read in both it and that of SQL.
+    Differs: timestamps are read in both forms, whatever `timestamp-format.standard` is.
     """
 
     identifier = "json"
-    optional_options: tuple[ConfigOption[Any], ...] = (FAIL_ON_MISSING_FIELD, IGNORE_PARSE_ERRORS)
+    optional_options: tuple[ConfigOption[Any], ...] = (FAIL_ON_MISSING_FIELD, IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT)
 
     def file_format(self, row_type: RowTypeInfo, options: TableOptions) -> FileFormat:
         found = JsonFormat(row_type, _read_options(options))
@@ -54,13 +63,13 @@ class JsonTableFormat(TableFormat):
         return found
 
     def file_writer(self, row_type: RowTypeInfo, options: TableOptions) -> ColumnBulkWriterFactory:
-        return JsonBulkWriterFactory(row_type)
+        return JsonBulkWriterFactory(row_type, TimeForm(options.get(TIMESTAMP_FORMAT)))
 
     def deserialization_schema(self, row_type: RowType, options: TableOptions) -> TableDeserializationSchema:
         return _JsonReader(row_type, _read_options(options))
 
     def serialization_schema(self, row_type: RowType, options: TableOptions) -> TableSerializationSchema:
-        return _JsonWriter(row_type)
+        return _JsonWriter(row_type, TimeForm(options.get(TIMESTAMP_FORMAT)))
 
 
 def _read_options(options: TableOptions) -> JsonReadOptions:
@@ -84,8 +93,12 @@ class _JsonReader(TableDeserializationSchema):
 
 
 class _JsonWriter(TableSerializationSchema):
+    def __init__(self, row_type: RowType, form: TimeForm) -> None:
+        super().__init__(row_type)
+        self._form = form
+
     def encode(self, rows: pa.RecordBatch, kinds: np.ndarray | None) -> list[bytes | None]:
         from flinkpy.formats.json_writer import JsonWriter
 
-        texts = JsonWriter(record_type_of(self.row_type)).texts(plain_columns(rows, self.row_type))
+        texts = JsonWriter(record_type_of(self.row_type), self._form).texts(plain_columns(rows, self.row_type))
         return [text.encode() for text in texts]

@@ -256,9 +256,10 @@ class _ChangelogWriter(TableSerializationSchema):
         self._envelope = envelope
 
     def encode(self, rows: pa.RecordBatch, kinds: np.ndarray | None) -> list[bytes | None]:
+        from flinkpy.formats.json_values import TimeForm
         from flinkpy.formats.json_writer import JsonWriter
 
-        texts = JsonWriter(record_type_of(self.row_type)).texts(plain_columns(rows, self.row_type))
+        texts = JsonWriter(record_type_of(self.row_type), TimeForm.SQL).texts(plain_columns(rows, self.row_type))
         inserts = (INSERT.value, UPDATE_AFTER.value)
         is_insert = [True] * len(texts) if kinds is None else [kind in inserts for kind in kinds.tolist()]
         return [self._envelope.wrapped(text, found).encode() for text, found in zip(texts, is_insert)]
