@@ -20,7 +20,10 @@ TYPES = (pa.int64(), pa.string(), pa.int32())
 
 @pytest.fixture(params=["numpy", "numba"])
 def kernels(request):
-    return NumpyKernels() if request.param == "numpy" else CompiledKernels()
+    if request.param == "numpy":
+        return NumpyKernels()
+    pytest.importorskip("numba")
+    return CompiledKernels()
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinkpy.expressions import arrow_decimals
+from flinkpy.records.numpy_dtypes import numpy_dtype
 from flinkpy.sql.types import logical_types as lt
 
 _LIMIT = 1 << 62
@@ -75,7 +76,7 @@ def unscaled(operand: Any) -> np.ndarray | None:
     buffer = operand.buffers()[1]
     start, size = operand.offset, len(operand)
     if not pa.types.is_decimal(operand.type):
-        dtype = operand.type.to_pandas_dtype()
+        dtype = numpy_dtype(operand.type)
         return np.frombuffer(buffer, dtype, start + size)[start:].astype(np.int64)
     if not pa.types.is_decimal128(operand.type):
         return None
