@@ -83,7 +83,9 @@ def test_prometheus_scrapes_all_services_with_its_certificate(compose: ComposeCl
         "urllib.request.urlopen('https://dispatcher-1:9249/metrics', context=context, timeout=20)"
     )
     assert refused.returncode != 0
-    assert "certificate required" in refused.stderr, "other hosts need a certificate"
+    # The server's alert may still be on its way when the connection is closed.
+    refusals = ("certificate required", "EOF occurred in violation of protocol", "Connection reset by peer")
+    assert any(each in refused.stderr for each in refusals), f"other hosts need a certificate: {refused.stderr}"
 
 
 @pytest.mark.chaos

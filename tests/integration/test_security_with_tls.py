@@ -183,6 +183,7 @@ def test_certs_makes_keys_private_and_overwrites_nothing(tmp_path: Path) -> None
         "ca.pem": 0o644,
         "service.pem": 0o600,
         "client.pem": 0o600,
+        "rest.pem": 0o600,
         "zookeeper.pem": 0o600,
     }
     before = {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()}
@@ -191,7 +192,8 @@ def test_certs_makes_keys_private_and_overwrites_nothing(tmp_path: Path) -> None
     assert {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()} == before
     certs(tmp_path / "made", "--renew", "--days", "5")
     after = {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()}
-    assert {name for name in after if after[name] != before[name]} == {"service.pem", "client.pem", "zookeeper.pem"}
+    renewed = {name for name in after if after[name] != before[name]}
+    assert renewed == {"service.pem", "client.pem", "rest.pem", "zookeeper.pem"}
     from cryptography import x509
 
     certificate = x509.load_pem_x509_certificate(after["service.pem"])

@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 from clusters import RunningCluster, StartCluster
-from job_support import wait_until, wait_until_idle
+from job_support import busy_task_executor, wait_until, wait_until_idle
 from test_crash_points import EVERYTHING_IN_FILES, SOON
-from test_exactly_once import _busy_task_executor
 from test_killed_job_masters import leader_of
 from verifying.harness import Run, VerifyingRuns, Workload
 from verifying.two_phase_sink import writers_with_records
@@ -125,7 +124,7 @@ class Damage:
         self._ended_writers = writers_with_records(self._runs.output)
 
     def kill_task_executor(self) -> None:
-        os.kill(_busy_task_executor(self.run.cluster, self.run.job_id), signal.SIGKILL)
+        os.kill(busy_task_executor(self.run.cluster, self.run.job_id), signal.SIGKILL)
         self._ended_writers = writers_with_records(self._runs.output)
 
     def assert_nothing_lost(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
 
 from flinkpy.configuration import checkpointing_options, core_options, pipeline_options, validate
 from flinkpy.rest.applications import Application
@@ -74,6 +75,8 @@ async def upload_jar(call: RestCall) -> JarUploadResponseBody:
         form = await call.request.form(max_files=1, max_fields=10)
     except HTTPException as error:
         raise bad_request(f"The request is not valid multipart form data: {error.detail}") from None
+    except MultiPartException as error:
+        raise bad_request(f"The request is not valid multipart form data: {error.message}") from None
     async with form_closed(form):
         files = [value for value in form.values() if isinstance(value, UploadFile)]
         if len(files) != 1 or not files[0].filename:

@@ -142,8 +142,10 @@ def add_months(days: np.ndarray, months: np.ndarray) -> np.ndarray:
     month = dates.astype("M8[M]")
     day_of_month = (dates - month.astype("M8[D]")).astype(np.int64)
     target = month + months.astype("m8[M]")
-    length = ((target + 1).astype("M8[D]") - target.astype("M8[D]")).astype(np.int64)
-    return (target.astype("M8[D]") + np.minimum(day_of_month, length - 1)).astype(np.int64)
+    first = target.astype("M8[D]").astype(np.int64)
+    length = (target + np.timedelta64(1, "M")).astype("M8[D]").astype(np.int64) - first
+    result: np.ndarray = first + np.minimum(day_of_month, length - 1)
+    return result
 
 
 _SIZES = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}

@@ -48,9 +48,9 @@ def _days_part(unit: str, days: np.ndarray) -> np.ndarray:
     if unit == "MONTH":
         return months % 12 + 1
     if unit == "DAY":
-        return (dates - dates.astype("M8[M]")).astype(np.int64) + 1
+        return (dates - dates.astype("M8[M]").astype("M8[D]")).astype(np.int64) + 1
     if unit == "DOY":
-        return (dates - dates.astype("M8[Y]")).astype(np.int64) + 1
+        return (dates - dates.astype("M8[Y]").astype("M8[D]")).astype(np.int64) + 1
     if unit == "DOW":
         return (days + 4) % 7 + 1
     if unit == "ISODOW":

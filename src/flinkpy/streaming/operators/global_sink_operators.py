@@ -41,6 +41,8 @@ _COMMITTER_STATE = "committer_state"
 class GlobalSinkWriterOperator(SinkOperator):
     """Writes records, and emits the committables of each checkpoint before its barrier. Thread: task thread."""
 
+    _has_finished = False
+
     def open(self) -> None:
         # A savepoint of a release in which each subtask committed its own output has committables.
         left, self._committables = self._committables, Committables()
@@ -58,8 +60,12 @@ class GlobalSinkWriterOperator(SinkOperator):
         writer = self.writer
         self._guarded(lambda: writer.flush(end_of_input=True))
         self._take_committables(END_OF_INPUT_ID)
+        self._has_finished = True
 
     def _take_committables(self, checkpoint_id: int) -> None:
+        if self._has_finished:
+            # The checkpoints after the end of the input have a barrier, too, but its end has been announced.
+            return
         self._emit(list(self._guarded(self.writer.prepare_commit)))
 
     def _commit(self, checkpoint_id: int) -> None:
