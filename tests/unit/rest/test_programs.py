@@ -208,6 +208,12 @@ def test_an_upload_without_a_file_is_refused(arguments: dict[str, Any]) -> None:
     assert RestHarness().call("POST", "/jars/upload", **arguments).status_code == 400
 
 
+def test_an_upload_of_two_files_is_refused() -> None:
+    files = [("jarfile", ("a.py", b"x")), ("jarfile", ("b.py", b"x"))]
+    answer = RestHarness().call("POST", "/jars/upload", files=files)
+    assert answer.status_code == 400 and "Too many files" in answer.text
+
+
 def test_programs_can_be_switched_off() -> None:
     server = RestHarness(options=RestOptions(may_submit=False))
     answer = server.call("GET", "/jars")
