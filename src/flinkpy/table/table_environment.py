@@ -67,9 +67,7 @@ class TableEnvironment:
         environment.configure(settings.get_configuration())
         self._config = TableConfig(environment.get_configuration())
         self._catalogs = CatalogManager(settings.get_built_in_catalog_name(), settings.get_built_in_database_name())
-        self._functions = FunctionCatalog(
-            self._catalogs, lambda name: name.upper() in self._planner.builtin_functions()
-        )
+        self._functions = FunctionCatalog(self._catalogs, self._is_builtin)
         self._planner: Planner = Planner(self._catalogs, self._functions, self._config)
         self._catalogs.schema_resolver = self._planner
         #: Numbers tables without a name.
@@ -124,21 +122,19 @@ class TableEnvironment:
         match statement:
             case ast.QueryStatement(query=query):
                 return self.execute_query(self._planner.bind(query))
-            case ast.Insert():
-                return self.execute_inserts([self._planner.bind_insert(statement)])
-            case ast.StatementSet(inserts=inserts):
-                return self.execute_inserts([self._planner.bind_insert(each) for each in inserts])
+            case ast.Insert() | ast.StatementSet():
+                return self.execute_inserts(self._operations(statement))
             case ast.Execute(statement=inner):
                 return self._execute(inner)
             case ast.Explain(statement=inner, details=details):
-                text = self._planner.explain(self._explained(inner), details)
+                text = self._planner.explain(self._operations(inner), details)
                 return TableResult.of_rows(ResolvedSchema.physical(("result", VarCharType())), [(text,)])
             case ast.CreateTable(query=query) if query is not None:
                 return self._create_table_as(statement)
         return self._statements.execute(statement)
 
-    def _explained(self, statement: ast.Statement) -> list[Any]:
-        """Returns the operations of a statement that can be explained."""
+    def _operations(self, statement: ast.Statement) -> list[Any]:
+        """Returns the plans of a query or of INSERTs, which can be executed and explained."""
         match statement:
             case ast.QueryStatement(query=query):
                 return [self._planner.bind(query)]
@@ -147,7 +143,7 @@ class TableEnvironment:
             case ast.StatementSet(inserts=inserts):
                 return [self._planner.bind_insert(each) for each in inserts]
             case ast.Execute(statement=inner):
-                return self._explained(inner)
+                return self._operations(inner)
         raise ValidationError(f"EXPLAIN needs a query, an INSERT or a STATEMENT SET, not {type(statement).__name__}.")
 
     def _create_table_as(self, statement: ast.CreateTable) -> TableResult:
@@ -195,7 +191,7 @@ class TableEnvironment:
         statement = parse_statement(stmt)
         if isinstance(statement, ast.Explain):
             raise ValidationError("explain_sql takes the statement without EXPLAIN.")
-        return self._planner.explain(self._explained(statement), tuple(each.name for each in extra_details))
+        return self._planner.explain(self._operations(statement), tuple(each.name for each in extra_details))
 
     def create_statement_set(self) -> StatementSet:
         """Returns a set of INSERTs that become one job."""
@@ -283,8 +279,9 @@ class TableEnvironment:
             if isinstance(node, OperatorTransformation):
                 yield node
 
+        known = {operator.id for operator in self._environment.get_transformations()}
         for operator in add(transformation):
-            if operator not in self._environment.get_transformations():
+            if operator.id not in known:
                 self._environment.add_operator(operator)
 
     # -- catalogs ------------------------------------------------------------------------------------------------------
