@@ -28,6 +28,7 @@ from flinkpy.sql.rex import InputRef, Literal, RexCall, RexNode
 from flinkpy.sql.types.logical_types import LogicalType, RowType, is_rowtime
 from flinkpy.table.catalog.catalog_tables import CatalogTable, ContextResolvedTable
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
+from flinkpy.table.connectors.abilities import Overwrite, WritingMetadata
 from flinkpy.table.connectors.changelog_mode import ChangelogMode
 from flinkpy.table.planner import explain as texts
 from flinkpy.table.planner.binder import operators
@@ -221,11 +222,14 @@ class Planner:
             for column in table.resolved_schema.columns
             if column.is_persisted and not column.is_physical
         )
+        abilities: tuple[Any, ...] = ()
         if metadata:
+            abilities += (WritingMetadata(metadata),)
             sink = sink.with_metadata(metadata)
             if sink is None:
                 raise ValidationError(f"The sink of table '{name}' does not support metadata columns.")
         if overwrite:
+            abilities += (Overwrite(),)
             sink = sink.with_overwrite()
             if sink is None:
                 raise ValidationError(
@@ -235,7 +239,7 @@ class Planner:
         plan = _fitted(query, row_type, name, columns, partition)
         key = table.resolved_schema.primary_key
         places = () if key is None else tuple(row_type.names.index(each) for each in key.columns)
-        return rel.Sink(plan, table, sink, name, places, on_conflict, row_type)
+        return rel.Sink(plan, table, sink, name, places, on_conflict, row_type, abilities)
 
     # -- planning ----------------------------------------------------------------------------------------------------
 

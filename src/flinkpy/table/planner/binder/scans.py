@@ -11,6 +11,7 @@ from flinkpy.sql.rex import InputRef, RexNode, moved
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.catalog.catalog_tables import CatalogView, ContextResolvedTable, QueryView
 from flinkpy.table.catalog.resolved_schema import ComputedColumn, MetadataColumn
+from flinkpy.table.connectors.abilities import ReadingMetadata
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.errors import invalid
 from flinkpy.table.planner.logical import nodes as rel
@@ -76,7 +77,8 @@ class TableExpansion:
             tuple(each.name for each in (*physical, *metadata)),
             (*(each.type for each in physical), *metadata_types),
         )
-        plan: rel.RelNode = rel.Scan(table, source_type, row)
+        abilities = (ReadingMetadata(tuple(each.key for each in metadata)),) if metadata else ()
+        plan: rel.RelNode = rel.Scan(table, source_type, row, abilities=abilities)
         place_in_scan = {each.name: place for place, each in enumerate((*physical, *metadata))}
         positions = {
             place: place_in_scan[column.name]

@@ -75,13 +75,14 @@ class Scan(RelNode):
         source: the connector's DynamicTableSource, as far as rules have pushed something into it.
         type: the rows of the source.
         pushed: what was pushed into the source, for plans, such as `filter=[...]`.
-        options: those of an OPTIONS hint.
+        abilities: what was pushed into the source, as `flinkpy.table.connectors.abilities`.
     """
 
     table: Any
     source: Any
     type: RowType
     pushed: tuple[str, ...] = ()
+    abilities: tuple[Any, ...] = ()
 
     @cached_property
     def row_type(self) -> RowType:
@@ -421,6 +422,7 @@ class Sink(_OneInput):
         name: the name of the table in plans.
         primary_key: columns of the sink's rows.
         on_conflict: DO NOTHING, ERROR or DEDUPLICATE of ON CONFLICT; None where the statement says nothing.
+        abilities: what the sink was told, as `flinkpy.table.connectors.abilities`.
     """
 
     table: Any
@@ -429,6 +431,7 @@ class Sink(_OneInput):
     primary_key: tuple[int, ...] = ()
     on_conflict: str | None = None
     sink_type: RowType = field(default=RowType((), nullable=False))
+    abilities: tuple[Any, ...] = ()
 
 
 # -- row types -------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ class PhysicalBuilder:
             raise TableProgramError(
                 f"The source of table '{name}' can only be used in lookup joins (FOR SYSTEM_TIME AS OF)."
             )
-        scan = ph.TableSourceScan([], node.row_type, node.table, node.source, node.pushed)
+        scan = ph.TableSourceScan([], node.row_type, node.table, node.source, node.pushed, node.abilities)
         if update_kind_of(node.source.changelog_mode) is not UpdateKind.ONLY_UPDATE_AFTER:
             return scan
         keys = smallest(unique_keys(scan))
@@ -543,6 +543,7 @@ class PhysicalBuilder:
             False,
             node.on_conflict,
             node.sink_type if node.sink_type.fields else None,
+            node.abilities,
         )
 
 

@@ -90,6 +90,7 @@ class TableSourceScan(PhysicalNode):
     table: Any
     source: Any
     pushed: tuple[str, ...] = ()
+    abilities: tuple[Any, ...] = ()
 
     def terms(self, *, infix: bool = False) -> list[Term]:
         identifier = self.table.identifier
@@ -691,6 +692,7 @@ class Sink(PhysicalNode):
     on_conflict: str | None = None
     #: The rows of the table; None for those of the input.
     sink_row_type: RowType | None = None
+    abilities: tuple[Any, ...] = ()
 
     def terms(self, *, infix: bool = False) -> list[Term]:
         terms = [("table", f"[{self.table_name}]"), ("fields", f"[{', '.join(self.input.names)}]")]

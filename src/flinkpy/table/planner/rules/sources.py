@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from flinkpy.sql.rex import FieldAccess, InputRef, RexNode, moved, rewrite, walk
+from flinkpy.table.connectors.abilities import FilterPushDown, LimitPushDown, ProjectPushDown
 from flinkpy.table.connectors.table_source import ScanTableSource
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.logical import nodes as rel
@@ -37,12 +38,14 @@ def _push_filter(node: rel.RelNode) -> rel.RelNode:
     scan = node.input
     if not isinstance(scan.source, ScanTableSource):
         return node
-    found = scan.source.with_filters(tuple(operators.conjuncts(node.condition)))
+    predicates = tuple(operators.conjuncts(node.condition))
+    found = scan.source.with_filters(predicates)
     if found is None or not found.accepted:
         return node
     texts = [rex_text(each, scan.names) for each in found.accepted]
     text = texts[0] if len(texts) == 1 else f"and({', '.join(texts)})"
-    pushed = replace(scan, source=found.source, pushed=(*scan.pushed, f"filter=[{text}]"))
+    abilities = (*scan.abilities, FilterPushDown(predicates))
+    pushed = replace(scan, source=found.source, pushed=(*scan.pushed, f"filter=[{text}]"), abilities=abilities)
     return rel.Filter(pushed, operators.and_(list(found.remaining))) if found.remaining else pushed
 
 
@@ -60,7 +63,8 @@ def _push_limit(node: rel.RelNode) -> rel.RelNode:
     source = below.source.with_limit(limit)
     if source is None:
         return node
-    pushed: rel.RelNode = replace(below, source=source, pushed=(*below.pushed, f"limit=[{limit}]"))
+    abilities = (*below.abilities, LimitPushDown(limit))
+    pushed: rel.RelNode = replace(below, source=source, pushed=(*below.pushed, f"limit=[{limit}]"), abilities=abilities)
     for project in reversed(projects):
         pushed = replace(project, input=pushed)
     return replace(node, input=pushed)
@@ -139,7 +143,8 @@ def _push_projection(node: rel.RelNode) -> rel.RelNode:
     if source is None:
         return node
     shown = f"project=[{', '.join(row.names)}]"
-    pushed: rel.RelNode = replace(scan, source=source, type=row, pushed=(*scan.pushed, shown))
+    abilities = (*scan.abilities, ProjectPushDown(tuple(paths), row))
+    pushed: rel.RelNode = replace(scan, source=source, type=row, pushed=(*scan.pushed, shown), abilities=abilities)
     columns: dict[Path, RexNode] = {
         path: InputRef(field.type, place) for place, (path, field) in enumerate(zip(paths, row.fields, strict=True))
     }
