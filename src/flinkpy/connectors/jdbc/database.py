@@ -16,7 +16,7 @@ from flinkpy.connectors.jdbc.options import JdbcConnectionOptions
 PARAM_STYLES = ("qmark", "numeric", "named", "format", "pyformat")
 
 #: A quoted text, a quoted name, a comment, or a placeholder.
-_TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\?", re.DOTALL)
+_TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|--[^\n]*|/\*.*?\*/|\?", re.DOTALL)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from flinkpy.common.errors import ConfigurationError
 from flinkpy.common.typeinfo import RowTypeInfo
@@ -54,9 +55,9 @@ class JdbcStatementSink(SinkBase):
             from flinkpy.connectors.jdbc.two_phase import TwoPhaseWriter
 
             return TwoPhaseWriter(self._database, self._sql, self._options, context, states)
-        from flinkpy.connectors.jdbc.sink import JdbcWriter
-
-        return JdbcWriter(self._database, self._sql, self._options, context)
+        statement = BatchStatement(self._database, self._sql)
+        buffer = RowBuffer(statement, context, self._options.get_batch_size())
+        return JdbcWriter(self._database, statement, buffer, self._options, context)
 
     @property
     def commits_at_checkpoints(self) -> bool:
@@ -85,10 +86,29 @@ def is_hopeless(error: Exception) -> bool:
     return any(base.__name__ in _HOPELESS for base in type(error).__mro__)
 
 
-class RowBuffer:
-    """Collects rows for batches. Thread: task thread."""
+class Work(NamedTuple):
+    """A statement and the rows to execute it for."""
+
+    statement: BatchStatement
+    rows: list[Any]
+
+
+class ChangeBuffer(ABC):
+    """Collects rows until they are written. Thread: task thread."""
+
+    @abstractmethod
+    def add(self, batch: Batch) -> None: ...
+
+    @abstractmethod
+    def next_work(self, flushes: bool) -> list[Work]:
+        """Removes and returns what one transaction writes, in order. Without `flushes`, only a complete batch."""
+
+
+class RowBuffer(ChangeBuffer):
+    """Collects rows for batches of one statement. Thread: task thread."""
 
     def __init__(self, statement: BatchStatement, context: WriterContext, batch_size: int) -> None:
+        self._statement = statement
         self._parameters = statement.parameters
         self._input_type = context.input_type
         self._batch_size = batch_size
@@ -108,17 +128,32 @@ class RowBuffer:
         batch, self.rows = self.rows[:size], self.rows[size:]
         return batch
 
+    def next_work(self, flushes: bool) -> list[Work]:
+        rows = self.next_batch(flushes)
+        return [Work(self._statement, rows)] if rows else []
+
 
 class JdbcWriter(SinkWriter):
     """Writes each batch in a separate transaction.
 
     Delivers at least once: rows written after the last checkpoint are written again after a failure.
+
+    Args:
+        statement: names the sink in errors of the connection.
+        buffer: collects the rows.
     """
 
-    def __init__(self, database: Database, sql: str, options: JdbcExecutionOptions, context: WriterContext) -> None:
+    def __init__(
+        self,
+        database: Database,
+        statement: BatchStatement,
+        buffer: ChangeBuffer,
+        options: JdbcExecutionOptions,
+        context: WriterContext,
+    ) -> None:
         self._database = database
-        self._statement = BatchStatement(database, sql)
-        self._buffer = RowBuffer(self._statement, context, options.get_batch_size())
+        self._statement = statement
+        self._buffer = buffer
         self._max_retries = options.get_max_retries()
         self._interval_ms = options.get_batch_interval_ms()
         self._context = context
@@ -147,21 +182,22 @@ class JdbcWriter(SinkWriter):
         self._context.schedule_after(self._interval_ms, self._on_interval)
 
     def _write_batches(self, flushes: bool) -> None:
-        while rows := self._buffer.next_batch(flushes):
-            self._with_retries(lambda rows=rows: self._write(rows), rows)
+        while work := self._buffer.next_work(flushes):
+            self._with_retries(lambda work=work: self._write(work), work)
 
     def _connect(self) -> None:
         if self._connection is None:
             self._connection = self._database.connect()
 
-    def _write(self, rows: list[Any]) -> None:
+    def _write(self, work: list[Work]) -> None:
         self._connect()
         began_ms = self._context.current_processing_time()
-        self._statement.execute(self._connection, rows)
+        for statement, rows in work:
+            statement.execute(self._connection, rows)
         self._connection.commit()
         self._sends.last_send_ms = max(0, self._context.current_processing_time() - began_ms)
 
-    def _with_retries(self, action: Any, rows: list[Any] | None = None) -> None:
+    def _with_retries(self, action: Any, work: list[Work] | None = None) -> None:
         """Runs `action` until it succeeds. Raises: JdbcError after the last try, or if a retry cannot help."""
         for attempt in range(self._max_retries + 1):
             try:
@@ -170,20 +206,23 @@ class JdbcWriter(SinkWriter):
             except Exception as error:
                 if not _is_driver_error(error):
                     raise
-                self._sends.num_errors = (self._sends.num_errors or 0) + len(rows or ())
-                if rows is not None and is_hopeless(error):
-                    raise self._refused(rows, error) from error
+                self._sends.num_errors = (self._sends.num_errors or 0) + sum(len(each.rows) for each in work or ())
+                if work is not None and is_hopeless(error):
+                    raise self._refused(work, error) from error
                 self._abandon_connection()
                 if attempt == self._max_retries:
                     raise self._statement.error(error) from error
                 _logger.warning("%s: try %d failed: %s", self._database.url, attempt + 1, error)
                 self._pause.wait(_RETRY_PAUSE_S * (attempt + 1))
 
-    def _refused(self, rows: list[Any], error: Exception) -> Exception:
+    def _refused(self, work: list[Work], error: Exception) -> Exception:
         """Returns an error that names the first row that the database refuses."""
         self._connection.rollback()
-        found = self._statement.culprit(self._connection, rows)
-        return self._statement.error(error) if found is None else self._statement.error(found[1], found[0])
+        for statement, rows in work:
+            found = statement.culprit(self._connection, rows)
+            if found is not None:
+                return statement.error(found[1], found[0])
+        return self._statement.error(error)
 
     def _abandon_connection(self) -> None:
         """Closes the connection, which may be broken. Its uncommitted rows are lost."""
