@@ -4,33 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_subtasks import BACKEND, Change, TableSubtasks, row_info
 
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.graph.table_specs import JoinInput, JoinSpec, JoinType
+from flinkpy.sql.rex import InputRef, RexCall
 from flinkpy.sql.types import logical_types as lt
 
 _LEFT = row_info(k=lt.BigIntType(), a=lt.IntType(), s=lt.VarCharType(lt.MAX_LENGTH))
 _RIGHT = row_info(k0=lt.BigIntType(), b=lt.IntType())
 
 
-class SmallerOrEqual:
-    """The condition a <= b, which is unknown if one of them is NULL."""
-
-    columns = [1, 4]
-
-    def open(self, context: Any) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-    def mask(self, values: Any, length: int) -> np.ndarray:
-        pairs = zip(*(column.to_pylist() for column in values))
-        return np.array([a is not None and b is not None and a <= b for a, b in pairs], dtype=bool)
+#: a <= b, which is unknown if one of them is NULL.
+_SMALLER = RexCall(lt.BooleanType(), "<=", (InputRef(lt.IntType(), 1), InputRef(lt.IntType(), 4)))
 
 
 class ReferenceJoin:
@@ -135,13 +123,16 @@ class ReferenceJoin:
         return out
 
 
-def join_spec(join_type: JoinType, filters_nulls: bool, left: JoinInput, right: JoinInput) -> JoinSpec:
+def join_spec(
+    join_type: JoinType, filters_nulls: bool, has_condition: bool, left: JoinInput, right: JoinInput
+) -> JoinSpec:
     return JoinSpec(
         (FieldKeySelector(("k",)), FieldKeySelector(("k0",))),
         join_type,
         (0,),
         (0,),
         (filters_nulls,),
+        _SMALLER if has_condition else None,
         left_input=left,
         right_input=right,
         input_types=(_LEFT, _RIGHT),
@@ -204,9 +195,9 @@ def test_a_join_emits_the_changes_of_a_join_record_by_record(
     cuts: set[int],
     restarts: dict[int, int],
 ) -> None:
-    spec = join_spec(join_type, filters_nulls, left, right)
+    spec = join_spec(join_type, filters_nulls, has_condition, left, right)
     reference = ReferenceJoin(spec, has_condition)
-    subtasks = started(TableSubtasks(spec, backend), has_condition)
+    subtasks = TableSubtasks(spec, backend)
     try:
         start = 0
         for end in range(1, len(changes) + 1):
@@ -226,13 +217,6 @@ def test_a_join_emits_the_changes_of_a_join_record_by_record(
                 assert emitted == []
             start = end
             if end in restarts:
-                subtasks = started(subtasks.restart(restarts[end]), has_condition)
+                subtasks = subtasks.restart(restarts[end])
     finally:
         subtasks.close()
-
-
-def started(subtasks: TableSubtasks, has_condition: bool) -> TableSubtasks:
-    if has_condition:
-        for operator in subtasks.operators:
-            operator._condition = SmallerOrEqual()
-    return subtasks

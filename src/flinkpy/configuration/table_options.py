@@ -43,6 +43,12 @@ MINI_BATCH_ALLOW_LATENCY = duration_option(
 MINI_BATCH_SIZE = int_option(
     "table.exec.mini-batch.size", -1, "Most rows of a mini-batch. Above 0 if mini-batches are enabled."
 )
+INTERVAL_JOIN_MIN_CLEANUP_INTERVAL = duration_option(
+    "table.exec.interval-join.min-cleanup-interval",
+    "0 ms",
+    "How much longer an interval join keeps rows that can have no more partners. Above 0, the rows of outer joins that "
+    "have no partner come later than the watermark, so operators after the join may drop them.",
+)
 UPSERT_MATERIALIZE = enum_option(
     "table.exec.sink.upsert-materialize",
     ("NONE", "AUTO", "FORCE"),

@@ -397,6 +397,9 @@ class TableIntervalJoinSpec(KeyedTwoInputSpec):
     """A join of two insert-only inputs in which right time minus left time is within the inclusive bounds.
 
     Both times are event times (`is_event_time`) or processing times.
+
+    Attributes:
+        min_cleanup_ms: `table.exec.interval-join.min-cleanup-interval`: how much longer rows are kept.
     """
 
     join_type: JoinType
@@ -409,6 +412,7 @@ class TableIntervalJoinSpec(KeyedTwoInputSpec):
     left_time: int
     right_time: int
     condition: RexNode | None = None
+    min_cleanup_ms: int = 0
     settings: SessionSettings = DEFAULT_SETTINGS
 
 

@@ -229,6 +229,12 @@ class RowTable:
                 positions, rows = positions[is_alive], rows[is_alive]
         return positions, rows
 
+    def counts_of(self, slots: np.ndarray) -> np.ndarray:
+        """Returns int64[n]: the number of rows of each key, expired ones included."""
+        if not len(self._counts):
+            return np.zeros(len(slots), dtype=np.int64)
+        return np.where(slots >= 0, self._counts.take(np.maximum(slots, 0)), 0).astype(np.int64)
+
     def row_of(self, slots: np.ndarray) -> np.ndarray:
         """Returns int64[n]: the first row of each key; negative if there is none. For tables of one row per key."""
         if not len(self._head):

@@ -15,6 +15,7 @@ from flinkpy.configuration.options import read_option
 from flinkpy.configuration.table_options import (
     AGG_PHASE_STRATEGY,
     IDLE_TIMEOUT,
+    INTERVAL_JOIN_MIN_CLEANUP_INTERVAL,
     MINI_BATCH_ALLOW_LATENCY,
     MINI_BATCH_ENABLED,
     MINI_BATCH_SIZE,
@@ -122,6 +123,7 @@ class Planner:
             mini_batch,
             read_option(configuration, STATE_TTL),
             read_option(configuration, IDLE_TIMEOUT),
+            read_option(configuration, INTERVAL_JOIN_MIN_CLEANUP_INTERVAL),
         )
 
     # -- schemas -----------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 from flinkpy.sql.functions import CompiledExpressions, compile_expressions
 from flinkpy.sql.rex import RexNode, input_columns, moved
 from flinkpy.sql.session_settings import SessionSettings
+from flinkpy.streaming.operators.table.table_inputs import MAX_ROWS
 
 
 def expressions(nodes: Sequence[RexNode], settings: SessionSettings) -> CompiledExpressions:
@@ -45,6 +46,18 @@ class PairCondition:
         else:
             pairs = pa.RecordBatch.from_struct_array(pa.array([{}] * length, pa.struct([])))
         return as_mask(self._compiled.evaluate_condition(pairs))
+
+    def mask_of(self, length: int, values_of: Callable[[slice], Sequence[pa.Array]]) -> np.ndarray:
+        """Returns bool[length]: true for the pairs that meet the condition. It looks at some of the pairs at a time.
+
+        Args:
+            values_of: returns the values of `columns` for some of the pairs.
+        """
+        masks = []
+        for start in range(0, length, MAX_ROWS):
+            part = slice(start, min(start + MAX_ROWS, length))
+            masks.append(self.mask(values_of(part), part.stop - part.start))
+        return np.concatenate(masks) if masks else np.zeros(0, dtype=bool)
 
 
 def pair_condition(condition: RexNode | None, settings: SessionSettings) -> PairCondition | None:

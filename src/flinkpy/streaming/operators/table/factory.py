@@ -38,6 +38,7 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.SinkMaterializeSpec: "sink_materialize_operator:SinkUpsertMaterializer",
     specs.SortLimitSpec: "rank_operator:create_sort_limit_operator",
     specs.JoinSpec: "join_operator:StreamingJoinOperator",
+    specs.TableIntervalJoinSpec: "table_interval_join_operator:TableIntervalJoinOperator",
     specs.WindowJoinSpec: "window_join_operator:WindowJoinOperator",
 }
 

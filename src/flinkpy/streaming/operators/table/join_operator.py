@@ -25,33 +25,25 @@ import pyarrow as pa
 from flinkpy.graph.table_specs import JoinSpec, JoinType
 from flinkpy.records.batch import Batch
 from flinkpy.records.segments import Groups
-from flinkpy.state.backend import KeyContext
 from flinkpy.state.row_table import RowLayout, RowTable
-from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
-from flinkpy.streaming.operators.table.conditions import pair_condition
 from flinkpy.streaming.operators.table.table_inputs import (
     DELETE,
     INSERT,
     MAX_ROWS,
-    columns_of,
     emit_columns,
-    input_schema,
     is_addition,
-    null_rows,
-    take_or_null,
 )
+from flinkpy.streaming.operators.table.two_table_join import TABLE_NAMES, TwoTableJoinOperator
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
 
-_TABLE_NAMES = ("left-records", "right-records")
 _ASSOCIATIONS = "associations"
-_NO_ROWS = np.empty(0, dtype=np.int64)
 
 
-class StreamingJoinOperator(KeyedStateOperator):
+class StreamingJoinOperator(TwoTableJoinOperator):
     """Thread: task thread."""
 
     def __init__(
@@ -62,29 +54,9 @@ class StreamingJoinOperator(KeyedStateOperator):
         output: Output,
         side_outputs: dict[str, Output],
     ) -> None:
-        super().__init__(None, spec.key_selectors, spec.key_type, context, output, side_outputs, KeyContext())
-        self._spec = spec
-        self._input_types = input_types
-        self._schemas = tuple(map(input_schema, input_types))
-        self._keys = (spec.left_keys, spec.right_keys)
-        join_type = spec.join_type
-        self._is_semi_or_anti = join_type in (JoinType.SEMI, JoinType.ANTI)
-        self._is_outer = (
-            join_type in (JoinType.LEFT, JoinType.FULL),
-            join_type in (JoinType.RIGHT, JoinType.FULL),
-        )
+        super().__init__(spec, input_types, context, output, side_outputs)
         #: For each side: true if its rows have numbers of associations.
         self._counts = (self._is_outer[0] or self._is_semi_or_anti, self._is_outer[1])
-        self._condition = pair_condition(spec.condition, spec.settings)
-        if spec.output_type is not None:
-            self._output_schema = input_schema(spec.output_type)
-        else:
-            fields = list(self._schemas[0]) + ([] if self._is_semi_or_anti else list(self._schemas[1]))
-            self._output_schema = pa.schema(fields)
-        self._tables: tuple[RowTable, RowTable]
-
-    def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
-        return self.key_selectors[input_index], self.key_type, self._input_types[input_index]
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
@@ -101,23 +73,13 @@ class StreamingJoinOperator(KeyedStateOperator):
             (_ASSOCIATIONS,) if self._counts[side] else (),
             (spec.left_state_ttl_ms, spec.right_state_ttl_ms)[side],
         )
-        return self.backend.row_table(_TABLE_NAMES[side], layout)
-
-    def open(self) -> None:
-        super().open()
-        if self._condition is not None:
-            self._condition.open(self.create_runtime_context())
-
-    def close(self) -> None:
-        if self._condition is not None:
-            self._condition.close()
-        super().close()
+        return self.backend.row_table(TABLE_NAMES[side], layout)
 
     # -- data --------------------------------------------------------------------------------------------------------
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         side, other = input_index, 1 - input_index
-        columns = columns_of(batch, self._input_types[side])
+        columns = self._columns_of(batch, side)
         is_add = is_addition(batch.kinds, len(columns[0]))
         unmatchable = self._unmatchable(columns, side)
         positions, partners = self._pairs(columns, side, unmatchable)
@@ -133,31 +95,12 @@ class StreamingJoinOperator(KeyedStateOperator):
             kinds = None if batch.kinds is None else batch.kinds[positions]
             self._emit_pairs(columns, side, positions, partners, kinds)
 
-    def _unmatchable(self, columns: list[pa.Array], side: int) -> np.ndarray | None:
-        """Returns a mask of the rows that match nothing because of NULL; None if there are none."""
-        filtered = [key for key, filters in zip(self._keys[side], self._spec.filter_nulls) if filters]
-        return null_rows([columns[key] for key in filtered])
-
     def _pairs(
         self, columns: list[pa.Array], side: int, unmatchable: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Finds the pairs that meet the condition. Returns positions in the batch, ascending, and rows of the table."""
-        table = self._tables[1 - side]
-        keys = [columns[key] for key in self._keys[side]] or table.layout.key_columns(columns)
-        slots = table.find(keys)
-        if unmatchable is not None:
-            slots[unmatchable] = -1
-        positions, rows = table.rows_of(slots)
-        condition = self._condition
-        if condition is None or not len(rows):
-            return positions, rows
-        masks = []
-        for start in range(0, len(rows), MAX_ROWS):
-            part = slice(start, start + MAX_ROWS)
-            values = self._columns(columns, side, positions[part], rows[part], condition.columns)
-            masks.append(condition.mask(values, len(rows[part])))
-        mask = masks[0] if len(masks) == 1 else np.concatenate(masks)
-        return positions[mask], rows[mask]
+        positions, rows = self._tables[1 - side].rows_of(self._partner_slots(columns, side, unmatchable))
+        return self._meeting(columns, side, positions, rows)
 
     def _store(
         self,
@@ -185,33 +128,6 @@ class StreamingJoinOperator(KeyedStateOperator):
         return replaced
 
     # -- emission ----------------------------------------------------------------------------------------------------
-
-    def _columns(
-        self, columns: list[pa.Array], side: int, positions: np.ndarray, rows: np.ndarray, wanted: list[int]
-    ) -> list[pa.Array]:
-        """Returns columns of pairs, numbered from the left to the right row. A negative position or row is NULL."""
-        num_left = len(self._schemas[0])
-        is_mine = [(column < num_left) == (side == 0) for column in wanted]
-        local = [column if column < num_left else column - num_left for column in wanted]
-        theirs = [column for column, mine in zip(local, is_mine) if not mine]
-        known = rows >= 0
-        if known.all():
-            from_table = iter(self._tables[1 - side].take(rows, theirs) if theirs else [])
-        else:
-            taken = self._tables[1 - side].take(rows[known], theirs) if theirs else []
-            places = np.where(known, np.cumsum(known) - 1, -1)
-            from_table = iter([take_or_null(column, places) for column in taken])
-        indices = pa.array(positions) if (positions >= 0).all() else pa.array(positions, mask=positions < 0)
-        return [columns[column].take(indices) if mine else next(from_table) for column, mine in zip(local, is_mine)]
-
-    def _emit_pairs(
-        self, columns: list[pa.Array], side: int, positions: np.ndarray, rows: np.ndarray, kinds: np.ndarray | None
-    ) -> None:
-        every = list(range(len(self._output_schema)))
-        for start in range(0, len(rows), MAX_ROWS):
-            part = slice(start, start + MAX_ROWS)
-            values = self._columns(columns, side, positions[part], rows[part], every)
-            emit_columns(self.output, self._output_schema, values, None if kinds is None else kinds[part])
 
     def _emit_outer(
         self,

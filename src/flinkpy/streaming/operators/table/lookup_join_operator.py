@@ -30,6 +30,7 @@ from flinkpy.streaming.operators.table.table_inputs import (
     null_rows,
     take_or_null,
 )
+from flinkpy.streaming.operators.table.two_table_join import with_lonely
 
 
 class LookupJoinOperator(StreamOperator):
@@ -123,22 +124,19 @@ class LookupJoinOperator(StreamOperator):
         condition = self._condition
         if condition is not None and len(positions):
             num_left = len(columns)
-            masks = []
-            for start in range(0, len(positions), MAX_ROWS):
-                left, right = pa.array(positions[start : start + MAX_ROWS]), pa.array(found[start : start + MAX_ROWS])
-                values = [
+
+            def values_of(part: slice) -> list[pa.Array]:
+                left, right = pa.array(positions[part]), pa.array(found[part])
+                return [
                     columns[column].take(left) if column < num_left else rows[column - num_left].take(right)
                     for column in condition.columns
                 ]
-                masks.append(condition.mask(values, len(left)))
-            mask = np.concatenate(masks)
+
+            mask = condition.mask_of(len(positions), values_of)
             positions, found = positions[mask], found[mask]
         if self._spec.join_type is JoinType.LEFT:
             alone = np.ones(len(columns[0]), dtype=bool)
             alone[positions] = False
-            lonely = np.flatnonzero(alone)
-            order = np.argsort(np.concatenate([positions, lonely]), kind="stable")
-            positions = np.concatenate([positions, lonely])[order]
-            found = np.concatenate([found, np.full(len(lonely), -1)])[order]
+            positions, found = with_lonely(positions, found, np.flatnonzero(alone))
         for start in range(0, len(positions), MAX_ROWS):
             yield positions[start : start + MAX_ROWS], found[start : start + MAX_ROWS]

@@ -21,29 +21,22 @@ from flinkpy.graph.table_specs import JoinType, WindowJoinSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
 from flinkpy.records.segments import Groups
-from flinkpy.state.backend import KeyContext
-from flinkpy.state.row_table import RowLayout, RowTable
-from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
+from flinkpy.state.row_table import RowLayout
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
-from flinkpy.streaming.operators.table.conditions import pair_condition
 from flinkpy.streaming.operators.table.order_codes import exact_times
 from flinkpy.streaming.operators.table.table_inputs import (
     MAX_ROWS,
-    columns_of,
     emit_columns,
-    input_schema,
     is_addition,
     null_rows,
-    take_or_null,
 )
+from flinkpy.streaming.operators.table.two_table_join import NO_ROWS, TABLE_NAMES, TwoTableJoinOperator
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
     from flinkpy.streaming.tasks.processing_time_service import ScheduledTimer
 
-_TABLE_NAMES = ("left-records", "right-records")
-_NO_ROWS = np.empty(0, dtype=np.int64)
 _PER_MS = {"s": 0, "ms": 1, "us": 1_000, "ns": 1_000_000}
 
 
@@ -63,10 +56,10 @@ class _Windows:
 
     def pop(self, end: int) -> np.ndarray:
         pieces = self._rows.pop(end, None)
-        return np.concatenate(pieces) if pieces else _NO_ROWS
+        return np.concatenate(pieces) if pieces else NO_ROWS
 
 
-class WindowJoinOperator(KeyedStateOperator):
+class WindowJoinOperator(TwoTableJoinOperator):
     """Thread: task thread."""
 
     def __init__(
@@ -77,23 +70,11 @@ class WindowJoinOperator(KeyedStateOperator):
         output: Output,
         side_outputs: dict[str, Output],
     ) -> None:
-        super().__init__(None, spec.key_selectors, spec.key_type, context, output, side_outputs, KeyContext())
-        self._spec = spec
-        self._input_types = input_types
-        self._schemas = tuple(map(input_schema, input_types))
-        self._keys = (spec.left_keys, spec.right_keys)
+        super().__init__(spec, input_types, context, output, side_outputs)
         self._end_columns = tuple(map(self._end_column, (spec.left_window, spec.right_window)))
-        self._condition = pair_condition(spec.condition, spec.settings)
-        self._is_semi_or_anti = spec.join_type in (JoinType.SEMI, JoinType.ANTI)
-        if spec.output_type is not None:
-            self._output_schema = input_schema(spec.output_type)
-        else:
-            fields = list(self._schemas[0]) + ([] if self._is_semi_or_anti else list(self._schemas[1]))
-            self._output_schema = pa.schema(fields)
         self._is_event_time = spec.left_window.is_event_time
         self._windows = (_Windows(), _Windows())
         self._timer: ScheduledTimer | None = None
-        self._tables: tuple[RowTable, RowTable]
 
     def _end_column(self, window: Any) -> int:
         if window.end_column is None:
@@ -102,13 +83,10 @@ class WindowJoinOperator(KeyedStateOperator):
             )
         return int(window.end_column)
 
-    def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
-        return self.key_selectors[input_index], self.key_type, self._input_types[input_index]
-
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
         left, right = (
-            self.backend.row_table(_TABLE_NAMES[side], RowLayout(tuple(self._schemas[side].types), self._keys[side]))
+            self.backend.row_table(TABLE_NAMES[side], RowLayout(tuple(self._schemas[side].types), self._keys[side]))
             for side in range(2)
         )
         self._tables = (left, right)
@@ -119,14 +97,7 @@ class WindowJoinOperator(KeyedStateOperator):
 
     def open(self) -> None:
         super().open()
-        if self._condition is not None:
-            self._condition.open(self.create_runtime_context())
         self._schedule()
-
-    def close(self) -> None:
-        if self._condition is not None:
-            self._condition.close()
-        super().close()
 
     def _ends_ms(self, column: pa.Array) -> np.ndarray:
         times = exact_times(column)
@@ -140,7 +111,7 @@ class WindowJoinOperator(KeyedStateOperator):
             raise UnsupportedOperationError(
                 f"operator {self.context.name}: a window join takes no DELETE and no UPDATE_BEFORE rows"
             )
-        columns = columns_of(batch, self._input_types[input_index])
+        columns = self._columns_of(batch, input_index)
         ends = self._ends_ms(columns[self._end_columns[input_index]])
         if self._is_event_time:
             in_time = np.flatnonzero(ends - 1 > self.current_watermark)
@@ -198,18 +169,18 @@ class WindowJoinOperator(KeyedStateOperator):
                 values = self._tables[0].take(kept[start : start + MAX_ROWS])
                 emit_columns(self.output, self._output_schema, values, None)
             return
-        self._emit(left[lefts], right[rights])
+        self._emit_stored(left[lefts], right[rights])
         if join_type in (JoinType.LEFT, JoinType.FULL):
             alone = np.delete(left, np.unique(lefts))
-            self._emit(alone, np.full(len(alone), -1))
+            self._emit_stored(alone, np.full(len(alone), -1))
         if join_type in (JoinType.RIGHT, JoinType.FULL):
             alone = np.delete(right, np.unique(rights))
-            self._emit(np.full(len(alone), -1), alone)
+            self._emit_stored(np.full(len(alone), -1), alone)
 
     def _pairs(self, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the pairs that match, as positions in `left`, ascending, and positions in `right`."""
         if not len(left) or not len(right):
-            return _NO_ROWS, _NO_ROWS
+            return NO_ROWS, NO_ROWS
         left_table, right_table = self._tables
         keys = right_table.take(right, self._keys[1])
         slots = left_table.find(keys or left_table.layout.key_columns([pa.nulls(len(right))]))
@@ -228,33 +199,7 @@ class WindowJoinOperator(KeyedStateOperator):
         condition = self._condition
         if condition is None or not len(lefts):
             return lefts, rights
-        masks = []
-        for start in range(0, len(lefts), MAX_ROWS):
-            part = slice(start, start + MAX_ROWS)
-            values = self._columns(left[lefts[part]], right[rights[part]], condition.columns)
-            masks.append(condition.mask(values, len(lefts[part])))
-        mask = np.concatenate(masks)
+        mask = condition.mask_of(
+            len(lefts), lambda part: self._stored_columns(left[lefts[part]], right[rights[part]], condition.columns)
+        )
         return lefts[mask], rights[mask]
-
-    def _columns(self, left: np.ndarray, right: np.ndarray, wanted: list[int]) -> list[pa.Array]:
-        """Returns columns of pairs of rows. Negative rows are NULL."""
-        num_left = len(self._schemas[0])
-        from_left = [column for column in wanted if column < num_left]
-        from_right = [column - num_left for column in wanted if column >= num_left]
-        values = dict(zip(from_left, _take(self._tables[0], left, from_left)))
-        values.update(zip((c + num_left for c in from_right), _take(self._tables[1], right, from_right)))
-        return [values[column] for column in wanted]
-
-    def _emit(self, left: np.ndarray, right: np.ndarray) -> None:
-        every = list(range(len(self._output_schema)))
-        for start in range(0, len(left), MAX_ROWS):
-            part = slice(start, start + MAX_ROWS)
-            emit_columns(self.output, self._output_schema, self._columns(left[part], right[part], every), None)
-
-
-def _take(table: RowTable, rows: np.ndarray, columns: list[int]) -> list[pa.Array]:
-    known = rows >= 0
-    if known.all():
-        return table.take(rows, columns)
-    places = np.where(known, np.cumsum(known) - 1, -1)
-    return [take_or_null(column, places) for column in table.take(rows[known], columns)]

@@ -8,6 +8,7 @@ Source: org.apache.flink.table.planner.plan.rules.physical.stream, RelTimeIndica
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import singledispatchmethod
 
@@ -26,10 +27,10 @@ from flinkpy.table.planner.logical.rex_nodes import OuterRef
 from flinkpy.table.planner.logical.time import as_regular
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.accumulators import accumulator_fields, local_window_type
-from flinkpy.table.planner.physical.interval_joins import interval_bounds
+from flinkpy.table.planner.physical.interval_joins import IntervalBounds, interval_bounds
 from flinkpy.table.planner.rules.expressions import is_inlinable, substituted
 from flinkpy.table.planner.rules.grouping_sets import column_of
-from flinkpy.table.planner.rules.windows import equal_columns, window_join, window_properties
+from flinkpy.table.planner.rules.windows import WindowJoinColumns, equal_columns, window_join, window_properties
 
 
 class PhysicalBuilder:
@@ -229,12 +230,12 @@ class PhysicalBuilder:
             return self._snapshot_join(node, node.right)
         windows = window_join(node)
         left, right = self.build(node.left), self.build(node.right)
-        keys, rest = self._join_keys(node)
         if windows is not None:
-            return self._window_join(node, left, right)
-        bounds = interval_bounds(node, rest)
+            return self._window_join(node, left, right, windows)
+        bounds = interval_bounds(node)
         if bounds is not None:
             return self._interval_join(node, left, right, bounds)
+        keys, rest = _join_keys(operators.conjuncts(node.condition), node.left.width)
         left, right = self._materialised(left), self._materialised(right)
         joined = rel.join_row_type(left.row_type, right.row_type, JoinType.INNER)
         condition = _retyped_by(node.condition, joined)
@@ -259,30 +260,10 @@ class PhysicalBuilder:
             *ttl,
         )
 
-    @staticmethod
-    def _join_keys(node: rel.Join) -> tuple[list[tuple[int, int, bool]], list[RexNode]]:
-        """Returns the key columns of both sides, whether NULL joins nothing, and the rest of the condition."""
-        keys, rest = [], []
-        for each in operators.conjuncts(node.condition):
-            pair = equal_columns(each, node.left.width)
-            if pair is None:
-                rest.append(each)
-            else:
-                assert isinstance(each, RexCall)
-                keys.append((*pair, each.function == "="))
-        return keys, rest
-
-    def _window_join(self, node: rel.Join, left: ph.PhysicalNode, right: ph.PhysicalNode) -> ph.PhysicalNode:
-        found = window_join(node)
-        assert found is not None
-        keys, rest = [], []
-        for each in found.rest:
-            pair = equal_columns(each, node.left.width)
-            if pair is None:
-                rest.append(each)
-            else:
-                assert isinstance(each, RexCall)
-                keys.append((*pair, each.function == "="))
+    def _window_join(
+        self, node: rel.Join, left: ph.PhysicalNode, right: ph.PhysicalNode, found: WindowJoinColumns
+    ) -> ph.PhysicalNode:
+        keys, rest = _join_keys(found.rest, node.left.width)
         left_keys, right_keys, filters = _split_keys(keys)
         return ph.WindowJoin(
             [self._exchange(left, left_keys), self._exchange(right, right_keys)],
@@ -301,16 +282,11 @@ class PhysicalBuilder:
         )
 
     def _interval_join(
-        self,
-        node: rel.Join,
-        left: ph.PhysicalNode,
-        right: ph.PhysicalNode,
-        bounds: tuple[int, int, int, int, list[RexNode]],
+        self, node: rel.Join, left: ph.PhysicalNode, right: ph.PhysicalNode, bounds: IntervalBounds
     ) -> ph.PhysicalNode:
-        lower, upper, left_time, right_time, rest = bounds
-        keys, _ = self._join_keys(node)
+        keys, rest = _join_keys(bounds.rest, node.left.width)
         left_keys, right_keys, filters = _split_keys(keys)
-        is_event_time = is_rowtime(left.row_type.fields[left_time].type)
+        joined = rel.join_row_type(left.row_type, right.row_type, JoinType.INNER)
         return ph.IntervalJoin(
             [self._exchange(left, left_keys), self._exchange(right, right_keys)],
             rel.join_row_type(left.row_type, right.row_type, node.join_type),
@@ -319,12 +295,12 @@ class PhysicalBuilder:
             right_keys,
             filters,
             node.condition,
-            operators.and_(rest) if rest else None,
-            is_event_time,
-            lower,
-            upper,
-            left_time,
-            right_time,
+            operators.and_([self._regular_calls(_retyped_by(each, joined)) for each in rest]) if rest else None,
+            is_rowtime(left.row_type.fields[bounds.left_time].type),
+            bounds.lower_ms,
+            bounds.upper_ms,
+            bounds.left_time,
+            bounds.right_time,
         )
 
     def _snapshot_join(self, node: rel.Join, snapshot: rel.Snapshot) -> ph.PhysicalNode:
@@ -346,7 +322,7 @@ class PhysicalBuilder:
                 "connector with lookups, or an event-time temporal join."
             )
         right = self.build(snapshot.input)
-        keys, rest = self._join_keys(node)
+        keys, rest = _join_keys(operators.conjuncts(node.condition), node.left.width)
         if not keys:
             raise TableProgramError("Currently the join key in Temporal Table Join can not be empty.")
         left_keys, right_keys, filters = _split_keys(keys)
@@ -604,6 +580,23 @@ def _numbered(calls: tuple[AggregateCall, ...]) -> list[tuple[int, AggregateCall
         result.append((place, call))
         place += 2 if call.function == "AVG" else 1
     return result
+
+
+def _join_keys(conditions: Iterable[RexNode], width: int) -> tuple[list[tuple[int, int, bool]], list[RexNode]]:
+    """Returns the key columns of both sides, whether NULL joins nothing, and the rest of the conditions.
+
+    Args:
+        width: the number of columns of the left input.
+    """
+    keys, rest = [], []
+    for each in conditions:
+        pair = equal_columns(each, width)
+        if pair is None:
+            rest.append(each)
+        else:
+            assert isinstance(each, RexCall)
+            keys.append((*pair, each.function == "="))
+    return keys, rest
 
 
 def _split_keys(

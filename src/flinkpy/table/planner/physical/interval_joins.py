@@ -5,32 +5,51 @@ Source: org.apache.flink.table.planner.plan.utils.IntervalJoinUtil.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from flinkpy.common.errors import TableProgramError
+from flinkpy.graph.table_specs import JoinType
 from flinkpy.sql.rex import InputRef, Literal, RexCall, RexNode
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.sql.types.logical_types import is_proctime, is_rowtime, is_time_attribute
-from flinkpy.table.planner.binder.operators import MIRRORED
+from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.logical import nodes as rel
 
 #: A time attribute and the milliseconds added to it.
 _Term = tuple[int, int]
 
 
-def interval_bounds(node: rel.Join, conditions: list[RexNode]) -> tuple[int, int, int, int, list[RexNode]] | None:
+@dataclass(frozen=True, slots=True)
+class IntervalBounds:
+    """The bounds of an interval join.
+
+    Attributes:
+        lower_ms, upper_ms: the bounds of left time minus right time, both inclusive.
+        left_time, right_time: the time column of each input.
+        rest: the conditions that say something else.
+    """
+
+    lower_ms: int
+    upper_ms: int
+    left_time: int
+    right_time: int
+    rest: list[RexNode]
+
+
+def interval_bounds(node: rel.Join) -> IntervalBounds | None:
     """Returns the bounds of an interval join, or None if the join is none.
 
-    Returns:
-        the lower and the upper bound of left time minus right time in ms, both inclusive; the time column of the left
-        and of the right input; the conditions that say something else.
+    Raises:
+        TableProgramError: the join is by processing time and has event times in its inputs.
     """
-    fields = node.row_type.fields if len(node.row_type.fields) > node.left.width else ()
+    if node.join_type in (JoinType.SEMI, JoinType.ANTI):
+        return None
     types = [each.type for each in node.left.row_type.fields] + [each.type for each in node.right.row_type.fields]
-    if not fields and node.right.width:
-        fields = node.left.row_type.fields
     lower: int | None = None
     upper: int | None = None
     times: tuple[int, int] | None = None
     rest: list[RexNode] = []
-    for condition in conditions:
+    for condition in operators.conjuncts(node.condition):
         found = _bound(condition, types, node.left.width)
         if found is None or (times is not None and found[0] != times):
             rest.append(condition)
@@ -44,7 +63,11 @@ def interval_bounds(node: rel.Join, conditions: list[RexNode]) -> tuple[int, int
             upper = value if upper is None else min(upper, value)
     if lower is None or upper is None or times is None:
         return None
-    return lower, upper, times[0], times[1], rest
+    if is_proctime(types[times[0]]) and any(map(is_rowtime, types)):
+        raise TableProgramError(
+            "Interval join with proctime attribute requires no event-time attributes are in the join inputs."
+        )
+    return IntervalBounds(lower, upper, times[0], times[1], rest)
 
 
 def _bound(condition: RexNode, types: list[lt.LogicalType], width: int) -> tuple[tuple[int, int], str, int] | None:
@@ -56,7 +79,7 @@ def _bound(condition: RexNode, types: list[lt.LogicalType], width: int) -> tuple
         return None
     operator = condition.function
     if a[0] >= width > b[0]:
-        a, b, operator = b, a, MIRRORED[operator]
+        a, b, operator = b, a, operators.MIRRORED[operator]
     if not a[0] < width <= b[0]:
         return None
     left, right = types[a[0]], types[b[0]]

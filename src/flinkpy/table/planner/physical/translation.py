@@ -39,12 +39,14 @@ class TranslationSettings:
         mini_batch: None if `table.exec.mini-batch.enabled` is false.
         state_ttl_ms: `table.exec.state.ttl`.
         idle_timeout_ms: `table.exec.source.idle-timeout`.
+        interval_join_min_cleanup_ms: `table.exec.interval-join.min-cleanup-interval`.
     """
 
     session: specs.SessionSettings
     mini_batch: specs.MiniBatch | None = None
     state_ttl_ms: int = 0
     idle_timeout_ms: int = 0
+    interval_join_min_cleanup_ms: int = 0
 
 
 class Translator:
@@ -398,6 +400,7 @@ class Translator:
             node.left_time,
             node.right_time,
             node.rest,
+            self._settings.interval_join_min_cleanup_ms,
             self._settings.session,
             **self._types(node),
         )
