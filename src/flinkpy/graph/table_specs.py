@@ -49,6 +49,8 @@ class WindowSlices:
         time_column: the time attribute, if windows are assigned here; else None.
         start_column, end_column: where the input already has the window's bounds; else None.
         partition: the PARTITION BY columns of SESSION.
+        is_zoned: True if windows are cut in the wall-clock time of the session's zone, and their bounds are in it:
+            those of TIMESTAMP_LTZ columns and of processing time.
 
     The columns are those of the input of the first phase. A second phase has the same windows as its first.
     """
@@ -62,6 +64,7 @@ class WindowSlices:
     start_column: int | None = None
     end_column: int | None = None
     partition: tuple[int, ...] = ()
+    is_zoned: bool = False
 
 
 class JoinType(enum.Enum):
@@ -341,6 +344,7 @@ class WindowRankSpec(KeyedSpec):
     rank_start: int = 1
     rank_end: int = 1
     output_rank_number: bool = False
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +355,7 @@ class WindowDeduplicateSpec(KeyedSpec):
     key: tuple[int, ...]
     time_column: int
     keep_last: bool = True
+    settings: SessionSettings = DEFAULT_SETTINGS
 
 
 # -- joins ----------------------------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ def test_windows_of_processing_time_end_with_the_clock() -> None:
 
 
 def test_windows_of_a_zoned_time_are_days_of_the_session() -> None:
-    window = WindowSlices("TUMBLE", 86_400_000, time_column=2)
+    window = WindowSlices("TUMBLE", 86_400_000, time_column=2, is_zoned=True)
     zoned = spec(
         window, time=lt.LocalZonedTimestampType(precision=3), settings=SessionSettings(time_zone="Asia/Shanghai")
     )

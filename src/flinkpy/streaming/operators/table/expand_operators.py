@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.common.errors import FunctionError, UnsupportedOperationError
+from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.table_specs import ExpandSpec, WindowTableFunctionSpec
 from flinkpy.records.batch import Batch
 from flinkpy.sql.functions import compile_expressions
@@ -19,7 +19,7 @@ from flinkpy.sql.types.arrow import schema_of
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 from flinkpy.streaming.operators.table.changelog import fitted
-from flinkpy.streaming.operators.table.time_columns import ZoneShift, milliseconds, timestamps
+from flinkpy.streaming.operators.table.time_columns import ZoneShift, event_times, timestamps
 
 
 class ExpandOperator(StreamOperator):
@@ -72,10 +72,8 @@ class WindowTableFunctionOperator(StreamOperator):
             )
         self._window = spec.window
         self._schema = schema_of(cast(Any, spec.output_type).row_type)
-        self._input_schema = schema_of(input_type.row_type)
         self._clock = context.processing_time_service
-        is_zoned = not spec.window.is_event_time or self._is_zoned
-        self._shift = ZoneShift(spec.settings.time_zone if is_zoned else "UTC")
+        self._shift = ZoneShift.of(spec.window, spec.settings)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         columns, window = batch.values, self._window
@@ -95,23 +93,13 @@ class WindowTableFunctionOperator(StreamOperator):
         kinds = batch.kinds if batch.kinds is None else batch.kinds.take(rows)
         self.output.emit(Batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema), None, kinds))
 
-    @property
-    def _is_zoned(self) -> bool:
-        column = self._window.time_column
-        return column is not None and getattr(self._input_schema.field(column).type, "tz", None) is not None
-
     def _times(self, columns: pa.RecordBatch) -> np.ndarray:
         window = self._window
         if not window.is_event_time:
             return np.full(columns.num_rows, self._clock.current_time_ms(), dtype=np.int64)
         assert window.time_column is not None
-        column = columns.column(window.time_column)
-        if column.null_count:
-            raise FunctionError(
-                f"{self.context.environment.task_name}, operator {self.context.name}: the rowtime column "
-                f"{columns.schema.names[window.time_column]!r} is NULL in a row; filter such rows before the window"
-            )
-        return milliseconds(column)
+        name = columns.schema.names[window.time_column]
+        return event_times(columns.column(window.time_column), name, self.context)
 
 
 def window_bounds(

@@ -39,6 +39,9 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.SortLimitSpec: "rank_operator:create_sort_limit_operator",
     specs.JoinSpec: "join_operator:StreamingJoinOperator",
     specs.TableIntervalJoinSpec: "table_interval_join_operator:TableIntervalJoinOperator",
+    specs.TemporalSortSpec: "temporal_sort_operator:TemporalSortOperator",
+    specs.WindowRankSpec: "window_rank_operator:WindowRankOperator",
+    specs.WindowDeduplicateSpec: "window_rank_operator:create_window_deduplicate_operator",
     specs.WindowJoinSpec: "window_join_operator:WindowJoinOperator",
 }
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.common.errors import FunctionError
 from flinkpy.graph.table_specs import LocalWindowAggregateSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark
@@ -21,7 +20,7 @@ from flinkpy.sql.types.arrow import schema_of
 from flinkpy.state.key_slots import KeySlots
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
-from flinkpy.streaming.operators.table.time_columns import ZoneShift, milliseconds
+from flinkpy.streaming.operators.table.time_columns import ZoneShift, event_times, milliseconds
 from flinkpy.streaming.operators.table.window_inputs import TableWindowInputs, accumulator_columns
 from flinkpy.streaming.operators.table.window_panes import AttachedPanes, panes_of
 
@@ -48,9 +47,7 @@ class LocalWindowAggregateOperator(StreamOperator):
         self._inputs = TableWindowInputs(schema, spec.grouping, spec.aggregates, False, context.name)
         self._has_keys = bool(spec.grouping)
         self._names = [schema.names[position] for position in spec.grouping]
-        time_column = spec.window.time_column
-        kind = None if time_column is None else schema.field(time_column).type
-        self._shift = ZoneShift(spec.settings.time_zone if getattr(kind, "tz", None) else "UTC")
+        self._shift = ZoneShift.of(spec.window, spec.settings)
         self._begin()
 
     def _begin(self) -> None:
@@ -76,13 +73,9 @@ class LocalWindowAggregateOperator(StreamOperator):
             assert window.end_column is not None
             return milliseconds(columns.column(window.end_column))
         assert window.time_column is not None
-        column = columns.column(window.time_column)
-        if column.null_count:
-            raise FunctionError(
-                f"{self.context.environment.task_name}, operator {self.context.name}: the rowtime column "
-                f"{columns.schema.names[window.time_column]!r} is NULL in a row; filter such rows before the window"
-            )
-        ends: np.ndarray = panes.end_of_pane(panes.pane_at(self._shift.to_local(milliseconds(column))))
+        name = columns.schema.names[window.time_column]
+        times = event_times(columns.column(window.time_column), name, self.context)
+        ends: np.ndarray = panes.end_of_pane(panes.pane_at(self._shift.to_local(times)))
         return ends
 
     def process_watermark(self, watermark: Watermark) -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.common.errors import FunctionError, UnsupportedOperationError
+from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.table_specs import OverAggregateSpec, OverWindow, SortField
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
@@ -52,7 +52,7 @@ from flinkpy.streaming.operators.table.changelog import (
     has_changed,
 )
 from flinkpy.streaming.operators.table.over_frames import lag_offset, over_results
-from flinkpy.streaming.operators.table.time_columns import milliseconds
+from flinkpy.streaming.operators.table.time_columns import event_times
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
@@ -154,13 +154,7 @@ class OverAggregateOperator(KeyedStateOperator):
     def _hold(self, columns: pa.RecordBatch) -> None:
         """Keeps rows until the watermark passes them."""
         position = self._spec.windows[0].order[0].column
-        column = columns.column(position)
-        if column.null_count:
-            raise FunctionError(
-                f"{self.context.environment.task_name}, operator {self.context.name}: the rowtime column "
-                f"{columns.schema.names[position]!r} is NULL in a row; filter such rows before OVER"
-            )
-        times = milliseconds(column)
+        times = event_times(columns.column(position), columns.schema.names[position], self.context)
         is_late = times <= self.current_watermark
         if is_late.any():
             self._late_records_dropped.inc(int(is_late.sum()))

@@ -6,7 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flinkpy.common.errors import FunctionError
+from flinkpy.graph.table_specs import WindowSlices
 from flinkpy.records.elements import MAX_WATERMARK
+from flinkpy.sql.session_settings import SessionSettings
+from flinkpy.streaming.operators.stream_operator import OperatorContext
 
 #: The milliseconds of NULL.
 NO_TIME = -(1 << 63)
@@ -30,6 +34,16 @@ def milliseconds(column: pa.Array) -> np.ndarray:
     if mask is not None:
         values = np.where(mask, NO_TIME, values)
     return values
+
+
+def event_times(column: pa.Array, name: str, context: OperatorContext) -> np.ndarray:
+    """Returns int64[n]: the event times of rows in ms. Raises: FunctionError if one is NULL."""
+    if column.null_count:
+        raise FunctionError(
+            f"{context.environment.task_name}, operator {context.name}: the rowtime column {name!r} is NULL in a row; "
+            "filter such rows before this operation"
+        )
+    return milliseconds(column)
 
 
 def timestamps(times_ms: np.ndarray, kind: pa.DataType) -> pa.Array:
@@ -56,6 +70,11 @@ class ZoneShift:
     def __init__(self, time_zone: str) -> None:
         self._zone = time_zone
         self._is_idle = time_zone in ("UTC", "Z", "+00:00", "Etc/UTC", "GMT")
+
+    @staticmethod
+    def of(window: WindowSlices, settings: SessionSettings) -> ZoneShift:
+        """Returns the shift to the time in which the bounds of windows are."""
+        return ZoneShift(settings.time_zone if window.is_zoned else "UTC")
 
     def to_local(self, times: np.ndarray) -> np.ndarray:
         if self._is_idle:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from flinkpy.common.errors import FunctionError, UnsupportedOperationError
+from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph import operator_specs
 from flinkpy.graph.table_specs import (
     GlobalWindowAggregateSpec,
@@ -32,7 +32,7 @@ from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 from flinkpy.streaming.operators.table.aggregate_handler import weights_of
 from flinkpy.streaming.operators.table.changelog import fitted
-from flinkpy.streaming.operators.table.time_columns import ZoneShift, milliseconds, timestamps
+from flinkpy.streaming.operators.table.time_columns import ZoneShift, event_times, milliseconds, timestamps
 from flinkpy.streaming.operators.table.window_inputs import WEIGHTS, AccumulatorInputs, TableWindowInputs
 from flinkpy.streaming.operators.table.window_panes import panes_of
 from flinkpy.streaming.operators.windowing_columns.column_window_operator import ColumnWindowOperator
@@ -90,19 +90,7 @@ class _TableWindowOperator(ColumnWindowOperator):
         self._output_schema: pa.Schema = schema_of(cast(Any, spec.output_type).row_type)
         self._window: WindowSlices = spec.window
         self._has_changes = not isinstance(spec, GlobalWindowAggregateSpec) and spec.needs_retraction
-        self._shift = ZoneShift(spec.settings.time_zone if self._is_zoned() else "UTC")
-
-    def _is_zoned(self) -> bool:
-        """True if the windows are cut in the time of the session's zone."""
-        window = self._window
-        if isinstance(self._table_spec, GlobalWindowAggregateSpec):
-            schema = schema_of(self._table_spec.local_input_type.row_type)
-        else:
-            schema = self._schema
-        if window.time_column is not None:
-            kind = schema.field(window.time_column).type
-            return not window.is_event_time or (pa.types.is_timestamp(kind) and kind.tz is not None)
-        return not window.is_event_time
+        self._shift = ZoneShift.of(spec.window, spec.settings)
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
@@ -154,13 +142,9 @@ class _TableWindowOperator(ColumnWindowOperator):
             # The clock may have been set back. Windows that have fired are over nevertheless.
             return np.full(columns.num_rows, max(int(now), self.fired_until + 1), dtype=np.int64)
         assert window.time_column is not None
-        column = columns.column(window.time_column)
-        if column.null_count:
-            raise FunctionError(
-                f"{self.context.environment.task_name}, operator {self.context.name}: the rowtime column "
-                f"{columns.schema.names[window.time_column]!r} is NULL in a row; filter such rows before the window"
-            )
-        return self._shift.to_local(milliseconds(column))
+        name = columns.schema.names[window.time_column]
+        times = event_times(columns.column(window.time_column), name, self.context)
+        return self._shift.to_local(times)
 
     def process_watermark(self, watermark: Watermark) -> None:
         if self.spec.is_event_time:

@@ -2,7 +2,7 @@
 
 The rows of both inputs wait in RowTables. `_Windows` knows which rows each window has. When the watermark (or the
 clock) passes the end of a window, all its rows are joined at once, emitted and removed. Rows of a window that has ended
-are late and dropped.
+are late: they are dropped and counted.
 
 Source: org.apache.flink.table.runtime.operators.join.window.WindowJoinOperator.
 Differs: Flink emits the windows that end at one moment key by key in no given order; here window by window, in the
@@ -24,24 +24,23 @@ from flinkpy.records.segments import Groups
 from flinkpy.state.row_table import RowLayout
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
-from flinkpy.streaming.operators.table.order_codes import exact_times
+from flinkpy.streaming.operators.table.late_rows import LateRows
 from flinkpy.streaming.operators.table.table_inputs import (
     MAX_ROWS,
     emit_columns,
     is_addition,
     null_rows,
 )
+from flinkpy.streaming.operators.table.time_columns import ZoneShift, milliseconds
 from flinkpy.streaming.operators.table.two_table_join import NO_ROWS, TABLE_NAMES, TwoTableJoinOperator
 
 if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
     from flinkpy.streaming.tasks.processing_time_service import ScheduledTimer
 
-_PER_MS = {"s": 0, "ms": 1, "us": 1_000, "ns": 1_000_000}
-
 
 class _Windows:
-    """The rows of each window of one input, by the end of the window in ms."""
+    """The rows of each window of one input, by the end of the window in ms, in the time of the windows."""
 
     def __init__(self) -> None:
         self._rows: dict[int, list[np.ndarray]] = {}
@@ -73,6 +72,8 @@ class WindowJoinOperator(TwoTableJoinOperator):
         super().__init__(spec, input_types, context, output, side_outputs)
         self._end_columns = tuple(map(self._end_column, (spec.left_window, spec.right_window)))
         self._is_event_time = spec.left_window.is_event_time
+        self._shift = ZoneShift.of(spec.left_window, spec.settings)
+        self._late_rows = LateRows(context.metrics)
         self._windows = (_Windows(), _Windows())
         self._timer: ScheduledTimer | None = None
 
@@ -93,16 +94,11 @@ class WindowJoinOperator(TwoTableJoinOperator):
         for side, table in enumerate(self._tables):
             rows = table.live_rows()
             if len(rows):
-                self._windows[side].add(rows, self._ends_ms(table.take(rows, [self._end_columns[side]])[0]))
+                self._windows[side].add(rows, milliseconds(table.take(rows, [self._end_columns[side]])[0]))
 
     def open(self) -> None:
         super().open()
         self._schedule()
-
-    def _ends_ms(self, column: pa.Array) -> np.ndarray:
-        times = exact_times(column)
-        unit = getattr(column.type, "unit", "ms")
-        return times * 1_000 if unit == "s" else times // _PER_MS[unit]
 
     # -- data --------------------------------------------------------------------------------------------------------
 
@@ -112,12 +108,10 @@ class WindowJoinOperator(TwoTableJoinOperator):
                 f"operator {self.context.name}: a window join takes no DELETE and no UPDATE_BEFORE rows"
             )
         columns = self._columns_of(batch, input_index)
-        ends = self._ends_ms(columns[self._end_columns[input_index]])
+        ends = milliseconds(columns[self._end_columns[input_index]])
         if self._is_event_time:
-            in_time = np.flatnonzero(ends - 1 > self.current_watermark)
-            if len(in_time) < len(ends):
-                indices, ends = pa.array(in_time), ends[in_time]
-                columns = [column.take(indices) for column in columns]
+            is_late = ends - 1 <= self._shift.local_progress(self.current_watermark)
+            columns, ends = self._late_rows.without(is_late, columns, ends)
         if not len(ends):
             return
         table = self._tables[input_index]
@@ -127,7 +121,7 @@ class WindowJoinOperator(TwoTableJoinOperator):
 
     def process_watermark(self, watermark: Watermark) -> None:
         if self._is_event_time:
-            self._fire_until(watermark.timestamp)
+            self._fire_until(self._shift.local_progress(watermark.timestamp))
         super().process_watermark(watermark)
 
     def _schedule(self) -> None:
@@ -135,7 +129,7 @@ class WindowJoinOperator(TwoTableJoinOperator):
         ends = self._windows[0].ends() | self._windows[1].ends()
         if self._is_event_time or not ends:
             return
-        last_ms = min(ends) - 1
+        last_ms = int(self._shift.to_utc(np.array([min(ends) - 1]))[0])
         if self._timer is not None:
             if self._timer.timestamp_ms <= last_ms:
                 return
@@ -144,7 +138,7 @@ class WindowJoinOperator(TwoTableJoinOperator):
 
     def _on_timer(self, _: int) -> None:
         self._timer = None
-        self._fire_until(self.context.processing_time_service.current_time_ms())
+        self._fire_until(self._shift.local_progress(self.context.processing_time_service.current_time_ms()))
         self._schedule()
 
     def _fire_until(self, time_ms: int) -> None:

@@ -149,10 +149,11 @@ class AggregateBinder:
                 f"Window can only be defined over a time attribute column, but is {time.type}",
             )
         sizes = [interval_millis(self._inner.bind(each), each, kind) for each in node.arguments[1:]]
+        is_zoned = isinstance(time.type, lt.LocalZonedTimestampType)
         window = (
-            rel.Window("HOP", sizes[1], sizes[0], sum(sizes[2:]))
+            rel.Window("HOP", sizes[1], sizes[0], sum(sizes[2:]), is_zoned=is_zoned)
             if kind == "HOP"
-            else rel.Window(kind, sizes[0], 0, sum(sizes[1:]))
+            else rel.Window(kind, sizes[0], 0, sum(sizes[1:]), is_zoned=is_zoned)
         )
         bound = lt.TimestampType(3, nullable=False)
         properties: list[tuple[str, lt.LogicalType]] = [("start", bound), ("end", bound)]

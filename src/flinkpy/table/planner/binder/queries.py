@@ -195,7 +195,11 @@ class QueryBinder:
         self, plan: rel.RelNode, keys: list[RexNode], names: list[str], qualify: RexNode | None
     ) -> rel.RelNode:
         """Adds SELECT's projection, with OVER aggregates below it. Keys beyond the names are for ORDER BY."""
-        unique = rel.unique_names((*names, *(f"$sort{place}" for place in range(len(keys) - len(names)))))
+        hidden = (
+            plan.names[key.index] if isinstance(key, InputRef) else f"$sort{place}"
+            for place, key in enumerate(keys[len(names) :])
+        )
+        unique = rel.unique_names((*names, *hidden))
         if qualify is not None:
             plan = expand_over_calls(rel.Project(plan, (*keys, qualify), (*unique, "$qualify")))
             plan = rel.Filter(plan, InputRef(qualify.type, len(keys)))

@@ -56,7 +56,8 @@ def bind_window_function(queries: QueryBinder, outer: Scope | None, call: ast.Fu
             f"CUMULATE table function based aggregate requires maxSize must be an integral multiple of step, but got "
             f"maxSize {size} ms and step {slide} ms",
         )
-    window = rel.Window(kind, size, slide, sizes.get("OFFSET", 0), tuple(partition))
+    is_zoned = isinstance(plan.type_of(time_column), lt.LocalZonedTimestampType)
+    window = rel.Window(kind, size, slide, sizes.get("OFFSET", 0), tuple(partition), is_zoned)
     return rel.WindowTableFunction(plan, window, time_column)
 
 

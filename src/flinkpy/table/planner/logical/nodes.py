@@ -260,6 +260,7 @@ class Window:
         kind: TUMBLE, HOP, CUMULATE or SESSION.
         size_ms, slide_ms, offset_ms: as in WindowSlices.
         partition: the PARTITION BY columns of SESSION.
+        is_zoned: as in WindowSlices.
     """
 
     kind: str
@@ -267,6 +268,7 @@ class Window:
     slide_ms: int = 0
     offset_ms: int = 0
     partition: tuple[int, ...] = ()
+    is_zoned: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -423,7 +423,11 @@ class PhysicalBuilder:
             if starts and ends:
                 bounds = (min(starts), min(ends))
                 keys = tuple(each for each in node.partition if each not in found.starts | found.ends | found.times)
-                return self._window_rank(node, below, found.window, bounds, keys, not is_proctime(found.time_type))
+                if is_proctime(found.time_type):
+                    by_time = is_time_attribute(below.row_type.fields[node.order[0].column].type)
+                    kind = "Deduplication" if by_time and node.end == 1 and node.rank_name is None else "TopN"
+                    raise TableProgramError(f"Processing time Window {kind} is not supported yet.")
+                return self._window_rank(node, below, found.window, bounds, keys)
         row_type = below.row_type
         if node.rank_name is not None:
             names = rel.unique_names((*below.names, node.rank_name))
@@ -447,12 +451,15 @@ class PhysicalBuilder:
         window: rel.Window,
         bounds: tuple[int, int],
         keys: tuple[int, ...],
-        is_event_time: bool,
     ) -> ph.PhysicalNode:
+        if node.function != "ROW_NUMBER":
+            raise TableProgramError(
+                f"{node.function}() function is not supported on Window TopN currently, only ROW_NUMBER() is supported."
+            )
         exchange = self._exchange(below, keys)
         assert node.end is not None
         by_rowtime = len(node.order) == 1 and is_rowtime(below.row_type.fields[node.order[0].column].type)
-        if by_rowtime and node.function == "ROW_NUMBER" and node.end == 1 and node.rank_name is None:
+        if by_rowtime and node.end == 1 and node.rank_name is None:
             order = node.order[0]
             return ph.WindowDeduplicate(
                 [exchange], below.row_type, window, bounds, keys, order.column, not order.ascending
@@ -463,7 +470,6 @@ class PhysicalBuilder:
             row_type,
             window,
             bounds,
-            is_event_time,
             node.function,
             keys,
             node.order,
@@ -481,10 +487,15 @@ class PhysicalBuilder:
             return ph.Limit([below], below.row_type, node.offset, node.limit)
         first = below.row_type.fields[node.order[0].column].type
         if self._context.is_streaming:
-            if not is_time_attribute(first) or not node.order[0].ascending or node.offset:
+            if not is_time_attribute(first) or node.offset:
                 raise TableProgramError(
                     "Sort on a non-time-attribute field is not supported. In streaming mode ORDER BY must begin with "
                     "an ascending time attribute, or have a LIMIT."
+                )
+            if not node.order[0].ascending:
+                raise TableProgramError(
+                    "Sort: Primary sort order of a streaming table must be ascending on time. Order by "
+                    f"{below.names[node.order[0].column]} ASC, or add a LIMIT."
                 )
             return ph.TemporalSort([below], below.row_type, node.order, is_rowtime(first))
         sort = ph.Sort([below], below.row_type, node.order)

@@ -70,8 +70,7 @@ class PhysicalNode:
         fields = self.input.row_type.fields
         parts = []
         for each in order:
-            role = "ROWTIME " if is_rowtime(fields[each.column].type) else ""
-            parts.append(f"{role}{fields[each.column].name} {'ASC' if each.ascending else 'DESC'}")
+            parts.append(f"{fields[each.column].name} {'ASC' if each.ascending else 'DESC'}")
         return ", ".join(parts)
 
     def _select(self) -> Term:
@@ -590,14 +589,15 @@ class Rank(PhysicalNode):
         ]
         if self.partition:
             terms.append(("partitionBy", f"[{self._columns(self.partition)}]"))
-        return [*terms, ("orderBy", f"[{self._order(self.order)}]"), self._select()]
+        fields = self.input.row_type.fields
+        role = "ROWTIME " if any(is_rowtime(fields[each.column].type) for each in self.order) else ""
+        return [*terms, ("orderBy", f"[{role}{self._order(self.order)}]"), self._select()]
 
 
 @dataclass(eq=False)
 class WindowRank(PhysicalNode):
     window: Window
     bounds: tuple[int, int]
-    is_event_time: bool
     function: str
     partition: tuple[int, ...]
     order: tuple[SortField, ...]

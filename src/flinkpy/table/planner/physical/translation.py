@@ -70,7 +70,7 @@ class Translator:
         inputs = [self.translate(each) for each in node.inputs]
         made = OperatorTransformation(name or node.name, spec, inputs)
         made.description = node.description(infix=True)
-        if any(isinstance(each, ph.Exchange) and each.keys == () for each in node.inputs):
+        if any(isinstance(each, ph.Exchange) and each.keys == () for each in node.inputs) or _is_alone(inputs):
             made.force_non_parallel()
         return made
 
@@ -170,13 +170,17 @@ class Translator:
                 nullable=False,
             )
             spec = self._calc_spec(below, references, None, names)
-            transformation = OperatorTransformation("Calc", spec, [transformation])
-            row_type = names
+            renamed = OperatorTransformation("Calc", spec, [transformation])
+            if _is_alone([transformation]):
+                renamed.force_non_parallel()
+            transformation, row_type = renamed, names
         spec_ = SinkSpec(node.sink.sink(), input_types=(InternalTypeInfo(row_type),))
         made = OperatorTransformation(f"{node.table_name.rpartition('.')[2]}: Writer", spec_, [transformation])
         made.description = node.description(infix=True)
         if node.sink.parallelism is not None:
             made.set_parallelism(node.sink.parallelism)
+        elif _is_alone([transformation]):
+            made.force_non_parallel()
         return made
 
     def _materialized(self, node: ph.Sink, below: Transformation) -> Transformation:
@@ -500,12 +504,13 @@ class Translator:
     def _(self, node: ph.WindowRank) -> Transformation:
         spec = specs.WindowRankSpec(
             self._selector(node),
-            _slices(node.window, node.is_event_time, None, *node.bounds),
+            _slices(node.window, True, None, *node.bounds),
             node.partition,
             node.order,
             node.start,
             node.end,
             node.outputs_rank,
+            self._settings.session,
             **self._types(node),
         )
         return self._operator(node, spec)
@@ -518,6 +523,7 @@ class Translator:
             node.key,
             node.time_column,
             node.keep_last,
+            self._settings.session,
             **self._types(node),
         )
         return self._operator(node, spec)
@@ -572,7 +578,13 @@ def _slices(
         start_column,
         end_column,
         window.partition,
+        window.is_zoned,
     )
+
+
+def _is_alone(inputs: list[Transformation]) -> bool:
+    """True if all rows come from one subtask without an exchange. So what follows keeps the order of ORDER BY."""
+    return bool(inputs) and all(isinstance(each, OperatorTransformation) and each.is_non_parallel for each in inputs)
 
 
 def _sends_before(node: ph.PhysicalNode) -> bool:
