@@ -13,7 +13,7 @@ from flinkpy.common import Types
 from flinkpy.common.errors import SqlParseError, ValidationError
 from flinkpy.common.types import Row, RowKind
 from flinkpy.table import DataTypes, StreamTableEnvironment, TableEnvironment
-from flinkpy.table.udf import udf
+from flinkpy.table.udf import udf, udtf
 
 ORDERS = """
 CREATE TABLE orders (
@@ -118,6 +118,17 @@ def test_views_and_functions_of_python_take_part(tables: TableEnvironment) -> No
     tables.execute_sql("CREATE VIEW apples AS SELECT id, shout(item) AS item FROM orders WHERE item = 'apple'")
     assert sorted(rows(tables, "SELECT * FROM apples")) == [[1, "apple!"], [3, "apple!"]]
     assert tables.list_views() == ["apples"]
+
+
+def test_table_functions_and_arrays_are_joined_with_their_rows(tables: TableEnvironment) -> None:
+    letters = udtf(lambda text: enumerate(text or ""), result_types=["INT", "STRING"])
+    tables.create_temporary_system_function("letters", letters)
+    query = "SELECT id, place, letter FROM orders LEFT JOIN LATERAL TABLE(letters(item)) AS l(place, letter) ON TRUE"
+    assert sorted(rows(tables, f"{query} WHERE id > 3"), key=str)[-2:] == [[5, 2, "a"], [5, 3, "r"]]
+    found = rows(
+        tables, "SELECT item, x, n FROM orders, UNNEST(ARRAY[id, -id]) WITH ORDINALITY AS u(x, n) WHERE x < -3"
+    )
+    assert sorted(found) == [["", -4, 2], ["pear", -5, 2]]
 
 
 def test_a_joined_table_is_the_join_of_all_its_rows(tables: TableEnvironment) -> None:

@@ -14,6 +14,10 @@ from typing import Any
 
 from flinkpy.sql.types.logical_types import LogicalType
 
+#: The table functions of FROM UNNEST(...), as functions of a RexCall.
+UNNEST = "UNNEST"
+UNNEST_WITH_ORDINALITY = "UNNEST WITH ORDINALITY"
+
 
 @dataclass(frozen=True, slots=True)
 class RexNode:

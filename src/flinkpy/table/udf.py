@@ -135,9 +135,17 @@ class UserDefinedTableFunctionWrapper(UserDefinedFunctionWrapper):
     kind = "TABLE"
 
     def __init__(
-        self, func: Any, input_types: Any, result_types: Any, deterministic: bool | None, name: str | None
+        self,
+        func: Any,
+        input_types: Any,
+        result_types: Any,
+        deterministic: bool | None,
+        name: str | None,
+        func_type: str = "general",
     ) -> None:
-        super().__init__(func, input_types, "general", deterministic, name)
+        if func_type not in ("general", "arrow"):
+            raise ValueError(f"The func_type of a table function must be one of 'general' or 'arrow', got {func_type}.")
+        super().__init__(func, input_types, func_type, deterministic, name)
         if result_types is None:
             raise TypeError("Invalid result_type: result_type should be DataType or str but is None")
         if not isinstance(result_types, (list, tuple)):
@@ -229,11 +237,23 @@ def udtf(
     result_types: Any = None,
     deterministic: bool | None = None,
     name: str | None = None,
+    func_type: str = "general",
 ) -> Any:
-    """Makes a table function of a function, a generator or a TableFunction. It is a decorator, too."""
+    """Makes a table function of a function, a generator or a TableFunction. It is a decorator, too.
+
+    Args:
+        f: returns None, one row, or a list, range or iterator of rows. A row is a tuple or a Row; a bare value will do
+            for one column.
+        input_types: the types of the arguments; None to take any.
+        result_types: the types of the columns: one, a list of them, or a ROW type with their names.
+        deterministic: as in `udf`.
+        name: the name in plans.
+        func_type: `general` for a call per row; beyond PyFlink `arrow` for one with a pyarrow.Array per argument, which
+            returns a pyarrow.ListArray with a list per row, of structs if there are several columns.
+    """
 
     def make(func: Any) -> UserDefinedTableFunctionWrapper:
-        return UserDefinedTableFunctionWrapper(func, input_types, result_types, deterministic, name)
+        return UserDefinedTableFunctionWrapper(func, input_types, result_types, deterministic, name, func_type)
 
     return make if f is None else make(f)
 

@@ -15,12 +15,24 @@ from typing import Any
 
 import pyarrow as pa
 
+from flinkpy.common.error_text import describe, format_user_traceback
 from flinkpy.common.errors import FlinkError, FunctionError, TypeMismatchError
 from flinkpy.records.scalar_codecs import ValueMismatch
 from flinkpy.sql.functions.kernel_call import as_array
 from flinkpy.sql.rex import UserFunctionCall
 from flinkpy.sql.types.arrow import arrow_type_of
 from flinkpy.sql.types.logical_codecs import logical_codec
+
+
+def user_function_failed(name: str, error: Exception) -> FlinkError:
+    """Returns the error for a user-defined function that raised: it has the user's traceback."""
+    if isinstance(error, FlinkError):
+        return error
+    return FunctionError(
+        f"the function {name} raised {describe(error)}",
+        details={"function": name},
+        remote_traceback=format_user_traceback(error),
+    )
 
 
 class UserFunctionCaller:
@@ -58,10 +70,8 @@ class UserFunctionCaller:
                 result = self._eval(*columns)
             else:
                 result = self._per_row(columns, num_rows)
-        except FlinkError:
-            raise
         except Exception as error:
-            raise FunctionError(f"the function {self._node.name} raised {type(error).__name__}: {error}") from error
+            raise user_function_failed(self._node.name, error) from error
         return result if self._node.kind == "general" else self._vector(result, num_rows)
 
     def _per_row(self, columns: list[pa.Array], num_rows: int) -> pa.Array:

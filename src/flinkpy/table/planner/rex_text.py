@@ -15,7 +15,7 @@ from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.planner.binder.operators import MIRRORED
 from flinkpy.table.planner.logical.rex_nodes import OuterRef
 
-_CHARSET = ' CHARACTER SET "UTF-16LE"'
+CHARSET = ' CHARACTER SET "UTF-16LE"'
 _INFIX = {"=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "||", "AND", "OR", "LIKE"}
 
 
@@ -181,7 +181,7 @@ def type_text(kind: lt.LogicalType) -> str:
     """Returns the type as Calcite writes it in CAST."""
     match kind:
         case lt.VarCharType() | lt.CharType():
-            return f"{kind.root.value}({kind.length}){_CHARSET}"
+            return f"{kind.root.value}({kind.length}){CHARSET}"
         case lt.IntType():
             return "INTEGER"
         case lt.VarBinaryType():

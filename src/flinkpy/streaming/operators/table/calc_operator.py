@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from flinkpy.functions.table_functions import FunctionContext
 from flinkpy.graph.table_specs import CalcSpec
 from flinkpy.records.batch import Batch
 from flinkpy.sql.functions.evaluation import compile_expressions
@@ -16,6 +17,7 @@ from flinkpy.sql.rex import InputRef, input_columns, moved
 from flinkpy.sql.types.arrow import schema_of
 from flinkpy.streaming.operators.lane_border import as_columnar
 from flinkpy.streaming.operators.output import Output
+from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 
 
@@ -50,8 +52,9 @@ class CalcOperator(StreamOperator):
 
     def open(self) -> None:
         super().open()
+        context = FunctionContext(StreamingRuntimeContext(self.context))
         for each in self._compiled():
-            each.open(self.context)
+            each.open(context)
 
     def close(self) -> None:
         for each in self._compiled():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flinkpy.functions.table_functions import FunctionContext
 from flinkpy.sql.functions import CompiledExpressions, compile_expressions
 from flinkpy.sql.rex import RexNode, input_columns, moved
 from flinkpy.sql.session_settings import SessionSettings
@@ -32,8 +33,8 @@ class PairCondition:
         self._compiled = expressions([moved(condition, positions)], settings)
 
     def open(self, context: Any) -> None:
-        """Opens the user-defined functions in the condition."""
-        self._compiled.open(context)
+        """Opens the user-defined functions in the condition. `context` is the operator's RuntimeContext."""
+        self._compiled.open(FunctionContext(context))
 
     def close(self) -> None:
         self._compiled.close()

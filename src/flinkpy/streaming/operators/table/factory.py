@@ -20,6 +20,7 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.StreamInputSpec: "stream_input_operator:StreamInputOperator",
     specs.CalcSpec: "calc_operator:CalcOperator",
     specs.WatermarkAssignerSpec: "watermark_assigner_operator:WatermarkAssignerOperator",
+    specs.CorrelateSpec: "correlate_operator:CorrelateOperator",
     specs.ExpandSpec: "expand_operators:ExpandOperator",
     specs.WindowTableFunctionSpec: "expand_operators:WindowTableFunctionOperator",
     specs.LocalGroupAggregateSpec: "two_phase_operators:LocalGroupAggregateOperator",

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.functions.table_functions import FunctionContext
 from flinkpy.graph.table_specs import JoinType, LookupJoinSpec
 from flinkpy.records.batch import Batch
 from flinkpy.state.key_index import KeyIndex, KeyWords
@@ -67,9 +68,11 @@ class LookupJoinOperator(StreamOperator):
 
     def open(self) -> None:
         context = StreamingRuntimeContext(self.context, None)
-        for part in (self._keys, self._table_condition, self._projection, self._condition):
+        for part in (self._keys, self._table_condition, self._projection):
             if part is not None:
-                part.open(context)
+                part.open(FunctionContext(context))
+        if self._condition is not None:
+            self._condition.open(context)
         self._is_open = True
         self._spec.lookup.open(context)
 

@@ -100,6 +100,14 @@ class ExpressionBinder:
         raise invalid(node, f"{type(node).__name__} is not supported here")
 
     @_bind.register
+    def _(self, node: ast.Star) -> RexNode:
+        raise invalid(node, "Unknown identifier '*'")
+
+    @_bind.register
+    def _(self, node: ast.TableArgument) -> RexNode:
+        raise invalid(node, "A table can only be an argument of a window function in FROM TABLE(...)")
+
+    @_bind.register
     def _(self, node: ast.Identifier) -> RexNode:
         return self._scope.resolve(node)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flinkpy.graph.table_specs import JoinType
 from flinkpy.sql.parser import nodes as ast
-from flinkpy.sql.rex import RexCall, RexNode, UserFunctionCall, moved
+from flinkpy.sql.rex import UNNEST, UNNEST_WITH_ORDINALITY, RexCall, RexNode, UserFunctionCall, moved
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.binder.expressions import ExpressionBinder
@@ -248,6 +248,8 @@ class TableReferenceBinder:
         return plan, self._retyped(plan, scope, left_scope, join_type)
 
     def _unnest(self, node: ast.Unnest, binder: ExpressionBinder) -> tuple[RexNode, lt.RowType]:
+        if len(node.collections) > 1:
+            raise invalid(node, "UNNEST of several collections is not supported; unnest one after the other")
         values = tuple(binder.bind(each) for each in node.collections)
         names: list[str] = []
         types: list[lt.LogicalType] = []
@@ -270,7 +272,7 @@ class TableReferenceBinder:
             names.append("ORDINALITY")
             types.append(lt.IntType(nullable=False))
         row = rel.row_of(tuple(names), tuple(types))
-        name = "UNNEST WITH ORDINALITY" if node.with_ordinality else "UNNEST"
+        name = UNNEST_WITH_ORDINALITY if node.with_ordinality else UNNEST
         return RexCall(row, name, values), row
 
     def _join_lateral(

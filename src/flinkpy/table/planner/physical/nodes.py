@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from flinkpy.graph.table_specs import JoinType, SortField
-from flinkpy.sql.rex import AggregateCall, Literal, RexNode
+from flinkpy.sql.rex import UNNEST, UNNEST_WITH_ORDINALITY, AggregateCall, Literal, RexNode, UserFunctionCall
 from flinkpy.sql.types.logical_types import RowType, is_rowtime
 from flinkpy.table.planner.binder.literals import interval_text
 from flinkpy.table.planner.binder.operators import conjuncts
 from flinkpy.table.planner.changelog.modes import ModifyKind, UpdateKind, mode_text
 from flinkpy.table.planner.logical.nodes import Window
-from flinkpy.table.planner.rex_text import rex_text
+from flinkpy.table.planner.rex_text import CHARSET, rex_text, type_text
 
 #: A part of a node's description, such as ("groupBy", "[a]").
 Term = tuple[str, str]
@@ -195,6 +195,10 @@ def _is_null(node: RexNode) -> bool:
     return isinstance(node, Literal) and node.value is None
 
 
+#: The names that plans show for UNNEST.
+_UNNEST_NAMES = {UNNEST: "$UNNEST_ROWS$1", UNNEST_WITH_ORDINALITY: "$UNNEST_ROWS_WITH_ORDINALITY$1"}
+
+
 @dataclass(eq=False)
 class Correlate(PhysicalNode):
     call: RexNode
@@ -202,11 +206,27 @@ class Correlate(PhysicalNode):
     function_type: RowType
     condition: RexNode | None = None
 
+    @property
+    def name(self) -> str:
+        return "PythonCorrelate" if isinstance(self.call, UserFunctionCall) else "Correlate"
+
     def terms(self, *, infix: bool = False) -> list[Term]:
-        terms = [("invocation", f"[{rex_text(self.call, self.input.names, infix=infix)}]"), self._select()]
-        terms.append(("joinType", f"[{'INNER' if self.join_type is JoinType.INNER else 'LEFT'}]"))
+        call = rex_text(self.call, [f"$cor0.{name}" for name in self.input.names])
+        for function, shown in _UNNEST_NAMES.items():
+            call = call.replace(f"{function}(", f"{shown}(") if call.startswith(f"{function}(") else call
+        fields = ", ".join(f"{type_text(each.type)} {each.name}".replace(CHARSET, "") for each in self.row_type.fields)
+        terms = [
+            ("invocation", f"[{call}]"),
+            ("correlate", f"[table({call})]"),
+            ("select", f"[{','.join(self.names)}]"),
+            ("rowType", f"[RecordType({fields})]"),
+            ("joinType", f"[{'INNER' if self.join_type is JoinType.INNER else 'LEFT'}]"),
+        ]
         if self.condition is not None:
-            terms.append(("condition", f"[{rex_text(self.condition, self.names, infix=infix)}]"))
+            # The columns of the function count from 0.
+            width = len(self.input.names)
+            columns = [f"${place - width}" if place >= width else name for place, name in enumerate(self.names)]
+            terms.append(("condition", f"[{rex_text(self.condition, columns)}]"))
         return terms
 
 

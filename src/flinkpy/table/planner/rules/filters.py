@@ -46,7 +46,9 @@ def _push(node: rel.RelNode, conditions: list[RexNode]) -> rel.RelNode:
         case rel.Correlate() if node.join_type is JoinType.INNER:
             width = node.input.width
             below, here = _split(conditions, lambda each: max(columns_of(each), default=0) < width)
-            return _filtered(replace(node, input=_push(node.input, below)), here)
+            own, above = _split(here, lambda each: min(columns_of(each)) >= width)
+            condition = operators.and_([*operators.conjuncts(node.condition), *own]) if own else node.condition
+            return _filtered(replace(node, input=_push(node.input, below), condition=condition), above)
         case rel.OverAggregate() if conditions:
             keys_of_all = set.intersection(*(set(group.partition) for group in node.groups))
             below, here = _split(conditions, lambda each: bool(columns_of(each)) and columns_of(each) <= keys_of_all)
