@@ -45,6 +45,8 @@ BENCHMARKS = {
     "metrics-cost": ("benchmarks.metrics_cost", "run"),
     "batch-native": ("benchmarks.batch_native", "run"),
     "nexmark": ("benchmarks.nexmark.run", "run"),
+    "nexmark-generator": ("benchmarks.nexmark.generator_alone", "run"),
+    "submission": ("benchmarks.submission", "run"),
 }
 
 

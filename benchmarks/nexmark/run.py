@@ -33,7 +33,7 @@ WARM_UP = "q0"
 SMALL_SHARE = 4
 _SMALL = "-small"
 MEMORY_QUERY = "q20"
-_TIMEOUT_S = 3600.0
+TIMEOUT_S = 3600.0
 
 _MINI_BATCH = {
     "table.exec.mini-batch.enabled": "true",
@@ -103,7 +103,7 @@ def check_results(names: list[str]) -> dict[str, str]:
     """Compares results on fewer events. Returns, per query that is not equal or does not run here, the reason."""
     theirs = _flink_results(names)
     ours_folder = _empty(HOME / "compared" / "flinkpy")
-    told = run_here(_programs(names, COMPARED, ours_folder, changes=True), {}, PARALLELISM, _TIMEOUT_S)
+    told = run_here(_programs(names, COMPARED, ours_folder, changes=True), {}, PARALLELISM, TIMEOUT_S)
     wrong = {}
     for name in names:
         if "error" in told[name]:
@@ -125,7 +125,7 @@ def _flink_results(names: list[str]) -> Path:
     folder = HOME / "compared" / f"flink-{hashlib.sha256(text + repr(COMPARED).encode()).hexdigest()[:12]}"
     missing = [name for name in names if not (folder / "done" / name).exists()]
     if missing:
-        told = run_flink(_programs(missing, COMPARED, folder, changes=True), {}, PARALLELISM, _TIMEOUT_S)
+        told = run_flink(_programs(missing, COMPARED, folder, changes=True), {}, PARALLELISM, TIMEOUT_S)
         (folder / "done").mkdir(parents=True, exist_ok=True)
         for name in missing:
             if "error" in told[name] and name not in NOT_COMPARED:
@@ -147,7 +147,7 @@ def _programs(names: list[str], given: Input, folder: Path, changes: bool = Fals
     return files
 
 
-def _measured_programs(names: list[str], given: Input) -> list[Path]:
+def measured_programs(names: list[str], given: Input) -> list[Path]:
     """Returns the programs of both sizes of each query, after that of the warm-up."""
     folder = _empty(HOME / "measured")
     small = Input(given.events // SMALL_SHARE, given.rate)
@@ -159,13 +159,14 @@ def _measure(mode: str, names: list[str], given: Input, wrong: dict[str, str], w
     settings = dict(MODES[mode].settings)
     if "execution.checkpointing.interval" in settings:
         settings["execution.checkpointing.dir"] = f"file://{HOME / 'measured' / 'checkpoints'}"
-    theirs = run_flink(_measured_programs(names, given), settings, PARALLELISM, _TIMEOUT_S)
+    theirs = run_flink(measured_programs(names, given), settings, PARALLELISM, TIMEOUT_S)
     runnable = [name for name in names if not wrong.get(name, "").startswith("not yet")]
     ours: dict[str, dict[str, Any]] = {}
     if with_ours and runnable:
-        ours = run_here(_measured_programs(runnable, given), settings, PARALLELISM, _TIMEOUT_S)
+        ours = run_here(measured_programs(runnable, given), settings, PARALLELISM, TIMEOUT_S)
     results = [
-        _result(mode, name, _rates(name, given, ours), _rates(name, given, theirs), wrong.get(name)) for name in names
+        _result(mode, name, rates_between(name, given, ours), rates_between(name, given, theirs), wrong.get(name))
+        for name in names
     ]
     ratios = [result.ratio for result in results if result.ratio is not None]
     if ratios:
@@ -190,7 +191,7 @@ class Rates:
     error: str = ""
 
 
-def _rates(name: str, given: Input, told: dict[str, dict[str, Any]]) -> Rates:
+def rates_between(name: str, given: Input, told: dict[str, dict[str, Any]]) -> Rates:
     """Returns the rates between two sizes of the same query, so that its start does not count."""
     if name not in told:
         return Rates(error="not run")
@@ -221,12 +222,12 @@ def _memory(given: Input, wrong: dict[str, str], with_ours: bool) -> Result:
     title = f"nexmark memory {MEMORY_QUERY}"
     folder = _empty(HOME / "measured")
     programs = _programs([MEMORY_QUERY], given, folder)
-    theirs = run_flink(programs, {}, PARALLELISM, _TIMEOUT_S, heap="12g")[MEMORY_QUERY]
+    theirs = run_flink(programs, {}, PARALLELISM, TIMEOUT_S, heap="12g")[MEMORY_QUERY]
     if "error" in theirs or not with_ours or MEMORY_QUERY in wrong:
         note = theirs.get("error") or wrong.get(MEMORY_QUERY, "")
         return Result(title, math.nan, theirs.get("peak_rss_mb"), "MB resident", "Flink SQL", None, None, note)
     _empty(folder)
-    ours = run_here(_programs([MEMORY_QUERY], given, folder), {}, PARALLELISM, _TIMEOUT_S)[MEMORY_QUERY]
+    ours = run_here(_programs([MEMORY_QUERY], given, folder), {}, PARALLELISM, TIMEOUT_S)[MEMORY_QUERY]
     if "error" in ours:
         return Result(title, math.nan, theirs["peak_rss_mb"], "MB resident", "Flink SQL", None, None, ours["error"])
     ratio = theirs["peak_rss_mb"] / ours["peak_rss_mb"]

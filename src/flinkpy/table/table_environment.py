@@ -16,7 +16,7 @@ from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.configuration.options import read_option
 from flinkpy.configuration.table_options import DML_SYNC, MAX_COLUMN_WIDTH
 from flinkpy.sql.parser import nodes as ast
-from flinkpy.sql.types.logical_types import BigIntType, VarCharType
+from flinkpy.sql.types.logical_types import BigIntType
 from flinkpy.sql.types.logical_types import RowType as LogicalRowType
 from flinkpy.table.catalog.catalog import Catalog
 from flinkpy.table.catalog.catalog_manager import CatalogManager
@@ -127,8 +127,7 @@ class TableEnvironment:
             case ast.Execute(statement=inner):
                 return self._execute(inner)
             case ast.Explain(statement=inner, details=details):
-                text = self._planner.explain(self._operations(inner), details)
-                return TableResult.of_rows(ResolvedSchema.physical(("result", VarCharType())), [(text,)])
+                return TableResult.of_text(self._planner.explain(self._operations(inner), details))
             case ast.CreateTable(query=query) if query is not None:
                 return self._create_table_as(statement)
         return self._statements.execute(statement)

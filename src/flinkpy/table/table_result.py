@@ -55,6 +55,7 @@ class TableResult:
         max_column_width: the width at which printed values of any length are cut.
         has_row_kinds: True to print a column `op` with the kinds of changes.
         is_query: True if the job makes the rows; False if it writes them to a table.
+        is_text: True to print the values of the only column as they are.
         render: makes the text of a printed value of a type.
     """
 
@@ -68,6 +69,7 @@ class TableResult:
         max_column_width: int = 30,
         has_row_kinds: bool = False,
         is_query: bool = False,
+        is_text: bool = False,
         render: Callable[[Any, LogicalType], str] | None = None,
     ) -> None:
         self._schema = schema
@@ -77,6 +79,7 @@ class TableResult:
         self._max_column_width = max_column_width
         self._has_row_kinds = has_row_kinds
         self._is_query = is_query
+        self._is_text = is_text
         #: The first row, if `wait` has read it, and the iterator of the others.
         self._first: tuple[list[Row], Iterator[Row]] | None = None
         self._render = render or _text
@@ -91,6 +94,15 @@ class TableResult:
     def of_rows(schema: ResolvedSchema, rows: Sequence[Sequence[Any]]) -> TableResult:
         """Returns the result of a statement that lists something."""
         return TableResult(schema, lambda: iter([Row(*row) for row in rows]), max_column_width=_MAX_LISTED_WIDTH)
+
+    @staticmethod
+    def of_text(text: str) -> TableResult:
+        """Returns the result of a statement that writes a text, such as EXPLAIN. It is printed without a table.
+
+        Source: org.apache.flink.table.utils.print.RawContentStyle.
+        """
+        schema = ResolvedSchema.physical(("result", VarCharType()))
+        return TableResult(schema, lambda: iter([Row(text)]), is_text=True)
 
     def get_job_client(self) -> JobClient | None:
         """Returns a client of the job; None if the statement has none."""
@@ -159,6 +171,9 @@ class TableResult:
             yield "OK"
             return
         rows: Iterator[Row] = self._read()
+        if self._is_text:
+            yield from (line for (text,) in rows for line in text.splitlines())
+            return
         if self._job_client is None:
             listed = list(rows)
             texts = [[self._render(value, kind) for value, kind in zip(row, types)] for row in listed]

@@ -91,3 +91,9 @@ def test_updates_and_deletions_are_applied_to_the_rows_before_them() -> None:
 def test_the_removal_of_an_unknown_row_is_an_error() -> None:
     with pytest.raises(InternalError, match="not in the table"):
         materialized([row(RowKind.DELETE, 1)])
+
+
+def test_a_text_of_many_lines_is_printed_without_a_table() -> None:
+    result = TableResult.of_text("== Plan ==\nCalc(select=[a])\n")
+    assert list(result.lines()) == ["== Plan ==", "Calc(select=[a])"]
+    assert [tuple(each) for each in TableResult.of_text("a\nb").collect()] == [("a\nb",)]

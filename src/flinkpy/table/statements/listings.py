@@ -182,7 +182,7 @@ def show_create(statement: ast.ShowCreate, catalogs: CatalogManager) -> TableRes
             f"Please use SHOW CREATE {other} instead."
         )
     text = _create_view(found) if is_view else _create_table(found)
-    return listed((f"create {statement.kind.lower()}",), [(text,)])
+    return TableResult.of_text(text)
 
 
 def _create_view(found: ContextResolvedTable) -> str:
