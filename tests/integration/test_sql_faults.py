@@ -210,3 +210,34 @@ def test_a_savepoint_moves_a_query_to_another_parallelism_and_backend(
     write_bids(calm, tmp_path / "calm").get_job_execution_result().result()
     assert 0 < written.total() < lines(tmp_path / "moved").total()
     assert lines(tmp_path / "moved") == lines(tmp_path / "calm")
+
+
+def test_the_reader_of_a_query_that_is_stopped_with_a_savepoint_gets_all_rows_up_to_it(
+    wide_cluster: RunningCluster, tmp_path: Path
+) -> None:
+    # Checkpoints are rare, so that most rows are held back when the job stops.
+    tables = StreamTableEnvironment.create(
+        environment(wide_cluster, 2, **{"execution.checkpointing.interval": "1 min", "parallelism.default": "2"})
+    )
+    tables.execute_sql(
+        "CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'fields.n.kind' = 'sequence', "
+        "'fields.n.start' = '0', 'fields.n.end' = '100000000', 'rows-per-second' = '2000')"
+    )
+    result = tables.execute_sql("SELECT DISTINCT n FROM numbers")
+    job = result.get_job_client()
+    assert job is not None
+
+    def received() -> int:
+        return max(
+            each.metrics.num_records_in for each in wide_cluster.client.request_job(str(job.get_job_id())).vertices
+        )
+
+    with ThreadPoolExecutor(1) as reader:
+        rows = reader.submit(lambda: [row[0] for row in result.collect()])
+        wait_until(lambda: received() > 1000, "rows")
+        job.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
+        read = sorted(rows.result())
+    half = 50_000_000  # where the second generator begins
+    first = sum(number < half for number in read)
+    assert len(read) > 1000
+    assert read == [*range(first), *range(half, half + len(read) - first)]

@@ -166,11 +166,18 @@ class SinkWriter(ABC):
 
     @property
     def has_finished(self) -> bool:
-        """False after `flush(end_of_input=True)` keeps the task alive until `context.notify_writable()`.
+        """False after `flush(end_of_input=True)` or `suspend()` keeps the task alive until `context.notify_writable()`.
 
         For example, a client has not fetched all results yet.
         """
         return True
+
+    def suspend(self) -> None:
+        """Called when a savepoint that stops the job, without drain, is complete. `close` follows.
+
+        The writer may keep the task alive until `has_finished`, as after the end of the input.
+        """
+        return
 
     def close(self) -> None:
         """Releases all resources. Called once, also after a failure.

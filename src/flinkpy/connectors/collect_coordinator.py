@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: How long a job waits for a client that has the complete result to close it. Allows the client to repeat a request.
 RELEASE_AFTER_MS = 5_000
+#: How long a job that was stopped with a savepoint waits for a client that does not ask.
+ABANDONED_AFTER_MS = 30_000
 #: The state of a coordinator whose client needs no more batches.
 _CANCELLED = b"cancelled"
 
@@ -68,6 +70,7 @@ class CollectCoordinator:
         self._is_cancelled = False
         self._is_released = False
         self._is_release_planned = False
+        self._is_watched = False
         #: Rotates the order of subtasks in answers, so that no subtask always comes last.
         self._num_requests = 0
 
@@ -105,9 +108,11 @@ class CollectCoordinator:
                     writer.held.append(payload)
             case CollectConfirmed(sequence):
                 writer.confirmed_sequence = max(writer.confirmed_sequence, sequence)
-            case CollectEnd(sequence):
+            case CollectEnd(sequence, is_suspended):
                 if self._expect(subtask_index, writer, sequence):
                     writer.end_sequence = sequence
+                    if is_suspended:
+                        self._release_when_abandoned()
             case _:
                 self._fail(subtask_index, f"sent an unknown event: {event!r}")
 
@@ -238,6 +243,22 @@ class CollectCoordinator:
         if not self._is_release_planned and not self._is_released:
             self._is_release_planned = True
             self._context.schedule(RELEASE_AFTER_MS, self._release_if_ended)
+
+    def _release_when_abandoned(self) -> None:
+        """Releases the writers once no client has asked for a while."""
+        if self._is_watched:
+            return
+        self._is_watched = True
+        known = self._num_requests
+
+        def check() -> None:
+            self._is_watched = False
+            if self._num_requests != known:
+                self._release_when_abandoned()
+            else:
+                self._release_if_ended()
+
+        self._context.schedule(ABANDONED_AFTER_MS, check)
 
     def _release_if_ended(self) -> None:
         self._is_release_planned = False

@@ -64,9 +64,14 @@ class CollectConfirmed:
 
 @dataclass(frozen=True, slots=True)
 class CollectEnd:
-    """The end of the result: no batch has this number or a higher one."""
+    """The end of the result: no batch has this number or a higher one.
+
+    Attributes:
+        is_suspended: True if the job was stopped with a savepoint. It does not wait for a client that has gone.
+    """
 
     sequence: int
+    is_suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,11 @@ class CollectWriter(StatefulSinkWriter):
             if not self._context.waits_for_final_checkpoint:
                 self._context.send_event_to_coordinator(CollectConfirmed(self._next_sequence))
 
+    def suspend(self) -> None:
+        """Ends the result, because its job has been stopped. The client gets all records up to the savepoint."""
+        if not self._is_cancelled:
+            self._context.send_event_to_coordinator(CollectEnd(self._next_sequence, is_suspended=True))
+
     def snapshot_state(self, checkpoint_id: int) -> list[CollectWriterState]:
         context = self._context
         self._snapshots.append((checkpoint_id, self._next_sequence))

@@ -10,7 +10,7 @@ from flinkpy.common.errors import InternalError, JobExecutionError, RpcUnavailab
 from flinkpy.common.typeinfo import Types
 from flinkpy.common.types import Row, RowKind
 from flinkpy.connectors import collect_sink
-from flinkpy.connectors.collect_coordinator import RELEASE_AFTER_MS, CollectCoordinator
+from flinkpy.connectors.collect_coordinator import ABANDONED_AFTER_MS, RELEASE_AFTER_MS, CollectCoordinator
 from flinkpy.connectors.collect_iterator import CollectIterator
 from flinkpy.connectors.collect_protocol import (
     CollectBatch,
@@ -321,6 +321,35 @@ def test_late_and_duplicated_batches_are_dropped_and_a_lost_one_fails_the_job():
     assert "before CollectStart" in str(context.failures.pop())
     coordinator.handle_event(0, 0, "what?")
     assert isinstance(context.failures[0], InternalError)
+
+
+def test_a_job_that_is_stopped_with_a_savepoint_gives_all_records_up_to_it():
+    job = Job()
+    job.write([1, 2])
+
+    def stop():
+        job.writers[0].snapshot_state(1)
+        job.writers[0].notify_checkpoint_complete(1)
+        job.writers[0].suspend()
+        assert not job.writers[0].has_finished
+
+    job.steps = [stop]
+    assert list(job.iterator()) == [1, 2]
+    assert job.writers[0].has_finished
+
+
+def test_a_job_that_is_stopped_with_a_savepoint_does_not_wait_for_a_client_that_has_gone():
+    job = Job()
+    job.write([1])
+    job.writers[0].snapshot_state(1)
+    job.writers[0].notify_checkpoint_complete(1)
+    job.writers[0].suspend()
+    job.deliver()
+    [(delay_ms, check)] = job.context.timers
+    assert delay_ms == ABANDONED_AFTER_MS
+    check()
+    job.deliver()
+    assert job.writers[0].has_finished
 
 
 def test_an_acknowledgement_of_an_older_attempt_is_dropped():

@@ -133,6 +133,7 @@ class SinkOperator(StreamOperator):
         self._committer: Committer | None = None
         self._committables = Committables()
         self._is_restored = False
+        self._is_suspending = False
         self._restored_writer_states: list[Any] = []
 
     # -- life cycle ----------------------------------------------------------------------------------------------
@@ -217,6 +218,14 @@ class SinkOperator(StreamOperator):
     @property
     def has_finished(self) -> bool:
         return self._writer is None or self._writer.has_finished
+
+    def suspend(self) -> None:
+        self._is_suspending = True
+        self._guarded(self.writer.suspend)
+
+    @property
+    def is_suspended(self) -> bool:
+        return not self._is_suspending or self.has_finished
 
     # -- input ---------------------------------------------------------------------------------------------------
 

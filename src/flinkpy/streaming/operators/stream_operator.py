@@ -358,6 +358,15 @@ class StreamOperator(ABC):
         """False if work is still running after `finish`. The mailbox is woken when it is done."""
         return True
 
+    def suspend(self) -> None:
+        """Called when a savepoint that stops the job, without drain, is complete. No record follows."""
+        return
+
+    @property
+    def is_suspended(self) -> bool:
+        """False while work that `suspend` began is running. The mailbox is woken when it is done."""
+        return True
+
 
 class UserFunctionOperator(StreamOperator):
     """An operator that runs a user function. Opens it with a RuntimeContext and closes it once."""

@@ -327,6 +327,15 @@ class OperatorChain:
     def has_finished(self) -> bool:
         return all(operator.has_finished for operator in self.operators)
 
+    def suspend(self) -> None:
+        """Tells every operator that the job has been stopped with a savepoint."""
+        for operator in self.operators:
+            operator.suspend()
+
+    @property
+    def is_suspended(self) -> bool:
+        return all(operator.is_suspended for operator in self.operators)
+
     def emit_to_results(self, element: Element) -> None:
         for writer in self.writers:
             writer.emit_element(element)
@@ -383,6 +392,7 @@ class FinishedOperatorChain:
     is_drained = True
     max_batch_rows = None
     has_finished = True
+    is_suspended = True
 
     def __init__(
         self,
@@ -436,6 +446,9 @@ class FinishedOperatorChain:
         return
 
     def finish(self) -> None:
+        return
+
+    def suspend(self) -> None:
         return
 
     def emit_to_results(self, element: Element) -> None:

@@ -389,6 +389,7 @@ class StreamTask(ABC):
         if self.state is StreamTaskState.SUSPENDED:
             self._processor.run_until(lambda: self._progress.is_savepoint_complete)
             self._transition(StreamTaskState.FINISHING)
+            self.chain.suspend()
             self._end_without_drain()
         elif not self.is_drained:
             self._transition(StreamTaskState.FINISHING)
@@ -432,7 +433,9 @@ class StreamTask(ABC):
     def _end_without_drain(self) -> None:
         self.chain.emit_to_results(EndOfData(drain=False))
         self.chain.flush()
-        self._processor.run_until(lambda: self.discard_rest_of_inputs() and not self._has_running_snapshots)
+        self._processor.run_until(
+            lambda: self.discard_rest_of_inputs() and self.chain.is_suspended and not self._has_running_snapshots
+        )
         self._end()
 
     def _end(self) -> None:
