@@ -1,7 +1,7 @@
 """Abilities: what the planner has handed over to a source or sink, as data.
 
-A connector's object cannot be written to a compiled plan. The plan has the table and these abilities instead, from which
-the object is made again.
+A connector's object cannot be written to a compiled plan. The plan has the table and these abilities instead, from
+which the object is made again.
 
 Source: org.apache.flink.table.planner.plan.abilities.{source.SourceAbilitySpec, sink.SinkAbilitySpec}.
 """

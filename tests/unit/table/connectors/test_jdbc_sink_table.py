@@ -31,7 +31,7 @@ from flinkpy.table.schema import Schema
 from tests.unit.connectors.connector_fakes import TestingWriterContext
 
 PAIR = (("k", types.BigIntType()), ("v", types.VarCharType()))
-I, UB, UA, D = RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE
+INS, UB, UA, DEL = RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE
 
 
 def sink_of(path: Path, columns: Any = PAIR, keys: tuple[str, ...] = ("k",), **options: str) -> Any:
@@ -72,7 +72,7 @@ def write(sink: Any, *batches: Batch) -> None:
 
 def test_rows_are_replaced_and_deleted_by_primary_key(path: Path) -> None:
     first = batch_of([(1, "a"), (2, "b"), (3, "c")])
-    second = batch_of([(1, "a"), (1, "x"), (2, "b"), (4, "d"), (4, "d")], [UB, UA, D, I, D])
+    second = batch_of([(1, "a"), (1, "x"), (2, "b"), (4, "d"), (4, "d")], [UB, UA, DEL, INS, DEL])
     write(sink_of(path), first, second)
     assert ask(path, "SELECT * FROM t ORDER BY k") == [(1, "x"), (3, "c")]
 
@@ -85,12 +85,12 @@ def test_any_cut_of_a_changelog_leaves_the_last_row_of_each_key(
     path = tmp_path_factory.mktemp("cut") / "db"
     ask(path, "CREATE TABLE t (k INTEGER PRIMARY KEY, v TEXT)")
     changes = data.draw(
-        st.lists(st.tuples(st.integers(0, 3), st.text("ab", max_size=2), st.sampled_from([I, UA, D])), min_size=1)
+        st.lists(st.tuples(st.integers(0, 3), st.text("ab", max_size=2), st.sampled_from([INS, UA, DEL])), min_size=1)
     )
     expected: dict[int, str] = {}
     for key, value, kind in changes:
         expected.pop(key, None)
-        if kind is not D:
+        if kind is not DEL:
             expected[key] = value
     cut = data.draw(st.integers(0, len(changes)))
     parts = [part for part in (changes[:cut], changes[cut:]) if part]
