@@ -5,13 +5,14 @@ to counts: the distinct values of the aggregates with DISTINCT. Entries can be r
 table is compacted.
 
 Without a store all entries are in memory. With a store (RocksDB) memory holds a working set: the keys of recent
-batches. New keys of a batch are read from the store in one probe, and changes are written before a snapshot or when the
-working set is full.
+batches. The store notes which entries change and writes them, many in one piece, before a snapshot or when there are
+many. When the working set is full, the half that was not used for the longest time moves to the store. Then new keys of
+a batch are read from it in one probe.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -28,26 +29,79 @@ from flinkpy.state.window_table import with_room
 _MIN_CAPACITY = 1 << 10
 #: A table with fewer dead slots is not compacted.
 _MIN_DEAD = 1 << 12
-#: The maximum number of entries of a working set.
-MAX_WORKING_SET = 1 << 18
+#: The maximum number of entries of a working set: about 200 MB if they are numbers.
+MAX_WORKING_SET = 1 << 20
+#: The number of changed entries that are written without waiting for a snapshot. This takes some 10 ms.
+_MAX_CHANGED = 1 << 16
+
+
+class EntrySource(Protocol):
+    """The entries in memory, for a store that writes them."""
+
+    @property
+    def is_live(self) -> np.ndarray: ...
+
+    def identity(self, slots: np.ndarray) -> list[pa.Array]:
+        """Returns the columns that identify entries outside of memory."""
+        ...
+
+    def values(self, slots: np.ndarray) -> list[pa.Array]:
+        """Returns the columns of the accumulators."""
+        ...
 
 
 class EntryStore(Protocol):
-    """Keeps the entries of a table outside of its memory. Thread: task thread."""
+    """Keeps the entries of a table outside of its memory. Thread: task thread.
 
-    def read(self, columns: list[pa.Array]) -> tuple[np.ndarray, list[pa.Array]]:
-        """Reads entries by the columns that identify them.
+    Entries in memory are known by their slots, and those outside by the columns that identify them.
+
+    Attributes:
+        has_evicted: False if all entries are in memory.
+        num_changed: the number of entries that have changed since the last call of `spill`.
+    """
+
+    has_evicted: bool
+
+    @property
+    def num_changed(self) -> int: ...
+
+    def load(self) -> Iterator[tuple[pa.RecordBatch, Any]]:
+        """Yields the restored entries that belong into memory: the columns that identify them and those of the
+        accumulators; and what to pass to `loaded` with their slots.
+        """
+        ...
+
+    def loaded(self, slots: np.ndarray, note: Any) -> None: ...
+
+    def read(self, slots: np.ndarray, columns: list[pa.Array]) -> tuple[np.ndarray, list[pa.Array]]:
+        """Reads the evicted entries among these, which get these slots.
 
         Returns: the rows for which there is an entry, and the columns of the accumulators of these entries.
         """
         ...
 
-    def write(self, columns: list[pa.Array], values: list[pa.Array]) -> None: ...
+    def changed(self, slots: np.ndarray) -> None:
+        """Notes that the entries of these distinct slots are new or have changed."""
+        ...
 
-    def delete(self, columns: list[pa.Array]) -> None: ...
+    def removed(self, slots: np.ndarray) -> None:
+        """Notes that there are no entries in these distinct slots."""
+        ...
+
+    def keep(self, slots: np.ndarray) -> None:
+        """Renumbers the slots: slot i is what `slots[i]` was. The others have no entries."""
+        ...
+
+    def evict(self, entries: EntrySource, slots: np.ndarray) -> None:
+        """Writes these entries, which leave the memory."""
+        ...
+
+    def spill(self, entries: EntrySource) -> None:
+        """Writes the changes since the last call."""
+        ...
 
     def delete_groups(self, key_columns: list[pa.Array]) -> None:
-        """Deletes all entries of a GroupMap with these keys."""
+        """Deletes all evicted entries of a GroupMap with these keys."""
         ...
 
 
@@ -58,17 +112,21 @@ class _Entries:
         self.layout = layout
         self._key_types = key_types
         self._store = store
-        self._clear()
-
-    def _clear(self) -> None:
         self._keys = KeySlots(self._key_types)
         self.accumulators = cast(list[TableAccumulator], self.layout.create_accumulators())
         #: bool by slot: true if the entry exists.
         self.is_live = np.zeros(0, dtype=bool)
-        #: bool by slot: true if the store must be told.
-        self._is_changed = np.zeros(0, dtype=bool)
         self._num_live = 0
         self._scratch = np.zeros(0, dtype=np.int64)
+        #: With a store, int64 by slot: the last batch that used it.
+        self._used = np.zeros(0, dtype=np.int64)
+        self._batch = 0
+
+    def _load(self) -> None:
+        """Brings the restored entries into memory that belong there."""
+        if self._store is not None:
+            for batch, note in self._store.load():
+                self._store.loaded(self._add(batch), note)
 
     @property
     def size(self) -> int:
@@ -83,8 +141,10 @@ class _Entries:
         known = self._keys.size
         slots = self._keys.slots_of(columns)
         self._grow()
-        if self._store is not None and self._keys.size > known:
-            self._read(known, slots)
+        if self._store is not None:
+            self._used[slots] = self._batch
+            if self._keys.size > known and self._store.has_evicted:
+                self._read(known)
         return slots
 
     def _grow(self) -> None:
@@ -94,13 +154,14 @@ class _Entries:
         if size > len(self.is_live):
             room = np.zeros(max(size, 2 * len(self.is_live), _MIN_CAPACITY) - len(self.is_live), dtype=bool)
             self.is_live = np.append(self.is_live, room)
-            self._is_changed = np.append(self._is_changed, room)
+        if self._store is not None:
+            self._used = with_room(self._used, size)
 
-    def _read(self, known: int, slots: np.ndarray) -> None:
+    def _read(self, known: int) -> None:
         """Reads the entries of new slots, which begin at `known`, from the store."""
         assert self._store is not None
         new = np.arange(known, self._keys.size)
-        rows, values = self._store.read(self._identity(new))
+        rows, values = self._store.read(new, self.identity(new))
         if len(rows):
             found = new.take(rows)
             self._restore_values(found, values)
@@ -113,9 +174,13 @@ class _Entries:
             self._scratch = np.full(len(self.is_live), -1, dtype=np.int64)
         return number_rows(slots, self._scratch)
 
-    def _identity(self, slots: np.ndarray) -> list[pa.Array]:
-        """Returns the columns that identify entries outside of memory."""
+    def identity(self, slots: np.ndarray) -> list[pa.Array]:
+        """See EntrySource."""
         return self._keys.take(slots)
+
+    def values(self, slots: np.ndarray) -> list[pa.Array]:
+        """See EntrySource."""
+        return [column for each in self.accumulators for column in each.columns(slots)]
 
     def _restore_values(self, slots: np.ndarray, columns: list[pa.Array]) -> None:
         at = 0
@@ -128,7 +193,7 @@ class _Entries:
         self._num_live += len(slots) - int(np.count_nonzero(self.is_live.take(slots)))
         self.is_live[slots] = True
         if self._store is not None:
-            self._is_changed[slots] = True
+            self._store.changed(slots)
 
     def remove(self, slots: np.ndarray) -> None:
         """Removes the entries of these distinct slots. Entries that do not exist are ignored."""
@@ -137,27 +202,39 @@ class _Entries:
         self._num_live -= int(np.count_nonzero(self.is_live.take(slots)))
         self.is_live[slots] = False
         if self._store is not None:
-            self._is_changed[slots] = True
+            self._store.removed(slots)
 
     @property
     def _is_sparse(self) -> bool:
         dead = self._keys.size - self._num_live
         return dead >= _MIN_DEAD and 2 * dead > self._keys.size
 
+    @property
+    def _is_full(self) -> bool:
+        return self._keys.size >= MAX_WORKING_SET
+
     def spill(self) -> None:
         """Writes the changes to the store."""
-        changed = np.flatnonzero(self._is_changed[: self._keys.size])
-        if self._store is None or not len(changed):
-            return
-        is_live = self.is_live.take(changed)
-        live, dead = changed[is_live], changed[~is_live]
-        if len(live):
-            indices = pa.array(live)
-            frozen = [column for each in self.accumulators for column in each.freeze(self._keys.size)()]
-            self._store.write(self._identity(live), [column.take(indices) for column in frozen])
-        if len(dead):
-            self._store.delete(self._identity(dead))
-        self._is_changed[:] = False
+        if self._store is not None:
+            self._store.spill(self)
+
+    def _spill_if_many(self) -> None:
+        if self._store is not None and self._store.num_changed >= _MAX_CHANGED:
+            self._store.spill(self)
+
+    def _evict(self, is_wanted: np.ndarray | None = None) -> None:
+        """Moves entries to the store: those that `is_wanted` leaves out, and, if it is full, the older half."""
+        assert self._store is not None
+        live = np.flatnonzero(self.is_live[: self._keys.size])
+        is_kept = np.ones(len(live), dtype=bool) if is_wanted is None else is_wanted.take(live)
+        if self._is_full and len(live):
+            used = self._used.take(live)
+            is_kept &= used > np.partition(used, len(used) // 2)[len(used) // 2]
+        evicted = live[~is_kept]
+        if len(evicted):
+            self._store.evict(self, evicted)
+            self.is_live[evicted] = False
+            self._num_live -= len(evicted)
 
     def restore(self, data: bytes) -> None:
         """Adds batches that a frozen table wrote. Their entries must be new."""
@@ -165,10 +242,18 @@ class _Entries:
             self.restore_batch(batch)
 
     def restore_batch(self, batch: pa.RecordBatch) -> None:
+        slots = self._add(batch)
+        if self._store is not None:
+            self._store.changed(slots)
+
+    def _add(self, batch: pa.RecordBatch) -> np.ndarray:
+        """Adds new entries. Returns their slots."""
         width = len(self.layout.entry_types)
         slots = self._restored_slots(batch.columns[:width])
         self._restore_values(slots, batch.columns[width:])
-        self.set_live(slots)
+        self.is_live[slots] = True
+        self._num_live += len(slots)
+        return slots
 
     def _restored_slots(self, columns: list[pa.Array]) -> np.ndarray:
         slots = self._keys.slots_of(columns)
@@ -187,24 +272,31 @@ class GroupTable(_Entries):
     def __init__(self, layout: TableLayout, store: EntryStore | None = None) -> None:
         self.maps: list[GroupMap] = []
         super().__init__(layout, list(layout.key_types), store)
+        self._load()
 
     def slots_of(self, key_columns: list[pa.Array]) -> np.ndarray:
         """Returns int64[n]: the slot of each row's key. Begins a batch, so earlier slots are no longer valid."""
-        if self._store is not None:
-            if max(self.num_slots, *(each.num_slots for each in self.maps), 0) >= MAX_WORKING_SET:
-                self._new_working_set()
-        elif self._is_sparse:
-            self._compact()
-        for each in self.maps:
-            each.begin_batch()
+        if self._store is None:
+            if self._is_sparse:
+                self._compact()
+            for each in self.maps:
+                each.begin_batch()
+        else:
+            self._begin_batch_with_store()
         return self._slots_of(key_columns)
 
-    def _new_working_set(self) -> None:
-        self.spill()
-        for each in self.maps:
-            each.spill()
-            each._clear()
-        self._clear()
+    def _begin_batch_with_store(self) -> None:
+        self._batch += 1
+        for table in (self, *self.maps):
+            table._batch = self._batch
+            table._spill_if_many()
+        if any(table._is_full or table._is_sparse for table in (self, *self.maps)):
+            for table in (*self.maps, self):
+                table.spill()
+            self._evict()
+            for each in self.maps:
+                each.evict_with_groups()
+            self._compact()
 
     def live_slots(self) -> np.ndarray:
         return np.flatnonzero(self.is_live[: self.num_slots])
@@ -233,7 +325,9 @@ class GroupTable(_Entries):
         for accumulator in self.accumulators:
             accumulator.keep(live)
         self.is_live = np.ones(len(live), dtype=bool)
-        self._is_changed = np.zeros(len(live), dtype=bool)
+        if self._store is not None:
+            self._store.keep(live)
+            self._used = self._used.take(live)
         for each in self.maps:
             each.renumber(new_slots)
 
@@ -257,17 +351,19 @@ class GroupMap(_Entries):
     def __init__(self, table: GroupTable, layout: TableLayout, store: EntryStore | None = None) -> None:
         self._table = table
         super().__init__(layout, [pa.int64(), *layout.map_types], store)
-        table.maps.append(self)
-
-    def _clear(self) -> None:
-        super()._clear()
         #: int64 by slot: the group of each entry.
         self._group_of_slot = np.zeros(0, dtype=np.int64)
         self._num_grouped = 0
+        table.maps.append(self)
+        self._load()
 
     def begin_batch(self) -> None:
-        if self._store is None and self._is_sparse:
+        if self._is_sparse:
             self.renumber(np.arange(self._table.num_slots))
+
+    def evict_with_groups(self) -> None:
+        """Moves entries to the store: those whose groups are no longer in memory, and, if it is full, older ones."""
+        self._evict(self._table.is_live.take(self._group_of_slot[: self.num_slots]))
 
     def _grow(self) -> None:
         super()._grow()
@@ -278,7 +374,7 @@ class GroupMap(_Entries):
             self._group_of_slot[first:size] = groups
             self._num_grouped = size
 
-    def _identity(self, slots: np.ndarray) -> list[pa.Array]:
+    def identity(self, slots: np.ndarray) -> list[pa.Array]:
         groups, *values = self._keys.take(slots)
         return [*self._table.keys_of(groups.to_numpy()), *values]
 
@@ -332,9 +428,8 @@ class GroupMap(_Entries):
             effect = module.first_and_last(entries, accumulator.arrays[0], all_rows if own is None else own)
             has_effect |= effect != 0
             effects.append(effect)
-        if self._store is not None:
-            self._is_changed[entries] = True
-        entries = entries[has_effect]
+        if self._store is None:
+            entries = entries[has_effect]
         self._note(entries.take(self.number_rows(entries)[1]))
         return effects
 
@@ -379,9 +474,10 @@ class GroupMap(_Entries):
 
     def remove_groups(self, groups: np.ndarray) -> None:
         """Removes the entries of these groups."""
-        if not len(groups) or (not self._num_live and self._store is None):
+        has_evicted = self._store is not None and self._store.has_evicted
+        if not len(groups) or not (self._num_live or has_evicted):
             return
-        if self._store is not None:
+        if self._store is not None and has_evicted:
             self._store.delete_groups(self._table.keys_of(np.unique(groups)))
         is_removed = np.zeros(self._table.num_slots, dtype=bool)
         is_removed[groups] = True
@@ -403,7 +499,9 @@ class GroupMap(_Entries):
             accumulator.keep(live)
         self._group_of_slot, self._num_grouped = groups, len(groups)
         self.is_live = np.ones(len(live), dtype=bool)
-        self._is_changed = np.zeros(len(live), dtype=bool)
+        if self._store is not None:
+            self._store.keep(live)
+            self._used = self._used.take(live)
 
     def _restored_slots(self, columns: list[pa.Array]) -> np.ndarray:
         width = len(self._table.layout.key_types)

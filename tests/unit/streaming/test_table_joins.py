@@ -153,6 +153,6 @@ def test_removed_rows_leave_the_database():
     table = join.operators[0]._tables[0]
 
     assert table.size == join.operators[0].backend.num_entries() == 20
-    assert int(table._stored_rows.sum()) <= 128 * 3
-    assert int(table._entries.max()) <= 33
+    assert int(table.journal.stored_rows.sum()) <= 128 * 3
+    assert int(table.journal.entries.max()) <= 33
     join.close()

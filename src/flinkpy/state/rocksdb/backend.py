@@ -28,6 +28,7 @@ from flinkpy.state.meta_info import (
     MAP,
     REDUCING,
     ROWS,
+    TABLE,
     TIMERS,
     VALUE,
     StateMetaInfo,
@@ -36,21 +37,23 @@ from flinkpy.state.meta_info import (
 )
 from flinkpy.state.pane_table import PaneTable
 from flinkpy.state.rocksdb.cached_state import CachedState
+from flinkpy.state.rocksdb.entry_store import RocksDBEntryStore, table_batches
 from flinkpy.state.rocksdb.key_codec import PREFIX, StateKeyCodec, after_prefix, decode_state_key
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
 from flinkpy.state.rocksdb.list_state import RocksDBListState, decode_chunk, encode_chunk
 from flinkpy.state.rocksdb.map_state import RocksDBMapState
 from flinkpy.state.rocksdb.native_metrics import register_native_metrics
 from flinkpy.state.rocksdb.restore import restore
-from flinkpy.state.rocksdb.row_table import RocksDBRowTable, live_rows
+from flinkpy.state.rocksdb.row_journal import live_rows
+from flinkpy.state.rocksdb.row_table import RocksDBRowTable, entry_schema
 from flinkpy.state.rocksdb.settings import BLOB_GC_START, BLOB_GC_STOP, RocksDBSettings
 from flinkpy.state.rocksdb.single_states import RocksDBAggregatingState, RocksDBReducingState, RocksDBValueState
 from flinkpy.state.rocksdb.snapshots import CanonicalSnapshot, Handles, NativeSnapshot
 from flinkpy.state.rocksdb.tables import (
     RocksDBAggregateTable,
-    RocksDBEntryStore,
     RocksDBPaneTable,
     RocksDBSessionTable,
+    RowCodec,
 )
 from flinkpy.state.rocksdb.timer_queue import RocksDBTimerQueue
 from flinkpy.state.rocksdb.value_codec import decode, encode, freeze
@@ -319,7 +322,9 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         return entries
 
     def _entry_store(self, name: str, layout: TableLayout) -> RocksDBEntryStore:
-        return RocksDBEntryStore(layout, self._database, self._table_codec(name, layout), self.max_parallelism)
+        return RocksDBEntryStore(
+            layout, self._database, self._table_codec(name, layout), self.max_parallelism, self._key_groups
+        )
 
     def create_row_table(self, name: str, layout: RowLayout) -> RowTable:
         table = self._rocksdb_tables[name] = RocksDBRowTable(
@@ -371,6 +376,8 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         for state_id, meta in self._registry.states.items():
             if meta.kind == ROWS:
                 entries += self._num_rows(state_id, meta)
+            elif meta.kind == TABLE:
+                entries += self._num_table_entries(state_id, meta)
             elif meta.kind == TIMERS:
                 for key_group in self._key_groups:
                     prefix = PREFIX.pack(key_group, state_id)
@@ -385,9 +392,16 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         count = 0
         for key_group in self._key_groups:
             prefix = PREFIX.pack(key_group, state_id)
-            rows = live_rows(self._database.scan(prefix, after_prefix(prefix)), layout)[0]
+            rows = live_rows(self._database.scan(prefix, after_prefix(prefix)), entry_schema(layout))[0]
             count += 0 if rows is None else rows.num_rows
         return count
+
+    def _num_table_entries(self, state_id: int, meta: StateMetaInfo) -> int:
+        assert meta.table is not None
+        rows = RowCodec(TableLayout.from_json(meta.table))
+        prefixes = [PREFIX.pack(key_group, state_id) for key_group in self._key_groups]
+        scans = [self._database.scan(prefix, after_prefix(prefix)) for prefix in prefixes]
+        return sum(batch.num_rows for pairs in scans for batch in table_batches(pairs, rows))
 
     def _spill(self) -> None:
         """Writes all changes in memory to the database."""

@@ -42,7 +42,8 @@ from flinkpy.state.rocksdb.database import Pair, RocksDatabase
 from flinkpy.state.rocksdb.key_codec import StateKeyCodec, classes_by_value
 from flinkpy.state.rocksdb.key_codec import encode as encode_key
 from flinkpy.state.rocksdb.list_state import CHUNK_NUMBER, encode_chunk
-from flinkpy.state.rocksdb.row_table import encode_entry, entry_schema
+from flinkpy.state.rocksdb.row_journal import encode_entry
+from flinkpy.state.rocksdb.row_table import entry_schema
 from flinkpy.state.rocksdb.settings import RocksDBSettings
 from flinkpy.state.rocksdb.snapshots import Handles
 from flinkpy.state.rocksdb.tables import RowCodec

@@ -28,10 +28,12 @@ from flinkpy.state.heap_snapshot import ChunkSize
 from flinkpy.state.key_groups_file import KeyGroupsFileWriter, KeyGroupsHeader
 from flinkpy.state.meta_info import LIST, MAP, ROWS, TABLE, TIMERS, StateMetaInfo
 from flinkpy.state.rocksdb.database import DatabaseFiles, DatabaseView, Pair
+from flinkpy.state.rocksdb.entry_store import table_batches
 from flinkpy.state.rocksdb.key_codec import PREFIX, after_prefix
 from flinkpy.state.rocksdb.key_codec import decode as decode_key
 from flinkpy.state.rocksdb.list_state import decode_chunk
-from flinkpy.state.rocksdb.row_table import live_rows
+from flinkpy.state.rocksdb.row_journal import live_rows
+from flinkpy.state.rocksdb.row_table import entry_schema
 from flinkpy.state.rocksdb.tables import RowCodec
 from flinkpy.state.rocksdb.timer_queue import decode_timer
 from flinkpy.state.rocksdb.value_codec import decode
@@ -90,8 +92,8 @@ class CanonicalSnapshot:
         if meta.kind == TABLE:
             assert meta.table is not None
             rows = RowCodec(TableLayout.from_json(meta.table))
-            while piece := list(islice(pairs, self._chunks.size)):
-                self._chunks.run(len(piece), lambda p=piece: _write_table(writer, index, rows, p))  # type: ignore[misc]
+            for batch in table_batches(pairs, rows):
+                _write_batch(writer, index, batch)
             return
         if meta.kind == ROWS:
             assert meta.table is not None
@@ -108,29 +110,24 @@ class CanonicalSnapshot:
         self._view.close()
 
 
-def _write_table(writer: KeyGroupsFileWriter, index: int, rows: RowCodec, pairs: list[Pair]) -> None:
-    batch = rows.batch(pairs)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    writer.write_payload(index, len(pairs), memoryview(sink.getvalue()))
-
-
 #: Rows of one batch in a file. Writing them takes about a millisecond.
 _BATCH_ROWS = 16_384
 
 
 def _write_rows(writer: KeyGroupsFileWriter, index: int, layout: RowLayout, pairs: Iterable[Pair]) -> None:
-    rows = live_rows(pairs, layout)[0]
+    rows = live_rows(pairs, entry_schema(layout))[0]
     if rows is None:
         return
     rows = rows.select(range(rows.num_columns - 1))
     for begin in range(0, rows.num_rows, _BATCH_ROWS):
-        batch = rows.slice(begin, min(_BATCH_ROWS, rows.num_rows - begin))
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
-        writer.write_payload(index, batch.num_rows, memoryview(sink.getvalue()))
+        _write_batch(writer, index, rows.slice(begin, _BATCH_ROWS))
+
+
+def _write_batch(writer: KeyGroupsFileWriter, index: int, batch: pa.RecordBatch) -> None:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    writer.write_payload(index, batch.num_rows, memoryview(sink.getvalue()))
 
 
 def _entries(kind: str, pairs: Iterable[Pair]) -> Iterator[tuple[Any, Any]]:

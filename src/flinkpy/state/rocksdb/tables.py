@@ -72,6 +72,11 @@ class RowCodec:
         prefix, state_id = PREFIX.pack, codec.state_id
         return [prefix(group, state_id) + encode(key) for group, key in zip(groups.tolist(), keys)]
 
+    def encode_suffixes(self, columns: Sequence[pa.Array]) -> list[bytes]:
+        """Returns the database keys without key group and state."""
+        values = [_key_values(column) for column in columns]
+        return list(map(encode, values[0] if len(values) == 1 else zip(*values)))
+
     def encode_prefixes(
         self, codec: StateKeyCodec, key_columns: Sequence[pa.Array], max_parallelism: int
     ) -> list[bytes]:
@@ -286,41 +291,6 @@ class RocksDBAggregateTable(AggregateTable):
         values = self._rows.encode_values(working.columns(changed))
         self._database.write(in_order(self._rows.encode_keys(self._codec, keys, self._max_parallelism), values))
         working.is_changed[:] = False
-
-
-class RocksDBEntryStore:
-    """The EntryStore of a GroupTable or GroupMap in a RocksDB database. Thread: task thread."""
-
-    def __init__(
-        self, layout: TableLayout, database: RocksDatabase, codec: StateKeyCodec, max_parallelism: int
-    ) -> None:
-        self._rows = RowCodec(layout)
-        self._database = database
-        self._codec = codec
-        self._max_parallelism = max_parallelism
-
-    def read(self, columns: list[pa.Array]) -> tuple[np.ndarray, list[pa.Array]]:
-        keys = self._encoded(columns)
-        order = sorted(range(len(keys)), key=keys.__getitem__)
-        found = self._database.get_many([keys[index] for index in order])
-        rows = [index for index, data in zip(order, found) if data is not None]
-        values = self._rows.decode_values([data for data in found if data is not None]) if rows else []
-        return np.array(rows, dtype=np.int64), values
-
-    def write(self, columns: list[pa.Array], values: list[pa.Array]) -> None:
-        self._database.write(in_order(self._encoded(columns), self._rows.encode_values(values)))
-
-    def delete(self, columns: list[pa.Array]) -> None:
-        self._database.write((key, None) for key in sorted(self._encoded(columns)))
-
-    def delete_groups(self, key_columns: list[pa.Array]) -> None:
-        found: list[bytes] = []
-        for prefix in self._rows.encode_prefixes(self._codec, key_columns, self._max_parallelism):
-            found += [key for key, _ in self._database.scan(prefix, after_prefix(prefix))]
-        self._database.write((key, None) for key in sorted(found))
-
-    def _encoded(self, columns: list[pa.Array]) -> list[bytes]:
-        return self._rows.encode_keys(self._codec, columns, self._max_parallelism)
 
 
 class _StoredTable(WindowTable):
