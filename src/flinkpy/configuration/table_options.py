@@ -66,3 +66,36 @@ AGG_PHASE_STRATEGY = enum_option(
     "AUTO",
     "Whether a GROUP BY with mini-batches aggregates rows before the exchange, too. AUTO: if its functions allow it.",
 )
+PLAN_COMPILE_CATALOG_OBJECTS = enum_option(
+    "table.plan.compile.catalog-objects",
+    ("ALL", "SCHEMA", "IDENTIFIER"),
+    "ALL",
+    "How much of permanent tables a compiled plan has: ALL is their schema and options, SCHEMA is no options, "
+    "IDENTIFIER is the name only. Temporary tables are always written by name.",
+)
+PLAN_RESTORE_CATALOG_OBJECTS = enum_option(
+    "table.plan.restore.catalog-objects",
+    ("ALL", "ALL_ENFORCED", "IDENTIFIER"),
+    "ALL",
+    "Where a restored plan gets its tables from: ALL is the plan, and the catalog for what the plan lacks. "
+    "ALL_ENFORCED is the plan alone. IDENTIFIER is the catalog alone.",
+)
+PLAN_FORCE_RECOMPILE = bool_option(
+    "table.plan.force-recompile",
+    False,
+    "True makes COMPILE PLAN overwrite a file that exists. Use it for debugging only: the state of a job belongs to "
+    "the plan that it was started with.",
+)
+UID_GENERATION = enum_option(
+    "table.exec.uid.generation",
+    ("PLAN_ONLY", "ALWAYS", "DISABLED"),
+    "PLAN_ONLY",
+    "Which operators get a uid from the planner: those of compiled plans, all, or none. Operators without a uid have "
+    "an id that follows from their position in the job.",
+)
+UID_FORMAT = string_option(
+    "table.exec.uid.format",
+    "<id>_<transformation>",
+    "Pattern of the uids of operators. `<id>` is the number of the node in its plan, `<type>` and `<version>` are its "
+    "type, such as `stream-exec-calc` and `1`, and `<transformation>` is the operator.",
+)

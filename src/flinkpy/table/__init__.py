@@ -13,9 +13,11 @@ from flinkpy.common.types import Row, RowKind
 from flinkpy.table.types import DataTypes
 
 if TYPE_CHECKING:
+    from flinkpy.table.compiled_plan import CompiledPlan
     from flinkpy.table.connectors.changelog_mode import ChangelogMode
     from flinkpy.table.environment_settings import EnvironmentSettings
     from flinkpy.table.explain_detail import ExplainDetail
+    from flinkpy.table.plan_reference import PlanReference
     from flinkpy.table.schema import Schema
     from flinkpy.table.statement_set import StatementSet
     from flinkpy.table.table import Table
@@ -36,9 +38,11 @@ _LAZY = {
     "AggregateFunction": "udf",
     "AsyncScalarFunction": "udf",
     "ChangelogMode": "connectors.changelog_mode",
+    "CompiledPlan": "compiled_plan",
     "EnvironmentSettings": "environment_settings",
     "ExplainDetail": "explain_detail",
     "FunctionContext": "udf",
+    "PlanReference": "plan_reference",
     "ResultKind": "table_result",
     "ScalarFunction": "udf",
     "Schema": "schema",
@@ -56,10 +60,12 @@ __all__ = [
     "AggregateFunction",
     "AsyncScalarFunction",
     "ChangelogMode",
+    "CompiledPlan",
     "DataTypes",
     "EnvironmentSettings",
     "ExplainDetail",
     "FunctionContext",
+    "PlanReference",
     "ResultKind",
     "Row",
     "RowKind",

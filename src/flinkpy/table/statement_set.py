@@ -11,6 +11,7 @@ from flinkpy.table.table import Table
 from flinkpy.table.table_result import TableResult
 
 if TYPE_CHECKING:
+    from flinkpy.table.compiled_plan import CompiledPlan
     from flinkpy.table.table_environment import TableEnvironment
 
 __all__ = ["StatementSet"]
@@ -41,6 +42,12 @@ class StatementSet:
         planner = self._environment.planner
         self._operations.append(planner.insert_into(parts, table.operation, overwrite=overwrite))
         return self
+
+    def compile_plan(self) -> CompiledPlan:
+        """Returns the compiled plan of all INSERTs, which stay in the set."""
+        from flinkpy.table.compiled_plan import CompiledPlan
+
+        return CompiledPlan(self._environment.planner.compile_plan(self._operations), self._environment)
 
     def explain(self, *extra_details: ExplainDetail) -> str:
         """Returns the plan of all INSERTs."""

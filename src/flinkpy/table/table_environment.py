@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.configuration import Configuration
@@ -14,7 +15,7 @@ from flinkpy.common.errors import UnsupportedOperationError, ValidationError
 from flinkpy.common.types import Row
 from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.configuration.options import read_option
-from flinkpy.configuration.table_options import DML_SYNC, MAX_COLUMN_WIDTH
+from flinkpy.configuration.table_options import DML_SYNC, MAX_COLUMN_WIDTH, PLAN_FORCE_RECOMPILE
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.types.logical_types import BigIntType
 from flinkpy.sql.types.logical_types import RowType as LogicalRowType
@@ -28,6 +29,7 @@ from flinkpy.table.connectors.arrow_table import ArrowTableSource
 from flinkpy.table.connectors.changelog_mode import ChangelogMode
 from flinkpy.table.environment_settings import EnvironmentSettings
 from flinkpy.table.explain_detail import ExplainDetail
+from flinkpy.table.plan_reference import PlanReference
 from flinkpy.table.schema import Schema, UnresolvedPhysicalColumn
 from flinkpy.table.statements.executor import Session, StatementExecutor
 from flinkpy.table.statements.names import parse_path
@@ -42,8 +44,11 @@ if TYPE_CHECKING:
 
     from flinkpy.datastream.data_stream import DataStream
     from flinkpy.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from flinkpy.graph.transformation import Transformation
+    from flinkpy.table.compiled_plan import CompiledPlan
     from flinkpy.table.connectors.table_source import ScanTableSource
     from flinkpy.table.planner.planner import Planner
+    from flinkpy.table.planner.plans.plan_graph import PlanGraph
     from flinkpy.table.statement_set import StatementSet
 
 __all__ = ["StreamTableEnvironment", "TableEnvironment"]
@@ -126,8 +131,14 @@ class TableEnvironment:
                 return self.execute_inserts(self._operations(statement))
             case ast.Execute(statement=inner):
                 return self._execute(inner)
+            case ast.Explain(statement=ast.ExecutePlan(path=path)):
+                return TableResult.of_text(self.load_plan(PlanReference.from_file(path)).explain())
             case ast.Explain(statement=inner, details=details):
                 return TableResult.of_text(self._planner.explain(self._operations(inner), details))
+            case ast.CompilePlan():
+                return self._compile_plan(statement)
+            case ast.ExecutePlan(path=path):
+                return self.execute_plan(PlanReference.from_file(path))
             case ast.CreateTable(query=query) if query is not None:
                 return self._create_table_as(statement)
         return self._statements.execute(statement)
@@ -192,6 +203,49 @@ class TableEnvironment:
             raise ValidationError("explain_sql takes the statement without EXPLAIN.")
         return self._planner.explain(self._operations(statement), tuple(each.name for each in extra_details))
 
+    # -- compiled plans ------------------------------------------------------------------------------------------------
+
+    def _compile_plan(self, statement: ast.CompilePlan) -> TableResult:
+        """Executes COMPILE PLAN, or COMPILE AND EXECUTE PLAN, which uses the plan that exists already."""
+        path = Path(statement.path)
+        is_reused = path.exists() and (statement.if_not_exists or (statement.execute and not self._recompiles()))
+        if is_reused:
+            return self.execute_plan(PlanReference.from_file(path)) if statement.execute else TableResult.ok()
+        plan = self._compiled(statement.statement)
+        plan.write_to_file(path)
+        return plan.execute() if statement.execute else TableResult.ok()
+
+    def _recompiles(self) -> bool:
+        return read_option(self._config.get_configuration(), PLAN_FORCE_RECOMPILE)
+
+    def _compiled(self, statement: ast.Statement) -> CompiledPlan:
+        from flinkpy.table.compiled_plan import CompiledPlan
+
+        return CompiledPlan(self._planner.compile_plan(self._operations(statement)), self)
+
+    def compile_plan_sql(self, stmt: str) -> CompiledPlan:
+        """Returns the compiled plan of an INSERT or a STATEMENT SET.
+
+        Raises: as `execute_sql`; UnsupportedOperationError if a plan cannot hold what the statement uses.
+        """
+        from flinkpy.sql.parser import parse_statement
+
+        return self._compiled(parse_statement(stmt))
+
+    def load_plan(self, plan_reference: PlanReference) -> CompiledPlan:
+        """Returns a plan that was compiled before. Raises: TableProgramError if this session cannot run it."""
+        from flinkpy.table.compiled_plan import CompiledPlan
+
+        return CompiledPlan(plan_reference.content(), self)
+
+    def execute_plan(self, plan_reference: PlanReference) -> TableResult:
+        """Loads a compiled plan and runs it as a job."""
+        return self.load_plan(plan_reference).execute()
+
+    def execute_plan_graph(self, plan: PlanGraph) -> TableResult:
+        """Runs the nodes of a compiled plan as a job. Not part of PyFlink's API."""
+        return self._submit_inserts(self._planner.translate_plan(plan), [each.table_name for each in plan.sinks])
+
     def create_statement_set(self) -> StatementSet:
         """Returns a set of INSERTs that become one job."""
         from flinkpy.table.statement_set import StatementSet
@@ -246,9 +300,12 @@ class TableEnvironment:
         """
         if not operations:
             raise ValidationError("No operators defined in the statement set: add an INSERT first.")
-        for transformation in self._planner.translate(operations):
-            self._add(transformation)
         names = [self._planner.sink_name(each) for each in operations]
+        return self._submit_inserts(self._planner.translate(operations), names)
+
+    def _submit_inserts(self, transformations: Sequence[Transformation], names: Sequence[str]) -> TableResult:
+        for transformation in transformations:
+            self._add(transformation)
         client = self._environment.execute_async(f"insert-into_{','.join(dict.fromkeys(names))}")
         columns = [
             (name if names.count(name) == 1 else f"{name}_{place}", BigIntType()) for place, name in enumerate(names, 1)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import ValidationError
 from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.configuration.options import read_option
@@ -16,10 +17,13 @@ from flinkpy.configuration.table_options import (
     AGG_PHASE_STRATEGY,
     IDLE_TIMEOUT,
     INTERVAL_JOIN_MIN_CLEANUP_INTERVAL,
+    LOCAL_TIME_ZONE,
     MINI_BATCH_ALLOW_LATENCY,
     MINI_BATCH_ENABLED,
     MINI_BATCH_SIZE,
     STATE_TTL,
+    UID_FORMAT,
+    UID_GENERATION,
     UPSERT_MATERIALIZE,
 )
 from flinkpy.graph.table_specs import MiniBatch, SessionSettings
@@ -49,6 +53,9 @@ from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.builder import PhysicalBuilder
 from flinkpy.table.planner.physical.translation import TranslationSettings, Translator
 from flinkpy.table.planner.physical.two_phase import in_two_phases
+from flinkpy.table.planner.plans.compiler import PlanCompiler
+from flinkpy.table.planner.plans.plan_graph import PlanGraph
+from flinkpy.table.planner.plans.uids import Uids
 from flinkpy.table.planner.rules.program import optimise
 from flinkpy.table.planner.rules.reuse import share_equal_parts
 from flinkpy.table.schema import Schema
@@ -107,8 +114,16 @@ class Planner:
             self.is_streaming,
         )
 
-    def _translation_settings(self) -> TranslationSettings:
-        configuration = self._configuration
+    def _translation_settings(self, planned: dict[str, str] | None = None) -> TranslationSettings:
+        """Returns the settings of operators: those of the session, or those that a compiled plan was made with."""
+        configuration, zone = self._configuration, self._config.get_local_timezone()
+        if planned is not None:
+            configuration = Configuration(configuration)
+            for key in filter(_is_of_operators, configuration.key_set()):
+                configuration.remove_config(key)
+            for key, value in planned.items():
+                configuration.set_string(key, value)
+            zone = planned.get(LOCAL_TIME_ZONE.key, zone)
         mini_batch = None
         if self.is_streaming and read_option(configuration, MINI_BATCH_ENABLED):
             size = read_option(configuration, MINI_BATCH_SIZE)
@@ -119,7 +134,7 @@ class Planner:
                 )
             mini_batch = MiniBatch(size, latency)
         return TranslationSettings(
-            self._context().settings,
+            SessionSettings(zone),
             mini_batch,
             read_option(configuration, STATE_TTL),
             read_option(configuration, IDLE_TIMEOUT),
@@ -267,8 +282,39 @@ class Planner:
             TableProgramError: a query cannot be run as a stream, or its sink cannot take the changes.
         """
         plans = share_equal_parts(self._physical(operations))
-        translator = Translator(self._translation_settings())
+        uids = None
+        if read_option(self._configuration, UID_GENERATION) == "ALWAYS":
+            uids = self._uids(PlanGraph.of(plans, is_streaming=self.is_streaming, options={}))
+        translator = Translator(self._translation_settings(), uids)
         return [translator.translate(each) for each in plans]
+
+    def _uids(self, graph: PlanGraph) -> Uids:
+        return Uids(graph, read_option(self._configuration, UID_FORMAT))
+
+    # -- compiled plans ----------------------------------------------------------------------------------------------
+
+    def compile_plan(self, operations: Sequence[rel.RelNode]) -> str:
+        """Returns the compiled plan of INSERTs as JSON text.
+
+        Raises: UnsupportedOperationError if a plan cannot hold what the INSERTs use.
+        """
+        options = {key: value for key, value in self._configuration.to_dict().items() if _is_of_operators(key)}
+        options[LOCAL_TIME_ZONE.key] = self._config.get_local_timezone()
+        return PlanCompiler(self._context()).compile(share_equal_parts(self._physical(operations)), options)
+
+    def load_plan(self, text: str) -> PlanGraph:
+        """Returns the plan of a JSON text. Raises: TableProgramError if it cannot be run in this session."""
+        return PlanCompiler(self._context()).load(text)
+
+    def translate_plan(self, plan: PlanGraph) -> list[Transformation]:
+        """Returns the sinks of a compiled plan as Transformations, with the options that were set for it."""
+        is_disabled = read_option(self._configuration, UID_GENERATION) == "DISABLED"
+        translator = Translator(self._translation_settings(plan.options), None if is_disabled else self._uids(plan))
+        return [translator.translate(each) for each in plan.roots]
+
+    def explain_plan(self, plan: PlanGraph) -> str:
+        """Returns the operators of a compiled plan."""
+        return "== Optimized Execution Plan ==\n" + texts.execution_text(plan.roots)
 
     def translate_query(self, operation: rel.RelNode) -> tuple[Transformation, ChangelogMode | None]:
         """Returns the rows of a query, and their changes; None for the changes of a table that is only appended to."""
@@ -297,6 +343,11 @@ class Planner:
     def renderer(self) -> Any:
         """Returns the function that writes values of printed results; None for the default."""
         return None
+
+
+def _is_of_operators(key: str) -> bool:
+    """True for an option that operators depend on, which a compiled plan therefore keeps."""
+    return key.startswith("table.exec.") and not key.startswith("table.exec.uid.")
 
 
 def _fitted(

@@ -59,6 +59,10 @@ class FunctionResolver:
         """Returns the user-defined function of this name; None if there is none."""
         return None if self._catalog is None else self._catalog.user_function(name.parts)
 
+    def by_name(self, name: str) -> UserFunction | None:
+        """Returns the user-defined function of an unqualified name; None if there is none."""
+        return None if self._catalog is None else self._catalog.user_function((name,))
+
     def resolve(self, node: ast.FunctionCall, operands: tuple[RexNode, ...]) -> RexNode:
         """Returns the call of a scalar function. Raises: ValidationError for an unknown name or wrong arguments."""
         user = self.user(node.name)

@@ -42,6 +42,8 @@ class PhysicalNode:
     update_kind: UpdateKind = field(default=UpdateKind.NONE, kw_only=True)
     #: The name of the node in errors about its input; None for the name of its class.
     requester: ClassVar[str | None] = None
+    #: The version in compiled plans. It rises when a field gets another meaning or goes; new fields have defaults.
+    plan_version: ClassVar[int] = 1
 
     @property
     def input(self) -> PhysicalNode:

@@ -29,6 +29,7 @@ from flinkpy.table.planner.changelog.keys import smallest, upsert_keys
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, UpdateKind
 from flinkpy.table.planner.logical.nodes import Window
 from flinkpy.table.planner.physical import nodes as ph
+from flinkpy.table.planner.plans.uids import Uids
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,15 @@ class TranslationSettings:
 
 
 class Translator:
-    """Translates plans of one job. A node that has two consumers becomes one Transformation."""
+    """Translates plans of one job. A node that has two consumers becomes one Transformation.
 
-    def __init__(self, settings: TranslationSettings) -> None:
+    Args:
+        uids: sets the uids of operators; None to leave them without.
+    """
+
+    def __init__(self, settings: TranslationSettings, uids: Uids | None = None) -> None:
         self._settings = settings
+        self._uids = uids
         self._translated: dict[int, tuple[ph.PhysicalNode, Transformation]] = {}
 
     def translate(self, node: ph.PhysicalNode) -> Transformation:
@@ -62,6 +68,10 @@ class Translator:
         if known is None:
             known = (node, self._translate(node))
             self._translated[id(node)] = known
+            if self._uids is not None:
+                below = [self.translate(each) for each in node.inputs]
+                stream = getattr(getattr(node, "source", None), "transformation", None)
+                self._uids.assign(node, known[1], below if stream is None else [*below, stream])
         return known[1]
 
     # -- building blocks ---------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""Compiled plans: physical nodes as JSON, and back."""
