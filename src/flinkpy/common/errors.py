@@ -380,6 +380,10 @@ class ElasticsearchError(ExternalError):
     """Elasticsearch rejected a document or did not answer; the message names the index and the document."""
 
 
+class SchemaRegistryError(ExternalError):
+    """A schema registry did not answer or refused a request; the message names its address and the request."""
+
+
 class RabbitMQError(ExternalError):
     """A RabbitMQ request failed; the message names the server or the queue."""
 

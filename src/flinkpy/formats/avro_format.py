@@ -17,6 +17,7 @@ import json
 import lzma
 import struct
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -223,6 +224,13 @@ def decompressed(data: bytes, codec: str) -> bytes:
     raise DamagedBlockError(f"the codec {codec!r} is unknown")
 
 
+def snappy_block(data: bytes) -> bytes:
+    """Returns the data of a block compressed with Snappy."""
+    import pyarrow as pa
+
+    return bytes(pa.Codec("snappy").compress(data, asbytes=True)) + zlib.crc32(data).to_bytes(4, "big")
+
+
 def _snappy(data: bytes) -> bytes:
     """Decompresses a Snappy block, which ends with a four-byte CRC32."""
     import pyarrow as pa
@@ -271,15 +279,32 @@ class AvroFormat(BulkFormat):
         return not is_compressed(path)
 
     def open(self, split: FileSourceSplit, max_batch_rows: int) -> FileBatchReader:
-        convert = None if self._row_type is None else to_row_converter(self._row_type)
-        return _AvroReader(split, self.schema, max_batch_rows, self.on_error == FAIL, convert)
+        from flinkpy.records.batch import Batch
+
+        if self._row_type is None:
+            return AvroReader(split, self.schema, max_batch_rows, self.on_error == FAIL, Batch)
+        convert = to_row_converter(self._row_type)
+        as_rows = lambda records: Batch(list(map(convert, records)))  # noqa: E731
+        return AvroReader(split, self.schema, max_batch_rows, self.on_error == FAIL, as_rows)
 
 
-class _AvroReader:
-    """Reads one split. Thread: task thread."""
+class AvroReader:
+    """Reads one split. Thread: task thread.
+
+    Args:
+        schema: the schema of the records; None for that of the file.
+        batch_of: makes a batch of records.
+        view: returns the schema to decode a file with, given that of the file, which has the same encoding.
+    """
 
     def __init__(
-        self, split: FileSourceSplit, schema: AvroSchema, max_batch_rows: int, fails: bool, convert: Any
+        self,
+        split: FileSourceSplit,
+        schema: AvroSchema | None,
+        max_batch_rows: int,
+        fails: bool,
+        batch_of: Callable[[list[Any]], Batch],
+        view: Callable[[Any], Any] = lambda schema: schema,
     ) -> None:
         from flinkpy.formats.slicing import SlicedPieces
 
@@ -287,22 +312,24 @@ class _AvroReader:
         self._split = split
         self._max_batch_rows = max_batch_rows
         self._fails = fails
-        self._convert = convert
+        self._batch_of = batch_of
         self._ready = SlicedPieces(max_batch_rows)
         self._file = open_random(split.path)
         try:
             self._header = read_header(self._file, split.path)
-            self._writer_schema = self._parse(self._header.schema)
+            written = view(self._header.schema)
+            self._writer_schema = self._parse(written)
             #: None if it equals the schema of the writer, which is faster.
-            self._reader_schema = None if self._header.schema == schema.definition else schema.parsed
+            is_same = schema is None or schema.definition == self._header.schema
+            self._reader_schema = None if schema is None or is_same else schema.parsed
             start = split.reading_offset
             self._position = self._find(split.offset) if start is None else start
         except BaseException:
             self._file.close()
             raise
         #: Header of an uncompressed container, in which decompressed blocks are decoded.
-        text = json.dumps(self._header.schema).encode()
-        metadata = write_long(1) + _counted(b"avro.schema") + _counted(text) + write_long(0)
+        text = json.dumps(written).encode()
+        metadata = write_long(1) + counted(b"avro.schema") + counted(text) + write_long(0)
         self._plain_header = MAGIC + metadata + self._header.sync
 
     def _parse(self, schema: Any) -> Any:
@@ -321,8 +348,6 @@ class _AvroReader:
         return self._ready.bad_records
 
     def read_batch(self) -> Batch | None:
-        from flinkpy.records.batch import Batch
-
         while not self._ready:
             # A block belongs to the split in which its preceding sync marker begins.
             if self._position - SYNC_BYTES >= self._split.end or self._position >= self._split.file_size:
@@ -332,9 +357,7 @@ class _AvroReader:
             records, bad = self._decode(blocks)
             if damage is not None:
                 bad.append((len(records) + len(bad), damage))
-            if self._convert is not None:
-                records = list(map(self._convert, records))
-            self._ready.add(Batch(records), start, bad)
+            self._ready.add(self._batch_of(records), start, bad)
         return self._ready.take()
 
     def _read_blocks(self) -> tuple[list[Block], BadRecord | None]:
@@ -414,7 +437,8 @@ class _AvroReader:
         self._file.close()
 
 
-def _counted(data: bytes) -> bytes:
+def counted(data: bytes) -> bytes:
+    """Returns bytes after their number."""
     return write_long(len(data)) + data
 
 

@@ -116,14 +116,12 @@ class _Layout:
         row_type = context.table.resolved_schema.to_physical_row_type()
         return _Layout(path, row_type, context.table.partition_keys, context)
 
-    def content_type(self) -> RowTypeInfo:
+    def content_type(self) -> RowType:
         """Returns the columns of the files."""
         fields = tuple(each for each in self.row_type.fields if each.name not in self.partition_keys)
         if not fields:
             raise ValidationError(f"filesystem: all columns of {self.context.table.identifier} are partition keys")
-        found = type_info_of(RowType(fields))
-        assert isinstance(found, RowTypeInfo)
-        return found
+        return RowType(fields)
 
     def reader(self) -> FileFormat:
         table_format, options = self._format()

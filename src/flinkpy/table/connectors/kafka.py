@@ -120,7 +120,7 @@ class KafkaTableFactory(TableFactory):
         if identifier is None:
             raise ValidationError(f"Could not find required format 'format' or 'value.format' of {owner}.")
         prefix = "value." if options.contains(VALUE_FORMAT) else ""
-        value_format, value_options = format_of(identifier, options.below(prefix), owner)
+        value_format, value_options = _format_of(identifier, options, prefix, owner)
         if schema.primary_key is not None and value_format.changelog_mode == INSERT_ONLY:
             raise ValidationError(
                 f"The Kafka {owner} with '{identifier}' format doesn't support defining PRIMARY KEY constraint on the "
@@ -137,7 +137,7 @@ class KafkaTableFactory(TableFactory):
             raise ValidationError(
                 "A key format 'key.format' requires the declaration of one or more of key fields using 'key.fields'."
             )
-        key_format, key_options = format_of(key_identifier, options.below("key."), owner)
+        key_format, key_options = _format_of(key_identifier, options, "key.", owner)
         key = _Part(_key_projection(options, row_type, names), key_format, key_options)
         return key, _value(options, row_type, key.projection.positions, value_format, value_options)
 
@@ -164,7 +164,7 @@ class UpsertKafkaTableFactory(KafkaTableFactory):
         for option, prefix in ((KEY_FORMAT, "key."), (VALUE_FORMAT, "value.")):
             identifier = options.get(option)
             assert identifier is not None
-            found, own = format_of(identifier, options.below(prefix), owner)
+            found, own = _format_of(identifier, options, prefix, owner)
             if found.changelog_mode != INSERT_ONLY:
                 raise ValidationError(
                     f"'upsert-kafka' connector doesn't support '{identifier}' as {prefix}format, "
@@ -173,6 +173,16 @@ class UpsertKafkaTableFactory(KafkaTableFactory):
             formats.append((found, own))
         key = _Part(_key_projection(options, row_type, list(schema.primary_key.columns)), *formats[0])
         return key, _value(options, row_type, key.projection.positions, *formats[1])
+
+
+def _format_of(identifier: str, options: TableOptions, prefix: str, owner: str) -> tuple[TableFormat, TableOptions]:
+    """Returns the format of the key or the value, and its options. Raises: as `format_of`."""
+    found, own = format_of(identifier, options.below(prefix), owner)
+    topic = options.get(TOPIC)
+    # With several topics, which are only read, there is no subject to write to.
+    if topic is not None and ";" not in topic:
+        own = found.with_topic(own, topic, "key" if prefix == "key." else "value")
+    return found, own
 
 
 def _names(text: str | None) -> list[str]:

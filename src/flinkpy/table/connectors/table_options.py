@@ -81,6 +81,10 @@ class TableOptions:
         """Returns the options of a format: those that begin with `prefix`, without it."""
         return TableOptions(self.prefixed(prefix), self._owner)
 
+    def with_value(self, option: ConfigOption[Any], text: str) -> TableOptions:
+        """Returns the options with another value of one."""
+        return TableOptions({**self.raw, option.key: text}, self._owner)
+
     def check(
         self,
         factory: str,

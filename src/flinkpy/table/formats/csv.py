@@ -60,15 +60,15 @@ class CsvTableFormat(TableFormat):
         ARRAY_ELEMENT_DELIMITER,
     )
 
-    def file_format(self, row_type: RowTypeInfo, options: TableOptions) -> FileFormat:
-        found = CsvFormat(row_type, dialect(row_type, options))
+    def file_format(self, row_type: RowType, options: TableOptions) -> FileFormat:
+        found = CsvFormat(record_type_of(row_type), dialect(record_type_of(row_type), options))
         if options.get(IGNORE_PARSE_ERRORS):
             skipping: FileFormat = found.with_on_error("skip")
             return skipping
         return found
 
-    def file_writer(self, row_type: RowTypeInfo, options: TableOptions) -> ColumnBulkWriterFactory:
-        return CsvBulkWriterFactory(row_type, dialect(row_type, options))
+    def file_writer(self, row_type: RowType, options: TableOptions) -> ColumnBulkWriterFactory:
+        return CsvBulkWriterFactory(record_type_of(row_type), dialect(record_type_of(row_type), options))
 
     def deserialization_schema(self, row_type: RowType, options: TableOptions) -> TableDeserializationSchema:
         found = dialect(record_type_of(row_type), options)

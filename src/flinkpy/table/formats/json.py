@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from flinkpy.common.typeinfo import RowTypeInfo
     from flinkpy.formats.file_format import FileFormat
     from flinkpy.sql.types.logical_types import RowType
     from flinkpy.table.connectors.table_options import TableOptions
@@ -55,15 +54,15 @@ class JsonTableFormat(TableFormat):
     identifier = "json"
     optional_options: tuple[ConfigOption[Any], ...] = (FAIL_ON_MISSING_FIELD, IGNORE_PARSE_ERRORS, TIMESTAMP_FORMAT)
 
-    def file_format(self, row_type: RowTypeInfo, options: TableOptions) -> FileFormat:
-        found = JsonFormat(row_type, _read_options(options))
+    def file_format(self, row_type: RowType, options: TableOptions) -> FileFormat:
+        found = JsonFormat(record_type_of(row_type), _read_options(options))
         if options.get(IGNORE_PARSE_ERRORS):
             skipping: FileFormat = found.with_on_error("skip")
             return skipping
         return found
 
-    def file_writer(self, row_type: RowTypeInfo, options: TableOptions) -> ColumnBulkWriterFactory:
-        return JsonBulkWriterFactory(row_type, TimeForm(options.get(TIMESTAMP_FORMAT)))
+    def file_writer(self, row_type: RowType, options: TableOptions) -> ColumnBulkWriterFactory:
+        return JsonBulkWriterFactory(record_type_of(row_type), TimeForm(options.get(TIMESTAMP_FORMAT)))
 
     def deserialization_schema(self, row_type: RowType, options: TableOptions) -> TableDeserializationSchema:
         return _JsonReader(row_type, _read_options(options))

@@ -106,6 +106,10 @@ class _BeforeAndAfter(Envelope):
         return f'{{"before":{before},"after":{after},"{self._operation}":"{operation}"}}'
 
 
+#: The messages of Debezium, in JSON and Avro.
+DEBEZIUM = _BeforeAndAfter("Debezium", "op", ("c", "r"), "u", "d")
+
+
 class _DebeziumWithSchema(_BeforeAndAfter):
     def changes(self, message: dict[str, Any]) -> Iterator[Change]:
         payload = message.get("payload")
@@ -189,8 +193,9 @@ class DebeziumJsonTableFormat(ChangelogJsonFormat):
     optional_options = (SCHEMA_INCLUDE, IGNORE_PARSE_ERRORS)
 
     def envelope(self, options: TableOptions) -> Envelope:
-        kind = _DebeziumWithSchema if options.get(SCHEMA_INCLUDE) else _BeforeAndAfter
-        return kind("Debezium", "op", ("c", "r"), "u", "d")
+        if options.get(SCHEMA_INCLUDE):
+            return _DebeziumWithSchema("Debezium", "op", ("c", "r"), "u", "d")
+        return DEBEZIUM
 
 
 class OggJsonTableFormat(ChangelogJsonFormat):

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from flinkpy.formats.bulk_writer import ColumnBulkWriterFactory, ParquetBulkWriterFactory
 from flinkpy.formats.parquet_format import ParquetFormat
+from flinkpy.table.formats.message_schemas import record_type_of
 from flinkpy.table.formats.table_format import TableFormat
 
 if TYPE_CHECKING:
-    from flinkpy.common.typeinfo import RowTypeInfo
     from flinkpy.formats.file_format import FileFormat
+    from flinkpy.sql.types.logical_types import RowType
     from flinkpy.table.connectors.table_options import TableOptions
 
 
@@ -19,8 +20,8 @@ class ParquetTableFormat(TableFormat):
 
     identifier = "parquet"
 
-    def file_format(self, row_type: RowTypeInfo, options: TableOptions) -> FileFormat:
-        return ParquetFormat(row_type)
+    def file_format(self, row_type: RowType, options: TableOptions) -> FileFormat:
+        return ParquetFormat(record_type_of(row_type))
 
-    def file_writer(self, row_type: RowTypeInfo, options: TableOptions) -> ColumnBulkWriterFactory:
-        return ParquetBulkWriterFactory(row_type)
+    def file_writer(self, row_type: RowType, options: TableOptions) -> ColumnBulkWriterFactory:
+        return ParquetBulkWriterFactory(record_type_of(row_type))

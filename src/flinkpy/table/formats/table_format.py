@@ -16,7 +16,6 @@ from flinkpy.common.errors import UnsupportedOperationError, ValidationError
 from flinkpy.table.connectors.changelog_mode import INSERT_ONLY, ChangelogMode
 
 if TYPE_CHECKING:
-    from flinkpy.common.typeinfo import RowTypeInfo
     from flinkpy.configuration.options import ConfigOption
     from flinkpy.formats.bulk_writer import ColumnBulkWriterFactory
     from flinkpy.formats.file_format import FileFormat
@@ -29,8 +28,11 @@ ENTRY_POINT_GROUP = "flinkpy.table.formats"
 
 #: flinkpy's own formats below `flinkpy.table.formats`. Each module is imported on first use.
 _BUILT_IN = {
+    "avro": "avro:AvroTableFormat",
+    "avro-confluent": "avro_confluent:AvroConfluentTableFormat",
     "canal-json": "json_changelogs:CanalJsonTableFormat",
     "csv": "csv:CsvTableFormat",
+    "debezium-avro-confluent": "avro_confluent:DebeziumAvroConfluentTableFormat",
     "debezium-json": "json_changelogs:DebeziumJsonTableFormat",
     "json": "json:JsonTableFormat",
     "maxwell-json": "json_changelogs:MaxwellJsonTableFormat",
@@ -47,22 +49,24 @@ class TableFormat(ABC):
     Attributes:
         identifier: the value of the option `format`.
         required_options, optional_options: its options, without the prefix of the format.
+        option_prefixes: options that begin so are passed on without a check, such as `properties.` of a registry.
     """
 
     identifier: str
     required_options: Sequence[ConfigOption[Any]] = ()
     optional_options: Sequence[ConfigOption[Any]] = ()
+    option_prefixes: Sequence[str] = ()
 
     @property
     def changelog_mode(self) -> ChangelogMode:
         """The kinds of changes that records of the format describe."""
         return INSERT_ONLY
 
-    def file_format(self, row_type: RowTypeInfo, options: TableOptions) -> FileFormat:
-        """Returns the reader of files with these columns."""
+    def file_format(self, row_type: RowType, options: TableOptions) -> FileFormat:
+        """Returns the reader of files with these columns. It emits rows of `record_type_of(row_type)`, or columns."""
         raise self._missing("read files")
 
-    def file_writer(self, row_type: RowTypeInfo, options: TableOptions) -> ColumnBulkWriterFactory:
+    def file_writer(self, row_type: RowType, options: TableOptions) -> ColumnBulkWriterFactory:
         """Returns the writer of files with these columns."""
         raise self._missing("write files")
 
@@ -73,6 +77,14 @@ class TableFormat(ABC):
     def serialization_schema(self, row_type: RowType, options: TableOptions) -> TableSerializationSchema:
         """Returns the writer of messages with these rows."""
         raise self._missing("write messages")
+
+    def with_topic(self, options: TableOptions, topic: str, part: str) -> TableOptions:
+        """Returns the options completed for messages of a topic.
+
+        Args:
+            part: "key" or "value", the part of messages that the format writes.
+        """
+        return options
 
     def _missing(self, action: str) -> UnsupportedOperationError:
         return UnsupportedOperationError(f"the format {self.identifier!r} cannot {action}")
@@ -107,5 +119,5 @@ def format_of(identifier: str, options: TableOptions, owner: str) -> tuple[Table
         kind = found[identifier].load()
     made: TableFormat = kind()
     own = options.below(f"{identifier}.")
-    own.check(identifier, made.required_options, made.optional_options)
+    own.check(identifier, made.required_options, made.optional_options, tuple(made.option_prefixes))
     return made, own

@@ -93,7 +93,7 @@ def test_rows_are_looked_up_by_key_with_all_their_matches(prices: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"format": "cvs"}, "Available format identifiers are:\n\ncanal-json\ncsv\n"),
+        ({"format": "cvs"}, "Available format identifiers are:\n\navro\navro-confluent\n"),
         ({"csv.field-delimitr": ";"}, "field-delimitr .did you mean 'field-delimiter'"),
         ({"csv.field-delimiter": "ab"}, "one ASCII character"),
         ({"csv.ignore-parse-errors": "maybe"}, "ignore-parse-errors"),
