@@ -59,6 +59,7 @@ def main() -> None:
     nexmark.add_argument("--events", type=int, help="the number of events of each query")
     nexmark.add_argument("--modes", type=lambda text: text.split(","), help="any of plain, mini-batch, rocksdb")
     nexmark.add_argument("--sides", choices=("both", "flink"), help="flink: measure Flink alone")
+    nexmark.add_argument("--fields", choices=("needed", "all"), help="all: generate fields that no query reads, too")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in BENCHMARKS]
     if unknown:
@@ -67,7 +68,7 @@ def main() -> None:
     # As pip does when it installs a package, and did with the peer: where PYTHONDONTWRITEBYTECODE is set every process
     # of an editable installation would compile its sources again.
     compileall.compile_dir(ROOT / "src" / "flinkpy", quiet=1)
-    given = {name: getattr(options, name) for name in ("queries", "events", "modes", "sides")}
+    given = {name: getattr(options, name) for name in ("queries", "events", "modes", "sides", "fields")}
     given = {name: value for name, value in given.items() if value is not None}
     if given and options.names != ["nexmark"]:
         parser.error(f"{', '.join(f'--{name}' for name in given)}: only nexmark alone has these options")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,7 @@ def run(
     events: int = DEFAULT_EVENTS,
     modes: list[str] | None = None,
     sides: str = "both",
+    fields: str = "needed",
 ) -> list[Result]:
     """Returns a result per mode and query, the geometric mean of each mode, and the memory of one query.
 
@@ -87,15 +88,17 @@ def run(
         events: the number of events of each measured query.
         modes: keys of MODES; None for all.
         sides: `both`, or `flink` to measure Flink alone.
+        fields: `all` to make our source generate fields that the query does not read, as Flink's does.
     """
     names = queries or list(NAMES)
     with_ours = sides == "both"
     wrong = check_results(names) if with_ours else {}
     results: list[Result] = []
+    given = Input(events, RATE, fields == "all")
     for mode in modes or list(MODES):
-        results += _measure(mode, names, Input(events, RATE), wrong, with_ours)
+        results += _measure(mode, names, given, wrong, with_ours)
     if MEMORY_QUERY in names:
-        results.append(_memory(Input(events, RATE), wrong, with_ours))
+        results.append(_memory(given, wrong, with_ours))
     return results
 
 
@@ -150,16 +153,21 @@ def _programs(names: list[str], given: Input, folder: Path, changes: bool = Fals
 def measured_programs(names: list[str], given: Input) -> list[Path]:
     """Returns the programs of both sizes of each query, after that of the warm-up."""
     folder = _empty(HOME / "measured")
-    small = Input(given.events // SMALL_SHARE, given.rate)
+    small = replace(given, events=given.events // SMALL_SHARE)
     both = zip(_programs(names, small, folder, suffix=_SMALL), _programs(names, given, folder))
     return [*_programs([WARM_UP], small, folder, suffix="-warm-up"), *(file for pair in both for file in pair)]
+
+
+def _for_flink(given: Input) -> Input:
+    """Returns the input without the option that only our connector has."""
+    return replace(given, has_all_fields=False)
 
 
 def _measure(mode: str, names: list[str], given: Input, wrong: dict[str, str], with_ours: bool) -> list[Result]:
     settings = dict(MODES[mode].settings)
     if "execution.checkpointing.interval" in settings:
         settings["execution.checkpointing.dir"] = f"file://{HOME / 'measured' / 'checkpoints'}"
-    theirs = run_flink(measured_programs(names, given), settings, PARALLELISM, TIMEOUT_S)
+    theirs = run_flink(measured_programs(names, _for_flink(given)), settings, PARALLELISM, TIMEOUT_S)
     runnable = [name for name in names if not wrong.get(name, "").startswith("not yet")]
     ours: dict[str, dict[str, Any]] = {}
     if with_ours and runnable:
@@ -221,7 +229,7 @@ def _memory(given: Input, wrong: dict[str, str], with_ours: bool) -> Result:
     """Measures the largest resident size of one query, in processes that run nothing else."""
     title = f"nexmark memory {MEMORY_QUERY}"
     folder = _empty(HOME / "measured")
-    programs = _programs([MEMORY_QUERY], given, folder)
+    programs = _programs([MEMORY_QUERY], _for_flink(given), folder)
     theirs = run_flink(programs, {}, PARALLELISM, TIMEOUT_S, heap="12g")[MEMORY_QUERY]
     if "error" in theirs or not with_ours or MEMORY_QUERY in wrong:
         note = theirs.get("error") or wrong.get(MEMORY_QUERY, "")

@@ -21,10 +21,12 @@ class Input:
     Attributes:
         events: their number.
         rate: how many there are in a second of event time.
+        has_all_fields: True to generate fields that no query reads. Flink's generator always does.
     """
 
     events: int
     rate: int
+    has_all_fields: bool = False
 
 
 def statements(query: str, given: Input, folder: Path, changes: bool = False) -> str:
@@ -52,6 +54,8 @@ def with_input(text: str, given: Input) -> str:
     """Returns the text with the options of the events in place of `${EVENTS}` etc."""
     for name, value in (("RATE", given.rate), ("EVENTS", given.events), ("BASE_TIME", BASE_TIME_MS)):
         text = text.replace(f"${{{name}}}", str(value))
+    if given.has_all_fields:
+        text = text.replace("'connector' = 'nexmark',", "'connector' = 'nexmark',\n  'fields' = 'all',")
     return text
 
 

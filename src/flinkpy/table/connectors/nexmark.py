@@ -44,12 +44,22 @@ _OPTIONS: dict[str, ConfigOption[Any]] = {
     "base_time_ms": ConfigOption("base-time", _INT, None, "The first event time in ms; by default that of the start."),
 }
 
+#: Beyond Nexmark's own options.
+_GENERATED_FIELDS: ConfigOption[Any] = ConfigOption(
+    "fields",
+    OptionType.ENUM,
+    "needed",
+    "`needed` to generate the fields that the query reads. `all` to generate all fields of all events, as Nexmark does "
+    "on Flink; the query drops what it does not read.",
+    choices=("needed", "all"),
+)
+
 
 class NexmarkTableFactory(TableFactory):
     """Makes tables with the columns of Nexmark's events, which the DDL has to declare."""
 
     identifier = "nexmark"
-    optional_options: Sequence[ConfigOption[Any]] = tuple(_OPTIONS.values())
+    optional_options: Sequence[ConfigOption[Any]] = (*_OPTIONS.values(), _GENERATED_FIELDS)
 
     def create_source(self, context: FactoryContext) -> NexmarkTableSource:
         declared = context.table.resolved_schema.to_physical_row_type()
@@ -62,16 +72,22 @@ class NexmarkTableFactory(TableFactory):
         if values["stop_at"] < 0:
             values["stop_at"] = None
         try:
-            return NexmarkTableSource(NexmarkSource(NexmarkOptions(**values)))
+            source = NexmarkSource(NexmarkOptions(**values))
+            return NexmarkTableSource(source, context.options.get(_GENERATED_FIELDS) == "all")
         except ConfigurationError as error:
             raise ValidationError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
 class NexmarkTableSource(ScanTableSource):
-    """The table, or the fields of it that a query needs."""
+    """The table, or the fields of it that a query needs.
+
+    Attributes:
+        has_all_fields: True to take over nothing of a query.
+    """
 
     nexmark: NexmarkSource
+    has_all_fields: bool = False
 
     @property
     def summary(self) -> str:
@@ -86,13 +102,17 @@ class NexmarkTableSource(ScanTableSource):
 
     @property
     def supports_nested_projection(self) -> bool:
-        return True
+        return not self.has_all_fields
 
-    def with_projection(self, paths: tuple[tuple[int, ...], ...], produced_type: RowType) -> NexmarkTableSource:
+    def with_projection(self, paths: tuple[tuple[int, ...], ...], produced_type: RowType) -> NexmarkTableSource | None:
+        if self.has_all_fields:
+            return None
         fields = [_path(self.nexmark.paths, path) for path in paths]
         return NexmarkTableSource(self.nexmark.with_fields(fields, produced_type.names))
 
     def with_filters(self, filters: tuple[RexNode, ...]) -> FilterPushDown | None:
+        if self.has_all_fields:
+            return None
         kept = self.nexmark.event_types
         accepted = []
         for condition in filters:

@@ -72,6 +72,15 @@ def test_other_columns_are_refused_with_those_that_there_are():
         table({}, RowType.of(("id", BigIntType())))
 
 
+def test_source_of_all_fields_takes_over_no_part_of_a_query():
+    source = table({"fields": "all"})
+    assert source.with_filters((is_type(1),)) is None
+    assert source.with_projection(((0,),), RowType.of(("event_type", IntType()), nullable=False)) is None
+    assert not source.supports_nested_projection
+    with pytest.raises(ValidationError, match="expected one of needed, all"):
+        table({"fields": "some"})
+
+
 def test_nested_fields_become_columns_with_the_names_that_the_planner_chooses():
     produced = RowType.of(("bid_price", BigIntType()), ("event_type0", IntType()), nullable=False)
     source = table({"events.num": "5"}).with_projection(((3, 2), (0,)), produced)
