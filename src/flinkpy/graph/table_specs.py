@@ -126,6 +126,11 @@ class ExpandSpec(OperatorSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicateRowsSpec(OperatorSpec):
+    """Emits each row without its first column as often as this BIGINT says."""
+
+
+@dataclass(frozen=True, slots=True)
 class DropUpdateBeforeSpec(OperatorSpec):
     """Drops UPDATE_BEFORE rows."""
 

@@ -10,11 +10,18 @@ from changelogs import to_batch, to_changes, type_info
 from streaming_fakes import OperatorHarness
 
 from flinkpy.common.errors import FunctionError
-from flinkpy.graph.table_specs import ExpandSpec, WatermarkAssignerSpec, WindowSlices, WindowTableFunctionSpec
+from flinkpy.graph.table_specs import (
+    ExpandSpec,
+    ReplicateRowsSpec,
+    WatermarkAssignerSpec,
+    WindowSlices,
+    WindowTableFunctionSpec,
+)
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import MAX_WATERMARK, Watermark, WatermarkStatus
 from flinkpy.sql.rex import InputRef, Literal, RexCall
 from flinkpy.sql.types import logical_types as lt
+from flinkpy.streaming.operators.table import expand_operators
 
 _TIME = lt.TimestampType(precision=3)
 _INPUT = type_info(time=_TIME, number=lt.BigIntType())
@@ -87,6 +94,15 @@ def test_expand_emits_each_row_once_per_projection() -> None:
     harness.operator.process_batch(to_batch([("+I", at(0), 7), ("-D", at(0), 8)], _INPUT))
     (batch,) = harness.output.items
     assert to_changes(batch) == [("+I", 7, 1), ("+I", None, 2), ("-D", 8, 1), ("-D", None, 2)]
+
+
+def test_replicate_rows_repeats_each_row_with_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expand_operators, "MAX_ROWS", 3)
+    rows, output = type_info(count=lt.BigIntType(), name=lt.VarCharType()), type_info(name=lt.VarCharType())
+    harness = OperatorHarness(ReplicateRowsSpec(input_types=(rows,), output_type=output))
+    harness.operator.process_batch(to_batch([("+I", 2, "a"), ("-U", 1, "b"), ("+U", 4, "b"), ("-D", 1, "c")], rows))
+    changes = [change for batch in harness.output.items for change in to_changes(batch)]
+    assert changes == [("+I", "a")] * 2 + [("-U", "b")] + [("+U", "b")] * 4 + [("-D", "c")]
 
 
 @pytest.mark.parametrize(

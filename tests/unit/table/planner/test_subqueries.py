@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.errors import UnsupportedOperationError, ValidationError
 from tests.unit.table.planner.planning import PlannerFixture
 
 
@@ -75,6 +75,47 @@ def test_exists_below_or_becomes_an_outer_join_with_a_mark(planner: PlannerFixtu
     assert plan.startswith("Calc(select=[a], where=[OR(=(a, 1), IS NOT NULL($mark))]")
 
 
+def test_correlation_by_an_inequality_joins_the_distinct_values_of_the_outer_column(planner: PlannerFixture) -> None:
+    plan = planner.plan("SELECT a FROM t WHERE b = (SELECT MAX(y) FROM u WHERE x > a)")
+
+    assert "GroupAggregate(groupBy=[a], select=[a, MAX_RETRACT(y) AS EXPR$0]" in plan
+    assert "Join(joinType=[InnerJoin], where=[>(x, a)]" in plan
+    assert plan.count("GroupAggregate(groupBy=[a], select=[a], ") == 1
+
+
+def test_limit_of_a_correlated_query_is_a_rank_per_outer_value(planner: PlannerFixture) -> None:
+    plan = planner.plan("SELECT a, y FROM t, LATERAL (SELECT y FROM u WHERE x = a ORDER BY y DESC LIMIT 2)")
+
+    assert "rankType=[ROW_NUMBER], rankRange=[rankStart=1, rankEnd=2], partitionBy=[a], orderBy=[y DESC]" in plan
+
+
+def test_in_as_a_value_counts_rows_with_null(planner: PlannerFixture) -> None:
+    plan = planner.plan("SELECT a IN (SELECT x FROM u) FROM t")
+
+    assert "GroupAggregate(select=[COUNT(*) AS $total, COUNT(x) AS $known]" in plan
+
+
+def test_exists_of_a_global_aggregate_is_always_true(planner: PlannerFixture) -> None:
+    assert "Join" not in planner.plan("SELECT a FROM t WHERE EXISTS (SELECT COUNT(*) FROM u WHERE x = a)")
+
+
+def test_subquery_of_groups_refers_to_grouping_columns(planner: PlannerFixture) -> None:
+    plan = planner.plan("SELECT c, (SELECT COUNT(*) FROM u WHERE z = c) FROM t GROUP BY c")
+
+    assert "joinType=[LeftOuterJoin], where=[=($c0, c)]" in plan
+    with pytest.raises(ValidationError, match="Expression 'a' is not being grouped"):
+        planner.plan("SELECT c, (SELECT COUNT(*) FROM u WHERE x = a) FROM t GROUP BY c")
+
+
 def test_correlation_that_no_join_replaces_is_refused(planner: PlannerFixture) -> None:
-    with pytest.raises(UnsupportedOperationError, match="may compare columns of the query around it by '=' only"):
-        planner.plan("SELECT a FROM t WHERE b = (SELECT MAX(y) FROM u WHERE x > a)")
+    with pytest.raises(UnsupportedOperationError, match="OFFSET without a limit in a correlated subquery"):
+        planner.plan("SELECT a, (SELECT y FROM u WHERE x > a OFFSET 1) FROM t")
+
+
+def test_rows_of_except_all_and_intersect_all_are_counted_per_side(planner: PlannerFixture) -> None:
+    less = planner.plan("SELECT a FROM t EXCEPT ALL SELECT x FROM u")
+    both = planner.plan("SELECT a FROM t INTERSECT ALL SELECT x FROM u")
+
+    assert "Correlate(invocation=[$REPLICATE_ROWS$1($f0, a)], select=[$f0, a, a0], joinType=[INNER]" in less
+    assert "SUM(vcol_marker) AS sum_vcol_marker" in less
+    assert "COUNT(vcol_left_marker) AS vcol_left_cnt, COUNT(vcol_right_marker) AS vcol_right_cnt" in both

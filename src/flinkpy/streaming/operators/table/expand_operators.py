@@ -1,6 +1,7 @@
-"""ExpandOperator and WindowTableFunctionOperator: emit each row several times. They have no state.
+"""ExpandOperator, ReplicateRowsOperator, WindowTableFunctionOperator: emit each row several times, without state.
 
 Source: org.apache.flink.table.planner.plan.nodes.exec.stream.StreamExecExpand,
+org.apache.flink.table.runtime.functions.table.ReplicateRowsFunction,
 org.apache.flink.table.runtime.operators.window.tvf.operator.AlignedWindowTableFunctionOperator.
 """
 
@@ -12,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from flinkpy.common.errors import UnsupportedOperationError
-from flinkpy.graph.table_specs import ExpandSpec, WindowTableFunctionSpec
+from flinkpy.graph.table_specs import ExpandSpec, ReplicateRowsSpec, WindowTableFunctionSpec
 from flinkpy.records.batch import Batch
 from flinkpy.sql.functions import compile_expressions
 from flinkpy.sql.types.arrow import schema_of
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 from flinkpy.streaming.operators.table.changelog import fitted
+from flinkpy.streaming.operators.table.table_inputs import MAX_ROWS
 from flinkpy.streaming.operators.table.time_columns import ZoneShift, event_times, timestamps
 
 
@@ -51,6 +53,41 @@ class ExpandOperator(StreamOperator):
         ]
         kinds = None if batch.kinds is None else np.repeat(batch.kinds, num_parts)
         self.output.emit(Batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema), None, kinds))
+
+
+class ReplicateRowsOperator(StreamOperator):
+    """Emits each row without its first column as often as that column says. Thread: task thread."""
+
+    def __init__(
+        self,
+        spec: ReplicateRowsSpec,
+        input_type: Any,
+        context: OperatorContext,
+        output: Output,
+        side_outputs: dict[str, Output],
+    ) -> None:
+        super().__init__(context, output, side_outputs)
+        self._schema = schema_of(cast(Any, spec.output_type).row_type)
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        columns = batch.values
+        assert isinstance(columns, pa.RecordBatch)
+        counts = columns.column(0).to_numpy(zero_copy_only=False)
+        ends = np.cumsum(counts)
+        first = 0
+        # A batch holds at most MAX_ROWS rows, but a single row may be repeated more often.
+        while first < len(counts):
+            done = 0 if first == 0 else ends[first - 1]
+            last = max(int(np.searchsorted(ends, done + MAX_ROWS, side="right")), first + 1)
+            self._emit(batch, columns, np.repeat(np.arange(first, last), counts[first:last]))
+            first = last
+
+    def _emit(self, batch: Batch, columns: pa.RecordBatch, rows: np.ndarray) -> None:
+        for start in range(0, len(rows), MAX_ROWS):
+            part = rows[start : start + MAX_ROWS]
+            arrays = [column.take(pa.array(part)) for column in columns.columns[1:]]
+            kinds = None if batch.kinds is None else batch.kinds.take(part)
+            self.output.emit(Batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema), None, kinds))
 
 
 class WindowTableFunctionOperator(StreamOperator):

@@ -22,6 +22,7 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.WatermarkAssignerSpec: "watermark_assigner_operator:WatermarkAssignerOperator",
     specs.CorrelateSpec: "correlate_operator:CorrelateOperator",
     specs.ExpandSpec: "expand_operators:ExpandOperator",
+    specs.ReplicateRowsSpec: "expand_operators:ReplicateRowsOperator",
     specs.WindowTableFunctionSpec: "expand_operators:WindowTableFunctionOperator",
     specs.LocalGroupAggregateSpec: "two_phase_operators:LocalGroupAggregateOperator",
     specs.GlobalGroupAggregateSpec: "two_phase_operators:GlobalGroupAggregateOperator",

@@ -21,7 +21,9 @@ from flinkpy.table.planner.binder.scope import Scope
 from flinkpy.table.planner.binder.window_functions import interval_millis
 from flinkpy.table.planner.errors import invalid
 from flinkpy.table.planner.logical import nodes as rel
+from flinkpy.table.planner.logical.rex_nodes import OuterRef, SubQuery
 from flinkpy.table.planner.logical.time import as_regular, proctime_type
+from flinkpy.table.planner.logical.traversal import rewrite_plan
 
 if TYPE_CHECKING:
     from flinkpy.table.planner.binder.queries import QueryBinder
@@ -78,6 +80,7 @@ class AggregateBinder:
         self._queries = queries
         self._functions = queries.functions
         self._plan = plan
+        self._scope = scope
         self._query = query
         self._inner = ExpressionBinder(queries, scope, clause="GROUP BY")
         self._argument = ExpressionBinder(queries, scope)
@@ -190,7 +193,9 @@ class AggregateBinder:
                 return self._grouping(node)
         if isinstance(node, ast.FunctionCall) and node.over is None and self._functions.is_aggregate(node.name):
             return self._aggregate(node)
-        if isinstance(node, _QUERIES) or _calls_aggregate(self._functions, node):
+        if isinstance(node, _QUERIES):
+            return self._query_over_groups(node)
+        if _calls_aggregate(self._functions, node):
             return None
         if isinstance(node, ast.FunctionCall) and node.over is not None:
             return None
@@ -221,6 +226,27 @@ class AggregateBinder:
             return InputRef(each.type, each.index - _GROUPED) if isinstance(each, InputRef) else None
 
         return rewrite(changed, back)
+
+    def _query_over_groups(self, node: ast.Expression) -> RexNode:
+        """Returns a subquery whose references to this query's columns mean grouping columns."""
+        bound = self.binder.bind_without_hook(node)
+        keys = self._columns[: self._group_count]
+
+        def change(each: RexNode) -> RexNode | None:
+            own = self._scope.inner(each)
+            if own is None:
+                return None
+            if own not in keys:
+                names = self._plan.names
+                shown = ", ".join(names[part.index] for part in walk(own) if isinstance(part, InputRef))
+                raise invalid(node, f"Expression '{shown}' is not being grouped")
+            place = keys.index(own)
+            return OuterRef(self._key_type(place), self._scope.correlation, place)
+
+        def changed(each: RexNode) -> RexNode | None:
+            return replace(each, plan=rewrite_plan(each.plan, change)) if isinstance(each, SubQuery) else None
+
+        return rewrite(bound, changed)
 
     def _key_type(self, place: int) -> lt.LogicalType:
         kind = self._columns[place].type

@@ -76,6 +76,10 @@ class ExpressionBinder:
             found = self._hook(node)
             if found is not None:
                 return found
+        return self.bind_without_hook(node)
+
+    def bind_without_hook(self, node: ast.Expression) -> RexNode:
+        """Returns the expression, where the hook is called for the parts of the node and not for the node."""
         try:
             return self._bind(node)
         except ValidationError as error:

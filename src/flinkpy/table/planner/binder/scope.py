@@ -126,6 +126,15 @@ class Scope:
         hint = did_you_mean(parts[0], self.column_names())
         return invalid(name, f"Column '{parts[0]}' not found in any table{hint}")
 
+    def inner(self, value: RexNode) -> RexNode | None:
+        """Returns what an inner query's reference to this scope is here: a column or a field; None for all else."""
+        if isinstance(value, OuterRef):
+            return InputRef(value.type, value.index) if value.correlation == self.correlation else None
+        if isinstance(value, FieldAccess):
+            operand = self.inner(value.operand)
+            return None if operand is None else value.with_operands((operand,))
+        return None
+
     def column_names(self) -> list[str]:
         return [name for each in self.relations for name in each.names]
 

@@ -298,7 +298,7 @@ class TableReferenceBinder:
         )
         plan: rel.RelNode
         if left_scope.is_used_outside:
-            plan = rel.LateralJoin(left, right, left_scope.correlation, join_type, condition)
+            plan = rel.LateralJoin(left, right, join_type, condition, left_scope.correlation)
         else:
             plan = rel.Join(left, right, join_type, condition, self._hints)
         return plan, self._retyped(plan, scope, left_scope, join_type)

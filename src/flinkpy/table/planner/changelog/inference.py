@@ -41,6 +41,7 @@ _FORWARDING = (
     ph.Exchange,
     ph.Expand,
     ph.MiniBatchAssigner,
+    ph.ReplicateRows,
     ph.WatermarkAssigner,
     ph.WindowTableFunction,
 )
@@ -228,6 +229,9 @@ class _UpdateKinds:
                 return self._temporal_join(node, required)
             case ph.Calc() if required is UpdateKind.ONLY_UPDATE_AFTER and node.condition is not None:
                 # An update that the condition no longer lets pass must become a deletion: the old row is needed.
+                return None
+            case ph.ReplicateRows() if required is UpdateKind.ONLY_UPDATE_AFTER:
+                # An update may change the number of rows.
                 return None
             case ph.Union():
                 return self._union(node, required)

@@ -148,18 +148,11 @@ class Snapshot(_OneInput):
 
 
 @dataclass(frozen=True, eq=False)
-class Join(RelNode):
-    """A join. The condition is over the columns of both inputs.
-
-    Attributes:
-        hints: (name, options) of the hints that apply to it.
-    """
-
+class _TwoInputs(RelNode):
     left: RelNode
     right: RelNode
     join_type: JoinType
     condition: RexNode
-    hints: tuple[tuple[str, tuple[tuple[str | None, str], ...]], ...] = ()
 
     @property
     def inputs(self) -> tuple[RelNode, ...]:
@@ -173,6 +166,17 @@ class Join(RelNode):
     @cached_property
     def row_type(self) -> RowType:
         return join_row_type(self.left.row_type, self.right.row_type, self.join_type)
+
+
+@dataclass(frozen=True, eq=False)
+class Join(_TwoInputs):
+    """A join. The condition is over the columns of both inputs.
+
+    Attributes:
+        hints: (name, options) of the hints that apply to it.
+    """
+
+    hints: tuple[tuple[str, tuple[tuple[str | None, str], ...]], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,31 +200,14 @@ class Correlate(_OneInput):
 
 
 @dataclass(frozen=True, eq=False)
-class LateralJoin(RelNode):
+class LateralJoin(_TwoInputs):
     """A join with a query that refers to the columns of the left input by OuterRef. A rule replaces it by joins.
 
     Attributes:
         correlation: the id of the OuterRefs.
     """
 
-    left: RelNode
-    right: RelNode
     correlation: int
-    join_type: JoinType
-    condition: RexNode
-
-    @property
-    def inputs(self) -> tuple[RelNode, ...]:
-        return (self.left, self.right)
-
-    def with_inputs(self, inputs: tuple[RelNode, ...]) -> RelNode:
-        if inputs[0] is self.left and inputs[1] is self.right:
-            return self
-        return replace(self, left=inputs[0], right=inputs[1])
-
-    @cached_property
-    def row_type(self) -> RowType:
-        return join_row_type(self.left.row_type, self.right.row_type, self.join_type)
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,6 +399,15 @@ class Expand(_OneInput):
     @cached_property
     def row_type(self) -> RowType:
         return self.type
+
+
+@dataclass(frozen=True, eq=False)
+class ReplicateRows(_OneInput):
+    """Emits each row without its first column as often as this BIGINT says, for INTERSECT ALL and EXCEPT ALL."""
+
+    @cached_property
+    def row_type(self) -> RowType:
+        return RowType(self.input.row_type.fields[1:], nullable=False)
 
 
 @dataclass(frozen=True, eq=False)

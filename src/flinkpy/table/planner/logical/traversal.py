@@ -1,12 +1,13 @@
-"""How rules look at the expressions of any logical node."""
+"""Reads and changes the expressions of any logical node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from flinkpy.sql.rex import RexNode
+from flinkpy.sql.rex import RexNode, rewrite
 from flinkpy.table.planner.logical import nodes as rel
+from flinkpy.table.planner.logical.rex_nodes import SubQuery
 
 
 def expressions_of(node: rel.RelNode) -> tuple[RexNode, ...]:
@@ -44,3 +45,16 @@ def with_expressions(node: rel.RelNode, change: Callable[[RexNode], RexNode]) ->
             condition = None if node.condition is None else change(node.condition)
             return replace(node, call=change(node.call), condition=condition)
     return node
+
+
+def rewrite_plan(plan: rel.RelNode, change: Callable[[RexNode], RexNode | None]) -> rel.RelNode:
+    """Returns the plan with `rewrite` applied to all its expressions, those inside of subqueries included."""
+
+    def visit(each: RexNode) -> RexNode | None:
+        found = change(each)
+        if found is None and isinstance(each, SubQuery):
+            left = tuple(rewrite(value, visit) for value in each.left)
+            return replace(each, plan=rewrite_plan(each.plan, change), left=left)
+        return found
+
+    return rel.transform(plan, lambda node: with_expressions(node, lambda each: rewrite(each, visit)))

@@ -516,6 +516,10 @@ class PhysicalBuilder:
         return ph.Union(parts, lt.RowType(fields, nullable=False))
 
     @_build.register
+    def _(self, node: rel.ReplicateRows) -> ph.PhysicalNode:
+        return ph.ReplicateRows([self.build(node.input)], node.row_type)
+
+    @_build.register
     def _(self, node: rel.Sink) -> ph.PhysicalNode:
         below = self.build(node.input)
         proctimes = {place for place, each in enumerate(below.row_type.fields) if is_proctime(each.type)}

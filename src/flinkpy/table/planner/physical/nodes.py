@@ -232,6 +232,24 @@ class Correlate(PhysicalNode):
         return terms
 
 
+@dataclass(eq=False)
+class ReplicateRows(PhysicalNode):
+    """Emits each row without its first column as often as this column says."""
+
+    @property
+    def name(self) -> str:
+        return "Correlate"
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        names = self.input.names
+        call = f"[$REPLICATE_ROWS$1({', '.join(names)})]"
+        return [
+            ("invocation", call),
+            ("select", f"[{', '.join(joined_names(names, names[1:]))}]"),
+            ("joinType", "[INNER]"),
+        ]
+
+
 # -- joins -----------------------------------------------------------------------------------------------------------
 
 

@@ -26,7 +26,7 @@ def columns_of(*nodes: RexNode | None) -> set[int]:
 def outer_columns(plan: object, correlation: int) -> set[int]:
     """Returns the columns of the query `correlation` that a plan below it refers to."""
     from flinkpy.table.planner.logical import nodes as rel
-    from flinkpy.table.planner.rules.traversal import expressions_of
+    from flinkpy.table.planner.logical.traversal import expressions_of
 
     assert isinstance(plan, rel.RelNode)
     found = set()

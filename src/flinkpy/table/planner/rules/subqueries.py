@@ -9,13 +9,20 @@ from dataclasses import replace
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.table_specs import JoinType
-from flinkpy.sql.rex import AggregateCall, InputRef, Literal, RexCall, RexNode, rewrite, walk
+from flinkpy.sql.rex import AggregateCall, InputRef, Literal, RexCall, RexNode, moved, rewrite, walk
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.logical.rex_nodes import OuterRef, SubQuery
-from flinkpy.table.planner.rules.expressions import outer_columns
-from flinkpy.table.planner.rules.traversal import expressions_of
+from flinkpy.table.planner.logical.traversal import expressions_of, rewrite_plan
+from flinkpy.table.planner.rules.dependent_joins import count_or_zero, join_with_values, same_values
+from flinkpy.table.planner.rules.expressions import (
+    columns_of,
+    has_subquery,
+    is_inlinable,
+    outer_columns,
+    substituted,
+)
 
 _ONE = Literal(lt.BooleanType(nullable=False), True)
 
@@ -42,7 +49,42 @@ def _expand(node: rel.RelNode) -> rel.RelNode:
         case rel.Join() if node.join_type is JoinType.INNER:
             joined = rel.Join(node.left, node.right, JoinType.INNER, operators.TRUE, node.hints)
             return _expand_filter(rel.Filter(joined, node.condition))
+        case rel.Join() if node.join_type in (JoinType.LEFT, JoinType.RIGHT):
+            return _expand_outer_join(node)
     raise UnsupportedOperationError(f"a subquery in {type(node).__name__} is not supported")
+
+
+def _expand_outer_join(node: rel.Join) -> rel.RelNode:
+    """Filters the input whose rows may be missing in the result by the conditions with subqueries."""
+    width = node.left.width
+    filters_right = node.join_type is JoinType.LEFT
+    tests = [each for each in operators.conjuncts(node.condition) if has_subquery(each)]
+    rest = [each for each in operators.conjuncts(node.condition) if not has_subquery(each)]
+    if any((column >= width) != filters_right for each in tests for column in columns_of(each)):
+        side = "left" if filters_right else "right"
+        raise UnsupportedOperationError(
+            f"a subquery in the condition of a {node.join_type.name} JOIN that refers to its {side} input is not "
+            "supported; compute it in a query below the join"
+        )
+    condition = operators.and_(rest)
+    if not filters_right:
+        left = _expand_filter(rel.Filter(node.left, operators.and_(tests)))
+        return replace(node, left=left, condition=condition)
+    correlations = {each.correlation for test in tests for each in walk(test) if isinstance(each, SubQuery)}
+
+    def moved(each: RexNode) -> RexNode | None:
+        if isinstance(each, OuterRef) and each.correlation in correlations:
+            return OuterRef(each.type, each.correlation, each.index - width)
+        if isinstance(each, SubQuery):
+            left = tuple(rewrite(value, moved) for value in each.left)
+            return replace(each, plan=rewrite_plan(each.plan, outer_moved), left=left)
+        return InputRef(each.type, each.index - width) if isinstance(each, InputRef) else None
+
+    def outer_moved(each: RexNode) -> RexNode | None:
+        return moved(each) if isinstance(each, OuterRef) else None
+
+    filtered = rel.Filter(node.right, operators.and_([rewrite(each, moved) for each in tests]))
+    return replace(node, right=_expand_filter(filtered), condition=condition)
 
 
 def _expand_filter(node: rel.Filter) -> rel.RelNode:
@@ -53,11 +95,13 @@ def _expand_filter(node: rel.Filter) -> rel.RelNode:
         inner, negated = condition, False
         if isinstance(inner, RexCall) and inner.function == "NOT":
             inner, negated = inner.arguments[0], True
-        if isinstance(inner, SubQuery) and inner.kind != "SCALAR" and not _has_subquery(inner.left):
+        if isinstance(inner, SubQuery) and inner.kind == "EXISTS" and _has_one_row(inner.plan):
+            rest.append(operators.FALSE if inner.negated != negated else operators.TRUE)
+        elif isinstance(inner, SubQuery) and inner.kind != "SCALAR" and not _has_subquery(inner.left):
             plan = _semi_join(plan, inner, inner.negated != negated)
         else:
             rest.append(condition)
-    plan, values = _values(plan, tuple(rest))
+    plan, values = _values(plan, tuple(rest), is_condition=True)
     if values:
         plan = rel.Filter(plan, operators.and_(list(values)))
     if plan.width == width:
@@ -66,7 +110,7 @@ def _expand_filter(node: rel.Filter) -> rel.RelNode:
 
 
 def _has_subquery(nodes: tuple[RexNode, ...]) -> bool:
-    return any(isinstance(each, SubQuery) for node in nodes for each in walk(node))
+    return any(has_subquery(node) for node in nodes)
 
 
 def _semi_join(plan: rel.RelNode, query: SubQuery, negated: bool) -> rel.RelNode:
@@ -74,7 +118,7 @@ def _semi_join(plan: rel.RelNode, query: SubQuery, negated: bool) -> rel.RelNode
     inner = expand_subqueries(query.plan)
     if query.kind == "EXISTS":
         inner = _without_outer_values(inner, query.correlation)
-    right, conditions = _decorrelated(inner, query.correlation)
+    right, conditions = _uncorrelated(plan, inner, query.correlation)
     width = plan.width
     own = [_joined(each, query.correlation, width) for each in conditions]
     kind = JoinType.ANTI if negated else JoinType.SEMI
@@ -91,24 +135,38 @@ def _semi_join(plan: rel.RelNode, query: SubQuery, negated: bool) -> rel.RelNode
             test = operators.comparison(operator, left, value)
             if quantifier == "ALL":
                 kind = JoinType.SEMI if negated else JoinType.ANTI
-                test = RexCall(lt.BooleanType(nullable=False), "IS NOT TRUE", (test,))
+                test = _test("IS NOT TRUE", test)
             own.append(test)
     return rel.Join(plan, right, kind, operators.and_(own))
 
 
+def _test(name: str, node: RexNode) -> RexNode:
+    return RexCall(lt.BooleanType(nullable=False), name, (node,))
+
+
 def _is_null(node: RexNode) -> RexNode:
-    return RexCall(lt.BooleanType(nullable=False), "IS NULL", (node,))
+    return _test("IS NULL", node)
 
 
-def _values(plan: rel.RelNode, expressions: tuple[RexNode, ...]) -> tuple[rel.RelNode, tuple[RexNode, ...]]:
-    """Returns the plan with the values of subqueries as further columns, and the expressions over them."""
+def _values(
+    plan: rel.RelNode, expressions: tuple[RexNode, ...], *, is_condition: bool = False
+) -> tuple[rel.RelNode, tuple[RexNode, ...]]:
+    """Returns the plan with the values of subqueries as further columns, and the expressions over them.
+
+    Args:
+        is_condition: True if rows are dropped for which an expression is NULL, as for those for which it is false.
+    """
     known: dict[SubQuery, RexNode] = {}
+    tests = _plain_tests(expressions) if is_condition else set()
     for expression in expressions:
         for each in walk(expression):
             if isinstance(each, SubQuery) and each not in known:
                 if _has_subquery(each.left):
                     raise UnsupportedOperationError("a subquery on the left side of IN is not supported")
-                plan, known[each] = _scalar(plan, each) if each.kind == "SCALAR" else _mark(plan, each)
+                if each.kind == "SCALAR":
+                    plan, known[each] = _scalar(plan, each)
+                else:
+                    plan, known[each] = _mark(plan, each, null_is_false=each in tests)
 
     def change(each: RexNode) -> RexNode | None:
         return known.get(each) if isinstance(each, SubQuery) else None
@@ -116,98 +174,195 @@ def _values(plan: rel.RelNode, expressions: tuple[RexNode, ...]) -> tuple[rel.Re
     return plan, tuple(rewrite(each, change) for each in expressions)
 
 
+def _plain_tests(conditions: tuple[RexNode, ...]) -> set[SubQuery]:
+    """Returns the subqueries that are operands of AND and OR only, so that their NULL means the same as FALSE."""
+    found: set[SubQuery] = set()
+    elsewhere: set[SubQuery] = set()
+
+    def visit(node: RexNode) -> None:
+        if isinstance(node, SubQuery):
+            found.add(node)
+        elif isinstance(node, RexCall) and node.function in ("AND", "OR"):
+            for each in node.arguments:
+                visit(each)
+        else:
+            elsewhere.update(each for each in walk(node) if isinstance(each, SubQuery))
+
+    for condition in conditions:
+        visit(condition)
+    return found - elsewhere
+
+
+# -- values of one row -------------------------------------------------------------------------------------------------
+
+
 def _scalar(plan: rel.RelNode, query: SubQuery) -> tuple[rel.RelNode, RexNode]:
     inner = expand_subqueries(query.plan)
-    counts = bool(outer_columns(inner, query.correlation)) and _is_count(inner)
-    has_one_row = _has_one_row(inner)
-    right, conditions = _decorrelated(inner, query.correlation)
-    if not has_one_row:
-        kind = right.type_of(0).as_nullable()
-        call = AggregateCall("SINGLE_VALUE", (0,), kind, right.names[0])
-        extra = tuple(range(inner.width, right.width))
-        single = rel.Aggregate(right, extra, (call,))
-        columns = single.references()
-        right = rel.Project(single, (columns[-1], *columns[:-1]), (single.names[-1], *single.names[:-1]))
-        shift = 1 - inner.width
-        conditions = [_shifted(each, shift) for each in conditions]
+    found = _above_aggregate(inner, query.correlation)
+    if found is not None:
+        plan, values = _with_aggregates(plan, *found, query.correlation)
+        return plan, values[0]
+    right, conditions = _uncorrelated(plan, inner, query.correlation)
+    call = AggregateCall("SINGLE_VALUE", (0,), right.type_of(0).as_nullable(), right.names[0])
+    keys, conditions = _keys_of(conditions)
+    single = rel.Aggregate(right, keys, (call,))
+    columns = single.references()
+    right = rel.Project(single, (columns[-1], *columns[:-1]), (single.names[-1], *single.names[:-1]))
     width = plan.width
-    own = [_joined(each, query.correlation, width) for each in conditions]
+    own = [_joined(_shifted(each, 1), query.correlation, width) for each in conditions]
     joined = rel.Join(plan, right, JoinType.LEFT, operators.and_(own))
-    value: RexNode = InputRef(joined.type_of(width), width)
-    return joined, _or_zero(value) if counts else value
+    return joined, InputRef(joined.type_of(width), width)
 
 
-def _is_count(plan: rel.RelNode, column: int = 0) -> bool:
-    """True if a column is a global COUNT."""
-    place: RexNode = InputRef(plan.type_of(column), column)
-    while isinstance(plan, rel.Project) and isinstance(place, InputRef):
-        place, plan = plan.expressions[place.index], plan.input
-    if not isinstance(plan, rel.Aggregate) or plan.grouping:
-        if any(isinstance(each, rel.Aggregate) and _counts(each) for each in rel.walk(plan)) and _has_one_row(plan):
-            raise UnsupportedOperationError("an expression over COUNT in a correlated subquery is not supported")
-        return False
-    return isinstance(place, InputRef) and plan.aggregates[place.index].function == "COUNT"
+def _above_aggregate(plan: rel.RelNode, correlation: int) -> tuple[tuple[RexNode, ...], rel.Aggregate] | None:
+    """Returns the columns of a query over its global aggregation; None if it is another query."""
+    values = plan.references()
+    while isinstance(plan, rel.Project):
+        if not is_inlinable(plan.expressions) or any(_is_outer(each, correlation) for each in plan.expressions):
+            return None
+        values = tuple(substituted(each, plan.expressions) for each in values)
+        plan = plan.input
+    return (values, plan) if isinstance(plan, rel.Aggregate) and not plan.grouping else None
 
 
-def _counts(node: rel.Aggregate) -> bool:
-    return any(call.function == "COUNT" for call in node.aggregates)
+def _with_aggregates(
+    plan: rel.RelNode, values: tuple[RexNode, ...], aggregate: rel.Aggregate, correlation: int
+) -> tuple[rel.RelNode, tuple[RexNode, ...]]:
+    """Joins the results of a global aggregation. Returns the values, which are over these results, in the join.
 
-
-def _or_zero(value: RexNode) -> RexNode:
-    """Returns a COUNT that an outer join has made NULL where its group has no rows."""
-    zero = operators.cast(Literal(lt.IntType(nullable=False), 0), value.type.not_null())
-    return RexCall(value.type.not_null(), "COALESCE", (value, zero))
+    They are computed above the join, because COUNT is 0 and not NULL for rows of the plan that nothing is found for.
+    """
+    is_correlated = bool(outer_columns(aggregate, correlation))
+    right, conditions = _uncorrelated(plan, aggregate, correlation, leaves_out_empty=True)
+    width = plan.width
+    own = [_joined(each, correlation, width) for each in conditions]
+    joined = rel.Join(plan, right, JoinType.LEFT, operators.and_(own))
+    results = [
+        count_or_zero(each) if is_correlated and call.function == "COUNT" else each
+        for call, each in zip(aggregate.aggregates, joined.references()[width:], strict=False)
+    ]
+    return joined, tuple(substituted(each, results) for each in values)
 
 
 def _has_one_row(plan: rel.RelNode) -> bool:
-    while isinstance(plan, rel.Project):
+    while isinstance(plan, rel.Project) or (isinstance(plan, rel.Sort) and plan.limit is None and not plan.offset):
         plan = plan.input
-    return isinstance(plan, rel.Aggregate) and not plan.grouping
+    return isinstance(plan, rel.Aggregate) and not plan.grouping and plan.grouping_sets is None
 
 
-def _mark(plan: rel.RelNode, query: SubQuery) -> tuple[rel.RelNode, RexNode]:
-    """Returns the plan with a column that is TRUE where EXISTS or IN is true, and NULL elsewhere."""
-    if query.kind not in ("EXISTS", "IN"):
-        raise UnsupportedOperationError(f"{query.kind} of a subquery is supported as a condition of WHERE only")
-    if query.kind == "IN" and query.type.nullable and query.negated:
-        raise UnsupportedOperationError("NOT IN of a subquery with NULLs is supported as a condition of WHERE only")
+# -- marks -------------------------------------------------------------------------------------------------------------
+
+
+def _mark(plan: rel.RelNode, query: SubQuery, *, null_is_false: bool) -> tuple[rel.RelNode, RexNode]:
+    """Returns the plan with further columns, and the value of EXISTS, IN or a quantified comparison over them."""
     inner = expand_subqueries(query.plan)
     if query.kind == "EXISTS":
+        if _has_one_row(inner):
+            return plan, operators.FALSE if query.negated else operators.TRUE
         inner = _without_outer_values(inner, query.correlation)
-    right, conditions = _decorrelated(inner, query.correlation)
-    first = inner.width if query.kind == "EXISTS" else 0
-    keys = tuple(range(first, right.width))
-    distinct = rel.Aggregate(right, keys, ())
+    elif query.kind != "IN" or (_may_be_null(query, inner) and len(query.left) > 1):
+        return _counted(plan, query, inner)
+    right, conditions = _uncorrelated(plan, inner, query.correlation, by_keys=True)
+    needs_null = query.kind == "IN" and _may_be_null(query, inner) and (query.negated or not null_is_false)
+    joined, mark = _marked(plan, query, right, conditions)
+    if not needs_null:
+        return joined, _test("IS NULL" if query.negated else "IS NOT NULL", mark)
+    joined, (total, known) = _sizes(joined, right, conditions, query.correlation)
+    zero = operators.cast(Literal(lt.IntType(nullable=False), 0), total.type.not_null())
+    unknown = operators.or_([_is_null(query.left[0]), operators.comparison("<", known, total)])
+    value = operators.case(
+        [
+            (_test("IS NOT NULL", mark), operators.TRUE),
+            (operators.comparison("=", total, zero), operators.FALSE),
+            (unknown, Literal(lt.BooleanType(), None)),
+        ],
+        operators.FALSE,
+    )
+    return joined, operators.not_(value) if query.negated else value
+
+
+def _may_be_null(query: SubQuery, inner: rel.RelNode) -> bool:
+    types = [each.type for each in query.left] + [each.type for each in inner.row_type.fields[: len(query.left)]]
+    return any(each.nullable for each in types)
+
+
+def _marked(
+    plan: rel.RelNode, query: SubQuery, right: rel.RelNode, conditions: list[RexNode]
+) -> tuple[rel.RelNode, RexNode]:
+    """Returns the plan with a column that is TRUE where the query has a row for it, and NULL elsewhere."""
+    keys, conditions = _keys_of(conditions)
+    count = len(query.left)
+    distinct = rel.Aggregate(right, (*range(count), *keys), ())
     marked = rel.Project(distinct, (*distinct.references(), _ONE), (*distinct.names, "$mark"))
     width = plan.width
-    own = [_joined(_shifted(each, -first), query.correlation, width) for each in conditions]
+    own = [_joined(_shifted(each, count), query.correlation, width) for each in conditions]
     for place, left in enumerate(query.left):
         own.append(operators.comparison("=", left, InputRef(marked.type_of(place), width + place)))
     joined = rel.Join(plan, marked, JoinType.LEFT, operators.and_(own))
     place = joined.width - 1
-    test = "IS NULL" if query.negated else "IS NOT NULL"
-    return joined, RexCall(lt.BooleanType(nullable=False), test, (InputRef(joined.type_of(place), place),))
+    return joined, InputRef(joined.type_of(place), place)
+
+
+def _sizes(
+    plan: rel.RelNode, right: rel.RelNode, conditions: list[RexNode], correlation: int
+) -> tuple[rel.RelNode, tuple[RexNode, RexNode]]:
+    """Returns the plan with the number of rows of the query, and of those whose first column is not NULL."""
+    keys, conditions = _keys_of(conditions)
+    kind = lt.BigIntType(nullable=False)
+    calls = (AggregateCall("COUNT", (), kind, "$total"), AggregateCall("COUNT", (0,), kind, "$known"))
+    sizes = rel.Aggregate(right, keys, calls)
+    width = plan.width
+    own = [_joined(each, correlation, width) for each in conditions]
+    joined = rel.Join(plan, sizes, JoinType.LEFT, operators.and_(own))
+    *_, total, known = joined.references()
+    return joined, (count_or_zero(total), count_or_zero(known))
+
+
+def _counted(plan: rel.RelNode, query: SubQuery, inner: rel.RelNode) -> tuple[rel.RelNode, RexNode]:
+    """Counts the rows of the query for which a comparison is true, and for which it is unknown."""
+    negated = query.negated
+
+    def outer(each: RexNode) -> RexNode | None:
+        return OuterRef(each.type, query.correlation, each.index) if isinstance(each, InputRef) else None
+
+    left = [rewrite(each, outer) for each in query.left]
+    operator, quantifier = ("=", "SOME") if query.kind == "IN" else query.kind.split(" ")
+    pairs = zip(left, inner.references(), strict=False)
+    test = operators.and_([operators.comparison(operator, a, b) for a, b in pairs])
+    if quantifier == "ALL":
+        # All comparisons are true unless one is false.
+        test, negated = operators.not_(test), not negated
+    flags = rel.Project(inner, (_test("IS TRUE", test), _is_null(test)), ("$true", "$unknown"))
+    kind = lt.BigIntType(nullable=False)
+    calls = tuple(AggregateCall("COUNT", (), kind, name, False, place) for place, name in enumerate(flags.names))
+    aggregate = rel.Aggregate(flags, (), calls)
+    joined, counts = _with_aggregates(plan, aggregate.references(), aggregate, query.correlation)
+    zero = operators.cast(Literal(lt.IntType(nullable=False), 0), kind)
+    true, unknown = (operators.comparison(">", _or_zero(each), zero) for each in counts)
+    value = operators.case([(true, operators.TRUE), (unknown, Literal(lt.BooleanType(), None))], operators.FALSE)
+    return joined, operators.not_(value) if negated else value
+
+
+def _or_zero(value: RexNode) -> RexNode:
+    return count_or_zero(value) if isinstance(value, InputRef) else value
 
 
 def _expand_lateral(node: rel.RelNode) -> rel.RelNode:
     if not isinstance(node, rel.LateralJoin):
         return node
     inner = expand_subqueries(node.right)
-    # A global aggregation has a row for each outer row, also if it aggregates none.
-    has_one_row = _has_one_row(inner) and node.condition == operators.TRUE
-    counts = {place for place in range(inner.width) if has_one_row and _is_count(inner, place)}
-    right, conditions = _decorrelated(inner, node.correlation)
+    found = _above_aggregate(inner, node.correlation) if node.condition == operators.TRUE else None
+    if found is not None:
+        # A global aggregation has a row for each outer row, also if it aggregates none.
+        joined, values = _with_aggregates(node.left, *found, node.correlation)
+        return rel.Project(joined, (*joined.references()[: node.left.width], *values), node.names)
+    right, conditions = _uncorrelated(node.left, inner, node.correlation)
     own = [_joined(each, node.correlation, node.left.width) for each in conditions]
     condition = operators.and_([*own, *operators.conjuncts(node.condition)])
-    joined = rel.Join(node.left, right, JoinType.LEFT if has_one_row else node.join_type, condition)
-    if joined.width == node.width and not counts:
+    joined = rel.Join(node.left, right, node.join_type, condition)
+    if joined.width == node.width:
         return joined
-    width = node.left.width
-    columns = tuple(
-        _or_zero(each) if place - width in counts else each
-        for place, each in enumerate(joined.references()[: node.width])
-    )
-    return rel.Project(joined, columns, node.names)
+    return rel.Project(joined, joined.references()[: node.width], node.names)
 
 
 # -- correlation ------------------------------------------------------------------------------------------------------
@@ -237,6 +392,47 @@ def _without_outer_values(plan: rel.RelNode, correlation: int) -> rel.RelNode:
     if isinstance(plan, rel.Project) and any(_is_outer(each, correlation) for each in plan.expressions):
         return rel.Project(plan.input, (_ONE,), ("$exists",))
     return plan
+
+
+def _uncorrelated(
+    plan: rel.RelNode,
+    inner: rel.RelNode,
+    correlation: int,
+    *,
+    by_keys: bool = False,
+    leaves_out_empty: bool = False,
+) -> tuple[rel.RelNode, list[RexNode]]:
+    """Returns a query without references to outer columns, and the conditions that join it to the outer plan.
+
+    Args:
+        by_keys: True if the conditions have to be equalities with columns of the query.
+        leaves_out_empty: as in `join_with_values`.
+
+    Returns:
+        the query: its columns, then columns that the conditions need.
+        the conditions, over its columns and OuterRefs.
+    """
+    try:
+        right, conditions = _decorrelated(inner, correlation)
+    except UnsupportedOperationError:
+        pass
+    else:
+        if not by_keys or all(_inner_column(each, correlation) is not None for each in conditions):
+            return right, conditions
+    columns = tuple(sorted(outer_columns(inner, correlation)))
+    references = [plan.references()[each] for each in columns]
+    names = tuple(plan.names[each] for each in columns)
+    values = rel.Aggregate(rel.Project(plan, tuple(references), names), tuple(range(len(columns))), ())
+    right = join_with_values(inner, correlation, values, columns, leaves_out_empty=leaves_out_empty)
+    outer = [OuterRef(each.type, correlation, column) for each, column in zip(references, columns, strict=True)]
+    return right, operators.conjuncts(same_values(outer, right.references()[-len(columns) :]))
+
+
+def _keys_of(conditions: list[RexNode]) -> tuple[tuple[int, ...], list[RexNode]]:
+    """Returns the columns of a query that conditions use, and the conditions over these columns alone."""
+    keys = tuple(sorted(columns_of(*conditions)))
+    places = {column: place for place, column in enumerate(keys)}
+    return keys, [moved(each, places) for each in conditions]
 
 
 def _decorrelated(plan: rel.RelNode, correlation: int) -> tuple[rel.RelNode, list[RexNode]]:
@@ -320,7 +516,7 @@ def _decorrelated_aggregate(plan: rel.Aggregate, correlation: int) -> tuple[rel.
 
 
 def _inner_column(condition: RexNode, correlation: int) -> int | None:
-    if not isinstance(condition, RexCall) or condition.function != "=":
+    if not isinstance(condition, RexCall) or condition.function not in ("=", "IS NOT DISTINCT FROM"):
         return None
     for inner, outer in (condition.arguments, condition.arguments[::-1]):
         if isinstance(inner, InputRef) and not any(isinstance(each, InputRef) for each in walk(outer)):
