@@ -412,13 +412,9 @@ def _uncorrelated(
         the query: its columns, then columns that the conditions need.
         the conditions, over its columns and OuterRefs.
     """
-    try:
-        right, conditions = _decorrelated(inner, correlation)
-    except UnsupportedOperationError:
-        pass
-    else:
-        if not by_keys or all(_inner_column(each, correlation) is not None for each in conditions):
-            return right, conditions
+    pulled = _pulled_up(inner, correlation)
+    if pulled is not None and not (by_keys and any(_inner_column(each, correlation) is None for each in pulled[1])):
+        return pulled
     columns = tuple(sorted(outer_columns(inner, correlation)))
     references = [plan.references()[each] for each in columns]
     names = tuple(plan.names[each] for each in columns)
@@ -426,6 +422,14 @@ def _uncorrelated(
     right = join_with_values(inner, correlation, values, columns, leaves_out_empty=leaves_out_empty)
     outer = [OuterRef(each.type, correlation, column) for each, column in zip(references, columns, strict=True)]
     return right, operators.conjuncts(same_values(outer, right.references()[-len(columns) :]))
+
+
+def _pulled_up(plan: rel.RelNode, correlation: int) -> tuple[rel.RelNode, list[RexNode]] | None:
+    """Returns what `_decorrelated` does; None if a condition on outer columns cannot be pulled out of the query."""
+    try:
+        return _decorrelated(plan, correlation)
+    except UnsupportedOperationError:
+        return None
 
 
 def _keys_of(conditions: list[RexNode]) -> tuple[tuple[int, ...], list[RexNode]]:
