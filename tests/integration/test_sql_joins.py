@@ -43,3 +43,25 @@ def test_an_interval_join_pads_the_rows_without_partner(tables: TableEnvironment
         "ON o.id = p.id AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '10' SECOND",
     )
     assert found == [[1, "box"], [2, "none"], [3, "none"]]
+
+
+def test_a_temporal_join_takes_the_version_of_the_time_of_the_row(tables: TableEnvironment) -> None:
+    tables.execute_sql(
+        "CREATE VIEW last_parcels AS SELECT id, name, ts FROM (SELECT *, "
+        "ROW_NUMBER() OVER (PARTITION BY id ORDER BY ts DESC) AS n FROM parcels) WHERE n = 1"
+    )
+    tables.execute_sql(
+        "CREATE VIEW later AS SELECT id, name, ts FROM orders UNION ALL SELECT id, name, ts FROM parcels WHERE id = 1"
+    )
+    found = rows(
+        tables,
+        "SELECT o.id, o.name, COALESCE(p.name, 'none') FROM later AS o "
+        "LEFT JOIN last_parcels FOR SYSTEM_TIME AS OF o.ts AS p ON o.id = p.id",
+    )
+    assert found == [
+        [1, "apple", "none"],
+        [1, "bag", "bag"],
+        [1, "box", "box"],
+        [2, "pear", "none"],
+        [3, "plum", "tube"],
+    ]

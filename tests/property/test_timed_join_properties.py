@@ -1,4 +1,4 @@
-"""Interval joins equal joins of one record after the other, cut into batches, restarted and rescaled."""
+"""Interval and temporal joins equal joins of one record after the other, cut into batches, restarted and rescaled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from table_subtasks import BACKEND, Change, TableSubtasks, row_info
 
 from flinkpy.graph.operator_specs import FieldKeySelector
-from flinkpy.graph.table_specs import JoinType, TableIntervalJoinSpec
+from flinkpy.graph.table_specs import JoinType, TableIntervalJoinSpec, TemporalJoinSpec
 from flinkpy.sql.rex import InputRef, RexCall
 from flinkpy.sql.types import logical_types as lt
 
@@ -146,11 +146,93 @@ def test_an_interval_join_emits_the_rows_of_a_join_record_by_record(
     min_cleanup_ms: int,
 ) -> None:
     spec = TableIntervalJoinSpec(
-        _SELECTORS, join_type, (0,), (0,), (True,), *bounds, True, 1, 1, condition, min_cleanup_ms,
+        _SELECTORS,
+        join_type,
+        (0,),
+        (0,),
+        (True,),
+        *bounds,
+        True,
+        1,
+        1,
+        condition,
+        min_cleanup_ms,
         input_types=(_LEFT, _RIGHT),
-    )  # fmt: skip
+    )
     subtasks = run(spec, backend, rising(events), cuts, restarts, ReferenceIntervalJoin(spec))
     try:
         assert all(table.size == 0 for operator in subtasks.operators for table in operator._tables)
+    finally:
+        subtasks.close()
+
+
+class ReferenceTemporalJoin:
+    """Joins one record after the other, with a dict of versions by time for each key."""
+
+    def __init__(self, spec: TemporalJoinSpec) -> None:
+        self._spec = spec
+        self._left: list[Change] = []
+        self._versions: dict[Any, dict[int, Change]] = {}
+
+    def process(self, side: int, change: Change) -> list[Change]:
+        if side == 0:
+            self._left.append(change)
+        else:
+            self._versions.setdefault(change[1], {})[change[2]] = change
+        return []
+
+    def _version(self, left: Change) -> Change | None:
+        times = [time for time in self._versions.get(left[1], {}) if time <= left[2]]
+        if left[1] is None or not times:
+            return None
+        found = self._versions[left[1]][max(times)]
+        if found[0] in ("-U", "-D"):
+            return None
+        if self._spec.condition is not None and (left[3] is None or found[3] is None or left[3] > found[3]):
+            return None
+        return found
+
+    def watermark(self, time: int) -> list[Change]:
+        out: list[Change] = []
+        for left in self._left:
+            if left[2] <= time:
+                found = self._version(left)
+                if found is not None:
+                    out.append((*left, *found[1:]))
+                elif self._spec.join_type is JoinType.LEFT:
+                    out.append((*left, *_NOTHING))
+        self._left = [left for left in self._left if left[2] > time]
+        for versions in self._versions.values():
+            past = [each for each in versions if each <= time]
+            for each in past:
+                if each < max(past):
+                    del versions[each]
+        return out
+
+    def num_rows(self) -> int:
+        return sum(map(len, (self._left, *(each for key, each in self._versions.items() if key is not None))))
+
+
+_KINDS = st.lists(st.sampled_from(["+I", "+I", "-U", "+U", "-D"]), min_size=25, max_size=25)
+
+
+@settings(max_examples=60, deadline=None)
+@given(*_PLAN, _KINDS, st.sampled_from([JoinType.INNER, JoinType.LEFT]), st.sampled_from([None, _SMALLER]))
+def test_a_temporal_join_emits_the_rows_of_a_join_record_by_record(
+    backend: str,
+    events: list[Event],
+    cuts: set[int],
+    restarts: dict[int, int],
+    kinds: list[str],
+    join_type: JoinType,
+    condition: Any,
+) -> None:
+    spec = TemporalJoinSpec(_SELECTORS, join_type, (0,), (0,), (True,), 1, 1, condition, input_types=(_LEFT, _RIGHT))
+    reference = ReferenceTemporalJoin(spec)
+    changes = [(side, value if side is None else (kind, *value)) for (side, value), kind in zip(events, kinds)]
+    subtasks = run(spec, backend, rising(changes), cuts, restarts, reference)
+    try:
+        sizes = [table.size for operator in subtasks.operators for table in operator._tables]
+        assert sum(sizes) == reference.num_rows()
     finally:
         subtasks.close()

@@ -428,13 +428,19 @@ class TableIntervalJoinSpec(KeyedTwoInputSpec):
 
 @dataclass(frozen=True, slots=True)
 class TemporalJoinSpec(KeyedTwoInputSpec):
-    """FOR SYSTEM_TIME AS OF a versioned table, by event time, or by processing time if `left_time` is None."""
+    """FOR SYSTEM_TIME AS OF a versioned table, by event time.
+
+    Attributes:
+        left_time, right_time: the columns with the event times.
+        state_ttl_ms: 0 for never.
+    """
 
     join_type: JoinType
     left_keys: tuple[int, ...]
     right_keys: tuple[int, ...]
-    left_time: int | None
-    right_time: int | None
+    filter_nulls: tuple[bool, ...]
+    left_time: int
+    right_time: int
     condition: RexNode | None = None
     state_ttl_ms: int = 0
     settings: SessionSettings = DEFAULT_SETTINGS

@@ -559,6 +559,14 @@ class RowTable:
     def _alive(self, rows: np.ndarray) -> np.ndarray:
         return self._ints["__time"].take(rows) > self._now() - self.layout.ttl_ms
 
+    def exists(self, rows: np.ndarray) -> np.ndarray:
+        """Returns bool[n]: true for rows that have neither been removed nor have expired."""
+        if not self._is_changed:
+            is_there = np.ones(len(rows), dtype=bool)
+        else:
+            is_there = self._slot.take(rows) != NONE
+        return is_there & self._alive(rows) if self.layout.ttl_ms else is_there
+
     def touch(self, rows: np.ndarray) -> None:
         """Lets the time-to-live of rows begin again."""
         if self.layout.ttl_ms:

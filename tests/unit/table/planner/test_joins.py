@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from planning import PlannerFixture
 
-from flinkpy.common.errors import TableProgramError
+from flinkpy.common.errors import TableProgramError, ValidationError
 
 
 @pytest.fixture
@@ -16,6 +16,13 @@ def planner() -> PlannerFixture:
     fixture.table("r", *columns, watermark="ts AS ts")
     fixture.table("p", "k BIGINT", "v STRING", "pt AS PROCTIME()")
     fixture.table("pr", *columns, "pt AS PROCTIME()", watermark="ts AS ts")
+    fixture.table("rates", "rate INT", *columns, watermark="ts AS ts", key=("k",), mode="I,UA,D")
+    fixture.table("history", "rate INT", *columns, watermark="ts AS ts")
+    fixture.view(
+        "last_rates",
+        "SELECT rate, k, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS n FROM history) "
+        "WHERE n = 1",
+    )
     return fixture
 
 
@@ -58,3 +65,47 @@ def test_processing_times_are_joined_without_event_times(planner: PlannerFixture
     )
     with pytest.raises(TableProgramError, match="requires no event-time attributes are in the join inputs"):
         planner.plan(f"SELECT x.v, x.ts FROM pr AS x JOIN p AS y {on}")
+
+
+# -- temporal joins --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rates", ["rates", "last_rates"])
+def test_a_table_with_key_and_event_time_is_joined_as_of_the_time_of_the_left_row(
+    planner: PlannerFixture, rates: str
+) -> None:
+    plan = planner.plan(f"SELECT l.v, r.rate FROM l LEFT JOIN {rates} FOR SYSTEM_TIME AS OF l.ts AS r ON l.k = r.k")
+
+    assert "TemporalJoin(joinType=[LeftOuterJoin], where=[=(k, k0)], select=[k, v, ts, rate, k0, " in plan
+    assert "changelogMode=[I]" in plan.partition("TemporalJoin")[2].partition("\n")[0]
+    # The right side sends no UPDATE_BEFORE: a version replaces the one before it.
+    assert "UB" not in plan
+
+
+def test_a_temporal_join_passes_the_changes_of_its_left_input_on(planner: PlannerFixture) -> None:
+    plan = planner.plan("SELECT l.rate, r.rate FROM rates l JOIN last_rates FOR SYSTEM_TIME AS OF l.ts r ON l.k = r.k")
+
+    assert "[I,UA,D]" in plan.partition("TemporalJoin(")[2].partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("join", "message"),
+    [
+        ("FROM l JOIN rates FOR SYSTEM_TIME AS OF l.ts AS r ON l.v = r.v", r"primary key \[k\] must be included"),
+        ("FROM l JOIN rates FOR SYSTEM_TIME AS OF l.ts AS r ON TRUE", "join key .* can not be empty"),
+        ("FROM l JOIN r FOR SYSTEM_TIME AS OF l.ts AS r ON l.k = r.k", "no primary key can be found"),
+        ("FROM l JOIN p FOR SYSTEM_TIME AS OF l.ts AS r ON l.k = r.k", "no row time attribute can be found"),
+        ("FROM l JOIN zoned FOR SYSTEM_TIME AS OF l.ts AS r ON l.k = r.k", "requires same rowtime type"),
+        (
+            "FROM plain AS l JOIN rates FOR SYSTEM_TIME AS OF l.ts AS r ON l.k = r.k",
+            "left table's time attribute field",
+        ),
+        ("FROM l RIGHT JOIN rates FOR SYSTEM_TIME AS OF l.ts AS r ON l.k = r.k", "only support INNER JOIN and LEFT"),
+        ("FROM p AS l JOIN rates FOR SYSTEM_TIME AS OF l.pt AS r ON l.k = r.k", "Processing-time temporal join"),
+    ],
+)
+def test_a_table_that_is_not_versioned_is_refused(planner: PlannerFixture, join: str, message: str) -> None:
+    planner.table("plain", "k BIGINT", "v STRING", "ts TIMESTAMP(3)")
+    planner.table("zoned", "k BIGINT", "ts TIMESTAMP_LTZ(3)", watermark="ts AS ts", key=("k",))
+    with pytest.raises((ValidationError, TableProgramError), match=message):
+        planner.plan(f"SELECT l.v {join}")

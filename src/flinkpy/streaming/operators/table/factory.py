@@ -44,6 +44,7 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.TemporalSortSpec: "temporal_sort_operator:TemporalSortOperator",
     specs.WindowRankSpec: "window_rank_operator:WindowRankOperator",
     specs.WindowDeduplicateSpec: "window_rank_operator:create_window_deduplicate_operator",
+    specs.TemporalJoinSpec: "temporal_join_operator:TemporalJoinOperator",
     specs.WindowJoinSpec: "window_join_operator:WindowJoinOperator",
 }
 

@@ -85,8 +85,10 @@ class TwoTableJoinOperator(KeyedStateOperator):
 
     def _unmatchable(self, columns: list[pa.Array], side: int) -> np.ndarray | None:
         """Returns a mask of the rows that match nothing because of NULL; None if there are none."""
-        filtered = [key for key, filters in zip(self._keys[side], self._spec.filter_nulls) if filters]
-        return null_rows([columns[key] for key in filtered])
+        return self._unmatchable_keys([columns[key] for key in self._keys[side]])
+
+    def _unmatchable_keys(self, keys: list[pa.Array]) -> np.ndarray | None:
+        return null_rows([key for key, filters in zip(keys, self._spec.filter_nulls) if filters])
 
     def _partner_slots(self, columns: list[pa.Array], side: int, unmatchable: np.ndarray | None) -> np.ndarray:
         """Returns int64[n]: the slot of each row's key in the table of the other input; negative without rows."""

@@ -29,7 +29,6 @@ from flinkpy.streaming.operators.table.table_inputs import (
     MAX_ROWS,
     emit_columns,
     is_addition,
-    null_rows,
 )
 from flinkpy.streaming.operators.table.time_columns import ZoneShift, milliseconds
 from flinkpy.streaming.operators.table.two_table_join import NO_ROWS, TABLE_NAMES, TwoTableJoinOperator
@@ -178,8 +177,7 @@ class WindowJoinOperator(TwoTableJoinOperator):
         left_table, right_table = self._tables
         keys = right_table.take(right, self._keys[1])
         slots = left_table.find(keys or left_table.layout.key_columns([pa.nulls(len(right))]))
-        filtered = [key for key, filters in zip(keys, self._spec.filter_nulls) if filters]
-        is_null = null_rows(filtered)
+        is_null = self._unmatchable_keys(keys)
         if is_null is not None:
             slots[is_null] = -1
         groups = Groups(slots)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import singledispatchmethod
 
-from flinkpy.common.errors import TableProgramError, UnsupportedOperationError
+from flinkpy.common.errors import TableProgramError, UnsupportedOperationError, ValidationError
 from flinkpy.graph.table_specs import JoinType
 from flinkpy.sql.rex import AggregateCall, FieldAccess, InputRef, Literal, RexCall, RexNode, rewrite, walk
 from flinkpy.sql.types import logical_types as lt
@@ -28,6 +28,7 @@ from flinkpy.table.planner.logical.time import as_regular
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.accumulators import accumulator_fields, local_window_type
 from flinkpy.table.planner.physical.interval_joins import IntervalBounds, interval_bounds
+from flinkpy.table.planner.physical.temporal_joins import check_version_keys, versions_time
 from flinkpy.table.planner.rules.expressions import is_inlinable, substituted
 from flinkpy.table.planner.rules.grouping_sets import column_of
 from flinkpy.table.planner.rules.windows import WindowJoinColumns, equal_columns, window_join, window_properties
@@ -304,35 +305,36 @@ class PhysicalBuilder:
         )
 
     def _snapshot_join(self, node: rel.Join, snapshot: rel.Snapshot) -> ph.PhysicalNode:
+        period = snapshot.period
+        if not isinstance(period, OuterRef) or not is_time_attribute(period.type):
+            raise ValidationError(
+                "Temporal table join currently only supports 'FOR SYSTEM_TIME AS OF' left table's time attribute field"
+            )
         if node.join_type not in (JoinType.INNER, JoinType.LEFT):
             raise TableProgramError(
-                "Temporal table join currently only supports INNER JOIN and LEFT JOIN, but was "
+                "Temporal table join currently only support INNER JOIN and LEFT JOIN, but was "
                 f"{node.join_type.name} JOIN."
             )
-        period = snapshot.period
         left = self.build(node.left)
-        by_event_time = isinstance(period, OuterRef) and is_rowtime(period.type)
+        if is_rowtime(period.type):
+            return self._temporal_join(node, left, self.build(snapshot.input), period.index)
         scan, projection, condition = _lookup_table(snapshot.input)
-        if not by_event_time and scan is not None and isinstance(scan.source, LookupTableSource):
+        if scan is not None and isinstance(scan.source, LookupTableSource):
             return self._lookup_join(node, left, scan, projection, condition)
-        if not by_event_time and is_proctime(period.type):
-            name = "" if scan is None else f" on table '{scan.table.identifier.as_summary_string()}'"
-            raise TableProgramError(
-                f"Processing-time temporal join{name} is not supported for a table that cannot be looked up. Use a "
-                "connector with lookups, or an event-time temporal join."
-            )
-        right = self.build(snapshot.input)
+        name = "" if scan is None else f" Table '{scan.table.identifier.as_summary_string()}' cannot be looked up."
+        raise TableProgramError(
+            f"Processing-time temporal join is not supported yet.{name} Use a table whose connector has lookups, or "
+            "join by event time."
+        )
+
+    def _temporal_join(
+        self, node: rel.Join, left: ph.PhysicalNode, right: ph.PhysicalNode, left_time: int
+    ) -> ph.PhysicalNode:
+        right_time = versions_time(left, right, left_time)
         keys, rest = _join_keys(operators.conjuncts(node.condition), node.left.width)
-        if not keys:
-            raise TableProgramError("Currently the join key in Temporal Table Join can not be empty.")
+        check_version_keys(left, right, [(a, b) for a, b, _ in keys])
         left_keys, right_keys, filters = _split_keys(keys)
-        assert isinstance(period, OuterRef)
-        right_time = next((place for place, each in enumerate(right.row_type.fields) if is_rowtime(each.type)), None)
-        if right_time is None:
-            raise TableProgramError(
-                "Event-Time Temporal Table Join requires both primary key and row time attribute in versioned table, "
-                "but no row time attribute can be found."
-            )
+        joined = rel.join_row_type(left.row_type, right.row_type, JoinType.INNER)
         return ph.TemporalJoin(
             [self._exchange(left, left_keys), self._exchange(right, right_keys)],
             rel.join_row_type(left.row_type, right.row_type, node.join_type),
@@ -341,8 +343,8 @@ class PhysicalBuilder:
             right_keys,
             filters,
             node.condition,
-            operators.and_(rest) if rest else None,
-            period.index,
+            operators.and_([self._regular_calls(_retyped_by(each, joined)) for each in rest]) if rest else None,
+            left_time,
             right_time,
         )
 

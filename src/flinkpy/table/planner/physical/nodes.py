@@ -328,8 +328,8 @@ class IntervalJoin(_JoinNode):
 
 @dataclass(eq=False)
 class TemporalJoin(_JoinNode):
-    left_time: int | None
-    right_time: int | None
+    left_time: int
+    right_time: int
 
     def terms(self, *, infix: bool = False) -> list[Term]:
         return [("joinType", f"[{self.join_type.value}]"), self._where(infix), self._select()]

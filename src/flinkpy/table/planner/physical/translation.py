@@ -431,6 +431,7 @@ class Translator:
             node.join_type,
             node.left_keys,
             node.right_keys,
+            node.filter_nulls,
             node.left_time,
             node.right_time,
             node.rest,

@@ -12,6 +12,7 @@ from flinkpy.graph.table_specs import JoinType, SortField
 from flinkpy.sql.rex import AggregateCall, InputRef, Literal, RexNode, moved
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.planner.logical import nodes as rel
+from flinkpy.table.planner.logical.rex_nodes import OuterRef
 from flinkpy.table.planner.rules.expressions import columns_of
 
 #: The places of the old columns in the new node.
@@ -136,15 +137,49 @@ def _(node: rel.Snapshot, needed: set[int]) -> tuple[rel.RelNode, Mapping]:
 def _(node: rel.Join, needed: set[int]) -> tuple[rel.RelNode, Mapping]:
     width = node.left.width
     columns = needed | columns_of(node.condition)
+    period = _event_time(node.right)
+    if period is not None:
+        columns = columns | {period.index} | {width + each for each in _version_columns(node.right)}
     left, left_places = _trim_exactly(node.left, {each for each in columns if each < width})
     trim_right = _trim if isinstance(node.right, rel.Snapshot) else _trim_exactly
     right, right_places = trim_right(node.right, {each - width for each in columns if each >= width})
+    if period is not None:
+        assert isinstance(right, rel.Snapshot)
+        right = replace(right, period=replace(period, index=left_places[period.index]))
     mapping = dict(left_places)
     mapping.update({old + width: new + left.width for old, new in right_places.items()})
     joined = replace(node, left=left, right=right, condition=moved(node.condition, mapping))
     if node.join_type in (JoinType.SEMI, JoinType.ANTI):
         return joined, left_places
     return joined, mapping
+
+
+def _event_time(node: rel.RelNode) -> OuterRef | None:
+    """Returns the period of a snapshot if it is an event time of the left input."""
+    if isinstance(node, rel.Snapshot) and isinstance(node.period, OuterRef) and lt.is_rowtime(node.period.type):
+        return node.period
+    return None
+
+
+def _version_columns(node: rel.RelNode) -> set[int]:
+    """Returns the event times and the key columns of a versioned table, which a temporal join needs."""
+    columns = {place for place, each in enumerate(node.row_type.fields) if lt.is_rowtime(each.type)}
+    match node:
+        case rel.Scan():
+            key = node.table.resolved_schema.primary_key
+            return columns | {node.names.index(name) for name in (key.columns if key else ()) if name in node.names}
+        case rel.Project():
+            below = _version_columns(node.input)
+            return columns | {
+                place
+                for place, each in enumerate(node.expressions)
+                if isinstance(each, InputRef) and each.index in below
+            }
+        case rel.Rank():
+            return columns | set(node.partition)
+        case rel.Filter() | rel.WatermarkAssigner() | rel.Snapshot():
+            return columns | _version_columns(node.input)
+    return columns
 
 
 @_trim.register
