@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from clusters import RunningCluster, StartCluster
 from job_support import busy_task_executor, environment, wait_until
@@ -107,7 +108,7 @@ class Running:
         assert latest.state_size_bytes > 0
         return int(latest.checkpoint_id)
 
-    def changes(self) -> list[Row]:
+    def changes(self) -> list[pa.RecordBatch]:
         """Waits for the end, and returns all changes."""
         found = self._changes.result()
         assert self._cluster.client.request_job_status(self.job_id) is JobState.FINISHED
@@ -118,13 +119,16 @@ class Running:
 def started(cluster: RunningCluster, tables: StreamTableEnvironment, name: str) -> Iterator[Running]:
     """Runs a query of Nexmark. The end of the block ends it if it still runs."""
     result = tables.execute_sql(query(name))
-    with ThreadPoolExecutor(1) as reader, result.collect() as changes:
+    with ThreadPoolExecutor(1) as reader, result.collect_batches() as changes:
         yield Running(cluster, result.get_job_client(), reader.submit(list, changes))
 
 
-def table(changes: list[Row]) -> Table:
+def table(changes: list[pa.RecordBatch]) -> Table:
     """Returns how often the table has each row. A change that removes a row that is not there is an error."""
-    return Counter(map(tuple, materialized(changes)))
+    columns = changes[0].schema
+    has_kinds = columns.names[0] == "op"
+    rows = materialized(changes, columns.remove(0) if has_kinds else columns, has_kinds=has_kinds)
+    return Counter(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
 
 def expected(cluster: RunningCluster, name: str) -> Table:

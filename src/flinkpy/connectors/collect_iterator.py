@@ -15,6 +15,7 @@ from flinkpy.connectors.collect_protocol import (
     Guarantee,
     PayloadAssembler,
     SubtaskResult,
+    decode_payload,
 )
 
 #: The size of an answer: several of the writer's largest batches, below the RPC layer's message limit.
@@ -34,11 +35,11 @@ class _Subtask:
     completed checkpoint contains them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, decode: Callable[[bytes], list[Any]]) -> None:
         self.version = ""
         self.given = 0
         self.held_back: deque[bytes] = deque()
-        self.assembler = PayloadAssembler()
+        self.assembler = PayloadAssembler(decode)
 
     @property
     def next_sequence(self) -> int:
@@ -97,6 +98,7 @@ class CollectIterator(Iterator[Any]):
             for a minute, all others reach the user. Repeating a request has no further effect.
         on_close: called once, when everything was read or `close()` was called.
         wait: sleeps for a number of seconds.
+        decode: returns the elements of a payload: records, or batches with `decode_batch`.
 
     Raises:
         JobExecutionError: the job restarted from its beginning after a part of its result had been read.
@@ -109,7 +111,9 @@ class CollectIterator(Iterator[Any]):
         request: Callable[[bytes], bytes],
         on_close: Callable[[], None] | None = None,
         wait: Callable[[float], None] = time.sleep,
+        decode: Callable[[bytes], list[Any]] = decode_payload,
     ) -> None:
+        self._decode = decode
         self._request = request
         self._on_close = on_close
         self._wait = wait
@@ -160,7 +164,9 @@ class CollectIterator(Iterator[Any]):
         """Takes batches from an answer. Returns True if a writer has started, so that its batches can be requested."""
         has_begun = False
         for subtask_index, result in sorted(response.subtasks.items()):
-            subtask = self._subtasks.setdefault(subtask_index, _Subtask())
+            subtask = self._subtasks.get(subtask_index)
+            if subtask is None:
+                subtask = self._subtasks[subtask_index] = _Subtask(self._decode)
             if subtask.version != result.start.version:
                 has_begun = True
                 subtask.begin(result)

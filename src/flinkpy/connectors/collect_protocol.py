@@ -5,8 +5,8 @@
                    <-- CollectAck, CollectCancel --
 
 Every subtask numbers its batches from 0. A restored attempt continues with the number in its checkpoint. Each attempt
-has its own random version. A payload contains the records of one batch: as Arrow IPC if their declared type has
-columns, and pickled otherwise. The JobMaster does not decode payloads.
+has its own random version. A payload contains the records of one batch: as Arrow IPC, with their RowKinds, if their
+declared type has columns, and pickled otherwise. The JobMaster does not decode payloads.
 
 Source: org.apache.flink.streaming.api.operators.collect.{CollectCoordinationRequest, CollectCoordinationResponse}.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import enum
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -146,8 +147,8 @@ def encode_payload(batch: Batch, type_info: TypeInformation | None) -> bytes:
             batch = batch.with_values(declared_rows(rows_of(batch), type_info))
     elif type_info is not None and has_columns(type_info):
         batch = to_columns(batch, type_info)
-        if batch.kinds is None:
-            return pickle.dumps((type_info, _to_ipc(batch.values)), protocol=pickle.HIGHEST_PROTOCOL)
+        kinds = None if batch.kinds is None else batch.kinds.tobytes()
+        return pickle.dumps((type_info, _to_ipc(batch.values), kinds), protocol=pickle.HIGHEST_PROTOCOL)
     elif batch.is_columnar:
         type_info = type_info_of_schema(batch.values.schema)  # type: ignore[union-attr]
     return cloudpickle.dumps((None, rows_of(batch, type_info)), protocol=pickle.HIGHEST_PROTOCOL)
@@ -155,16 +156,31 @@ def encode_payload(batch: Batch, type_info: TypeInformation | None) -> bytes:
 
 def decode_payload(payload: bytes) -> list[Any]:
     """Returns the records of an encoded batch."""
-    type_info, content = pickle.loads(payload)
-    if type_info is None:
-        return content
+    from flinkpy.records.lanes import rows_of
+
+    type_info, batch = _decode(payload)
+    return rows_of(batch, type_info)
+
+
+def decode_batch(payload: bytes) -> list[Batch]:
+    """Returns the encoded batch, in columns if its declared type has columns."""
+    return [_decode(payload)[1]]
+
+
+def _decode(payload: bytes) -> tuple[TypeInformation | None, Batch]:
+    import numpy as np
     import pyarrow as pa
 
     from flinkpy.records.batch import Batch
-    from flinkpy.records.lanes import rows_of
 
+    # Payloads in savepoints of flinkpy 0.1 have no RowKinds.
+    type_info, content, *rest = pickle.loads(payload)
+    if type_info is None:
+        return None, Batch(content)
     with pa.ipc.open_stream(content) as reader:
-        return [row for columns in reader for row in rows_of(Batch(columns), type_info)]
+        columns = reader.read_next_batch()
+    kinds = rest[0] if rest else None
+    return type_info, Batch(columns, None, None if kinds is None else np.frombuffer(kinds, np.int8))
 
 
 #: The first byte of each part of a payload that is too large for one message. A whole payload is a pickle, which begins
@@ -188,10 +204,15 @@ def is_complete(part: bytes) -> bool:
 
 
 class PayloadAssembler:
-    """Puts payloads together again from the parts that `split_payload` returned."""
+    """Puts payloads together again from the parts that `split_payload` returned.
 
-    def __init__(self) -> None:
+    Args:
+        decode: returns the records of a payload.
+    """
+
+    def __init__(self, decode: Callable[[bytes], list[Any]] = decode_payload) -> None:
         self._parts: list[bytes] = []
+        self._decode = decode
 
     def take(self, part: bytes) -> list[Any]:
         """Returns the records of the payload that ends with this part, or an empty list if more parts follow."""
@@ -201,7 +222,7 @@ class PayloadAssembler:
         if part[:1] == _LAST_PART:
             part = b"".join((*self._parts, part[1:]))
             self._parts.clear()
-        return decode_payload(part)
+        return self._decode(part)
 
     def reset(self) -> None:
         """Drops the parts of an incomplete payload."""

@@ -49,6 +49,14 @@ class CollectedResults(Iterator[Any]):
         self._is_one_of_many = is_one_of_many
         self._records = CollectIterator(self._request)
 
+    def batches(self) -> CollectedResults:
+        """Returns the results as an iterator of Batches. Instead of iterating over these results."""
+        from flinkpy.connectors.collect_iterator import CollectIterator
+        from flinkpy.connectors.collect_protocol import decode_batch
+
+        self._records = CollectIterator(self._request, decode=decode_batch)
+        return self
+
     @property
     def job_client(self) -> Any:
         """The client of the job."""

@@ -2,47 +2,83 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from flinkpy.common.errors import InternalError
 from flinkpy.common.types import Row, RowKind
 
+_ADDS = (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value)
 
-def materialized(changes: Iterable[Row]) -> list[Row]:
-    """Returns the rows that remain, in the order in which they came.
+
+def materialized(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, has_kinds: bool) -> pa.Table:
+    """Returns the rows that remain, in the order in which they came. Of equal rows, the first are removed first.
+
+    Args:
+        batches: the changes. If `has_kinds`, the first column has their RowKinds (int8).
+        schema: that of the rows.
 
     Raises: InternalError if a change removes a row that is not there.
     """
-    added: list[tuple[Any, Row]] = []
-    removed: Counter[Any] = Counter()
-    present: Counter[Any] = Counter()
-    for row in changes:
-        key = _key(row)
-        if row.get_row_kind() in (RowKind.INSERT, RowKind.UPDATE_AFTER):
-            added.append((key, row))
-            present[key] += 1
-        elif present[key] > 0:
-            removed[key] += 1
-            present[key] -= 1
-        else:
-            raise InternalError(f"a change removes a row that is not in the table: {row}")
-    remaining = []
-    for key, row in added:
-        if removed[key]:
-            removed[key] -= 1
-        else:
-            row.set_row_kind(RowKind.INSERT)
-            remaining.append(row)
-    return remaining
+    if not has_kinds:
+        return pa.Table.from_batches(batches, schema)
+    tables = [pa.Table.from_batches([each]) for each in batches]
+    if not tables:
+        return schema.empty_table()
+    changes = pa.concat_tables(tables).combine_chunks()
+    rows = changes.remove_column(0).cast(schema)
+    is_added = np.isin(changes.column(0).to_numpy(), _ADDS)
+    if is_added.all():
+        return rows
+    return rows.filter(pa.array(_remaining(rows, is_added)))
+
+
+def _remaining(rows: pa.Table, is_added: np.ndarray) -> np.ndarray:
+    """Returns bool[n]: True for the rows that were added and not removed."""
+    codes = _codes(rows)
+    order = np.argsort(codes, kind="stable")
+    codes, is_added = codes[order], is_added[order]
+    begins = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
+    lengths = np.diff(np.append(begins, len(codes)))
+    present = _running(np.where(is_added, 1, -1), begins, lengths)
+    if (present < 0).any():
+        place = order[np.flatnonzero(present < 0)[0]]
+        raise InternalError(f"a change removes a row that is not in the table: {rows.slice(place, 1).to_pylist()[0]}")
+    removed = np.repeat(np.add.reduceat(~is_added, begins, dtype=np.int64), lengths)
+    remains = np.empty(len(codes), bool)
+    remains[order] = is_added & (_running(is_added.astype(np.int64), begins, lengths) > removed)
+    return remains
+
+
+def _running(values: np.ndarray, begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Returns the running sums of groups of consecutive values."""
+    sums = np.cumsum(values)
+    return sums - np.repeat(sums[begins] - values[begins], lengths)
+
+
+def _codes(rows: pa.Table) -> np.ndarray:
+    """Returns int64[n]: equal numbers for equal rows."""
+    codes = np.zeros(rows.num_rows, np.int64)
+    for column in rows.columns:
+        each = _codes_of(column)
+        codes = np.unique(codes * (int(each.max(initial=0)) + 1) + each, return_inverse=True)[1]
+    return codes
+
+
+def _codes_of(column: pa.ChunkedArray) -> np.ndarray:
+    if pa.types.is_nested(column.type):
+        known: dict[Any, int] = {}
+        return np.array([known.setdefault(_key(value), len(known)) for value in column.to_pylist()], np.int64)
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
 def _key(value: Any) -> Any:
     """Returns a hashable form of a value in which equal values are equal."""
-    if isinstance(value, Row):
-        return tuple(map(_key, value))
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (Row, list, tuple)):
         return tuple(map(_key, value))
     if isinstance(value, dict):
         return frozenset((_key(key), _key(each)) for key, each in value.items())

@@ -61,18 +61,13 @@ class Table:
 
     def to_arrow(self) -> pa.Table:
         """Runs the query and returns its final rows: deletions and updates are applied. Beyond PyFlink."""
-        import pyarrow as pa
-
         from flinkpy.sql.types.arrow import schema_of
         from flinkpy.table.materialized_rows import materialized
 
+        result = self.execute()
         schema = schema_of(self.get_resolved_schema().to_row_type())
-        with self.execute().collect() as rows:
-            values = [list(row) for row in materialized(rows)]
-        columns = list(zip(*values)) if values else [()] * len(schema)
-        return pa.Table.from_arrays(
-            [pa.array(column, each.type) for column, each in zip(columns, schema)], schema=schema
-        )
+        with result.collect_batches() as batches:
+            return materialized(batches, schema, has_kinds=result.has_row_kinds)
 
     def to_pandas(self) -> pd.DataFrame:
         """Runs the query and returns its final rows as a pandas DataFrame."""

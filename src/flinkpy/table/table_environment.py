@@ -286,6 +286,7 @@ class TableEnvironment:
         return TableResult(
             self._planner.schema(operation),
             lambda: results,
+            batches=results.batches,
             job_client=JobClient(results.job_client),
             max_column_width=read_option(self._config.get_configuration(), MAX_COLUMN_WIDTH),
             has_row_kinds=has_changes is not None,

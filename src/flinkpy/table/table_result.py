@@ -10,6 +10,7 @@ from itertools import chain, islice
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.interruptible import wait_for
 from flinkpy.common.types import Row, RowKind
 from flinkpy.sql.types.logical_types import (
@@ -27,8 +28,11 @@ from flinkpy.sql.types.logical_types import (
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from flinkpy.common.job_client import JobClient
     from flinkpy.datastream.collected_results import CloseableIterator
+    from flinkpy.records.batch import Batch
 
 __all__ = ["ResultKind", "TableResult"]
 
@@ -52,6 +56,7 @@ class TableResult:
         rows: makes the iterator of the rows.
         kind: a ResultKind.
         job_client: the job that makes the rows or writes them; None if there is none.
+        batches: makes the iterator of the rows as Batches, instead of `rows`; None if the rows are a few.
         max_column_width: the width at which printed values of any length are cut.
         has_row_kinds: True to print a column `op` with the kinds of changes.
         is_query: True if the job makes the rows; False if it writes them to a table.
@@ -66,6 +71,7 @@ class TableResult:
         kind: int = ResultKind.SUCCESS_WITH_CONTENT,
         job_client: JobClient | None = None,
         *,
+        batches: Callable[[], Iterator[Batch]] | None = None,
         max_column_width: int = 30,
         has_row_kinds: bool = False,
         is_query: bool = False,
@@ -74,6 +80,7 @@ class TableResult:
     ) -> None:
         self._schema = schema
         self._rows = rows
+        self._batches = batches
         self._kind = kind
         self._job_client = job_client
         self._max_column_width = max_column_width
@@ -107,6 +114,11 @@ class TableResult:
     def get_job_client(self) -> JobClient | None:
         """Returns a client of the job; None if the statement has none."""
         return self._job_client
+
+    @property
+    def has_row_kinds(self) -> bool:
+        """True if the rows are changes of several kinds. Not part of PyFlink's API."""
+        return self._has_row_kinds
 
     def wait(self, timeout_ms: int | None = None) -> None:
         """Waits until the first row of a query can be read, or until the job of an INSERT has ended.
@@ -153,6 +165,22 @@ class TableResult:
         from flinkpy.datastream.collected_results import CloseableIterator
 
         return CloseableIterator(_Closeable(self._read()))
+
+    def collect_batches(self) -> CloseableIterator:
+        """Returns an iterator of the rows in columns, as `collect` does in Python objects. Beyond PyFlink.
+
+        Returns:
+            RecordBatches with the Arrow types of the columns. If the query has changes, a first column `op` (int8)
+            has their RowKinds. Closing it early cancels the job.
+
+        Raises:
+            UnsupportedOperationError: the statement is no query, or its rows are being read as objects.
+        """
+        if self._batches is None or self._first is not None:
+            raise UnsupportedOperationError("Only the rows of a query that nobody has begun to read come in columns.")
+        from flinkpy.datastream.collected_results import CloseableIterator
+
+        return CloseableIterator(_Columns(self._batches(), self._has_row_kinds))
 
     def print(self) -> None:
         """Prints the rows to standard output as a table. For a query without end it prints for ever."""
@@ -292,6 +320,27 @@ class _Rest(Iterator[Row]):
         close = getattr(self._rest, "close", None)
         if close is not None:
             close()
+
+
+class _Columns(Iterator["pa.RecordBatch"]):
+    """The columns of Batches, after their kinds."""
+
+    def __init__(self, batches: Any, has_kinds: bool) -> None:
+        self._batches = batches
+        self._has_kinds = has_kinds
+
+    def __next__(self) -> pa.RecordBatch:
+        import numpy as np
+        import pyarrow as pa
+
+        batch = next(self._batches)
+        if not self._has_kinds:
+            return batch.values
+        kinds = np.zeros(batch.num_rows, np.int8) if batch.kinds is None else batch.kinds
+        return batch.values.add_column(0, pa.field("op", pa.int8(), nullable=False), pa.array(kinds))
+
+    def close(self) -> None:
+        self._batches.close()
 
 
 class _Closeable(Iterator[Row]):

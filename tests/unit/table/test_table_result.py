@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-from flinkpy.common.errors import InternalError
 from flinkpy.common.types import Row, RowKind
 from flinkpy.sql.types.logical_types import BigIntType, IntType, VarCharType
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
-from flinkpy.table.materialized_rows import materialized
 from flinkpy.table.table_result import ResultKind, TableResult
 
 
@@ -74,23 +70,6 @@ def test_a_table_without_a_job_is_ready_at_once() -> None:
     TableResult.ok().wait(1)
     with TableResult.ok().collect() as rows:
         assert [list(each) for each in rows] == [["OK"]]
-
-
-def test_updates_and_deletions_are_applied_to_the_rows_before_them() -> None:
-    changes = [
-        row(RowKind.INSERT, "a", 1),
-        row(RowKind.INSERT, "b", 1),
-        row(RowKind.UPDATE_BEFORE, "a", 1),
-        row(RowKind.UPDATE_AFTER, "a", 2),
-        row(RowKind.DELETE, "b", 1),
-        row(RowKind.INSERT, "a", 2),
-    ]
-    assert [list(each) for each in materialized(changes)] == [["a", 2], ["a", 2]]
-
-
-def test_the_removal_of_an_unknown_row_is_an_error() -> None:
-    with pytest.raises(InternalError, match="not in the table"):
-        materialized([row(RowKind.DELETE, 1)])
 
 
 def test_a_text_of_many_lines_is_printed_without_a_table() -> None:
