@@ -99,3 +99,16 @@ UID_FORMAT = string_option(
     "Pattern of the uids of operators. `<id>` is the number of the node in its plan, `<type>` and `<version>` are its "
     "type, such as `stream-exec-calc` and `1`, and `<transformation>` is the operator.",
 )
+BATCH_ENGINE = enum_option(
+    "table.exec.batch.engine",
+    ("AUTO", "DUCKDB", "OPERATORS"),
+    "AUTO",
+    "What computes joins, aggregates, sorts and ranks in batch mode. DUCKDB: the embedded engine DuckDB, for all parts "
+    "of a query in which its results are Flink's. OPERATORS: the operators of streaming mode. AUTO: DuckDB if it is "
+    "installed.",
+)
+RESOURCE_DEFAULT_PARALLELISM = int_option(
+    "table.exec.resource.default-parallelism",
+    -1,
+    "Threads of each part of a batch query that DuckDB computes. -1 for the parallelism of the job.",
+)

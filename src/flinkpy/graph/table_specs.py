@@ -568,3 +568,76 @@ class MatchSpec(KeyedSpec):
     pattern: Any = None
     measures: tuple[Any, ...] = field(default=())
     is_event_time: bool = True
+
+
+# -- batch mode -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFunction:
+    """A function of the embedded engine that a kernel of flinkpy computes.
+
+    Attributes:
+        expression: the result, whose columns are the arguments.
+        types: the types of the arguments; `engine_types` are those of the engine.
+        result_type: the engine's type of the result.
+    """
+
+    name: str
+    expression: RexNode
+    types: tuple[Any, ...]
+    engine_types: tuple[str, ...]
+    result_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFiles:
+    """Parquet files that the embedded engine reads itself, as the table `name`.
+
+    Attributes:
+        source: the FileSource that lists the files, and reads them if their types are not those of the table.
+        columns: the names of the columns in the files.
+        row_type: InternalTypeInfo of the rows.
+        engine_types: the engine's types of the columns.
+    """
+
+    name: str
+    source: Any
+    columns: tuple[str, ...]
+    row_type: Any
+    engine_types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTable:
+    """An input stream, whose rows are the table `name` of the embedded engine, with columns c0, c1, ..."""
+
+    name: str
+    engine_types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineQuerySpec(OperatorSpec):
+    """A part of a batch query that the embedded engine DuckDB computes when its inputs have ended. Rows are inserts.
+
+    Attributes:
+        query: the text for the engine.
+        tables: one per input, in their order. If there are none, the operator has one input without rows.
+        files: tables that the engine reads from files.
+        functions: the kernels that the query calls.
+        num_threads: the threads of the engine.
+    """
+
+    query: str
+    tables: tuple[EngineTable, ...]
+    files: tuple[EngineFiles, ...]
+    functions: tuple[EngineFunction, ...]
+    num_threads: int = 1
+    settings: SessionSettings = DEFAULT_SETTINGS
+
+
+@dataclass(frozen=True, slots=True)
+class FinalRowsSpec(OperatorSpec):
+    """Waits for the end of a changelog, and emits the rows of the table that it describes, sorted by `order`."""
+
+    order: tuple[SortField, ...] = ()

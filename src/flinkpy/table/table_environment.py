@@ -73,7 +73,9 @@ class TableEnvironment:
         self._config = TableConfig(environment.get_configuration())
         self._catalogs = CatalogManager(settings.get_built_in_catalog_name(), settings.get_built_in_database_name())
         self._functions = FunctionCatalog(self._catalogs, self._is_builtin)
-        self._planner: Planner = Planner(self._catalogs, self._functions, self._config)
+        self._planner: Planner = Planner(
+            self._catalogs, self._functions, self._config, parallelism=self._environment.get_parallelism
+        )
         self._catalogs.schema_resolver = self._planner
         #: Numbers tables without a name.
         self._unnamed = itertools.count(1)

@@ -19,6 +19,8 @@ from flinkpy.sql.types.logical_types import TypeRoot as R
 
 _PAIR = "COMPARABLE, COMPARABLE"
 _NOT_NULL = exactly(BOOLEAN.not_null())
+#: Holds all digits before the point of one decimal, and all behind the point of another one.
+_WIDEST = 76
 _NESTED = frozenset({R.ARRAY, R.MAP, R.ROW, R.MULTISET, R.VARIANT})
 
 
@@ -52,6 +54,11 @@ def _trimmed(call: KernelCall, left: Any, right: Any) -> tuple[Any, Any]:
             return left.cast(right.type), right
         if pa.types.is_null(right.type):
             return left, right.cast(left.type)
+        kinds = [each.type for each in (left, right) if pa.types.is_decimal(each.type)]
+        if len(kinds) == 2 and max(each.precision - each.scale for each in kinds) + max(k.scale for k in kinds) > 38:
+            # Arrow compares decimals of one scale, for which these need more than 128 bits.
+            wide = pa.decimal256(_WIDEST, max(each.scale for each in kinds))
+            return left.cast(wide), right.cast(wide)
     return left, right
 
 

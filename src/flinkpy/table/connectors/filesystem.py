@@ -294,6 +294,14 @@ class FileSystemTableSource(ScanTableSource, LookupTableSource):
     def source(self) -> SourceBase:
         return _TableFileSource(self.reader, self.layout.path, self.monitor_interval_ms, self.row_type)
 
+    @property
+    def parquet_files(self) -> Any:
+        is_local = "://" not in self.layout.path or self.layout.path.startswith("file://")
+        is_parquet = self.layout.context.options.get(FORMAT) == "parquet"
+        if not is_parquet or not is_local or self.layout.partition_keys or self.monitor_interval_ms is not None:
+            return None
+        return self.source()
+
     def lookup_function(self, keys: tuple[int, ...]) -> LookupFunction:
         return FileLookupFunction(_TableFileSource(self.reader, self.layout.path, None, self.row_type), keys)
 

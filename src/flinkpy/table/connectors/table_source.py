@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flinkpy.connector_api.source import Boundedness
 from flinkpy.sql.rex import RexNode
 from flinkpy.sql.types.logical_types import LogicalType, RowType
 from flinkpy.table.connectors.changelog_mode import INSERT_ONLY, ChangelogMode
@@ -65,6 +66,18 @@ class ScanTableSource(DynamicTableSource):
     @property
     def parallelism(self) -> int | None:
         """The parallelism of the source (`scan.parallelism`); None for that of the job."""
+        return None
+
+    @property
+    def is_bounded(self) -> bool:
+        """True if the rows end. Batch mode refuses other sources."""
+        return self.source().boundedness is Boundedness.BOUNDED
+
+    @property
+    def parquet_files(self) -> Any:
+        """The FileSource of a table that is nothing but local Parquet files, whose columns have the names of the
+        table's. An embedded engine may read such files itself. None for other tables.
+        """
         return None
 
     @property

@@ -21,6 +21,7 @@ from flinkpy.configuration.table_options import (
     MINI_BATCH_ALLOW_LATENCY,
     MINI_BATCH_ENABLED,
     MINI_BATCH_SIZE,
+    RESOURCE_DEFAULT_PARALLELISM,
     STATE_TTL,
     UID_FORMAT,
     UID_GENERATION,
@@ -36,6 +37,8 @@ from flinkpy.table.catalog.resolved_schema import ResolvedSchema
 from flinkpy.table.connectors.abilities import Overwrite, WritingMetadata
 from flinkpy.table.connectors.changelog_mode import ChangelogMode
 from flinkpy.table.planner import explain as texts
+from flinkpy.table.planner.batch.final_rows import with_final_rows
+from flinkpy.table.planner.batch.program import plan_batch
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.binder.data_types import logical_type
 from flinkpy.table.planner.binder.expressions import ExpressionBinder
@@ -70,6 +73,7 @@ class Planner:
         table_config: the TableConfig of the session. Options are read for each statement.
         create_source, create_sink: make a connector from (ContextResolvedTable, configuration, is bounded);
             None for the factories that are installed.
+        parallelism: returns the parallelism of the next job.
     """
 
     def __init__(
@@ -79,7 +83,9 @@ class Planner:
         table_config: Any,
         create_source: Callable[..., Any] | None = None,
         create_sink: Callable[..., Any] | None = None,
+        parallelism: Callable[[], int] = lambda: 1,
     ) -> None:
+        self._parallelism = parallelism
         self._create_source = create_source
         self._create_sink = create_sink
         self._catalogs = catalog_manager
@@ -125,6 +131,7 @@ class Planner:
                 configuration.set_string(key, value)
             zone = planned.get(LOCAL_TIME_ZONE.key, zone)
         mini_batch = None
+        threads = read_option(configuration, RESOURCE_DEFAULT_PARALLELISM)
         if self.is_streaming and read_option(configuration, MINI_BATCH_ENABLED):
             size = read_option(configuration, MINI_BATCH_SIZE)
             latency = read_option(configuration, MINI_BATCH_ALLOW_LATENCY)
@@ -139,6 +146,8 @@ class Planner:
             read_option(configuration, STATE_TTL),
             read_option(configuration, IDLE_TIMEOUT),
             read_option(configuration, INTERVAL_JOIN_MIN_CLEANUP_INTERVAL),
+            max(threads if threads > 0 else self._parallelism(), 1),
+            not self.is_streaming,
         )
 
     # -- schemas -----------------------------------------------------------------------------------------------------
@@ -265,7 +274,12 @@ class Planner:
         materialize = read_option(self._configuration, UPSERT_MATERIALIZE)
         plans = []
         for operation in operations:
-            built = PhysicalBuilder(context).build(optimise(operation))
+            optimised = optimise(operation)
+            if not context.is_streaming:
+                optimised = plan_batch(optimised, context)
+            built = PhysicalBuilder(context).build(optimised)
+            if not context.is_streaming:
+                built = with_final_rows(built)
             plan = infer_changelog_modes(built, upsert_materialize=materialize, **options)
             plans.append(in_two_phases(plan) if self._uses_two_phases() else plan)
         return plans

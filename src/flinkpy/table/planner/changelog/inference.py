@@ -121,8 +121,10 @@ def _modify(node: ph.PhysicalNode, required: _Kinds, requester: str) -> ph.Physi
             inputs, provided = below(ALL_CHANGES), ALL_CHANGES
             if isinstance(node, ph.OverAggregate) and inputs[0].modify_kinds == INSERT_ONLY and _by_time(node):
                 provided = INSERT_ONLY
-        case ph.Sort():
+        case ph.Sort() | ph.FinalRows():
             inputs, provided = below(ALL_CHANGES), INSERT_ONLY
+        case ph.EngineQuery():
+            inputs, provided = below(INSERT_ONLY), INSERT_ONLY
         case ph.Join():
             inputs = below(ALL_CHANGES)
             if node.join_type in (JoinType.INNER, JoinType.SEMI):
@@ -200,7 +202,7 @@ class _UpdateKinds:
         match node:
             case ph.Sink():
                 return self._sink(node)
-            case ph.GroupAggregate() | ph.Limit() | ph.GroupWindowAggregate() | ph.Sort():
+            case ph.GroupAggregate() | ph.Limit() | ph.GroupWindowAggregate() | ph.Sort() | ph.FinalRows():
                 below = self._below(node, before_after_or_none(node.input.modify_kinds))
                 return self._node(node, below, required)
             case ph.OverAggregate():
@@ -215,6 +217,7 @@ class _UpdateKinds:
                 | ph.WindowRank()
                 | ph.WindowDeduplicate()
                 | ph.Match()
+                | ph.EngineQuery()
                 | ph.IntervalJoin()
                 | ph.WindowJoin()
             ):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from flinkpy.graph.table_specs import JoinType, SortField
+from flinkpy.graph.table_specs import EngineFiles, EngineFunction, EngineTable, JoinType, SortField
 from flinkpy.sql.rex import AggregateCall, InputRef, Literal, RexNode
 from flinkpy.sql.types.logical_types import LogicalType, RowField, RowType
 
@@ -408,6 +408,39 @@ class ReplicateRows(_OneInput):
     @cached_property
     def row_type(self) -> RowType:
         return RowType(self.input.row_type.fields[1:], nullable=False)
+
+
+@dataclass(frozen=True, eq=False)
+class EngineQuery(RelNode):
+    """A part of a batch query that an embedded engine computes.
+
+    Attributes:
+        parts: the nodes whose rows the engine gets.
+        query: the text for the engine.
+        tables, files, functions: as in EngineQuerySpec.
+        scans: the names of the tables that the engine reads from files, for plans.
+    """
+
+    parts: tuple[RelNode, ...]
+    type: RowType
+    query: str
+    tables: tuple[EngineTable, ...]
+    files: tuple[EngineFiles, ...]
+    functions: tuple[EngineFunction, ...]
+    scans: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[RelNode, ...]:
+        return self.parts
+
+    def with_inputs(self, inputs: tuple[RelNode, ...]) -> RelNode:
+        if all(new is old for new, old in zip(inputs, self.parts, strict=True)):
+            return self
+        return replace(self, parts=inputs)
+
+    @cached_property
+    def row_type(self) -> RowType:
+        return self.type
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,6 +33,9 @@ from flinkpy.table.planner.rules.expressions import is_inlinable, substituted
 from flinkpy.table.planner.rules.grouping_sets import column_of
 from flinkpy.table.planner.rules.windows import WindowJoinColumns, equal_columns, window_join, window_properties
 
+#: The rows of the input of a query without inputs.
+_NO_ROWS = rel.row_of(("start",), (lt.BooleanType(),))
+
 
 class PhysicalBuilder:
     """Builds the physical plan of one or more queries. A logical node that is used twice becomes one physical node."""
@@ -76,6 +79,11 @@ class PhysicalBuilder:
     @_build.register
     def _(self, node: rel.Values) -> ph.PhysicalNode:
         return ph.Values([], node.row_type, node.rows)
+
+    @_build.register
+    def _(self, node: rel.EngineQuery) -> ph.PhysicalNode:
+        below = [self.build(each) for each in node.parts] or [ph.Values([], _NO_ROWS, ())]
+        return ph.EngineQuery(below, node.row_type, node.query, node.tables, node.files, node.functions, node.scans)
 
     @_build.register
     def _(self, node: rel.WatermarkAssigner) -> ph.PhysicalNode:
@@ -501,7 +509,9 @@ class PhysicalBuilder:
                 )
             return ph.TemporalSort([below], below.row_type, node.order, is_rowtime(first))
         sort = ph.Sort([below], below.row_type, node.order)
-        return ph.Limit([sort], sort.row_type, node.offset, None) if node.offset else sort
+        if not node.offset:
+            return sort
+        return ph.Limit([self._exchange(sort, ())], sort.row_type, node.offset, None)
 
     @_build.register
     def _(self, node: rel.SetOperation) -> ph.PhysicalNode:

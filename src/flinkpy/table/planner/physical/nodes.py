@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from flinkpy.graph.table_specs import JoinType, SortField
+from flinkpy.graph.table_specs import EngineFiles, EngineFunction, EngineTable, JoinType, SortField
 from flinkpy.sql.rex import UNNEST, UNNEST_WITH_ORDINALITY, AggregateCall, Literal, RexNode, UserFunctionCall
 from flinkpy.sql.types.logical_types import RowType, is_rowtime
 from flinkpy.table.planner.binder.literals import interval_text
@@ -248,6 +248,35 @@ class ReplicateRows(PhysicalNode):
             ("select", f"[{', '.join(joined_names(names, names[1:]))}]"),
             ("joinType", "[INNER]"),
         ]
+
+
+# -- batch mode ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class EngineQuery(PhysicalNode):
+    """A part of the query that an embedded engine computes."""
+
+    query: str
+    tables: tuple[EngineTable, ...]
+    files: tuple[EngineFiles, ...]
+    functions: tuple[EngineFunction, ...]
+    scans: tuple[str, ...]
+
+    def terms(self, *, infix: bool = False) -> list[Term]:
+        terms = [("engine", "[DuckDB]")]
+        if self.files:
+            files = [f"{files.name}={scan}" for files, scan in zip(self.files, self.scans, strict=True)]
+            terms.append(("files", f"[{', '.join(files)}]"))
+        if self.functions:
+            kernels = [f"{each.name}={each.expression}" for each in self.functions]
+            terms.append(("kernels", f"[{', '.join(kernels)}]"))
+        return [*terms, ("query", f"[{self.query}]"), self._select()]
+
+
+@dataclass(eq=False)
+class FinalRows(PhysicalNode):
+    """Emits the rows of the table that a changelog describes when it has ended."""
 
 
 # -- joins -----------------------------------------------------------------------------------------------------------

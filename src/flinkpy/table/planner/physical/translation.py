@@ -31,6 +31,9 @@ from flinkpy.table.planner.logical.nodes import Window
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.plans.uids import Uids
 
+#: The limit of OFFSET alone, in batch mode.
+_ALL_ROWS = 1 << 60
+
 
 @dataclass(frozen=True, slots=True)
 class TranslationSettings:
@@ -41,6 +44,8 @@ class TranslationSettings:
         state_ttl_ms: `table.exec.state.ttl`.
         idle_timeout_ms: `table.exec.source.idle-timeout`.
         interval_join_min_cleanup_ms: `table.exec.interval-join.min-cleanup-interval`.
+        engine_threads: the threads of a part of a batch query that the embedded engine computes.
+        is_batch: True in batch mode.
     """
 
     session: specs.SessionSettings
@@ -48,6 +53,8 @@ class TranslationSettings:
     state_ttl_ms: int = 0
     idle_timeout_ms: int = 0
     interval_join_min_cleanup_ms: int = 0
+    engine_threads: int = 1
+    is_batch: bool = False
 
 
 class Translator:
@@ -223,6 +230,10 @@ class Translator:
 
     @_translate.register
     def _(self, node: ph.WatermarkAssigner) -> Transformation:
+        if self._settings.is_batch:
+            # Event time does not advance before the end of the input, and no row is late.
+            references = tuple(ph_reference(node.input, place) for place in range(len(node.names)))
+            return self._operator(node, self._calc_spec(node.input, references, None, node.row_type))
         spec = specs.WatermarkAssignerSpec(
             node.rowtime,
             node.watermark,
@@ -231,6 +242,25 @@ class Translator:
             **self._types(node),
         )
         return self._operator(node, spec)
+
+    @_translate.register
+    def _(self, node: ph.EngineQuery) -> Transformation:
+        spec = specs.EngineQuerySpec(
+            node.query,
+            node.tables,
+            node.files,
+            node.functions,
+            self._settings.engine_threads,
+            self._settings.session,
+            **self._types(node),
+        )
+        made = self._operator(node, spec)
+        made.force_non_parallel()
+        return made
+
+    @_translate.register
+    def _(self, node: ph.FinalRows) -> Transformation:
+        return self._operator(node, specs.FinalRowsSpec(**self._types(node)))
 
     @_translate.register
     def _(self, node: ph.DropUpdateBefore) -> Transformation:
@@ -550,7 +580,7 @@ class Translator:
 
     @_translate.register
     def _(self, node: ph.Sort) -> Transformation:
-        return self._operator(node, self._sort_spec(node, node.order, 0, None))
+        return self._operator(node, specs.FinalRowsSpec(node.order, **self._types(node)))
 
     @_translate.register
     def _(self, node: ph.SortLimit) -> Transformation:
@@ -558,7 +588,8 @@ class Translator:
 
     @_translate.register
     def _(self, node: ph.Limit) -> Transformation:
-        return self._operator(node, self._sort_spec(node, (), node.offset, node.limit))
+        limit = _ALL_ROWS if node.limit is None else node.limit
+        return self._operator(node, self._sort_spec(node, (), node.offset, limit))
 
     def _sort_spec(
         self, node: ph.PhysicalNode, order: tuple[specs.SortField, ...], offset: int, limit: int | None

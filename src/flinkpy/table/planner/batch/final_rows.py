@@ -1,0 +1,42 @@
+"""Makes batch plans insert-only: after each operator that sends changes come the rows that remain of them.
+
+Source: org.apache.flink.table.planner.plan.optimize.program.FlinkBatchProgram, whose operators have no changelog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flinkpy.graph.table_specs import JoinType
+from flinkpy.table.planner.physical import nodes as ph
+
+
+def with_final_rows(root: ph.PhysicalNode) -> ph.PhysicalNode:
+    """Returns a plan of a batch query whose nodes send inserts only."""
+    known: dict[int, tuple[ph.PhysicalNode, ph.PhysicalNode]] = {}
+
+    def visit(node: ph.PhysicalNode) -> ph.PhysicalNode:
+        if id(node) not in known:
+            inputs = [visit(each) for each in node.inputs]
+            known[id(node)] = (node, _changed(replace(node, inputs=inputs)))
+        return known[id(node)][1]
+
+    return visit(root)
+
+
+def _changed(node: ph.PhysicalNode) -> ph.PhysicalNode:
+    if isinstance(node, ph.SortLimit):
+        # The changes of a Top-N do not come in its order.
+        ordered = ph.Sort(node.inputs, node.row_type, node.order)
+        single = ph.Exchange([ordered], node.row_type, ())
+        return ph.Limit([single], node.row_type, node.offset, node.limit)
+    if _sends_changes(node):
+        return ph.FinalRows([node], node.row_type)
+    return node
+
+
+def _sends_changes(node: ph.PhysicalNode) -> bool:
+    """True for operators that send updates although their inputs do not."""
+    if isinstance(node, ph.Join):
+        return node.join_type not in (JoinType.INNER, JoinType.SEMI)
+    return isinstance(node, (ph.GroupAggregate, ph.OverAggregate, ph.Rank))

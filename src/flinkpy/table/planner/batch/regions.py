@@ -1,0 +1,110 @@
+"""Cuts a batch plan into regions, the largest parts that the embedded engine can compute, and the rest.
+
+A region has at least one node that needs all of its input: rows that are only filtered and computed flow through
+parallel operators, without waiting.
+
+Source: the role of org.apache.flink.table.planner.plan.nodes.exec.processor.MultipleInputNodeCreationProcessor, which
+fuses the nodes of a batch plan between exchanges.
+"""
+
+from __future__ import annotations
+
+from flinkpy.graph.table_specs import EngineFiles, EngineTable
+from flinkpy.sql.types.internal_type_info import InternalTypeInfo
+from flinkpy.table.connectors.table_source import ScanTableSource
+from flinkpy.table.planner.batch.engine_expressions import NotInEngine
+from flinkpy.table.planner.batch.engine_queries import QueryRenderer
+from flinkpy.table.planner.batch.engine_types import engine_type, holds
+from flinkpy.table.planner.logical import nodes as rel
+
+#: The nodes for which a region is worth its while.
+_BLOCKING = (rel.Join, rel.Aggregate, rel.Sort, rel.OverAggregate, rel.Rank)
+
+
+def cut_into_regions(plan: rel.RelNode) -> rel.RelNode:
+    """Returns the plan with its regions as EngineQuery nodes."""
+    return _Cutter().cut(plan)
+
+
+class _Cutter:
+    def __init__(self) -> None:
+        self._is_member: dict[int, bool] = {}
+        self._done: dict[int, tuple[rel.RelNode, rel.RelNode]] = {}
+
+    def cut(self, node: rel.RelNode) -> rel.RelNode:
+        """Returns the node above its regions, or as the top of a region."""
+        known = self._done.get(id(node))
+        if known is None:
+            region = self._region(node) if self._fits(node) else None
+            if region is None:
+                inputs = tuple(self.cut(each) for each in node.inputs)
+                region = node.with_inputs(inputs) if inputs else node
+            known = self._done[id(node)] = (node, region)
+        return known[1]
+
+    def _fits(self, node: rel.RelNode) -> bool:
+        """True if the engine can compute the node from the rows of its inputs."""
+        known = self._is_member.get(id(node))
+        if known is None:
+            known = bool(node.inputs or isinstance(node, rel.Values)) and _is_renderable(node)
+            self._is_member[id(node)] = known
+        return known
+
+    def _region(self, top: rel.RelNode) -> rel.RelNode | None:
+        """Returns the largest region below a node; None if it is not worth its while."""
+        leaves: dict[int, rel.RelNode] = {}
+        pays = False
+        pending, seen = [top], set()
+        while pending:
+            node = pending.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if self._fits(node):
+                pays = pays or isinstance(node, _BLOCKING)
+                pending.extend(reversed(node.inputs))
+            else:
+                leaves[id(node)] = node
+        if not pays:
+            return None
+        names = {place: f"input_{number}" for number, place in enumerate(leaves)}
+        renderer = QueryRenderer(names)
+        query = renderer.query(top)
+        parts, tables, files, scans = [], [], [], []
+        for place, name in names.items():
+            leaf = leaves[place]
+            found = _files(name, leaf)
+            if found is not None:
+                assert isinstance(leaf, rel.Scan)
+                files.append(found)
+                scans.append(f"{'.'.join(leaf.table.identifier.parts)}{list(found.columns)}".replace("'", ""))
+            else:
+                parts.append(self.cut(leaf))
+                tables.append(EngineTable(name, _engine_types(leaf)))
+        functions = tuple(renderer.expressions.functions)
+        return rel.EngineQuery(tuple(parts), top.row_type, query, tuple(tables), tuple(files), functions, tuple(scans))
+
+
+def _is_renderable(node: rel.RelNode) -> bool:
+    if any(not each.width or not holds(each.row_type) or isinstance(each, rel.Snapshot) for each in node.inputs):
+        return False
+    try:
+        QueryRenderer({id(each): "t" for each in node.inputs}).query(node)
+    except NotInEngine:
+        return False
+    return True
+
+
+def _engine_types(node: rel.RelNode) -> tuple[str, ...]:
+    return tuple(str(engine_type(each.type)) for each in node.row_type.fields)
+
+
+def _files(name: str, node: rel.RelNode) -> EngineFiles | None:
+    """Returns the files of a scan that the engine reads itself; None for other nodes."""
+    if not isinstance(node, rel.Scan) or not isinstance(node.source, ScanTableSource):
+        return None
+    source = node.source.parquet_files
+    if source is None:
+        return None
+    columns = node.source.produced_type.names
+    return EngineFiles(name, source, columns, InternalTypeInfo(node.row_type), _engine_types(node))
