@@ -112,3 +112,10 @@ RESOURCE_DEFAULT_PARALLELISM = int_option(
     -1,
     "Threads of each part of a batch query that DuckDB computes. -1 for the parallelism of the job.",
 )
+NONDETERMINISTIC_UPDATE_STRATEGY = enum_option(
+    "table.optimizer.non-deterministic-update.strategy",
+    ("TRY_RESOLVE", "IGNORE"),
+    "IGNORE",
+    "What happens to a query whose updates may be wrong because a function has another value when a row is taken back: "
+    "IGNORE logs a warning, TRY_RESOLVE mends it where that is possible and otherwise refuses the query.",
+)

@@ -51,7 +51,7 @@ class StatementSet:
 
     def explain(self, *extra_details: ExplainDetail) -> str:
         """Returns the plan of all INSERTs."""
-        return self._environment.planner.explain(self._operations, tuple(each.name for each in extra_details))
+        return self._environment.explain_operations(self._operations, tuple(each.name for each in extra_details))
 
     def execute(self) -> TableResult:
         """Runs all INSERTs as one job, and forgets them."""

@@ -57,7 +57,7 @@ class Table:
 
     def explain(self, *extra_details: ExplainDetail) -> str:
         """Returns the plan of the query."""
-        return self._environment.planner.explain([self.operation], tuple(each.name for each in extra_details))
+        return self._environment.explain_operations([self.operation], tuple(each.name for each in extra_details))
 
     def to_arrow(self) -> pa.Table:
         """Runs the query and returns its final rows: deletions and updates are applied. Beyond PyFlink."""

@@ -136,7 +136,7 @@ class TableEnvironment:
             case ast.Explain(statement=ast.ExecutePlan(path=path)):
                 return TableResult.of_text(self.load_plan(PlanReference.from_file(path)).explain())
             case ast.Explain(statement=inner, details=details):
-                return TableResult.of_text(self._planner.explain(self._operations(inner), details))
+                return TableResult.of_text(self.explain_operations(self._operations(inner), details))
             case ast.CompilePlan():
                 return self._compile_plan(statement)
             case ast.ExecutePlan(path=path):
@@ -203,7 +203,7 @@ class TableEnvironment:
         statement = parse_statement(stmt)
         if isinstance(statement, ast.Explain):
             raise ValidationError("explain_sql takes the statement without EXPLAIN.")
-        return self._planner.explain(self._operations(statement), tuple(each.name for each in extra_details))
+        return self.explain_operations(self._operations(statement), tuple(each.name for each in extra_details))
 
     # -- compiled plans ------------------------------------------------------------------------------------------------
 
@@ -275,6 +275,26 @@ class TableEnvironment:
         """The environment that runs the jobs. Not part of PyFlink's API."""
         return self._environment
 
+    def explain_operations(self, operations: Sequence[Any], details: Sequence[str]) -> str:
+        """Returns the text of EXPLAIN for queries or INSERTs. Not part of PyFlink's API."""
+        from flinkpy.datastream.data_stream import DataStream
+
+        text = self._planner.explain(operations, details)
+        if "JSON_EXECUTION_PLAN" not in details:
+            return text
+        # The environment of the session may hold operators of the program, which are not part of the statement.
+        scratch = type(self._environment).get_execution_environment(self._environment.get_configuration())
+        scratch.set_parallelism(self._environment.get_parallelism())
+        if all(self._planner.is_insert(each) for each in operations):
+            for each in self._planner.translate(operations):
+                self._add(each, scratch)
+        else:
+            for each in operations:
+                transformation, _ = self._planner.translate_query(each)
+                self._add(transformation, scratch)
+                scratch.collect_later(DataStream(transformation, scratch))
+        return f"{text}\n== Physical Execution Plan ==\n{scratch.get_execution_plan()}"
+
     def execute_query(self, operation: Any, job_name: str = "collect") -> TableResult:
         """Runs a query as a job whose rows this process reads. Not part of PyFlink's API."""
         from flinkpy.common.job_client import JobClient
@@ -323,8 +343,8 @@ class TableEnvironment:
             result.wait()
         return result
 
-    def _add(self, transformation: Any) -> None:
-        """Adds the operators of a plan to the program, inputs first."""
+    def _add(self, transformation: Any, environment: StreamExecutionEnvironment | None = None) -> None:
+        """Adds the operators of a plan to the program of the session or of another environment, inputs first."""
         from flinkpy.graph.transformation import OperatorTransformation
 
         seen: set[int] = set()
@@ -338,10 +358,11 @@ class TableEnvironment:
             if isinstance(node, OperatorTransformation):
                 yield node
 
-        known = {operator.id for operator in self._environment.get_transformations()}
+        program = environment or self._environment
+        known = {operator.id for operator in program.get_transformations()}
         for operator in add(transformation):
             if operator.id not in known:
-                self._environment.add_operator(operator)
+                program.add_operator(operator)
 
     # -- catalogs ------------------------------------------------------------------------------------------------------
 

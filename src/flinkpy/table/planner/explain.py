@@ -5,7 +5,7 @@ Source: org.apache.flink.table.planner.plan.utils.{RelTreeWriterImpl, FlinkRelOp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from flinkpy.table.planner.logical import nodes as rel
@@ -15,11 +15,18 @@ from flinkpy.table.planner.rex_text import rex_text
 Node = TypeVar("Node")
 
 
-def physical_text(node: ph.PhysicalNode, *, changelog: bool = False) -> str:
-    """Returns the tree of a physical plan, with the changes of each node if `changelog`."""
+def physical_text(node: ph.PhysicalNode, *, changelog: bool = False, advised: Collection[int] = ()) -> str:
+    """Returns the tree of a physical plan.
+
+    Args:
+        changelog: True to show the changes of each node.
+        advised: the ids of nodes that the advice below the plan is about.
+    """
 
     def line(each: ph.PhysicalNode) -> str:
         terms = each.terms()
+        if id(each) in advised:
+            terms = [("advice", "[1]"), *terms]
         if changelog:
             terms = [*terms, ("changelogMode", f"[{ph.changelog_text(each)}]")]
         return f"{each.name}({', '.join(f'{key}={value}' for key, value in terms)})"

@@ -5,12 +5,13 @@ Source: org.apache.flink.table.planner.delegation.{PlannerBase, StreamPlanner, B
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from flinkpy.common.configuration import Configuration
-from flinkpy.common.errors import ValidationError
+from flinkpy.common.errors import TableProgramError, ValidationError
 from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.configuration.options import read_option
 from flinkpy.configuration.table_options import (
@@ -21,6 +22,7 @@ from flinkpy.configuration.table_options import (
     MINI_BATCH_ALLOW_LATENCY,
     MINI_BATCH_ENABLED,
     MINI_BATCH_SIZE,
+    NONDETERMINISTIC_UPDATE_STRATEGY,
     RESOURCE_DEFAULT_PARALLELISM,
     STATE_TTL,
     UID_FORMAT,
@@ -37,6 +39,7 @@ from flinkpy.table.catalog.resolved_schema import ResolvedSchema
 from flinkpy.table.connectors.abilities import Overwrite, WritingMetadata
 from flinkpy.table.connectors.changelog_mode import ChangelogMode
 from flinkpy.table.planner import explain as texts
+from flinkpy.table.planner.advice import advice_texts, advised_nodes
 from flinkpy.table.planner.batch.final_rows import with_final_rows
 from flinkpy.table.planner.batch.program import plan_batch
 from flinkpy.table.planner.binder import operators
@@ -46,6 +49,7 @@ from flinkpy.table.planner.binder.functions import FunctionCatalog, FunctionReso
 from flinkpy.table.planner.binder.queries import QueryBinder
 from flinkpy.table.planner.binder.scans import TableExpansion
 from flinkpy.table.planner.binder.schemas import SchemaBinder
+from flinkpy.table.planner.changelog.determinism import checked_for_determinism
 from flinkpy.table.planner.changelog.inference import infer_changelog_modes
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, changelog_mode
 from flinkpy.table.planner.context import PlannerContext
@@ -218,6 +222,10 @@ class Planner:
         """Returns the plan that writes a query to a table."""
         return self._sink(self._table(None, parts), query, (), {}, overwrite=overwrite)
 
+    def is_insert(self, operation: rel.RelNode) -> bool:
+        """True for the plan of an INSERT."""
+        return isinstance(operation, rel.Sink)
+
     def sink_name(self, operation: rel.Sink) -> str:
         """Returns the full name of the table that an INSERT writes to."""
         return operation.name
@@ -281,8 +289,27 @@ class Planner:
             if not context.is_streaming:
                 built = with_final_rows(built)
             plan = infer_changelog_modes(built, upsert_materialize=materialize, **options)
+            if self.is_streaming:
+                plan = self._checked(plan)
             plans.append(in_two_phases(plan) if self._uses_two_phases() else plan)
         return plans
+
+    def _checked(self, plan: ph.PhysicalNode) -> ph.PhysicalNode:
+        """Returns the plan, mended if the session asks for it, or warns of updates that may be wrong."""
+        if read_option(self._configuration, NONDETERMINISTIC_UPDATE_STRATEGY) == "TRY_RESOLVE":
+            return checked_for_determinism(plan)
+        try:
+            mended = checked_for_determinism(plan)
+        except TableProgramError as error:
+            _LOG.warning("%s\n%s", error.message, _STRATEGY_HINT)
+        else:
+            if mended is not plan:
+                _LOG.warning(
+                    "A lookup join gets updates and may find other rows for them than it has sent before.\n%s\n%s",
+                    _STRATEGY_HINT,
+                    texts.physical_text(mended, changelog=True),
+                )
+        return plan
 
     def _uses_two_phases(self) -> bool:
         configuration = self._configuration
@@ -339,13 +366,18 @@ class Planner:
         return transformation, changelog_mode(plan.modify_kinds, plan.update_kind)
 
     def explain(self, operations: Sequence[rel.RelNode], details: Sequence[str] = ()) -> str:
-        """Returns the plans as EXPLAIN writes them."""
-        is_changelog = "CHANGELOG_MODE" in details
+        """Returns the plans as EXPLAIN writes them, without JSON_EXECUTION_PLAN, which needs a job."""
+        is_changelog, has_advice = "CHANGELOG_MODE" in details, "PLAN_ADVICE" in details
         plans = self._physical(operations)
         parts = ["== Abstract Syntax Tree =="]
         parts += [texts.logical_text(each) for each in operations]
-        parts.append("== Optimized Physical Plan ==")
-        parts += [texts.physical_text(each, changelog=is_changelog) for each in plans]
+        parts.append(f"== Optimized Physical Plan{' With Advice' if has_advice else ''} ==")
+        advised = advised_nodes(plans) if has_advice else set()
+        parts += [texts.physical_text(each, changelog=is_changelog, advised=advised) for each in plans]
+        if has_advice:
+            parts += [*advice_texts(plans, self._configuration), ""]
+        if "ESTIMATED_COST" in details:
+            parts.append("The planner applies rules in a fixed order and estimates no row counts and costs.\n")
         parts.append("== Optimized Execution Plan ==")
         parts.append(texts.execution_text(share_equal_parts(plans)))
         return "\n".join(parts)
@@ -357,6 +389,13 @@ class Planner:
     def renderer(self) -> Any:
         """Returns the function that writes values of printed results; None for the default."""
         return None
+
+
+_LOG = logging.getLogger(__name__)
+_STRATEGY_HINT = (
+    f"Set '{NONDETERMINISTIC_UPDATE_STRATEGY.key}' to 'TRY_RESOLVE' to have such a query mended where that is "
+    "possible, and refused otherwise."
+)
 
 
 def _is_of_operators(key: str) -> bool:

@@ -512,7 +512,12 @@ class ExpressionBinder:
 
 def is_deterministic(node: RexNode) -> bool:
     """True if the expression has the same value each time it is evaluated over the same row."""
-    volatile = {
+    return nondeterministic_call(node) is None
+
+
+#: Functions whose value is another one at another time.
+_VOLATILE = frozenset(
+    {
         "RAND",
         "RAND_INTEGER",
         "UUID",
@@ -526,13 +531,18 @@ def is_deterministic(node: RexNode) -> bool:
         "CURRENT_DATE",
         "UNIX_TIMESTAMP",
     }
+)
+
+
+def nondeterministic_call(node: RexNode) -> str | None:
+    """Returns the first function in the expression that may have several values for one row; None if there is none."""
     for each in walk(node):
         if (
             isinstance(each, RexCall)
-            and each.function in volatile
+            and each.function in _VOLATILE
             and not (each.function == "UNIX_TIMESTAMP" and each.arguments)
         ):
-            return False
+            return each.function
         if isinstance(each, UserFunctionCall) and not each.is_deterministic:
-            return False
-    return True
+            return each.name
+    return None

@@ -397,6 +397,8 @@ class LookupJoin(PhysicalNode):
     lookup_condition: RexNode | None = None
     condition: RexNode | None = None
     hints: tuple[tuple[str | None, str], ...] = ()
+    #: True to keep the rows that were found, so that an update takes back what was sent.
+    upsert_materialize: bool = False
 
     def terms(self, *, infix: bool = False) -> list[Term]:
         keys = ", ".join(
@@ -411,6 +413,8 @@ class LookupJoin(PhysicalNode):
         if self.lookup_condition is not None:
             terms.append(("where", f"[{rex_text(self.lookup_condition, self.lookup_type.names, infix=infix)}]"))
         terms.append(self._select())
+        if self.upsert_materialize:
+            terms.append(("upsertMaterialize", "[true]"))
         return terms
 
 

@@ -491,6 +491,12 @@ class Translator:
 
     @_translate.register
     def _(self, node: ph.LookupJoin) -> Transformation:
+        if node.upsert_materialize:
+            raise UnsupportedOperationError(
+                "flinkpy does not keep the rows that a lookup join of an updating input has found yet, as "
+                "'table.optimizer.non-deterministic-update.strategy' = 'TRY_RESOLVE' needs it here: "
+                f"{node.description()}"
+            )
         function = node.source.lookup_function(tuple(column for column, _ in node.keys))
         spec = specs.LookupJoinSpec(
             function,
