@@ -8,7 +8,8 @@ The order decides how it works.
 | processing time | rows as they come |
 | other columns | a changelog: after each batch, the rows of its partitions whose results have changed |
 
-For an unbounded frame of an ordered stream the state is one accumulator per partition, otherwise the rows.
+In the order of time, the state of unbounded frames and ranks is an accumulator per partition. Bounded frames and LAG
+keep the rows that later frames need.
 
 Source: org.apache.flink.table.runtime.operators.over.RowTimeRowsUnboundedPrecedingFunction,
 RowTimeRangeBoundedPrecedingFunction, ProcTimeRowsBoundedPrecedingFunction, NonTimeRowsUnboundedPrecedingFunction, ...
@@ -51,6 +52,7 @@ from flinkpy.streaming.operators.table.changelog import (
     fitted,
     has_changed,
 )
+from flinkpy.streaming.operators.table.late_rows import LateRows
 from flinkpy.streaming.operators.table.over_frames import lag_offset, over_results
 from flinkpy.streaming.operators.table.time_columns import event_times
 
@@ -58,8 +60,13 @@ if TYPE_CHECKING:
     from flinkpy._proto import checkpoint_pb2
 
 _TIME, _IS_DONE = "time", "is_done"
+_NO_ROWS = np.empty(0, dtype=np.int64)
 #: Functions of the order that need all rows of a partition, or those behind the current one.
-_NEED_PARTITION = frozenset({"RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD"})
+_NEED_PARTITION = frozenset({"PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD"})
+#: Functions whose results are counts of rows, or of times.
+_RANKS = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
+#: A hidden column: true for the first row of each partition and time.
+_IS_FIRST = "$first"
 
 
 class OverAggregateOperator(KeyedStateOperator):
@@ -86,41 +93,35 @@ class OverAggregateOperator(KeyedStateOperator):
         self._is_event_time = kind is not None and is_rowtime(kind)
         self._is_processing_time = kind is not None and is_proctime(kind)
         self._is_updating = not (self._is_event_time or self._is_processing_time)
-        #: The accumulators of frames without a lower bound; None if the frame needs its rows.
+        self._calls: list[tuple[OverWindow, AggregateCall]] = [
+            (window, call) for window in spec.windows for call in window.aggregates
+        ]
+        #: In the order of time: which calls are running results of their partition, whose state is an accumulator.
+        self._running = [] if self._is_updating else [i for i, each in enumerate(self._calls) if _is_running(*each)]
+        #: The other ones, whose frames need their rows.
+        self._framed = [] if self._is_updating else [i for i in range(len(self._calls)) if i not in self._running]
         self._handler: AggregateHandler | None = None
         #: The number of rows that LAG looks back.
         self._look_back = 0
         if not self._is_updating:
-            self._check_stream_window()
-        self._late_records_dropped = context.metrics.counter("numLateRecordsDropped")
+            self._check_stream_windows()
+        if self._running:
+            calls = [_as_aggregate(self._calls[i][1], len(self._schema)) for i in self._running]
+            schema = self._schema.append(pa.field(_IS_FIRST, pa.bool_()))
+            self._handler = AggregateHandler(calls, schema, False, context.name)
+        self._late_rows = LateRows(context.metrics)
 
-    def _check_stream_window(self) -> None:
+    def _check_stream_windows(self) -> None:
         spec, name = self._spec, self.context.name
-        window = spec.windows[0]
-        if len(spec.windows) > 1:
-            raise UnsupportedOperationError(
-                f"operator {name}: all OVER aggregates of a stream in the order of time must have the same window"
-            )
+        if any(window.order != spec.windows[0].order for window in spec.windows):
+            raise UnsupportedOperationError(f"operator {name}: its OVER windows have different ORDER BY")
         if spec.needs_retraction:
             raise UnsupportedOperationError(f"operator {name}: OVER in the order of time needs input that only inserts")
-        if window.upper != 0:
-            raise UnsupportedOperationError(
-                f"operator {name}: OVER in the order of time must end at CURRENT ROW; FOLLOWING is not supported"
-            )
-        functions = {call.function.upper() for call in window.aggregates}
+        if any(window.upper != 0 for window in spec.windows):
+            raise UnsupportedOperationError(f"operator {name}: OVER RANGE FOLLOWING windows are not supported yet.")
+        functions = {call.function.upper() for _, call in self._calls}
         if wrong := sorted(functions & _NEED_PARTITION):
-            raise UnsupportedOperationError(
-                f"operator {name}: {', '.join(wrong)} OVER the order of time is not supported"
-            )
-        if functions == {"LAG"}:
-            return
-        if "LAG" in functions:
-            raise UnsupportedOperationError(
-                f"operator {name}: LAG beside other aggregates of the same OVER is not supported; use two queries"
-            )
-        if window.lower is None:
-            calls = [_as_aggregate(call) for call in window.aggregates]
-            self._handler = AggregateHandler(calls, self._schema, False, name)
+            raise UnsupportedOperationError(f"operator {name}: {wrong[0]} Function is not supported in stream mode.")
 
     def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
         return self._spec.key_selector, self.key_type, self._input_type
@@ -155,15 +156,10 @@ class OverAggregateOperator(KeyedStateOperator):
         """Keeps rows until the watermark passes them."""
         position = self._spec.windows[0].order[0].column
         times = event_times(columns.column(position), columns.schema.names[position], self.context)
-        is_late = times <= self.current_watermark
-        if is_late.any():
-            self._late_records_dropped.inc(int(is_late.sum()))
-            rows = np.flatnonzero(~is_late)
-            columns, times = columns.take(pa.array(rows)), times.take(rows)
-        self._add(columns, times, is_done=False)
+        arrays, times = self._late_rows.without(times <= self.current_watermark, columns.columns, times)
+        self._add(arrays, times, is_done=False)
 
-    def _add(self, columns: pa.RecordBatch, times: np.ndarray, is_done: bool) -> np.ndarray:
-        arrays = columns.columns
+    def _add(self, arrays: list[pa.Array], times: np.ndarray, is_done: bool) -> np.ndarray:
         slots = self._rows.slots_of(self._rows.layout.key_columns(arrays))
         done = np.full(len(times), int(is_done), dtype=np.int64)
         return self._rows.add(slots, arrays, {_TIME: times, _IS_DONE: done})
@@ -180,75 +176,103 @@ class OverAggregateOperator(KeyedStateOperator):
         super().process_watermark(watermark)
 
     def _emit_due(self, due: np.ndarray, times: np.ndarray, now: int) -> None:
-        if self._handler is not None:
-            columns = self._taken(due)
+        columns = self._taken(due)
+        if self._framed:
+            self._rows.set_ints(_IS_DONE, due, np.ones(len(due), dtype=np.int64))
+        else:
             self._rows.remove(due)
-            self._emit_accumulated(columns, times)
-            return
-        self._rows.set_ints(_IS_DONE, due, np.ones(len(due), dtype=np.int64))
-        self._emit_framed(due, now)
+        self._emit_results(columns, times, due, now)
 
     def _emit_now(self, columns: pa.RecordBatch, times: np.ndarray) -> None:
-        if self._handler is not None:
-            self._emit_accumulated(columns, times)
-        else:
-            self._emit_framed(self._add(columns, times, is_done=True), int(times[0]))
+        rows = self._add(columns.columns, times, is_done=True) if self._framed else _NO_ROWS
+        self._emit_results(columns, times, rows, int(times[0]))
 
-    def _emit_accumulated(self, columns: pa.RecordBatch, times: np.ndarray) -> None:
-        """Emits rows, which are in the order of time, with the results of all rows of their partition so far."""
+    def _emit_results(self, columns: pa.RecordBatch, times: np.ndarray, rows: np.ndarray, now: int) -> None:
+        """Emits rows, which are in the order of time, with the results of all calls.
+
+        Args:
+            rows: their numbers in the table, if calls need frames.
+        """
+        results: dict[int, pa.Array] = {}
+        if self._running:
+            results.update(zip(self._running, self._running_results(columns, times)))
+        if self._framed:
+            results.update(zip(self._framed, self._framed_results(rows, now)))
+        self._emit(columns, [results[number] for number in range(len(self._calls))], None)
+
+    def _running_results(self, columns: pa.RecordBatch, times: np.ndarray) -> list[pa.Array]:
+        """Returns the results of all rows of each row's partition so far. They become part of the accumulators.
+
+        In processing time, as in Flink, a row's frame ends with the row, also for RANGE.
+        """
         handler, table = self._handler, self._groups
         assert handler is not None
         slots = table.slots_of(key_columns(columns, self._partition))
         number, first_rows = table.number_rows(slots)
         group_slots = slots.take(first_rows)
         groups = RowGroups(number, group_slots, ~table.is_live.take(group_slots))
-        results = handler.update(table, groups, columns, None, is_running=True)
+        first, last = _peers(number, times)
+        is_first = first == np.arange(len(first))
+        results = handler.update(table, groups, columns.append_column(_IS_FIRST, pa.array(is_first)), None, True)
         table.set_live(group_slots)
-        results = [result.slice(groups.num_groups) for result in results]
-        if not self._spec.windows[0].is_rows:
-            last = pa.array(_last_peers(number, times))
-            results = [result.take(last) for result in results]
-        self._emit(columns, results[: len(self._spec.windows[0].aggregates)], None)
+        taken = []
+        for place, result in zip(self._running, results):
+            window, call = self._calls[place]
+            running = result.slice(groups.num_groups)
+            if call.function.upper() == "RANK":
+                running = running.take(pa.array(first))
+            elif self._is_event_time and not window.is_rows and call.function.upper() not in _RANKS:
+                running = running.take(pa.array(last))
+            taken.append(running)
+        return taken
 
-    def _emit_framed(self, rows: np.ndarray, now: int) -> None:
-        """Emits these rows, which are in the order of time, with the results of their frames."""
-        table, window = self._rows, self._spec.windows[0]
+    def _framed_results(self, rows: np.ndarray, now: int) -> list[pa.Array]:
+        """Returns the results of the frames of rows, and removes the rows that are in no frame of later ones."""
+        table = self._rows
         slots = table.slots_of_rows(rows)
         positions, known = table.rows_of(np.unique(slots))
         is_done = table.ints(_IS_DONE, known) == 1
         positions, known = positions[is_done], known[is_done]
         # The order of time is that of a hidden last column, since processing time is not in the rows.
         columns = self._taken(known).append_column("$time", pa.array(table.ints(_TIME, known)))
-        hidden = replace(window, order=(SortField(columns.num_columns - 1),))
-        results = over_results(positions, columns, (hidden,))
+        order = (SortField(columns.num_columns - 1),)
+        calls = [self._calls[place] for place in self._framed]
+        hidden = [replace(window, order=order, aggregates=(call,)) for window, call in calls]
+        results = over_results(positions, columns, hidden)
         place = np.full(int(known.max()) + 1, -1, dtype=np.int64)
         place[known] = np.arange(len(known))
         indices = pa.array(place.take(rows))
-        self._emit(self._taken(rows), [result.take(indices) for result in results], None)
-        self._forget(window, columns, known, positions, now)
+        self._forget(columns, known, positions, now)
+        return [result.take(indices) for result in results]
 
-    def _forget(
-        self, window: OverWindow, columns: pa.RecordBatch, known: np.ndarray, positions: np.ndarray, now: int
-    ) -> None:
+    def _forget(self, columns: pa.RecordBatch, known: np.ndarray, positions: np.ndarray, now: int) -> None:
         """Removes rows that are in no frame of later rows."""
         table = self._rows
-        is_lag = window.aggregates[0].function.upper() == "LAG"
-        if not window.is_rows and not is_lag:
-            assert window.lower is not None
+        look_back, lowest = self._look_back, 0
+        for window, call in (self._calls[place] for place in self._framed):
+            if call.function.upper() == "LAG":
+                look_back = max(look_back, lag_offset(call, columns))
+            elif window.is_rows:
+                assert window.lower is not None
+                look_back = max(look_back, -window.lower)
+            else:
+                assert window.lower is not None
+                lowest = min(lowest, window.lower)
+        self._look_back = look_back
+        first_time = now + 1 + lowest
+        if not look_back:
             rows = table.live_rows()
-            is_over = (table.ints(_IS_DONE, rows) == 1) & (table.ints(_TIME, rows) < now + 1 + window.lower)
+            is_over = (table.ints(_IS_DONE, rows) == 1) & (table.ints(_TIME, rows) < first_time)
             table.remove(rows[is_over])
             return
-        if is_lag:
-            self._look_back = max(self._look_back, *(lag_offset(call, columns) for call in window.aggregates))
-            look_back = self._look_back
-        else:
-            assert window.lower is not None
-            look_back = -window.lower
-        order = np.lexsort((table.sequence(known), table.ints(_TIME, known), positions))
+        times = table.ints(_TIME, known)
+        order = np.lexsort((table.sequence(known), times, positions))
         in_order = positions.take(order)
         ends = np.searchsorted(in_order, in_order, side="right")
-        table.remove(known.take(order[np.arange(len(order)) < ends - look_back]))
+        is_over = np.arange(len(order)) < ends - look_back
+        if lowest:
+            is_over &= times.take(order) < first_time
+        table.remove(known.take(order[is_over]))
 
     # -- in any order, over changes --------------------------------------------------------------------------------
 
@@ -307,18 +331,33 @@ class OverAggregateOperator(KeyedStateOperator):
         self.output.emit(Batch(pa.RecordBatch.from_arrays(arrays, schema=self._output_schema), None, kinds))
 
 
-def _as_aggregate(call: AggregateCall) -> AggregateCall:
-    """Returns the aggregate that computes a function of the order, row by row."""
-    return replace(call, function="COUNT", arguments=()) if call.function.upper() == "ROW_NUMBER" else call
+def _is_running(window: OverWindow, call: AggregateCall) -> bool:
+    """True if the result of a row in the order of time is a running result of its partition."""
+    function = call.function.upper()
+    return function in _RANKS or (window.lower is None and function != "LAG")
 
 
-def _last_peers(number: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Returns int64[n]: for each row, the last row of the same group and time. Times ascend."""
+def _as_aggregate(call: AggregateCall, is_first: int) -> AggregateCall:
+    """Returns the aggregate that computes a call row by row: ranks are counts.
+
+    Args:
+        is_first: the column that is true for the first row of each time.
+    """
+    function = call.function.upper()
+    if function not in _RANKS:
+        return call
+    return replace(call, function="COUNT", arguments=(), filter_index=is_first if function == "DENSE_RANK" else None)
+
+
+def _peers(number: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns int64[n], int64[n]: for each row, the first and the last row of the same group and time. Times ascend."""
     order = np.lexsort((times, number))
     in_order, times_in_order = number.take(order), times.take(order)
-    is_last = np.ones(len(order), dtype=bool)
-    is_last[:-1] = (in_order[1:] != in_order[:-1]) | (times_in_order[1:] != times_in_order[:-1])
-    lasts = np.flatnonzero(is_last)
-    last_of = np.empty(len(order), dtype=np.int64)
-    last_of[order] = order.take(lasts.take(np.searchsorted(lasts, np.arange(len(order)))))
-    return last_of
+    begins = np.ones(len(order), dtype=bool)
+    begins[1:] = (in_order[1:] != in_order[:-1]) | (times_in_order[1:] != times_in_order[:-1])
+    starts = np.flatnonzero(begins)
+    ends = np.append(starts[1:], len(order)) - 1
+    run = np.cumsum(begins) - 1
+    first, last = np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64)
+    first[order], last[order] = order.take(starts.take(run)), order.take(ends.take(run))
+    return first, last

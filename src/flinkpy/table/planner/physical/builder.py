@@ -228,6 +228,8 @@ class PhysicalBuilder:
         partitions = {group.partition for group in node.groups}
         if len(partitions) > 1:
             raise TableProgramError("All aggregates must be computed on the same window.")
+        if self._context.is_streaming:
+            _check_over(node, below)
         exchange = self._exchange(below, next(iter(partitions)))
         return ph.OverAggregate([exchange], _with_attributes(node.row_type, below), node.groups)
 
@@ -560,6 +562,28 @@ def _references(node: ph.PhysicalNode) -> tuple[RexNode, ...]:
 def _changed_columns(node: rel.Expand) -> set[int]:
     """Returns the columns that an Expand does not pass on in each projection."""
     return {place for place in range(node.input.width) if column_of(node, place) is None}
+
+
+def _check_over(node: rel.OverAggregate, below: ph.PhysicalNode) -> None:
+    """Raises: TableProgramError for OVER in the order of time that streams cannot compute."""
+    for group in node.groups:
+        if not group.order or not is_time_attribute(below.row_type.fields[group.order[0].column].type):
+            continue
+        if len(group.order) > 1:
+            raise TableProgramError("The window can only be ordered by a single time column.")
+        if not group.order[0].ascending:
+            raise TableProgramError("The window can only be ordered in ASCENDING mode.")
+        if any(each.order != group.order for each in node.groups):
+            raise TableProgramError("All aggregates must be computed on the same window.")
+        for call in group.aggregates:
+            if call.function in _NOT_IN_STREAMS:
+                raise TableProgramError(f"{call.function} Function is not supported in stream mode.")
+        if group.upper != 0:
+            raise TableProgramError("OVER RANGE FOLLOWING windows are not supported yet.")
+
+
+#: Functions of OVER that need rows after the current one.
+_NOT_IN_STREAMS = frozenset({"LEAD", "NTILE", "CUME_DIST", "PERCENT_RANK"})
 
 
 def _retyped(node: RexNode, below: ph.PhysicalNode) -> RexNode:
