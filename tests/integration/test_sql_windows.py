@@ -102,3 +102,27 @@ def test_windows_of_a_zone_have_their_rows_at_every_step(tables: TableEnvironmen
 def test_a_stream_is_sorted_by_time(tables: TableEnvironment) -> None:
     query = "SELECT EXTRACT(SECOND FROM ts), price FROM bids ORDER BY ts, price DESC"
     assert rows(tables, query) == sorted((second, price) for _, price, second in ROWS)
+
+
+def test_over_by_time_has_ranks_lag_and_frames_side_by_side(tables: TableEnvironment) -> None:
+    query = """
+        SELECT item, price, ROW_NUMBER() OVER w, RANK() OVER w, LAG(price) OVER w, SUM(price) OVER w,
+          MAX(price) OVER (PARTITION BY item ORDER BY ts ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
+        FROM bids WINDOW w AS (PARTITION BY item ORDER BY ts)
+    """
+    assert [row[1:] for row in rows(tables, query) if row[0] == "a"] == [
+        (4, 1, 1, None, 4, 4),
+        (7, 2, 2, 4, 11, 7),
+        (4, 3, 3, 7, 15, 7),
+        (3, 4, 4, 4, 18, 4),
+    ]
+
+
+def test_group_windows_send_early_results(tables: TableEnvironment) -> None:
+    tables.get_config().set("table.exec.emit.early-fire.enabled", "true")
+    tables.get_config().set("table.exec.emit.early-fire.delay", "0 s")
+    query = "SELECT item, COUNT(*) AS n FROM bids GROUP BY item, TUMBLE(ts, INTERVAL '10' SECOND)"
+    with tables.execute_sql(query).collect() as found:
+        changes = [(str(row.get_row_kind()), *row) for row in found if row[0] == "b"]
+    assert changes == [("+I", "b", 1), ("-U", "b", 1), ("+U", "b", 2), ("+I", "b", 1)]
+    assert sorted(tables.sql_query(query).to_arrow().column("n").to_pylist()) == [1, 1, 1, 2, 3]

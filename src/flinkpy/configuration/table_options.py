@@ -56,6 +56,31 @@ UPSERT_MATERIALIZE = enum_option(
     "Whether an operator before an upsert sink brings the changes of a primary key into order. AUTO: if the query "
     "sends updates by another key.",
 )
+EMIT_EARLY_FIRE_ENABLED = bool_option(
+    "table.exec.emit.early-fire.enabled",
+    False,
+    "Send results of group windows before their ends. A result that changes later is updated.",
+)
+EMIT_EARLY_FIRE_DELAY = duration_option(
+    "table.exec.emit.early-fire.delay",
+    None,
+    "Interval of early results, from the first row of a window. 0 for each row. Required for early results.",
+)
+EMIT_LATE_FIRE_ENABLED = bool_option(
+    "table.exec.emit.late-fire.enabled",
+    False,
+    "Take late rows of group windows, and update the results that they change.",
+)
+EMIT_LATE_FIRE_DELAY = duration_option(
+    "table.exec.emit.late-fire.delay",
+    None,
+    "Interval of late results, from the first late row of a window. 0 for each row. Required for late results.",
+)
+EMIT_ALLOW_LATENESS = duration_option(
+    "table.exec.emit.allow-lateness",
+    None,
+    "Time after the end of a window in which late rows are taken. By default `table.exec.state.ttl`.",
+)
 DML_SYNC = bool_option("table.dml-sync", False, "True makes `execute_sql` of an INSERT wait until the job has ended.")
 MAX_COLUMN_WIDTH = int_option(
     "table.display.max-column-width", 30, "Longest text of a printed column; longer ones are cut.", minimum=1

@@ -212,8 +212,6 @@ class WindowAggregateSpec(KeyedSpec):
     Attributes:
         properties: the window columns of the output in their order: "window_start", "window_end", "window_time".
         needs_retraction: as in GroupAggregateSpec.
-        emit_early_ms, emit_late_ms: `table.exec.emit.*`; None for off.
-        allow_lateness_ms: `table.exec.emit.allow-lateness`.
     """
 
     grouping: tuple[int, ...]
@@ -253,6 +251,7 @@ class GroupWindowAggregateSpec(KeyedSpec):
     Attributes:
         properties: the auxiliary functions in the output: "start", "end", "rowtime", "proctime".
         emit_early_ms, emit_late_ms: the delays of `table.exec.emit.*`; 0 for each record, None for off.
+        allow_lateness_ms: `table.exec.emit.allow-lateness`.
     """
 
     grouping: tuple[int, ...]

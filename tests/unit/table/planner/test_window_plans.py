@@ -118,3 +118,73 @@ def test_other_orders_of_a_stream_are_refused(planner: PlannerFixture, order: st
     with pytest.raises(TableProgramError) as error:
         planner.plan(f"SELECT a FROM t ORDER BY {order}")
     assert message in str(error.value)
+
+
+GROUP_WINDOW = "SELECT b, COUNT(*) FROM t GROUP BY b, {}(rowtime, INTERVAL '10' SECOND)"
+EARLY = {"table.exec.emit.early-fire.enabled": "true"}
+LATE = {"table.exec.emit.late-fire.enabled": "true"}
+
+
+def configured(planner: PlannerFixture, **options: str) -> PlannerFixture:
+    for key, value in options.items():
+        planner.configuration.set_string(key, value)
+    return planner
+
+
+def test_group_windows_send_updates_if_they_send_early_or_late_results(planner: PlannerFixture) -> None:
+    plan = configured(planner, **EARLY, **{"table.exec.emit.early-fire.delay": "1 s"}).plan(
+        GROUP_WINDOW.format("TUMBLE")
+    )
+    assert "emit=[early delay 1000 millisecond], changelogMode=[I,UA])" in plan
+    late = {"table.exec.emit.late-fire.delay": "0 s", "table.exec.emit.allow-lateness": "1 min"}
+    plan = configured(planner, **LATE, **late).plan(GROUP_WINDOW.format("TUMBLE"))
+    assert "emit=[early delay 1000 millisecond, late no delay], changelogMode=[I,UA])" in plan
+
+
+@pytest.mark.parametrize(
+    ("options", "query", "message"),
+    [
+        (EARLY, GROUP_WINDOW.format("SESSION"), "Session window doesn't support EMIT strategy currently."),
+        (EARLY, GROUP_WINDOW.format("TUMBLE"), "Early-fire delay should not be null"),
+        (LATE, GROUP_WINDOW.format("TUMBLE"), "The 'AFTER WATERMARK' emit strategy requires set 'allow-lateness'"),
+        (
+            {**LATE, "table.exec.emit.late-fire.delay": "2 s", "table.exec.state.ttl": "1 s"},
+            GROUP_WINDOW.format("TUMBLE"),
+            "Allow-lateness [1000ms] should not be smaller than Late-fire delay [2000ms]",
+        ),
+        (
+            EARLY,
+            """
+            SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(rowtime), INTERVAL '1' MINUTE))
+            GROUP BY window_start, window_end
+            """,
+            "window table function based aggregate doesn't support early-fire and late-fire configuration",
+        ),
+    ],
+)
+def test_emit_strategies_that_flink_refuses(
+    planner: PlannerFixture, options: dict[str, str], query: str, message: str
+) -> None:
+    with pytest.raises(TableProgramError) as error:
+        configured(planner, **options).plan(query)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("SUM(b) OVER (ORDER BY rowtime DESC)", "The window can only be ordered in ASCENDING mode."),
+        ("SUM(b) OVER (ORDER BY rowtime, b)", "The window can only be ordered by a single time column."),
+        ("LEAD(b) OVER (ORDER BY rowtime)", "LEAD Function is not supported in stream mode."),
+        ("NTILE(2) OVER (ORDER BY proctime)", "NTILE Function is not supported in stream mode."),
+        ("SUM(b) OVER (ORDER BY rowtime), SUM(b) OVER (ORDER BY proctime)", "must be computed on the same window."),
+        (
+            "SUM(b) OVER (ORDER BY rowtime ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING)",
+            "OVER RANGE FOLLOWING windows are not supported yet.",
+        ),
+    ],
+)
+def test_over_by_time_that_flink_refuses(planner: PlannerFixture, call: str, message: str) -> None:
+    with pytest.raises(TableProgramError) as error:
+        planner.plan(f"SELECT {call} FROM t")
+    assert message in str(error.value)

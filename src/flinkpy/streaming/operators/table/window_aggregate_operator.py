@@ -32,9 +32,11 @@ from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 from flinkpy.streaming.operators.table.aggregate_handler import weights_of
 from flinkpy.streaming.operators.table.changelog import fitted
-from flinkpy.streaming.operators.table.time_columns import ZoneShift, event_times, milliseconds, timestamps
+from flinkpy.streaming.operators.table.emitting_window_operator import EmittingWindowOperator
+from flinkpy.streaming.operators.table.time_columns import ZoneShift, event_times, milliseconds
 from flinkpy.streaming.operators.table.window_inputs import WEIGHTS, AccumulatorInputs, TableWindowInputs
 from flinkpy.streaming.operators.table.window_panes import panes_of
+from flinkpy.streaming.operators.table.window_properties import property_column
 from flinkpy.streaming.operators.windowing_columns.column_window_operator import ColumnWindowOperator
 from flinkpy.streaming.operators.windowing_columns.pane_window_operator import PaneWindowOperator
 from flinkpy.streaming.operators.windowing_columns.panes import Panes
@@ -50,12 +52,8 @@ def create_window_aggregate_operator(
     spec: WindowSpec, input_type: Any, context: OperatorContext, output: Output, side_outputs: dict[str, Output]
 ) -> StreamOperator:
     """Creates the operator. Raises: UnsupportedOperationError for windows that this release cannot run."""
-    if isinstance(spec, GroupWindowAggregateSpec) and (
-        spec.emit_early_ms is not None or spec.emit_late_ms is not None or spec.allow_lateness_ms
-    ):
-        raise UnsupportedOperationError(
-            f"operator {context.name}: table.exec.emit.* with group windows is not supported: remove these options"
-        )
+    if isinstance(spec, GroupWindowAggregateSpec) and (spec.emit_early_ms is not None or spec.emit_late_ms is not None):
+        return EmittingWindowOperator(spec, input_type, context, output, side_outputs)
     if spec.window.kind == "SESSION":
         if spec.window.time_column is None and spec.window.is_event_time:
             raise UnsupportedOperationError(
@@ -191,24 +189,12 @@ class _TableWindowOperator(ColumnWindowOperator):
         columns = key_columns if spec.grouping else []
         columns = [*columns, *results[: len(spec.aggregates)]]
         for name in spec.properties:
-            columns.append(self._property(name, starts, ends, schema.field(len(columns)).type))
+            kind = schema.field(len(columns)).type
+            columns.append(property_column(name, starts, ends, kind, self._shift, self._clock))
         columns = [fitted(column, field.type) for column, field in zip(columns, schema, strict=True)]
         if not columns:
             raise UnsupportedOperationError(f"operator {self.context.name}: its output has no columns")
         return Batch(pa.RecordBatch.from_arrays(columns, schema=schema))
-
-    def _property(self, name: str, starts: np.ndarray, ends: np.ndarray, kind: pa.DataType) -> pa.Array:
-        if name in ("window_start", "start"):
-            return timestamps(starts, kind)
-        if name in ("window_end", "end"):
-            return timestamps(ends, kind)
-        if name in ("window_time", "rowtime"):
-            times = ends - 1
-            return timestamps(self._shift.to_utc(times) if getattr(kind, "tz", None) else times, kind)
-        if name == "proctime":
-            now = self._clock.current_time_ms()
-            return timestamps(np.full(len(ends), now, dtype=np.int64), kind)
-        raise UnsupportedOperationError(f"operator {self.context.name}: unknown window property {name!r}")
 
 
 class TablePaneWindowOperator(_TableWindowOperator, PaneWindowOperator):

@@ -102,7 +102,11 @@ def _modify(node: ph.PhysicalNode, required: _Kinds, requester: str) -> ph.Physi
             provided |= {ModifyKind.DELETE} if changing else frozenset()
         case ph.GroupWindowAggregate():
             inputs = below(ALL_CHANGES)
-            provided = INSERT_ONLY | ({ModifyKind.UPDATE} if node.produces_updates else frozenset())
+            provided = INSERT_ONLY
+            if node.produces_updates:
+                # If the last row of a window is taken back, its result is deleted.
+                has_changes = bool(inputs[0].modify_kinds - INSERT_ONLY)
+                provided = ALL_CHANGES if has_changes else frozenset({ModifyKind.INSERT, ModifyKind.UPDATE})
         case ph.WindowAggregate() | ph.LocalWindowAggregate() | ph.GlobalWindowAggregate():
             inputs, provided = below(INSERT_ONLY), INSERT_ONLY
         case ph.WindowRank() | ph.WindowDeduplicate() | ph.WindowJoin() | ph.IntervalJoin():

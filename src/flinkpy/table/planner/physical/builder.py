@@ -27,6 +27,7 @@ from flinkpy.table.planner.logical.rex_nodes import OuterRef
 from flinkpy.table.planner.logical.time import as_regular
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.accumulators import accumulator_fields, local_window_type
+from flinkpy.table.planner.physical.emit_strategy import NO_EMIT, EmitStrategy, check_no_emit, emit_strategy
 from flinkpy.table.planner.physical.interval_joins import IntervalBounds, interval_bounds
 from flinkpy.table.planner.physical.temporal_joins import check_version_keys, versions_time
 from flinkpy.table.planner.rules.expressions import is_inlinable, substituted
@@ -180,6 +181,8 @@ class PhysicalBuilder:
 
     @_build.register
     def _(self, node: rel.WindowAggregate) -> ph.PhysicalNode:
+        if self._context.is_streaming:
+            check_no_emit(self._context.configuration)
         kept = set() if node.time_column is None else {node.time_column}
         below = self.build(node.input)
         below = self._materialised(below, set(range(len(below.names))) - kept)
@@ -220,7 +223,13 @@ class PhysicalBuilder:
             node.time_column,
             is_event_time,
             tuple(name for name, _ in node.properties),
+            emit=self._emit_strategy(node.window.kind, is_event_time),
         )
+
+    def _emit_strategy(self, kind: str, is_event_time: bool) -> EmitStrategy:
+        if not self._context.is_streaming:
+            return NO_EMIT
+        return emit_strategy(self._context.configuration, kind, is_event_time)
 
     @_build.register
     def _(self, node: rel.OverAggregate) -> ph.PhysicalNode:

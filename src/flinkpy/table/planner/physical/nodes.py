@@ -19,6 +19,7 @@ from flinkpy.table.planner.binder.literals import interval_text
 from flinkpy.table.planner.binder.operators import conjuncts
 from flinkpy.table.planner.changelog.modes import ModifyKind, UpdateKind, mode_text
 from flinkpy.table.planner.logical.nodes import Window
+from flinkpy.table.planner.physical.emit_strategy import NO_EMIT, EmitStrategy
 from flinkpy.table.planner.rex_text import CHARSET, rex_text, type_text
 
 #: A part of a node's description, such as ("groupBy", "[a]").
@@ -581,8 +582,13 @@ class GroupWindowAggregate(_AggregateNode):
     time_column: int
     is_event_time: bool
     properties: tuple[str, ...]
-    #: True if windows fire early or late, which updates their results.
-    produces_updates: bool = False
+    #: When results are sent before and after the end of windows.
+    emit: EmitStrategy = NO_EMIT
+
+    @property
+    def produces_updates(self) -> bool:
+        """True if windows send results early or late, which updates them."""
+        return self.emit.early_ms is not None or (self.is_event_time and self.emit.late_ms is not None)
 
     def terms(self, *, infix: bool = False) -> list[Term]:
         time, window = self.input.names[self.time_column], self.window
@@ -595,6 +601,7 @@ class GroupWindowAggregate(_AggregateNode):
             ("window", f"[{kind[window.kind]}('w$, {time}, {sizes})]"),
             ("properties", f"[{', '.join(f'w${each}' for each in self.properties)}]"),
             ("select", f"[{', '.join(parts)}]"),
+            *([("emit", f"[{self.emit}]")] if str(self.emit) else []),
         ]
 
 

@@ -386,7 +386,10 @@ class Translator:
             node.properties,
             node.needs_retraction,
             _sends_before(node),
-            settings=self._settings.session,
+            node.emit.early_ms,
+            node.emit.late_ms if node.is_event_time else None,
+            node.emit.allow_lateness_ms,
+            self._settings.session,
             **self._types(node),
         )
         return self._operator(node, spec)
