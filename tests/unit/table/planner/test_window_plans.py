@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinkpy.common.errors import TableProgramError
+from flinkpy.table.planner import explain
 from tests.unit.table.planner.planning import PlannerFixture
 
 
@@ -188,3 +189,24 @@ def test_over_by_time_that_flink_refuses(planner: PlannerFixture, call: str, mes
     with pytest.raises(TableProgramError) as error:
         planner.plan(f"SELECT {call} FROM t")
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        GROUP_WINDOW.format("TUMBLE"),
+        "SELECT a, b FROM t ORDER BY rowtime, c",
+        """
+        SELECT a, b FROM (
+          SELECT *, ROW_NUMBER() OVER (PARTITION BY a, window_start, window_end ORDER BY rowtime DESC) AS n
+          FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(rowtime), INTERVAL '15' MINUTE)))
+        WHERE n <= 3
+        """,
+    ],
+)
+def test_windows_are_the_same_in_a_compiled_plan(planner: PlannerFixture, query: str) -> None:
+    configured(planner, **EARLY, **{"table.exec.emit.early-fire.delay": "1 s"})
+    planner.table("out", "x BIGINT", "y BIGINT", key=("x",), mode="I,UA,D")
+    insert = planner.operation(f"INSERT INTO `out` {query}")
+    (root,) = planner.planner.load_plan(planner.planner.compile_plan([insert])).roots
+    assert explain.physical_text(root, changelog=True) == planner.planner.physical_text([insert], changelog=True)

@@ -41,6 +41,7 @@ _MODULES = (
     "flinkpy.graph.table_specs",
     "flinkpy.table.connectors.abilities",
     "flinkpy.table.planner.logical.nodes",
+    "flinkpy.table.planner.physical.emit_strategy",
 )
 _FUNCTION = "function"
 _USER_FUNCTION = "user_function"
