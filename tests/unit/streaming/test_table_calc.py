@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from table_subtasks import KINDS, row_info
 
 from flinkpy.graph.table_specs import CalcSpec
 from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Watermark
 from flinkpy.sql.functions.registry import call
 from flinkpy.sql.rex import InputRef, Literal, RexNode
 from flinkpy.sql.types import logical_types as lt
@@ -62,3 +64,21 @@ def test_constants_need_no_column() -> None:
         ("+I", 7),
         ("+I", 7),
     ]
+
+
+def test_current_watermark_is_null_before_the_first_watermark() -> None:
+    rowtime = lt.TimestampType(3)
+    output_type = row_info(c0=rowtime)
+    spec = CalcSpec(
+        (call("CURRENT_WATERMARK", InputRef(rowtime, 0)),),
+        None,
+        input_types=(row_info(ts=rowtime),),
+        output_type=output_type,
+    )
+    harness = OperatorHarness(spec)
+    rows = pa.RecordBatch.from_arrays([pa.array([0], pa.timestamp("ms"))], names=["ts"])
+    harness.operator.process_batch(Batch(rows))
+    harness.operator.process_watermark(Watermark(1500))
+    harness.operator.process_batch(Batch(rows))
+    found = [batch.values.column(0)[0].as_py() for batch in harness.output.items if isinstance(batch, Batch)]
+    assert found == [None, dt.datetime(1970, 1, 1, 0, 0, 1, 500_000)]

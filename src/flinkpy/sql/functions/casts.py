@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinkpy.common.errors import TableRuntimeError, UnsupportedOperationError, ValidationError
+from flinkpy.records.roaring_bitmap import bitmap_text
 from flinkpy.sql.functions import decimals, instants
 from flinkpy.sql.functions import text_values as text
 from flinkpy.sql.functions.definition import FunctionDefinition, FunctionKind, Inference
@@ -309,6 +310,7 @@ _SHOWN: dict[R, Callable[[Any, Any], str]] = {
     R.INTERVAL_YEAR_MONTH: lambda value, kind: text.year_month_text(value),
     R.INTERVAL_DAY_TIME: lambda value, kind: text.day_time_text(value),
     R.VARIANT: lambda value, kind: value.decode(),
+    R.BITMAP: lambda value, kind: bitmap_text(value),
 }
 
 _Finish = Callable[[list[Any], pa.DataType], pa.Array]

@@ -65,6 +65,10 @@ class CompiledExpressions:
         for caller in self._program.user_functions:
             caller.close()
 
+    def set_watermark(self, timestamp_ms: int | None) -> None:
+        """Sets the value of CURRENT_WATERMARK for the next batches; None before the first watermark."""
+        self._program.watermark_ms = timestamp_ms
+
     def evaluate(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """Returns one array per expression, with a value for each row of the batch.
 
@@ -153,6 +157,7 @@ class _Program:
         self._steps: list[_Step] = []
         self._slots: dict[Any, int] = {}
         self.user_functions: list[UserFunctionCaller] = []
+        self.watermark_ms: int | None = None
 
     # -- compilation ------------------------------------------------------------------------------------------------
 
@@ -252,14 +257,16 @@ class _Program:
         are_scalars = all(isinstance(operand, pa.Scalar) for operand in operands)
         num_rows = 1 if are_scalars and operands else frame.num_rows
         types = tuple(operand.type for operand in node.operands)
-        call = KernelCall(definition.name, node.type, types, num_rows, self._settings, frame.encodings)
+        call = KernelCall(
+            definition.name, node.type, types, num_rows, self._settings, frame.encodings, self.watermark_ms
+        )
         if definition.null_if_null:
             for operand in operands:
                 if isinstance(operand, pa.Scalar) and not operand.is_valid:
                     return call.null()
         if are_scalars and operands:
             # Kernels may rely on an array among their operands.
-            place = next((i for i, kind in enumerate(types) if kind.root is not lt.TypeRoot.SYMBOL), 0)
+            place = next((i for i, kind in enumerate(types) if kind.root is not lt.TypeRoot.SYMBOL), None)
             operands = [as_array(each, 1) if i == place else each for i, each in enumerate(operands)]
         try:
             value = definition.kernel(call, *operands)

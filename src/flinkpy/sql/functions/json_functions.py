@@ -282,7 +282,11 @@ def _plain(value: Any, kind: lt.LogicalType) -> Any:
     if isinstance(kind, lt.DecimalType):
         return _Number(format(value, "f"))
     if isinstance(value, bytes):
-        return json.loads(value) if kind.root is lt.TypeRoot.VARIANT else base64.b64encode(value).decode()
+        return (
+            json.loads(value, parse_float=_Number)
+            if kind.root is lt.TypeRoot.VARIANT
+            else base64.b64encode(value).decode()
+        )
     if isinstance(value, _dt.datetime):
         text = value.replace(tzinfo=None).isoformat(timespec="auto")
         return f"{text}Z" if isinstance(kind, lt.LocalZonedTimestampType) else text

@@ -40,9 +40,10 @@ class KernelCall:
         num_rows: the rows of the batch.
         settings: the settings of the session.
         encodings: the dictionary encodings of this batch.
+        watermark_ms: the watermark of the operator; None before the first one.
     """
 
-    __slots__ = ("argument_types", "encodings", "name", "num_rows", "settings", "type")
+    __slots__ = ("argument_types", "encodings", "name", "num_rows", "settings", "type", "watermark_ms")
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class KernelCall:
         num_rows: int,
         settings: SessionSettings,
         encodings: Encodings,
+        watermark_ms: int | None = None,
     ) -> None:
         self.name = name
         self.type = type_
@@ -59,6 +61,7 @@ class KernelCall:
         self.num_rows = num_rows
         self.settings = settings
         self.encodings = encodings
+        self.watermark_ms = watermark_ms
 
     @property
     def arrow_type(self) -> pa.DataType:

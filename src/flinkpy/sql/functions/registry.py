@@ -30,7 +30,8 @@ _FAMILIES = (
     "hashing",
     "json_functions",
     "aggregates",
-    "unevaluated",
+    "bitmaps",
+    "bound_functions",
 )
 
 _DEFINITIONS: dict[str, FunctionDefinition] = {}

@@ -388,6 +388,24 @@ def timestamp_diff(call: KernelCall, unit: Any, start: Any, end: Any) -> Any:
     return pa.array(result.astype(np.int32), pa.int32(), mask=None if valid is None else ~valid)
 
 
+def _difference_type(call: Inference) -> lt.LogicalType:
+    if call.literal(0) == "MONTH":
+        return lt.YearMonthIntervalType("MONTH", nullable=call.any_nullable)
+    return lt.DayTimeIntervalType("SECOND", 2, 3, nullable=call.any_nullable)
+
+
+@scalar("MINUS_DATE", "SYMBOL, DATETIME, DATETIME", returns=_difference_type)
+def minus_date(call: KernelCall, unit: Any, left: Any, right: Any) -> Any:
+    """The interval between two points in time, in whole months or milliseconds: (left - right) MONTH or SECOND."""
+    first, valid = _millis(call, right, call.argument_types[2])
+    second, is_valid = _millis(call, left, call.argument_types[1])
+    valid = instants.both_valid(valid, is_valid)
+    mask = None if valid is None else ~valid
+    if unit.as_py() == "MONTH":
+        return pa.array(_whole_months(first, second).astype(np.int32), pa.int32(), mask=mask)
+    return pa.array(second - first, pa.int64(), mask=mask).cast(pa.duration("ms"))
+
+
 def _whole_months(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Returns how many whole months lie between two timestamps in milliseconds."""
     start, end = np.minimum(first, second), np.maximum(first, second)
@@ -465,6 +483,16 @@ def current_timestamp(call: KernelCall) -> Any:
 @scalar("NOW", "", returns=_INSTANT, is_dynamic=True)
 def now(call: KernelCall) -> Any:
     return _now(call)
+
+
+def _watermark_type(call: Inference) -> lt.LogicalType:
+    is_zoned = isinstance(call.types[0], lt.LocalZonedTimestampType)
+    return lt.LocalZonedTimestampType(3) if is_zoned else lt.TimestampType(3)
+
+
+@scalar("CURRENT_WATERMARK", "TIMESTAMP", returns=_watermark_type, is_deterministic=False, null_if_null=False)
+def current_watermark(call: KernelCall, rowtime: Any) -> Any:
+    return pa.scalar(call.watermark_ms, pa.int64()).cast(call.arrow_type)
 
 
 @scalar("CURRENT_ROW_TIMESTAMP", "", returns=_INSTANT, is_deterministic=False)

@@ -14,6 +14,9 @@ from flinkpy.table.planner.binder.functions import FunctionResolver
 class Tables(Protocol):
     """The part of CatalogManager that the planner uses."""
 
+    @property
+    def current_database(self) -> str | None: ...
+
     def get_table_or_error(self, parts: tuple[str, ...]) -> Any:
         """Returns the ContextResolvedTable. Raises: ValidationError if there is none."""
         ...

@@ -20,6 +20,9 @@ from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.runtime_context import StreamingRuntimeContext
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 
+#: The watermark of an operator that has not got one.
+_NO_WATERMARK = -(1 << 63)
+
 
 class CalcOperator(StreamOperator):
     """Computes one column per projection for the rows for which the condition is true. Row kinds stay.
@@ -66,6 +69,9 @@ class CalcOperator(StreamOperator):
         columns, kinds = batch.values, batch.kinds
         assert isinstance(columns, pa.RecordBatch)
         num_rows = columns.num_rows
+        if self.current_output_watermark > _NO_WATERMARK:
+            for each in self._compiled():
+                each.set_watermark(self.current_output_watermark)
         needed = pa.RecordBatch.from_arrays(
             [columns.column(index) for index in self._needed], [str(index) for index in self._needed]
         )

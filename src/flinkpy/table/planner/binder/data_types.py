@@ -28,6 +28,7 @@ _SIMPLE: dict[str, Callable[..., lt.LogicalType]] = {
     "TIMESTAMP_LTZ": lt.LocalZonedTimestampType,
     "NULL": lt.NullType,
     "VARIANT": lt.VariantType,
+    "BITMAP": lt.BitmapType,
 }
 #: Longest parameters: precision of times, digits of decimals.
 _LIMITS = {"TIME": 9, "TIMESTAMP": 9, "TIMESTAMP_LTZ": 9}

@@ -40,6 +40,8 @@ _UNIT_FUNCTIONS = {
     "MINUTE": "MINUTE",
     "SECOND": "SECOND",
 }
+#: Operators of pairs that bound a period of time.
+PERIOD_PREDICATES = frozenset({"CONTAINS", "OVERLAPS", "EQUALS", "PRECEDES", "SUCCEEDS"})
 #: Functions that need OVER and are no aggregates otherwise.
 RANK_FUNCTIONS = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "LAG", "LEAD"})
 
@@ -127,14 +129,20 @@ class ExpressionBinder:
         if isinstance(operand, Literal) and operand.value is not None and not isinstance(operand.value, (bool, str)):
             if isinstance(node.operand, ast.IntegerLiteral):
                 return literals.integer(-node.operand.value)
-            return Literal(operand.type, -operand.value)
+            is_interval = operand.type.root in of.INTERVAL
+            kind = operators.smallest_interval(operand.type) if is_interval else operand.type
+            return Literal(kind, -operand.value)
         if operand.type.root not in of.NUMERIC and operand.type.root not in of.INTERVAL:
             raise invalid(node, f"Cannot apply '-' to arguments of type '-<{operand.type}>'")
+        if operand.type.root in of.INTERVAL:
+            return RexCall(operators.smallest_interval(operand.type), "NEGATE", (operand,))
         return RexCall(operand.type, "NEGATE", (operand,))
 
     @_bind.register
     def _(self, node: ast.BinaryOperation) -> RexNode:
         name = node.operator
+        if name in PERIOD_PREDICATES:
+            return self._period_predicate(node)
         if isinstance(node.left, ast.RowConstructor) and isinstance(node.right, ast.RowConstructor):
             return self._row_comparison(node, node.left, node.right)
         left, right = self.bind(node.left), self.bind(node.right)
@@ -145,6 +153,29 @@ class ExpressionBinder:
         if name == "%":
             return operators.arithmetic("MOD", left, right)
         return self._functions.call(name, (left, right))
+
+    def _period_predicate(self, node: ast.BinaryOperation) -> RexNode:
+        """Binds (start, end or length) OVERLAPS (start, end or length)."""
+        if node.operator != "OVERLAPS":
+            raise invalid(node, f"the predicate {node.operator} of periods is not supported; use OVERLAPS")
+        bounds: list[RexNode] = []
+        for period in (node.left, node.right):
+            if not isinstance(period, ast.RowConstructor) or len(period.values) != 2:
+                raise invalid(period, "a period of OVERLAPS must be a pair: (start, end) or (start, length)")
+            start, end = (self.bind(each) for each in period.values)
+            bounds += [start, operators.arithmetic("+", start, end) if end.type.root in of.INTERVAL else end]
+        return self._functions.call("OVERLAPS", tuple(bounds))
+
+    @_bind.register
+    def _(self, node: ast.IntervalDifference) -> RexNode:
+        left, right = self.bind(node.left), self.bind(node.right)
+        for value in (left, right):
+            if value.type.root not in of.DATETIME:
+                raise invalid(node, f"Cannot apply '-' to arguments of type '<{left.type}> - <{right.type}>'")
+        if left.type.root is not right.type.root:
+            raise invalid(node, "Parameters must be of the same type")
+        unit = "MONTH" if node.qualifier.start in ("YEAR", "QUARTER", "MONTH") else "SECOND"
+        return self._functions.call("MINUS_DATE", (Literal(lt.SymbolType(nullable=False), unit), left, right))
 
     def _row_comparison(
         self, node: ast.BinaryOperation, left: ast.RowConstructor, right: ast.RowConstructor
@@ -353,6 +384,25 @@ class ExpressionBinder:
         """Returns the value of functions that are short for others."""
         if name == "PROCTIME" and not node.arguments:
             return RexCall(proctime_type(), "PROCTIME", ())
+        if name == "CURRENT_DATABASE" and not node.arguments:
+            database = self._queries.context.tables.current_database
+            return Literal(lt.VarCharType(nullable=database is None), database)
+        if name == "CURRENT_WATERMARK" and len(node.arguments) == 1:
+            rowtime = self.bind(node.arguments[0])
+            if not lt.is_rowtime(rowtime.type):
+                raise invalid(
+                    node,
+                    "The argument of CURRENT_WATERMARK() must be a rowtime attribute, but was "
+                    f"'{as_regular(rowtime.type)}'.",
+                )
+            return self._functions.call(name, (rowtime,))
+        if name == "JSON":
+            raise invalid(
+                node,
+                "The JSON() function is currently only supported inside JSON_ARRAY() or as the VALUE param of "
+                """JSON_OBJECT(). Example: JSON_OBJECT('a', JSON('{"key": "value"}')) or """
+                """JSON_ARRAY(JSON('{"key": "value"}')).""",
+            )
         if name in _UNIT_FUNCTIONS and len(node.arguments) == 1:
             unit = Literal(lt.SymbolType(nullable=False), _UNIT_FUNCTIONS[name])
             operand = self.bind(node.arguments[0])
@@ -530,6 +580,7 @@ _VOLATILE = frozenset(
         "LOCALTIME",
         "CURRENT_DATE",
         "UNIX_TIMESTAMP",
+        "CURRENT_WATERMARK",
     }
 )
 

@@ -40,12 +40,22 @@ def json_call(node: ast.Expression, bind: Bind) -> RexNode | None:
         symbols += ["NULL" if each is None else each.kind for each in (node.on_empty, node.on_error)]
         return registry.call("JSON_QUERY", bind(node.document), bind(node.path), *map(_symbol, symbols))
     if isinstance(node, ast.JsonObject) and not node.is_aggregate:
-        pairs = [bind(each) for entry in node.entries for each in (entry.key, entry.value)]
+        pairs = [each for entry in node.entries for each in (bind(entry.key), _value(entry.value, bind))]
         return registry.call("JSON_OBJECT", _symbol("ABSENT" if node.absent_on_null else "NULL"), *pairs)
     if isinstance(node, ast.JsonArray) and not node.is_aggregate:
         is_absent = node.absent_on_null is None or node.absent_on_null
-        return registry.call("JSON_ARRAY", _symbol("ABSENT" if is_absent else "NULL"), *map(bind, node.values))
+        values = [_value(each, bind) for each in node.values]
+        return registry.call("JSON_ARRAY", _symbol("ABSENT" if is_absent else "NULL"), *values)
     return None
+
+
+def _value(node: ast.Expression, bind: Bind) -> RexNode:
+    """Returns a value of JSON_OBJECT or JSON_ARRAY. JSON(...) and JSON that is constructed are documents, not texts."""
+    if isinstance(node, ast.FunctionCall) and node.function == "JSON" and len(node.arguments) == 1:
+        return registry.call("PARSE_JSON", bind(node.arguments[0]))
+    value = bind(node)
+    is_document = isinstance(value, RexCall) and value.function in ("JSON_OBJECT", "JSON_ARRAY")
+    return registry.call("PARSE_JSON", value) if is_document else value
 
 
 def _symbol(name: str) -> Literal:

@@ -75,7 +75,8 @@ def _date(node: ast.DateLiteral) -> date:
 
 def _time(node: ast.TimeLiteral) -> Literal:
     try:
-        value = time.fromisoformat(_six_digits(node.text))
+        hour, colon, rest = _six_digits(node.text).partition(":")
+        value = time.fromisoformat(f"{hour:0>2}{colon}{rest}")
     except ValueError:
         raise invalid(node, f"Illegal TIME literal '{node.text}': not in format 'HH:mm:ss'") from None
     return Literal(lt.TimeType(min(_fraction_digits(node.text), 9), nullable=False), value)

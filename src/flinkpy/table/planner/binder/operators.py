@@ -205,16 +205,23 @@ def _arithmetic_type(name: str, left: lt.LogicalType, right: lt.LogicalType) -> 
     if a in of.NUMERIC and b in of.NUMERIC:
         return _numeric_type(name, left, right)
     if name in ("+", "-") and a in of.INTERVAL and b is a:
-        return merging.find_common_type([left, right])
+        return smallest_interval(left)
     if name in ("+", "-") and a in of.DATETIME and b in of.INTERVAL:
         return _shifted(left, right)
     if name == "+" and a in of.INTERVAL and b in of.DATETIME:
         return _shifted(right, left)
     if name in ("*", "/") and a in of.INTERVAL and b in of.NUMERIC:
-        return left
+        return smallest_interval(left)
     if name == "*" and a in of.NUMERIC and b in of.INTERVAL:
-        return right
+        return smallest_interval(right)
     return None
+
+
+def smallest_interval(kind: lt.LogicalType) -> lt.LogicalType:
+    """Returns the type that arithmetic with intervals gives: that of the smallest unit, SECOND or MONTH."""
+    if kind.root is TypeRoot.INTERVAL_YEAR_MONTH:
+        return lt.YearMonthIntervalType("MONTH", nullable=kind.nullable)
+    return lt.DayTimeIntervalType("SECOND", 2, 3, nullable=kind.nullable)
 
 
 def _shifted(point: lt.LogicalType, distance: lt.LogicalType) -> lt.LogicalType:
@@ -235,6 +242,8 @@ def _numeric_type(name: str, left: lt.LogicalType, right: lt.LogicalType) -> lt.
         return find(left, right)
     if TypeRoot.DECIMAL in (left.root, right.root):
         return lt.DoubleType()
+    if left.root in of.APPROXIMATE_NUMERIC and right.root in of.APPROXIMATE_NUMERIC:
+        return left  # the first one decides, unlike in find_common_type
     return merging.find_common_type([left, right])
 
 
