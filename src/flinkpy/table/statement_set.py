@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from flinkpy.common.errors import ValidationError
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.table.explain_detail import ExplainDetail
+from flinkpy.table.planner.errors import shown_in
 from flinkpy.table.table import Table
 from flinkpy.table.table_result import TableResult
 
@@ -31,7 +32,8 @@ class StatementSet:
         statement = parse_statement(stmt)
         if not isinstance(statement, ast.Insert):
             raise ValidationError("Only insert statement is supported now.")
-        self._operations.append(self._environment.planner.bind_insert(statement))
+        with shown_in(stmt):
+            self._operations.append(self._environment.planner.bind_insert(statement))
         return self
 
     def add_insert(self, target_path_or_descriptor: str, table: Table, overwrite: bool = False) -> StatementSet:

@@ -30,12 +30,13 @@ from flinkpy.table.connectors.changelog_mode import ChangelogMode
 from flinkpy.table.environment_settings import EnvironmentSettings
 from flinkpy.table.explain_detail import ExplainDetail
 from flinkpy.table.plan_reference import PlanReference
+from flinkpy.table.planner.errors import shown_in
 from flinkpy.table.schema import Schema, UnresolvedPhysicalColumn
 from flinkpy.table.statements.executor import Session, StatementExecutor
 from flinkpy.table.statements.names import parse_path
 from flinkpy.table.table import Table
 from flinkpy.table.table_config import TableConfig
-from flinkpy.table.table_result import ResultKind, TableResult
+from flinkpy.table.table_result import MAX_LISTED_WIDTH, ResultKind, TableResult
 from flinkpy.table.types import RowType
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ class TableEnvironment:
         """
         from flinkpy.sql.parser import parse_statement
 
-        return self._execute(parse_statement(stmt))
+        with shown_in(stmt):
+            return self._execute(parse_statement(stmt))
 
     def _execute(self, statement: ast.Statement) -> TableResult:
         match statement:
@@ -194,7 +196,8 @@ class TableEnvironment:
                 "Unsupported SQL query! sql_query() only accepts a single SQL query of type SELECT, UNION, INTERSECT, "
                 "EXCEPT, VALUES, and ORDER_BY."
             )
-        return Table(self._planner.bind(statement.query), self)
+        with shown_in(query):
+            return Table(self._planner.bind(statement.query), self)
 
     def explain_sql(self, stmt: str, *extra_details: ExplainDetail) -> str:
         """Returns the plan of a statement, as EXPLAIN does."""
@@ -203,7 +206,8 @@ class TableEnvironment:
         statement = parse_statement(stmt)
         if isinstance(statement, ast.Explain):
             raise ValidationError("explain_sql takes the statement without EXPLAIN.")
-        return self.explain_operations(self._operations(statement), tuple(each.name for each in extra_details))
+        with shown_in(stmt):
+            return self.explain_operations(self._operations(statement), tuple(each.name for each in extra_details))
 
     # -- compiled plans ------------------------------------------------------------------------------------------------
 
@@ -232,7 +236,8 @@ class TableEnvironment:
         """
         from flinkpy.sql.parser import parse_statement
 
-        return self._compiled(parse_statement(stmt))
+        with shown_in(stmt):
+            return self._compiled(parse_statement(stmt))
 
     def load_plan(self, plan_reference: PlanReference) -> CompiledPlan:
         """Returns a plan that was compiled before. Raises: TableProgramError if this session cannot run it."""
@@ -307,13 +312,11 @@ class TableEnvironment:
         assert isinstance(results, CollectedResults)
         return TableResult(
             self._planner.schema(operation),
-            lambda: results,
             batches=results.batches,
             job_client=JobClient(results.job_client),
             max_column_width=read_option(self._config.get_configuration(), MAX_COLUMN_WIDTH),
             has_row_kinds=has_changes is not None,
-            is_query=True,
-            render=self._planner.renderer(),
+            settings=self._planner.settings,
         )
 
     def execute_inserts(self, operations: Sequence[Any]) -> TableResult:
@@ -338,6 +341,7 @@ class TableEnvironment:
             lambda: iter([Row(*[-1] * len(columns))]),
             ResultKind.SUCCESS_WITH_CONTENT,
             client,
+            max_column_width=MAX_LISTED_WIDTH,
         )
         if read_option(self._config.get_configuration(), DML_SYNC):
             result.wait()

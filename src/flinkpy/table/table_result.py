@@ -6,13 +6,14 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from itertools import chain, islice
+from itertools import islice
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.interruptible import wait_for
 from flinkpy.common.types import Row, RowKind
+from flinkpy.sql.session_settings import DEFAULT_SETTINGS, SessionSettings
 from flinkpy.sql.types.logical_types import (
     BinaryType,
     CharType,
@@ -53,30 +54,28 @@ class TableResult:
 
     Args:
         schema: the columns of the rows.
-        rows: makes the iterator of the rows.
+        rows: makes the iterator of the rows; None for a query.
+        batches: of a query, makes the iterator of the rows as Batches.
         kind: a ResultKind.
         job_client: the job that makes the rows or writes them; None if there is none.
-        batches: makes the iterator of the rows as Batches, instead of `rows`; None if the rows are a few.
         max_column_width: the width at which printed values of any length are cut.
         has_row_kinds: True to print a column `op` with the kinds of changes.
-        is_query: True if the job makes the rows; False if it writes them to a table.
         is_text: True to print the values of the only column as they are.
-        render: makes the text of a printed value of a type.
+        settings: how values are written when they are printed.
     """
 
     def __init__(
         self,
         schema: ResolvedSchema,
-        rows: Callable[[], Iterator[Row]],
+        rows: Callable[[], Iterator[Row]] | None = None,
         kind: int = ResultKind.SUCCESS_WITH_CONTENT,
         job_client: JobClient | None = None,
         *,
         batches: Callable[[], Iterator[Batch]] | None = None,
         max_column_width: int = 30,
         has_row_kinds: bool = False,
-        is_query: bool = False,
         is_text: bool = False,
-        render: Callable[[Any, LogicalType], str] | None = None,
+        settings: SessionSettings = DEFAULT_SETTINGS,
     ) -> None:
         self._schema = schema
         self._rows = rows
@@ -85,11 +84,10 @@ class TableResult:
         self._job_client = job_client
         self._max_column_width = max_column_width
         self._has_row_kinds = has_row_kinds
-        self._is_query = is_query
         self._is_text = is_text
-        #: The first row, if `wait` has read it, and the iterator of the others.
-        self._first: tuple[list[Row], Iterator[Row]] | None = None
-        self._render = render or _text
+        self._settings = settings
+        #: The batches of a query, once they are read.
+        self._opened: _Batches | None = None
 
     @staticmethod
     def ok() -> TableResult:
@@ -100,7 +98,7 @@ class TableResult:
     @staticmethod
     def of_rows(schema: ResolvedSchema, rows: Sequence[Sequence[Any]]) -> TableResult:
         """Returns the result of a statement that lists something."""
-        return TableResult(schema, lambda: iter([Row(*row) for row in rows]), max_column_width=_MAX_LISTED_WIDTH)
+        return TableResult(schema, lambda: iter([Row(*row) for row in rows]), max_column_width=MAX_LISTED_WIDTH)
 
     @staticmethod
     def of_text(text: str) -> TableResult:
@@ -140,17 +138,21 @@ class TableResult:
     def _await(self) -> None:
         """Waits for the first row of a query, or for the end of a job that writes."""
         assert self._job_client is not None
-        if not self._is_query:
+        if self._batches is None:
             self._job_client.get_job_execution_result().result()
-        elif self._first is None:
-            rows = self._rows()
-            self._first = [*islice(rows, 1)], rows
+        else:
+            self._open().wait()
+
+    def _open(self) -> _Batches:
+        assert self._batches is not None
+        if self._opened is None:
+            self._opened = _Batches(self._batches())
+        return self._opened
 
     def _read(self) -> Iterator[Row]:
-        if self._first is None:
+        if self._rows is not None:
             return self._rows()
-        read, rest = self._first
-        return _Rest(read, rest)
+        return _RowsOfBatches(self._open(), self._schema)
 
     def get_resolved_schema(self) -> ResolvedSchema:
         """Returns the columns of the rows. Beyond PyFlink."""
@@ -173,14 +175,13 @@ class TableResult:
             RecordBatches with the Arrow types of the columns. If the query has changes, a first column `op` (int8)
             has their RowKinds. Closing it early cancels the job.
 
-        Raises:
-            UnsupportedOperationError: the statement is no query, or its rows are being read as objects.
+        Raises: UnsupportedOperationError if the statement is no query.
         """
-        if self._batches is None or self._first is not None:
-            raise UnsupportedOperationError("Only the rows of a query that nobody has begun to read come in columns.")
         from flinkpy.datastream.collected_results import CloseableIterator
 
-        return CloseableIterator(_Columns(self._batches(), self._has_row_kinds))
+        if self._batches is None:
+            raise UnsupportedOperationError("Only the rows of a query come in columns: use collect() here.")
+        return CloseableIterator(_Columns(self._open(), self._has_row_kinds))
 
     def print(self) -> None:
         """Prints the rows to standard output as a table. For a query without end it prints for ever."""
@@ -194,32 +195,37 @@ class TableResult:
         Source: org.apache.flink.table.utils.print.TableauStyle.
         """
         names = list(self._schema.column_names)
-        types = [column.type for column in self._schema.columns]
         if self._kind == ResultKind.SUCCESS:
             yield "OK"
-            return
-        rows: Iterator[Row] = self._read()
-        if self._is_text:
-            yield from (line for (text,) in rows for line in text.splitlines())
-            return
-        if self._job_client is None:
-            listed = list(rows)
-            texts = [[self._render(value, kind) for value, kind in zip(row, types)] for row in listed]
+        elif self._is_text:
+            yield from (line for (text,) in self._read() for line in text.splitlines())
+        elif self._batches is None:
+            texts = [[_text(value) for value in row] for row in self._read()]
             widths = [
                 min(max(map(_width, (name, *(each[place] for each in texts)))), self._max_column_width)
                 for place, name in enumerate(names)
             ]
             yield from self._table(names, widths, [True] * len(names), iter(texts))
-            return
-        widths = [min(max(_type_width(kind), _width(name)), self._max_column_width) for name, kind in zip(names, types)]
-        if self._has_row_kinds:
-            names, widths = ["op", *names], [2, *widths]
-        yield from self._table(names, widths, [False] * len(names), self._rendered(rows, types))
+        else:
+            types = [column.type for column in self._schema.columns]
+            widths = [
+                min(max(_type_width(kind), _width(name)), self._max_column_width) for name, kind in zip(names, types)
+            ]
+            if self._has_row_kinds:
+                names, widths = ["op", *names], [2, *widths]
+            yield from self._table(names, widths, [False] * len(names), self._rendered())
 
-    def _rendered(self, rows: Iterator[Row], types: list[LogicalType]) -> Iterator[list[str]]:
-        for row in rows:
-            texts = [self._render(value, kind) for value, kind in zip(row, types)]
-            yield [_SHORT[row.get_row_kind()], *texts] if self._has_row_kinds else texts
+    def _rendered(self) -> Iterator[list[str]]:
+        """Yields the texts of each row of a query, after that of its kind."""
+        from flinkpy.table.value_texts import ValueTexts
+
+        values = ValueTexts(self._schema.to_row_type(), self._settings)
+        for batch in self._open():
+            columns = values.of(batch.values)
+            if self._has_row_kinds:
+                kinds = [0] * batch.num_rows if batch.kinds is None else batch.kinds.tolist()
+                columns = [[_SHORT[RowKind(kind)] for kind in kinds], *columns]
+            yield from (list(each) for each in zip(*columns))
 
     def _table(
         self, names: list[str], widths: list[int], is_left: list[bool], rows: Iterator[list[str]]
@@ -238,7 +244,7 @@ class TableResult:
 
 
 #: Listings show whole names.
-_MAX_LISTED_WIDTH = 1 << 30
+MAX_LISTED_WIDTH = 1 << 30
 _SHORT = {
     RowKind.INSERT: "+I",
     RowKind.UPDATE_BEFORE: "-U",
@@ -267,12 +273,10 @@ def _type_width(kind: LogicalType) -> int:
     return _LONGEST
 
 
-def _text(value: Any, kind: LogicalType) -> str:
+def _text(value: Any) -> str:
     if value is None:
         return "<NULL>"
-    if isinstance(value, bool):
-        return str(value).upper()
-    return str(value)
+    return str(value).upper() if isinstance(value, bool) else str(value)
 
 
 def _width(text: str) -> int:
@@ -306,26 +310,49 @@ def _settle(pending: Future[Any], action: Callable[[], None]) -> None:
         pending.set_exception(error)
 
 
-class _Rest(Iterator[Row]):
-    """Rows that have been read already, then the others."""
+class _Batches(Iterator["Batch"]):
+    """Batches with rows, the first of which can be waited for."""
 
-    def __init__(self, read: list[Row], rest: Iterator[Row]) -> None:
-        self._rows = chain(read, rest)
-        self._rest = rest
+    def __init__(self, batches: Any) -> None:
+        self._batches = batches
+        self._first: list[Batch] = []
+
+    def wait(self) -> None:
+        """Waits for the first batch, or for the end."""
+        if not self._first:
+            self._first = [*islice(self, 1)]
+
+    def __next__(self) -> Batch:
+        if self._first:
+            return self._first.pop()
+        return next(batch for batch in self._batches if batch.num_rows)
+
+    def close(self) -> None:
+        self._batches.close()
+
+
+class _RowsOfBatches(Iterator[Row]):
+    """The rows of batches as Python objects, with their kinds."""
+
+    def __init__(self, batches: _Batches, schema: ResolvedSchema) -> None:
+        from flinkpy.records.lanes import rows_of
+        from flinkpy.sql.types.internal_type_info import InternalTypeInfo
+
+        type_info = InternalTypeInfo(schema.to_row_type())
+        self._batches = batches
+        self._rows = (row for batch in batches for row in rows_of(batch, type_info))
 
     def __next__(self) -> Row:
         return next(self._rows)
 
     def close(self) -> None:
-        close = getattr(self._rest, "close", None)
-        if close is not None:
-            close()
+        self._batches.close()
 
 
 class _Columns(Iterator["pa.RecordBatch"]):
     """The columns of Batches, after their kinds."""
 
-    def __init__(self, batches: Any, has_kinds: bool) -> None:
+    def __init__(self, batches: _Batches, has_kinds: bool) -> None:
         self._batches = batches
         self._has_kinds = has_kinds
 
@@ -334,10 +361,12 @@ class _Columns(Iterator["pa.RecordBatch"]):
         import pyarrow as pa
 
         batch = next(self._batches)
+        columns = batch.values
+        assert isinstance(columns, pa.RecordBatch)
         if not self._has_kinds:
-            return batch.values
+            return columns
         kinds = np.zeros(batch.num_rows, np.int8) if batch.kinds is None else batch.kinds
-        return batch.values.add_column(0, pa.field("op", pa.int8(), nullable=False), pa.array(kinds))
+        return columns.add_column(0, pa.field("op", pa.int8(), nullable=False), pa.array(kinds))
 
     def close(self) -> None:
         self._batches.close()

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.common.time import Instant
 from flinkpy.common.types import Row, RowKind
+from flinkpy.records.batch import Batch
+from flinkpy.records.lanes import to_columns
+from flinkpy.sql.session_settings import SessionSettings
+from flinkpy.sql.types import logical_types as lt
+from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.sql.types.logical_types import BigIntType, IntType, VarCharType
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
 from flinkpy.table.table_result import ResultKind, TableResult
@@ -12,10 +26,22 @@ class RunningJob:
     """Stands for a job client that is not asked for anything."""
 
 
-def row(kind: RowKind, *values: object) -> Row:
-    made = Row(*values)
-    made.set_row_kind(kind)
-    return made
+def query(
+    schema: ResolvedSchema, *changes: tuple[RowKind, Any], has_row_kinds: bool = True, **options: Any
+) -> TableResult:
+    """Returns the result of a query with a batch per change."""
+    type_info = InternalTypeInfo(schema.to_row_type())
+    batches = [
+        Batch(to_columns(Batch([Row(*values)]), type_info).values, None, np.array([kind.value], np.int8))
+        for kind, values in changes
+    ]
+    return TableResult(
+        schema,
+        job_client=RunningJob(),  # type: ignore[arg-type]
+        batches=lambda: iter([Batch(batches[0].values.slice(0, 0)), *batches]),  # type: ignore[union-attr]
+        has_row_kinds=has_row_kinds,
+        **options,
+    )
 
 
 def test_a_listing_is_as_wide_as_its_longest_text() -> None:
@@ -34,13 +60,11 @@ def test_a_listing_is_as_wide_as_its_longest_text() -> None:
 
 def test_changes_of_a_query_are_printed_with_their_kind_as_they_come() -> None:
     schema = ResolvedSchema.physical(("n", IntType()), ("name", VarCharType()))
-    changes = [row(RowKind.INSERT, 1, "a"), row(RowKind.UPDATE_BEFORE, 1, None), row(RowKind.DELETE, 12, "x" * 40)]
-    result = TableResult(
+    result = query(
         schema,
-        lambda: iter(changes),
-        job_client=RunningJob(),
-        has_row_kinds=True,
-        is_query=True,  # type: ignore[arg-type]
+        (RowKind.INSERT, (1, "a")),
+        (RowKind.UPDATE_BEFORE, (1, None)),
+        (RowKind.DELETE, (12, "x" * 40)),
     )
     assert list(result.lines()) == [
         "+----+-------------+--------------------------------+",
@@ -76,3 +100,44 @@ def test_a_text_of_many_lines_is_printed_without_a_table() -> None:
     result = TableResult.of_text("== Plan ==\nCalc(select=[a])\n")
     assert list(result.lines()) == ["== Plan ==", "Calc(select=[a])"]
     assert [tuple(each) for each in TableResult.of_text("a\nb").collect()] == [("a\nb",)]
+
+
+def test_values_of_a_query_are_printed_as_casts_to_strings_in_the_time_zone_of_the_session() -> None:
+    schema = ResolvedSchema.physical(
+        ("at", lt.TimestampType(3)),
+        ("instant", lt.LocalZonedTimestampType(0)),
+        ("flags", lt.ArrayType(lt.BooleanType())),
+        ("pair", lt.RowType.of(("a", IntType()), ("b", VarCharType()))),
+        ("raw", lt.VarBinaryType()),
+    )
+    moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000)
+    values = (moment, Instant(0, 0), [True, None], Row(1, "x"), b"\x01\xff")
+    result = query(
+        schema,
+        (RowKind.INSERT, values),
+        has_row_kinds=False,
+        settings=SessionSettings("Asia/Tokyo"),
+        max_column_width=24,
+    )
+    line = list(result.lines())[3]
+    assert [each.strip() for each in line.strip("|").split("|")] == [
+        "2026-01-02 03:04:05.678",
+        "1970-01-01 09:00:00",
+        "[TRUE, NULL]",
+        "(1, x)",
+        "x'01ff'",
+    ]
+
+
+def test_a_query_that_was_waited_for_gives_all_rows_as_objects_or_columns() -> None:
+    schema = ResolvedSchema.physical(("n", BigIntType()))
+    changes = [(RowKind.INSERT, (1,)), (RowKind.UPDATE_AFTER, (2,))]
+    rows = query(schema, *changes)
+    rows.wait()
+    assert [(row.get_row_kind(), *row) for row in rows.collect()] == [(kind, *values) for kind, values in changes]
+    columns = query(schema, *changes)
+    columns.wait()
+    found = pa.Table.from_batches(list(columns.collect_batches()))
+    assert found.to_pydict() == {"op": [0, 2], "n": [1, 2]}
+    with pytest.raises(UnsupportedOperationError, match=r"collect\(\)"):
+        TableResult.ok().collect_batches()

@@ -26,7 +26,7 @@ _JDBC_ESCAPES = frozenset({"{D", "{T", "{TS", "{FN"})
 
 def error_at(text: str, position: Position, message: str, advice: str = "") -> SqlParseError:
     """Returns the error with a message, the line of the text with a caret under the culprit, and advice."""
-    parts = [f"SQL parse failed. {message}", _marked_line(text, position)]
+    parts = [f"SQL parse failed. {message}", marked_line(text, position)]
     if advice:
         parts.append(advice)
     return SqlParseError(
@@ -103,7 +103,7 @@ def _order(symbol: str) -> tuple[int, str]:
     return (0 if symbol.startswith("<") and len(symbol) > 2 else 1 if symbol[0].isalpha() else 2, symbol)
 
 
-def _marked_line(text: str, position: Position) -> str:
+def marked_line(text: str, position: Position) -> str:
     """Returns the line at the position and a line below with carets; nothing if the text ends before it."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not 1 <= position.line <= len(lines):

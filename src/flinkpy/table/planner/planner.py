@@ -103,6 +103,11 @@ class Planner:
         return self._config.get_configuration()
 
     @property
+    def settings(self) -> SessionSettings:
+        """The session's settings, on which values of expressions depend."""
+        return SessionSettings(self._config.get_local_timezone())
+
+    @property
     def is_streaming(self) -> bool:
         return bool(read_option(self._configuration, RUNTIME_MODE) != "BATCH")
 
@@ -116,7 +121,7 @@ class Planner:
         return PlannerContext(
             self._catalogs,
             self._functions,
-            SessionSettings(self._config.get_local_timezone()),
+            self.settings,
             configuration,
             lambda table: make_source(table, configuration, is_bounded),
             lambda table: make_sink(table, configuration, is_bounded),
@@ -385,10 +390,6 @@ class Planner:
     def physical_text(self, operations: Sequence[rel.RelNode], *, changelog: bool = True) -> str:
         """Returns the optimised physical plans alone."""
         return "\n".join(texts.physical_text(each, changelog=changelog) for each in self._physical(operations))
-
-    def renderer(self) -> Any:
-        """Returns the function that writes values of printed results; None for the default."""
-        return None
 
 
 _LOG = logging.getLogger(__name__)

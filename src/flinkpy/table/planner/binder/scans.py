@@ -13,7 +13,7 @@ from flinkpy.table.catalog.catalog_tables import CatalogView, ContextResolvedTab
 from flinkpy.table.catalog.resolved_schema import ComputedColumn, MetadataColumn
 from flinkpy.table.connectors.abilities import ReadingMetadata
 from flinkpy.table.planner.binder import operators
-from flinkpy.table.planner.errors import invalid
+from flinkpy.table.planner.errors import invalid, shown_in
 from flinkpy.table.planner.logical import nodes as rel
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ class TableExpansion:
 
         assert isinstance(table.table, CatalogView)
         context = self._queries.context
-        plan = QueryBinder(context).bind(context.parse_query(table.table.expanded_query))
+        query = table.table.expanded_query
+        with shown_in(query, f"the view {table.identifier}"):
+            plan = QueryBinder(context).bind(context.parse_query(query))
         names = table.resolved_schema.column_names
         if names and names != plan.names and len(names) == plan.width:
             plan = rel.Project(plan, plan.references(), names)
