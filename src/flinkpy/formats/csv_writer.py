@@ -16,6 +16,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -53,8 +54,8 @@ class CsvLineWriter:
         """Returns the lines of all rows of `columns`."""
         if not columns.num_rows:
             return b""
-        separator = self._line_separator
-        return (separator.join(self._lines(columns)) + separator).encode()
+        delimited = [part for field in self._fields(columns) for part in (field, self._options.delimiter)]
+        return _joined_bytes(pc.binary_join_element_wise(*delimited[:-1], self._line_separator, ""))
 
     def messages(self, columns: pa.RecordBatch) -> list[bytes]:
         """Returns one line per row of `columns`."""
@@ -62,12 +63,20 @@ class CsvLineWriter:
         return [(line + separator).encode() for line in self._lines(columns)] if columns.num_rows else []
 
     def _lines(self, columns: pa.RecordBatch) -> list[str]:
-        is_single = columns.num_columns == 1
-        fields = [self._field(array, name, is_single) for array, name in zip(columns.columns, columns.schema.names)]
-        lines: list[str] = pc.binary_join_element_wise(*fields, self._options.delimiter).to_pylist()
+        lines: list[str] = pc.binary_join_element_wise(*self._fields(columns), self._options.delimiter).to_pylist()
         return lines
 
+    def _fields(self, columns: pa.RecordBatch) -> list[pa.Array]:
+        is_single = columns.num_columns == 1
+        return [self._field(array, name, is_single) for array, name in zip(columns.columns, columns.schema.names)]
+
     def _field(self, array: pa.Array, name: str, is_single: bool) -> pa.Array:
+        if pa.types.is_temporal(array.type):
+            # Many rows of a batch often have the same time, and a time takes longer to write than to look up.
+            encoded = array.dictionary_encode()
+            if 2 * len(encoded.dictionary) <= len(array):
+                texts = self._field(encoded.dictionary, name, is_single).take(encoded.indices)
+                return pc.fill_null(texts, self._null)
         separator = self._options.array_separators.get(name, _DEFAULT_ELEMENT_SEPARATOR)
         text = _text(array, separator, name)
         return pc.fill_null(self._quote(text, is_single) if _is_quotable(array.type) else text, self._null)
@@ -76,19 +85,31 @@ class CsvLineWriter:
         quote, escape = self._options.quote_char, self._options.escape_char
         if not quote:
             return array
-        needs = pc.or_(
-            pc.greater(pc.utf8_length(array), _MAX_QUOTE_CHECK), pc.match_substring_regex(array, self._unsafe)
-        )
+        is_long = pc.greater(pc.utf8_length(array), _MAX_QUOTE_CHECK)
+        # Searching long texts takes longer than leaving them out.
+        needs = pc.or_(is_long, pc.match_substring_regex(pc.if_else(is_long, "", array), self._unsafe))
         if self._options.null_values and self._guards_nulls:
             # The line of an empty text in a single column would be blank, and readers skip blank lines.
             for null in ("", *self._options.null_values) if is_single else self._options.null_values:
                 needs = pc.or_(needs, pc.equal(array, null))
         if not pc.any(needs, min_count=0).as_py():
             return array
-        quoted = pc.replace_substring(array, quote, quote + quote)
-        if escape:
-            quoted = pc.replace_substring(quoted, escape, escape + escape)
+        content = _joined_bytes(array)
+        quoted = array
+        for special in (quote, escape):
+            if special and special.encode() in content:
+                quoted = pc.replace_substring(quoted, special, special + special)
         return pc.if_else(needs, pc.binary_join_element_wise(quote, quoted, quote, ""), array)
+
+
+def _joined_bytes(texts: pa.StringArray) -> bytes:
+    """Returns all texts one after the other. A NULL has none."""
+    _, offsets, data = texts.buffers()
+    if data is None or not len(texts):
+        return b""
+    begin, end = np.frombuffer(offsets, dtype=np.int32, count=len(texts) + 1, offset=4 * texts.offset)[[0, -1]].tolist()
+    content: bytes = data[begin:end].to_pybytes()
+    return content
 
 
 def _unsafe_pattern(options: CsvOptions, line_separator: str) -> str:
@@ -144,8 +165,6 @@ def decimal_text(value: Decimal) -> str:
 
 
 def _float32_text(value: float) -> str:
-    import numpy as np
-
     # The shortest digits of the 32-bit number; Python holds it as a 64-bit number.
     return float_text(value, str(np.float32(value)))
 

@@ -6,6 +6,7 @@ import datetime
 import pickle
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,8 @@ from flinkpy.common.errors import InputFormatError, TypeMismatchError, Unsupport
 from flinkpy.common.typeinfo import Types
 from flinkpy.common.types import Row
 from flinkpy.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
+from flinkpy.formats.csv_format import CsvOptions
+from flinkpy.formats.csv_writer import CsvLineWriter
 from flinkpy.formats.schema import decode_messages, encode_batch
 from flinkpy.records.batch import Batch
 from flinkpy.records.lanes import rows_of
@@ -245,3 +248,17 @@ def test_messages_parsed_together_equal_messages_parsed_alone(messages, escape):
 def test_any_rows_survive_a_round_trip(rows):
     messages = encode_batch(writing().build(), Batch(rows), FIELDS)
     assert decoded(reading().build(), *messages) == rows
+
+
+def test_rows_of_a_batch_are_written_like_batches_of_one_row():
+    times = [0, 86_400_000, None, 0, 0, 1, 86_400_000, None]
+    texts = ['say "hi"', "a" * 30, "short", None, 'long "quoted" text, with a comma', "x,y", "", "é" * 24]
+    columns = pa.RecordBatch.from_arrays(
+        [pa.array(times, pa.timestamp("ms")), pa.array(times, pa.int64()).cast(pa.date64()), pa.array(texts)],
+        names=["t", "d", "s"],
+    )
+    for options in (CsvOptions(), CsvOptions(escape_char="\\", delimiter=";")):
+        writer = CsvLineWriter(options, "\r\n")
+        singles = [writer.rows(columns.slice(row, 1)) for row in range(columns.num_rows)]
+        assert writer.rows(columns) == b"".join(singles)
+        assert writer.rows(columns.slice(3, 4)) == b"".join(singles[3:7])
