@@ -74,7 +74,7 @@ class CsvLineWriter:
         if pa.types.is_temporal(array.type):
             # Many rows of a batch often have the same time, and a time takes longer to write than to look up.
             encoded = array.dictionary_encode()
-            if 2 * len(encoded.dictionary) <= len(array):
+            if 2 * len(encoded.dictionary) < len(array):
                 texts = self._field(encoded.dictionary, name, is_single).take(encoded.indices)
                 return pc.fill_null(texts, self._null)
         separator = self._options.array_separators.get(name, _DEFAULT_ELEMENT_SEPARATOR)
