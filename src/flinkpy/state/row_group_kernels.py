@@ -11,6 +11,8 @@ from typing import Any
 import numba
 import numpy as np
 
+from flinkpy.state.row_kernels import read_only
+
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
@@ -158,3 +160,18 @@ def first_and_last(entries: np.ndarray, counts: np.ndarray, weights: np.ndarray)
                     effects[row] = -1
                 counts[entries[row]] = count - 1
     return effects
+
+
+def warm_up() -> None:
+    """Compiles or loads the kernels for the usual types, so that no batch waits for it."""
+    none, flags, weights = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.int8)
+    number_rows(none, none)
+    previous_rows(none, 0)
+    running_counts(none, none, weights)
+    # Arrow's columns are read-only, which is another type to numba.
+    for values in (none, read_only(none)):
+        running_sums(none, none, values)
+        running_extremes(none, none, flags, values, flags, True)
+    find_or_insert(none, none, none, np.uint64(60), 0)
+    insert(none, none, none, none, np.uint64(60))
+    first_and_last(none, none, weights)

@@ -32,6 +32,7 @@ class _Kernels:
     def __init__(self) -> None:
         self._loaded = False
         self._module: Any = None
+        self._is_warm = False
         #: False to use the NumPy form although numba is installed.
         self.is_enabled = True
 
@@ -47,6 +48,13 @@ class _Kernels:
             self._loaded = True
             self._module = load_kernels()
         return self._module
+
+    def warm_up(self) -> None:
+        """Loads and compiles the kernels. Operators call it before their first batch."""
+        module = self.get()
+        if module is not None and not self._is_warm:
+            module.warm_up()
+            self._is_warm = True
 
 
 kernels = _Kernels()
@@ -143,7 +151,8 @@ def number_rows(slots: np.ndarray, scratch: np.ndarray) -> tuple[np.ndarray, np.
         int64[n]: the number of each row's slot.
         int64[m]: the first row of each slot, in the order of their numbers.
     """
-    module = kernels.get()
+    # The planner describes operators by running them without rows. It needs no compiled code.
+    module = kernels.get() if len(slots) else None
     if module is not None:
         return module.number_rows(slots, scratch)  # type: ignore[no-any-return]
     rows = np.arange(len(slots))

@@ -58,7 +58,7 @@ class RowKernels(Protocol):
     def insert(
         self, words: np.ndarray, slots: np.ndarray, table_words: np.ndarray, table_slots: np.ndarray, shift: int
     ) -> None:
-        """Inserts new, distinct words into a table without REMOVED places."""
+        """Inserts new, distinct words."""
         ...
 
     def link(
@@ -267,6 +267,12 @@ def _skip(rows: np.ndarray, step: np.ndarray, is_removed: np.ndarray) -> np.ndar
         rows[wrong] = step.take(rows[wrong])
 
 
+def read_only(values: np.ndarray) -> np.ndarray:
+    values = values.copy()
+    values.flags.writeable = False
+    return values
+
+
 def new_slots(count: int, free: np.ndarray, next_slot: int) -> np.ndarray:
     """Returns the slots that `find_or_add` gives to new words."""
     reused = free[len(free) - min(count, len(free)) :][::-1]
@@ -393,7 +399,7 @@ def _rows_of(slots: Any, head: Any, next_row: Any, positions: Any, rows: Any) ->
 
 
 class CompiledKernels:
-    """Compiles on first use. Compiled code is cached on disk, so that later processes load it."""
+    """Compiles when it is created, which takes seconds. Compiled code is cached on disk: later processes load it."""
 
     name = "numba"
 
@@ -409,6 +415,20 @@ class CompiledKernels:
         self._unlink = compiled(_unlink)
         self._count_rows = compiled(_count_rows)
         self._rows_of = compiled(_rows_of)
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Compiles or loads all loops, so that no batch waits for it."""
+        none, none32 = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+        # Arrow's columns are read-only, which is another type to numba.
+        for words in (none, read_only(none)):
+            self.find(words, none, none32, 60)
+            self.find_or_add(words, none, none32, 60, none, 0)
+        self.remove(none, none, none32, 60)
+        self.insert(none, none, none, none32, 60)
+        self.link(none, none, none32, none32, none32, none32, none32)
+        self.unlink(none, none, none32, none32, none32, none32, none32)
+        self.rows_of(none, none32, none32, none32)
 
     def find(self, words: np.ndarray, table_words: np.ndarray, table_slots: np.ndarray, shift: int) -> np.ndarray:
         slots = np.empty(len(words), dtype=np.int64)

@@ -402,10 +402,15 @@ class RowTable:
         following = self._next[:end]
         linked = np.flatnonzero(following != NONE)
         self._previous[following[linked]] = linked
-        self._position = np.empty(end, dtype=np.int32)
+        # So far each row is at the position that is its number.
+        self._position = np.arange(end, dtype=np.int32)
         self._added = np.arange(end)
         self._next_added = end
-        self._place(np.arange(end), np.arange(end))
+        num_chunks = self._chunks.num_chunks
+        self._row_at = np.full(num_chunks << CHUNK_BITS, NONE, dtype=np.int32)
+        self._row_at[:end] = self._position
+        self._live_in_chunk = np.clip(end - (np.arange(num_chunks) << CHUNK_BITS), 0, CHUNK_ROWS)
+        self._chunks.filled.clear()
 
     # -- rows that are identified by columns ---------------------------------------------------------------------------
 

@@ -140,6 +140,32 @@ def test_a_removed_key_gives_its_slot_to_another_one(kernels):
     assert len(index._table_slots) <= 8 * 1_024
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()], ids=str)
+def test_a_growing_index_moves_its_keys_little_by_little(kernels, kind, monkeypatch):
+    monkeypatch.setattr(key_index, "_MIN_MOVED", 16)
+    index = KeyIndex(KeyWords([kind]), kernels)
+    random_ = random.Random(3)
+    expected: dict[int, int] = {}
+    was_moving = 0
+    for _ in range(300):
+        keys = [random_.randrange(3_000) for _ in range(50)]
+        slots, new = index.slots_of([pa.array(keys).cast(kind)])
+        was_moving += index._old is not None
+        first: dict[int, int] = {}
+        for position, key in enumerate(keys):
+            first.setdefault(key, position)
+        assert sorted(new.tolist()) == sorted(position for key, position in first.items() if key not in expected)
+        for key, slot in zip(keys, slots.tolist()):
+            assert expected.setdefault(key, slot) == slot
+        assert len(set(expected.values())) == len(expected) == index.size
+        gone = random_.sample(sorted(expected), random_.randrange(20))
+        index.remove(np.array([expected.pop(key) for key in gone], dtype=np.int64))
+        asked = [random_.randrange(3_000) for _ in range(30)]
+        found = index.find([pa.array(asked).cast(kind)]).tolist()
+        assert [slot if slot >= 0 else None for slot in found] == [expected.get(key) for key in asked]
+    assert 20 < was_moving < 300
+
+
 @pytest.mark.parametrize(
     ("kind", "values"),
     [

@@ -21,7 +21,7 @@ from flinkpy.records.elements import Watermark
 from flinkpy.sql.types.arrow import schema_of
 from flinkpy.state.aggregate_table import AggregateColumn
 from flinkpy.state.backend import KeyContext
-from flinkpy.state.row_groups import RowGroups, running_counts, running_sums
+from flinkpy.state.row_groups import RowGroups, kernels, running_counts, running_sums
 from flinkpy.state.table_accumulators import SQL
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.output import Output
@@ -79,6 +79,7 @@ class GroupAggregateOperator(KeyedStateOperator):
             columns.append(AggregateColumn(f"{SQL}$UPDATED"))
         self._table = self.backend.group_table(TABLE_NAME, key_types(self._input_schema, self._grouping), columns)
         self._handler.create_maps(self.backend, self._table, self._arguments_schema)
+        kernels.warm_up()
 
     # -- data ----------------------------------------------------------------------------------------------------
 

@@ -285,6 +285,17 @@ def rank_kernels(strategy: str) -> Any:
     return compiled(loop)
 
 
+def warm_up(strategy: str) -> None:
+    """Compiles or loads the loop of a strategy, so that no batch waits for it."""
+    none, flags, kinds = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.int8)
+    inputs: list[Any] = [none, none]
+    if strategy != "APPEND":
+        inputs.append(none)
+    if strategy == "RETRACT":
+        inputs.append(flags)
+    rank_kernels(strategy)(*inputs, 0, 0, none, none, none, none, True, 1, True, kinds, none, none)
+
+
 def in_python(loop: Any) -> Any:
     """Returns the loop for NumPy arrays without numba. It works on lists, whose elements Python reads much faster."""
 

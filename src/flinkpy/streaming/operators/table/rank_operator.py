@@ -25,7 +25,7 @@ from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.operators.table.order_codes import order_codes
-from flinkpy.streaming.operators.table.rank_kernels import rank_kernels
+from flinkpy.streaming.operators.table.rank_kernels import rank_kernels, warm_up
 from flinkpy.streaming.operators.table.table_inputs import columns_of, emit_columns, input_schema, is_addition
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class RankOperator(KeyedStateOperator):
             ttl_ms=spec.state_ttl_ms,
         )
         self._table = self.backend.row_table("data-state", layout)
+        warm_up(spec.strategy)
 
     # -- data --------------------------------------------------------------------------------------------------------
 

@@ -90,6 +90,12 @@ def _loop() -> Any:
     return numba.njit(cache=True, nogil=True)(materialize)
 
 
+def _warm_up() -> None:
+    """Compiles or loads the loop, so that no batch waits for it."""
+    none, flags, kinds = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_), np.empty(0, dtype=np.int8)
+    _loop()(none, none, flags, True, 0, none, none, none, kinds, none)
+
+
 class SinkUpsertMaterializer(KeyedStateOperator):
     """Thread: task thread."""
 
@@ -117,6 +123,7 @@ class SinkUpsertMaterializer(KeyedStateOperator):
         spec = self._spec
         layout = RowLayout(tuple(self._schema.types), spec.primary_key, None, (_PLACE,), spec.state_ttl_ms)
         self._table = self.backend.row_table("values", layout)
+        _warm_up()
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         columns = columns_of(batch, self._input_type)

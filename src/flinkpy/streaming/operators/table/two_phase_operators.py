@@ -23,7 +23,7 @@ from flinkpy.records.elements import Watermark
 from flinkpy.sql.types.arrow import schema_of
 from flinkpy.state.aggregate_table import TableLayout
 from flinkpy.state.group_table import GroupTable
-from flinkpy.state.row_groups import RowGroups
+from flinkpy.state.row_groups import RowGroups, kernels
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
 from flinkpy.streaming.operators.table.aggregate_handler import (
@@ -52,6 +52,7 @@ class LocalGroupAggregateOperator(StreamOperator):
         self._schema = schema_of(input_type.row_type)
         self._handler = AggregateHandler(spec.aggregates, self._schema, spec.needs_retraction, context.name)
         self._bundle = Bundle(spec.mini_batch, context.processing_time_service, self._process)
+        kernels.warm_up()
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         self._bundle.add(batch)
