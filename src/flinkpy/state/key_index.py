@@ -22,8 +22,8 @@ from flinkpy.state.row_kernels import EMPTY, REMOVED, RowKernels, kernels, new_s
 from flinkpy.state.window_table import with_room
 
 _MIN_CAPACITY = 1 << 10
-#: When the table grows, so many places of the old one are moved to the new one for each key that is looked up, and at
-#: least so many at once. The move ends before the new table is full: an eighth of its places is free for new keys.
+#: A table that grows moves this number of old places for each key that is looked up, and at least _MIN_MOVED per call.
+#: The move ends before the new table is full, because an eighth of its places is free for new keys.
 _MOVED_PER_KEY, _MIN_MOVED = 8, 1 << 15
 _FIRST_SEED = np.uint64(0x9E3779B97F4A7C15)
 #: The words of NULL.
@@ -260,9 +260,8 @@ class KeyIndex:
 
     # -- the table ---------------------------------------------------------------------------------------------------
     #
-    # A table that grows is replaced by an empty one of twice the size. The keys of the old table move there little by
-    # little, in the order of their places, which is their order in the new table too. Until then a key is in one of
-    # the two tables.
+    # A table that grows is replaced by an empty one of twice the size. The keys of the old table move there in steps, in
+    # the order of their places, which is their order in the new table too. Until then a key is in one of both tables.
 
     def _find(self, words: np.ndarray) -> np.ndarray:
         slots = self._kernels.find(words, self._table_words, self._table_slots, self._shift)
