@@ -260,8 +260,8 @@ class KeyIndex:
 
     # -- the table ---------------------------------------------------------------------------------------------------
     #
-    # A table that grows is replaced by an empty one of twice the size. The keys of the old table move there in steps, in
-    # the order of their places, which is their order in the new table too. Until then a key is in one of both tables.
+    # A table that grows is replaced by an empty one of twice the size. The keys of the old table move there in steps,
+    # in the order of their places, which is their order in the new table too. Until then a key is in one of both.
 
     def _find(self, words: np.ndarray) -> np.ndarray:
         slots = self._kernels.find(words, self._table_words, self._table_slots, self._shift)

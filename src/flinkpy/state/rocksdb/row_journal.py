@@ -31,7 +31,7 @@ _NONE = -1
 #: A key group with more entries than this is written anew if they have fewer rows on average than _SMALL_ENTRY.
 _MAX_SMALL_ENTRIES, _SMALL_ENTRY = 32, 128
 #: The number of key groups that one call writes anew.
-_MAX_ANEW = 4
+_MAX_ANEW = 2
 #: A key group with fewer stored rows is not written anew because of removed ones.
 _MIN_STORED = 64
 

@@ -23,8 +23,8 @@ from flinkpy.state.row_table import RowLayout, RowTable
 
 #: The byte after the prefix in keys of the database: that of encoded integers.
 ROWS_TAG = 1
-#: The changes of this number of records are written together, which takes some 10 ms. A snapshot writes the rest.
-_MAX_CHANGES = 32_768
+#: The changes of this number of records are written together, which takes about 10 ms. A snapshot writes the rest.
+_MAX_CHANGES = 16_384
 
 
 def entry_schema(layout: RowLayout) -> pa.Schema:
