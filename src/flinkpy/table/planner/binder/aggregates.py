@@ -330,8 +330,12 @@ class AggregateBinder:
 
     # -- the result --------------------------------------------------------------------------------------------------
 
-    def finish(self) -> rel.RelNode:
-        """Returns the aggregation with HAVING, after all expressions were bound."""
+    def finish(self, state_ttl_ms: int | None = None) -> rel.RelNode:
+        """Returns the aggregation with HAVING, after all expressions were bound.
+
+        Args:
+            state_ttl_ms: that of a STATE_TTL hint.
+        """
         having = None
         if self._query.having is not None:
             self.binder._clause = "HAVING"
@@ -347,7 +351,8 @@ class AggregateBinder:
             sets = tuple(dict.fromkeys(self._sets))
             keys = tuple(range(self._group_count))
             is_simple = not sets or sets == (keys,)
-            plan = rel.Aggregate(below, keys, tuple(self._aggregates), None if is_simple else sets)
+            calls = tuple(self._aggregates)
+            plan = rel.Aggregate(below, keys, calls, None if is_simple else sets, state_ttl_ms)
         if having is not None:
             plan = rel.Filter(plan, self.resolved(having))
         return plan

@@ -17,6 +17,7 @@ from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.binder.aggregates import AggregateBinder, has_aggregates
 from flinkpy.table.planner.binder.expressions import ExpressionBinder
 from flinkpy.table.planner.binder.functions import FunctionResolver
+from flinkpy.table.planner.binder.hints import QueryHints
 from flinkpy.table.planner.binder.overs import expand_over_calls
 from flinkpy.table.planner.binder.scope import Relation, Scope
 from flinkpy.table.planner.binder.table_references import TableReferenceBinder
@@ -121,7 +122,8 @@ class QueryBinder:
         offset: int,
         limit: int | None,
     ) -> rel.RelNode:
-        plan, scope = self._from(query, outer)
+        hints = QueryHints(query.hints)
+        plan, scope = self._from(query, outer, hints)
         if query.where is not None:
             binder = ExpressionBinder(self, scope, clause="WHERE")
             condition = binder.condition(query.where)
@@ -144,9 +146,11 @@ class QueryBinder:
         ]
         qualify = None if query.qualify is None else binder.condition(query.qualify)
         if aggregates is not None:
-            plan = aggregates.finish()
+            plan = aggregates.finish(hints.of_aggregate(scope.relations))
             keys = [aggregates.resolved(key) for key in keys]
             qualify = None if qualify is None else aggregates.resolved(qualify)
+        if aggregates is not None or len(scope.relations) > 1:
+            hints.check_names()
         if query.quantifier == "DISTINCT" and len(keys) > len(expressions):
             raise invalid(query, "ORDER BY of SELECT DISTINCT may name columns of the result only")
         plan = self._projected(plan, keys, names, qualify)
@@ -156,13 +160,13 @@ class QueryBinder:
             return plan
         return self._sorted(plan, list(plan.references()), fields, len(expressions), offset, limit)
 
-    def _from(self, query: ast.Select, outer: Scope | None) -> tuple[rel.RelNode, Scope]:
+    def _from(self, query: ast.Select, outer: Scope | None, hints: QueryHints) -> tuple[rel.RelNode, Scope]:
         if query.from_ is None:
             one = rel.Values(
                 ((Literal(lt.IntType(nullable=False), 0),),), rel.row_of(("ZERO",), (lt.IntType(nullable=False),))
             )
             return one, self.scope([], outer)
-        return TableReferenceBinder(self, outer, query.hints).bind_from(query.from_)
+        return TableReferenceBinder(self, outer, hints).bind_from(query.from_)
 
     def _items(
         self, query: ast.Select, scope: Scope, binder: ExpressionBinder, *, is_aggregate: bool

@@ -12,6 +12,7 @@ from flinkpy.sql.rex import UNNEST, UNNEST_WITH_ORDINALITY, RexCall, RexNode, Us
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.planner.binder import operators
 from flinkpy.table.planner.binder.expressions import ExpressionBinder
+from flinkpy.table.planner.binder.hints import QueryHints
 from flinkpy.table.planner.binder.scans import TableExpansion
 from flinkpy.table.planner.binder.scope import Relation, Scope
 from flinkpy.table.planner.binder.window_functions import WINDOW_FUNCTIONS, bind_window_function
@@ -41,10 +42,10 @@ class TableReferenceBinder:
         hints: the hints of SELECT, which joins take.
     """
 
-    def __init__(self, queries: QueryBinder, outer: Scope | None, hints: tuple[ast.Hint, ...] = ()) -> None:
+    def __init__(self, queries: QueryBinder, outer: Scope | None, hints: QueryHints | None = None) -> None:
         self._queries = queries
         self._outer = outer
-        self._hints = tuple((hint.name.upper(), tuple((o.key, o.value) for o in hint.options)) for hint in hints)
+        self._hints = hints or QueryHints(())
 
     def bind_from(self, node: ast.TableReference) -> tuple[rel.RelNode, Scope]:
         """Returns the plan of FROM and the scope of the clauses after it."""
@@ -134,7 +135,8 @@ class TableReferenceBinder:
             right, right_scope = self._bind_scoped(node.right)
         scope = self._joined_scope(left, left_scope, right_scope.relations)
         condition = self._condition(node, left_scope, right_scope, left, right, scope)
-        plan: rel.RelNode = rel.Join(left, right, join_type, condition, self._hints)
+        hints = self._hints.of_join(left_scope.relations, right_scope.relations)
+        plan: rel.RelNode = rel.Join(left, right, join_type, condition, hints)
         return plan, self._retyped(plan, scope, left_scope, join_type)
 
     def _joined_scope(self, left: rel.RelNode, left_scope: Scope, right: tuple[Relation, ...]) -> Scope:
@@ -300,7 +302,7 @@ class TableReferenceBinder:
         if left_scope.is_used_outside:
             plan = rel.LateralJoin(left, right, join_type, condition, left_scope.correlation)
         else:
-            plan = rel.Join(left, right, join_type, condition, self._hints)
+            plan = rel.Join(left, right, join_type, condition, self._hints.of_join(left_scope.relations, (relation,)))
         return plan, self._retyped(plan, scope, left_scope, join_type)
 
     def _snapshot(

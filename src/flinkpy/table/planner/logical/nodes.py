@@ -16,6 +16,9 @@ from flinkpy.graph.table_specs import EngineFiles, EngineFunction, EngineTable, 
 from flinkpy.sql.rex import AggregateCall, InputRef, Literal, RexNode
 from flinkpy.sql.types.logical_types import LogicalType, RowField, RowType
 
+#: A hint of a query: its name and its options. An option without a key is one of a list.
+Hint = tuple[str, tuple[tuple[str | None, str], ...]]
+
 
 @dataclass(frozen=True, eq=False)
 class RelNode:
@@ -176,7 +179,7 @@ class Join(_TwoInputs):
         hints: (name, options) of the hints that apply to it.
     """
 
-    hints: tuple[tuple[str, tuple[tuple[str | None, str], ...]], ...] = ()
+    hints: tuple[Hint, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,11 +220,13 @@ class Aggregate(_OneInput):
     Attributes:
         grouping: input columns.
         grouping_sets: for GROUPING SETS, CUBE and ROLLUP the sets, as parts of `grouping`; None for one set of all.
+        state_ttl_ms: the time-to-live of a STATE_TTL hint; None for `table.exec.state.ttl`.
     """
 
     grouping: tuple[int, ...]
     aggregates: tuple[AggregateCall, ...]
     grouping_sets: tuple[tuple[int, ...], ...] | None = None
+    state_ttl_ms: int | None = None
 
     @cached_property
     def row_type(self) -> RowType:

@@ -19,9 +19,11 @@ from flinkpy.sql.types import logical_types as lt
 from flinkpy.sql.types.logical_types import is_proctime, is_rowtime, is_time_attribute
 from flinkpy.table.connectors.table_source import LookupTableSource, ScanTableSource
 from flinkpy.table.planner.binder import operators
+from flinkpy.table.planner.binder.hints import LEFT, RIGHT
 from flinkpy.table.planner.changelog.keys import smallest, unique_keys
 from flinkpy.table.planner.changelog.modes import UpdateKind, update_kind_of
 from flinkpy.table.planner.context import PlannerContext
+from flinkpy.table.planner.hints import duration_ms
 from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.logical.rex_nodes import OuterRef
 from flinkpy.table.planner.logical.time import as_regular
@@ -157,7 +159,13 @@ class PhysicalBuilder:
     def _(self, node: rel.Aggregate) -> ph.PhysicalNode:
         below = self._materialised(self.build(node.input))
         row_type = _aggregate_type(below, node.grouping, node.aggregates)
-        return ph.GroupAggregate([self._exchange(below, node.grouping)], row_type, node.grouping, node.aggregates)
+        return ph.GroupAggregate(
+            [self._exchange(below, node.grouping)],
+            row_type,
+            node.grouping,
+            node.aggregates,
+            state_ttl_ms=node.state_ttl_ms,
+        )
 
     @_build.register
     def _(self, node: rel.Expand) -> ph.PhysicalNode:
@@ -666,12 +674,10 @@ def _split_keys(
 
 
 def _state_ttl(node: rel.Join) -> tuple[int | None, int | None]:
-    """Returns the time-to-live of a STATE_TTL hint, by the order of its options."""
-    from flinkpy.table.planner.hints import duration_ms
-
-    options = next((options for name, options in node.hints if name == "STATE_TTL"), ())
-    times = [duration_ms(value) for _, value in options]
-    return (times[0] if times else None), (times[1] if len(times) > 1 else None)
+    """Returns the time-to-live of both sides as STATE_TTL hints say it."""
+    options = [option for name, options in node.hints if name == "STATE_TTL" for option in options]
+    by_side = {side: duration_ms(value) for side, value in options}
+    return by_side.get(LEFT), by_side.get(RIGHT)
 
 
 def _lookup_table(node: rel.RelNode) -> tuple[rel.Scan | None, tuple[RexNode, ...], RexNode | None]:

@@ -429,6 +429,8 @@ class _AggregateNode(PhysicalNode):
 
     #: True if the input may retract rows; the changelog program sets it.
     needs_retraction: bool = field(default=False, kw_only=True)
+    #: The time-to-live of a STATE_TTL hint; None for `table.exec.state.ttl`.
+    state_ttl_ms: int | None = field(default=None, kw_only=True)
 
     def _group_by(self) -> list[Term]:
         return [("groupBy", f"[{self._columns(self.grouping)}]")] if self.grouping else []

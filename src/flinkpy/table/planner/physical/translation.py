@@ -105,6 +105,10 @@ class Translator:
         assert isinstance(exchange, ph.Exchange)
         return FieldKeySelector(tuple(exchange.names[each] for each in exchange.keys or ()))
 
+    def _ttl(self, hint_ms: int | None) -> int:
+        """Returns the time-to-live of state: that of a hint, or of the session."""
+        return self._settings.state_ttl_ms if hint_ms is None else hint_ms
+
     def _window(self, node: Any, place: int | None = None) -> specs.WindowSlices:
         window: Window = node.window
         bounds = node.bounds or (None, None)
@@ -311,7 +315,7 @@ class Translator:
             node.needs_retraction,
             _sends_before(node),
             self._settings.mini_batch,
-            self._settings.state_ttl_ms,
+            self._ttl(node.state_ttl_ms),
             self._settings.session,
             **self._types(node),
         )
@@ -336,7 +340,7 @@ class Translator:
             node.needs_retraction,
             _sends_before(node),
             self._settings.mini_batch,
-            self._settings.state_ttl_ms,
+            self._ttl(node.state_ttl_ms),
             **self._types(node),
         )
         return self._operator(node, spec)
@@ -418,7 +422,6 @@ class Translator:
 
     @_translate.register
     def _(self, node: ph.Join) -> Transformation:
-        ttl = self._settings.state_ttl_ms
         spec = specs.JoinSpec(
             self._selectors(node),
             node.join_type,
@@ -428,8 +431,8 @@ class Translator:
             node.rest,
             specs.JoinInput(node.left_unique, node.left_key_is_unique),
             specs.JoinInput(node.right_unique, node.right_key_is_unique),
-            ttl if node.left_ttl_ms is None else node.left_ttl_ms,
-            ttl if node.right_ttl_ms is None else node.right_ttl_ms,
+            self._ttl(node.left_ttl_ms),
+            self._ttl(node.right_ttl_ms),
             self._settings.mini_batch,
             self._settings.session,
             **self._types(node),

@@ -45,6 +45,7 @@ def in_two_phases(node: ph.PhysicalNode) -> ph.PhysicalNode:
         names,
         below.row_type,
         needs_retraction=node.needs_retraction,
+        state_ttl_ms=node.state_ttl_ms,
         modify_kinds=node.modify_kinds,
         update_kind=node.update_kind,
     )

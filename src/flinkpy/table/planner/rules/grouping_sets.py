@@ -52,7 +52,8 @@ def _expanded(node: rel.Aggregate, sets: tuple[tuple[int, ...], ...]) -> rel.Rel
     expand = rel.Expand(below, projections, rel.row_of(names, (*types, _BIGINT)))
     places = {place: place for place in range(below.width)}
     places.update({place: below.width + number for number, place in enumerate(copied)})
-    aggregate = rel.Aggregate(expand, (*grouping, expand.width - 1), tuple(call_over(each, places) for each in calls))
+    moved_calls = tuple(call_over(each, places) for each in calls)
+    aggregate = rel.Aggregate(expand, (*grouping, expand.width - 1), moved_calls, None, node.state_ttl_ms)
     return _with_grouping_calls(node, aggregate, sets)
 
 

@@ -208,7 +208,8 @@ def _(node: rel.Aggregate, needed: set[int]) -> tuple[rel.RelNode, Mapping]:
         sets = tuple(tuple(by_position[each] for each in keys) for keys in sets)
     mapping = _identity(count)
     mapping.update({place + count: new + count for new, place in enumerate(kept)})
-    return rel.Aggregate(below, grouping, tuple(call_over(each, places) for each in calls), sets), mapping
+    calls = tuple(call_over(each, places) for each in calls)
+    return replace(node, input=below, grouping=grouping, aggregates=calls, grouping_sets=sets), mapping
 
 
 @_trim.register

@@ -504,7 +504,7 @@ def _decorrelated_aggregate(plan: rel.Aggregate, correlation: int) -> tuple[rel.
         if inner not in keys and inner not in plan.grouping:
             keys.append(inner)
     grouping = (*plan.grouping, *keys)
-    aggregate = rel.Aggregate(below, grouping, plan.aggregates)
+    aggregate = replace(plan, input=below, grouping=grouping)
     count = len(plan.grouping)
     references = aggregate.references()
     order = [*range(count), *range(len(grouping), aggregate.width), *range(count, len(grouping))]
