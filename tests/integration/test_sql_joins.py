@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from clusters import RunningCluster
 from job_support import environment
 
+from flinkpy.sql.types.logical_types import RowType
 from flinkpy.table import StreamTableEnvironment, TableEnvironment
+from flinkpy.table.connectors import registry
+from flinkpy.table.connectors.table_factory import FactoryContext, TableFactory
+from flinkpy.table.connectors.table_source import (
+    AsyncLookupFunction,
+    DynamicTableSource,
+    LookupFunction,
+    LookupTableSource,
+)
 
 COLUMNS = "id BIGINT, name STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND"
 FILES = {
@@ -65,3 +78,67 @@ def test_a_temporal_join_takes_the_version_of_the_time_of_the_row(tables: TableE
         [2, "pear", "none"],
         [3, "plum", "tube"],
     ]
+
+
+def test_a_lookup_join_follows_its_hint(tables: TableEnvironment) -> None:
+    tables.execute_sql("CREATE VIEW arriving AS SELECT *, PROCTIME() AS pt FROM orders")
+    found = rows(
+        tables,
+        "SELECT /*+ LOOKUP('table' = 'p', 'async' = 'false', 'retry-predicate' = 'lookup_miss', "
+        "'retry-strategy' = 'fixed_delay', 'fixed-delay' = '1 ms', 'max-attempts' = '2') */ o.id, p.name "
+        "FROM arriving AS o JOIN parcels FOR SYSTEM_TIME AS OF o.pt AS p ON o.id = p.id AND p.name <> 'bag'",
+    )
+    assert found == [[1, "box"], [3, "tube"]]
+
+
+class Squares(AsyncLookupFunction):
+    """Finds the square of each key; the higher the key, the sooner."""
+
+    async def lookup(self, keys: pa.RecordBatch) -> Any:
+        (key,) = keys.column(0).to_pylist()
+        await asyncio.sleep(0.02 / (key + 1))
+        columns = [pa.array([key], pa.int64()), pa.array([key * key], pa.int64())]
+        return np.zeros(1, dtype=np.int64), pa.RecordBatch.from_arrays(columns, names=["n", "square"])
+
+
+@dataclass(frozen=True)
+class SquareSource(LookupTableSource):
+    rows: RowType
+
+    @property
+    def summary(self) -> str:
+        return "squares"
+
+    @property
+    def produced_type(self) -> RowType:
+        return self.rows
+
+    def lookup_function(self, keys: tuple[int, ...]) -> LookupFunction:
+        raise AssertionError("the other function is preferred")
+
+    def async_lookup_function(self, keys: tuple[int, ...]) -> AsyncLookupFunction:
+        return Squares()
+
+
+class SquareFactory(TableFactory):
+    """A connector of a third party, as its entry point would offer it."""
+
+    identifier = "squares"
+
+    def load(self) -> type[SquareFactory]:
+        return SquareFactory
+
+    def create_source(self, context: FactoryContext) -> DynamicTableSource:
+        return SquareSource(context.table.resolved_schema.to_physical_row_type())
+
+
+def test_lookups_of_a_connector_run_side_by_side_and_keep_the_order(
+    tables: TableEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_offered", lambda: {"squares": SquareFactory()})
+    tables.execute_sql("CREATE TABLE squares (n BIGINT, square BIGINT) WITH ('connector' = 'squares')")
+    tables.execute_sql("CREATE VIEW numbered AS SELECT id, PROCTIME() AS pt FROM orders")
+    with tables.execute_sql(
+        "SELECT id, square FROM numbered JOIN squares FOR SYSTEM_TIME AS OF numbered.pt ON numbered.id = squares.n"
+    ).collect() as found:
+        assert [list(row) for row in found] == [[1, 1], [2, 4], [3, 9]]

@@ -49,6 +49,23 @@ INTERVAL_JOIN_MIN_CLEANUP_INTERVAL = duration_option(
     "How much longer an interval join keeps rows that can have no more partners. Above 0, the rows of outer joins that "
     "have no partner come later than the watermark, so operators after the join may drop them.",
 )
+ASYNC_LOOKUP_BUFFER_CAPACITY = int_option(
+    "table.exec.async-lookup.buffer-capacity",
+    100,
+    "Most calls side by side of a lookup join whose connector looks up asynchronously. The hint LOOKUP sets it for one "
+    "join.",
+    minimum=1,
+)
+ASYNC_LOOKUP_TIMEOUT = duration_option(
+    "table.exec.async-lookup.timeout", "3 min", "How long an asynchronous lookup may take, retries included."
+)
+ASYNC_LOOKUP_OUTPUT_MODE = enum_option(
+    "table.exec.async-lookup.output-mode",
+    ("ORDERED", "ALLOW_UNORDERED"),
+    "ORDERED",
+    "Whether the results of asynchronous lookups keep the order of their rows. With ALLOW_UNORDERED they do so only if "
+    "the input has updates.",
+)
 UPSERT_MATERIALIZE = enum_option(
     "table.exec.sink.upsert-materialize",
     ("NONE", "AUTO", "FORCE"),

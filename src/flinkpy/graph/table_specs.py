@@ -460,31 +460,48 @@ class WindowJoinSpec(KeyedTwoInputSpec):
 
 
 @dataclass(frozen=True, slots=True)
-class LookupJoinSpec(OperatorSpec):
-    """A join with a table that is asked for each row, or for each distinct key of a batch.
+class LookupCacheOptions:
+    """The limits of the rows that a lookup join keeps (`lookup.partial-cache.*`). None: without limit.
 
     Attributes:
-        lookup: the connector's lookup function, see `flinkpy.table.connectors`.
+        max_rows: the largest number of keys.
+        caches_missing_keys: True to remember that a key has no row.
+    """
+
+    max_rows: int | None = None
+    expire_after_access_ms: int | None = None
+    expire_after_write_ms: int | None = None
+    caches_missing_keys: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LookupJoinSpec(OperatorSpec):
+    """A join with a table that is asked for each distinct key of a batch.
+
+    Attributes:
+        lookup: the connector's LookupFunction, or its AsyncLookupFunction if `is_async`.
         keys: for each key column of the table: (column of the table, an expression over the input or a literal).
-        projection, condition: applied to the table's rows.
+        condition: applied to the table's rows.
         join_condition: over the columns of the input, then those of the table.
-        is_async, ordered, capacity, timeout_ms: the options of asynchronous lookups.
-        retry: (predicate name, fixed delay in ms, attempts) of the LOOKUP hint; None for none.
-        upsert_materialize: True to keep results in state, if the input has updates and the lookup is not deterministic.
+        ordered: True if results have the order of the input.
+        capacity: the largest number of calls side by side.
+        timeout_ms: how long the keys of some rows may take, retries included.
+        retry: (delay in ms, number of retries) for keys that find nothing; None for none.
+        cache: None for none.
     """
 
     lookup: Any
     join_type: JoinType
     keys: tuple[tuple[int, RexNode], ...]
     table_type: Any
-    projection: tuple[RexNode, ...] | None = None
     condition: RexNode | None = None
     join_condition: RexNode | None = None
     is_async: bool = False
     ordered: bool = True
     capacity: int = 100
     timeout_ms: int = 180_000
-    retry: tuple[str, int, int] | None = None
+    retry: tuple[int, int] | None = None
+    cache: LookupCacheOptions | None = None
     settings: SessionSettings = DEFAULT_SETTINGS
 
 

@@ -63,8 +63,33 @@ class Gated(AsyncFunction):
             assert self.lock.wait_for(condition, PATIENCE_S), f"started: {self.started}"
 
 
-class AsyncHarness(OperatorHarness):
+class MailHarness(OperatorHarness):
     """Mail is run only by `run_until` and `run_mails`, as on a task thread."""
+
+    def run_mails(self) -> None:
+        while (mail := self.mailbox.take()) is not None:
+            mail.action()
+
+    def run_until(self, condition: Callable[[], bool]) -> None:
+        """Runs mail until the condition holds."""
+        limit = threading.Event()
+        timer = threading.Timer(PATIENCE_S, lambda: (limit.set(), self.mailbox.wake()))
+        timer.start()
+        try:
+            while not condition():
+                assert not limit.is_set(), f"emitted so far: {self.output.items}"
+                self.mailbox.wait(1.0)
+                self.run_mails()
+        finally:
+            timer.cancel()
+
+    def drain(self) -> list[Any]:
+        self.run_until(lambda: self.operator.is_drained)
+        return self.output.rows
+
+
+class AsyncHarness(MailHarness):
+    """Runs an AsyncFunction."""
 
     def __init__(
         self,
@@ -87,27 +112,6 @@ class AsyncHarness(OperatorHarness):
             # A chain does the same after an operator could not be opened.
             self.operator.close()
             raise
-
-    def run_mails(self) -> None:
-        while (mail := self.mailbox.take()) is not None:
-            mail.action()
-
-    def run_until(self, condition: Callable[[], bool]) -> None:
-        """Runs mail until the condition holds."""
-        limit = threading.Event()
-        timer = threading.Timer(PATIENCE_S, lambda: (limit.set(), self.mailbox.wake()))
-        timer.start()
-        try:
-            while not condition():
-                assert not limit.is_set(), f"emitted so far: {self.output.items}"
-                self.mailbox.wait(1.0)
-                self.run_mails()
-        finally:
-            timer.cancel()
-
-    def drain(self) -> list[Any]:
-        self.run_until(lambda: self.operator.is_drained)
-        return self.output.rows
 
 
 class SharedGated(Gated):

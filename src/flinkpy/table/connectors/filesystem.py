@@ -6,6 +6,7 @@ Source: org.apache.flink.connector.file.table.{FileSystemTableFactory, FileSyste
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,12 @@ PATH: ConfigOption[str | None] = ConfigOption("path", OptionType.STRING, None, "
 MONITOR_INTERVAL: ConfigOption[int | None] = ConfigOption(
     "source.monitor-interval", OptionType.DURATION, None, "How often new files are looked for; by default never."
 )
+RELOAD_INTERVAL: ConfigOption[int | None] = ConfigOption(
+    "lookup.full-cache.periodic-reload.interval",
+    OptionType.DURATION,
+    None,
+    "How long after they were read the files are read again for lookups; by default never.",
+)
 _COMPACT_AT_CHECKPOINTS = FileCompactStrategy.builder().enable_compaction_on_checkpoint(1).build()
 
 
@@ -65,7 +72,7 @@ class FileSystemTableFactory(TableFactory):
 
     identifier = "filesystem"
     required_options = (PATH, FORMAT)
-    optional_options = (MONITOR_INTERVAL, *SINK_OPTIONS)
+    optional_options = (MONITOR_INTERVAL, RELOAD_INTERVAL, *SINK_OPTIONS)
 
     @property
     def option_prefixes(self) -> Sequence[str]:  # type: ignore[override]
@@ -79,6 +86,7 @@ class FileSystemTableFactory(TableFactory):
             layout.reader(),
             context.options.get(MONITOR_INTERVAL),
             context.options.get(SCAN_PARALLELISM),
+            context.options.get(RELOAD_INTERVAL),
         )
 
     def create_sink(self, context: FactoryContext) -> DynamicTableSink:
@@ -218,15 +226,21 @@ class FileLookupFunction(LookupFunction):
     Args:
         source: reads the files.
         keys: the positions of the key columns.
+        reload_interval_ms: the first lookup after this time reads the files again; None for never.
     """
 
-    def __init__(self, source: FileSource, keys: tuple[int, ...]) -> None:
+    def __init__(self, source: FileSource, keys: tuple[int, ...], reload_interval_ms: int | None = None) -> None:
         self._source = source
         self._keys = keys
+        self._reload_interval_ms = reload_interval_ms
+        self._loaded_ns = 0
         self._rows: pa.RecordBatch | None = None
         self._rows_by_key: dict[tuple[Any, ...], list[int]] = {}
 
     def open(self, context: Any) -> None:
+        self._load()
+
+    def _load(self) -> None:
         import pyarrow as pa
 
         from flinkpy.records.lanes import arrow_schema
@@ -244,13 +258,18 @@ class FileLookupFunction(LookupFunction):
         found = table.to_batches()
         self._rows = found[0] if found else pa.RecordBatch.from_pylist([], schema=table.schema)
         columns = [self._rows.column(place).to_pylist() for place in self._keys]
+        self._rows_by_key = {}
         for number, key in enumerate(zip(*columns)):
             self._rows_by_key.setdefault(key, []).append(number)
+        self._loaded_ns = time.monotonic_ns()
 
     def lookup(self, keys: pa.RecordBatch) -> tuple[Any, pa.RecordBatch]:
         import numpy as np
         import pyarrow as pa
 
+        interval_ms = self._reload_interval_ms
+        if interval_ms is not None and time.monotonic_ns() - self._loaded_ns >= interval_ms * 1_000_000:
+            self._load()
         assert self._rows is not None
         found = [self._rows_by_key.get(key, ()) for key in zip(*(column.to_pylist() for column in keys.columns))]
         positions = np.repeat(np.arange(len(found)), [len(each) for each in found])
@@ -266,8 +285,9 @@ class FileLookupFunction(LookupFunction):
 class FileSystemTableSource(ScanTableSource, LookupTableSource):
     """Reads the columns that are asked for, where the format can leave out the others.
 
-    Differs: in a lookup join each subtask reads the files once, when it starts. Flink looks up in files only by its
-    former CsvTableSource, and in Hive.
+    Differs: in a lookup join each subtask reads the files when it starts, and again if
+    `lookup.full-cache.periodic-reload.interval` says so. Flink looks up in files only by its former CsvTableSource, and
+    in Hive.
 
     Attributes:
         row_type: the columns that are read.
@@ -278,6 +298,7 @@ class FileSystemTableSource(ScanTableSource, LookupTableSource):
     reader: FileFormat
     monitor_interval_ms: int | None
     scan_parallelism: int | None = None
+    reload_interval_ms: int | None = None
 
     @property
     def summary(self) -> str:
@@ -303,7 +324,8 @@ class FileSystemTableSource(ScanTableSource, LookupTableSource):
         return self.source()
 
     def lookup_function(self, keys: tuple[int, ...]) -> LookupFunction:
-        return FileLookupFunction(_TableFileSource(self.reader, self.layout.path, None, self.row_type), keys)
+        source = _TableFileSource(self.reader, self.layout.path, None, self.row_type)
+        return FileLookupFunction(source, keys, self.reload_interval_ms)
 
     def with_projection(self, paths: tuple[tuple[int, ...], ...], produced_type: RowType) -> ScanTableSource | None:
         names = [self.row_type.names[path[0]] for path in paths]

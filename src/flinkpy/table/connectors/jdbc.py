@@ -18,6 +18,7 @@ from flinkpy.connectors.jdbc.source import (
     JdbcNumericBetweenParametersProvider,
     JdbcSource,
 )
+from flinkpy.graph.table_specs import LookupCacheOptions
 from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.sql.types.logical_types import RowField, RowType
 from flinkpy.table.connectors.jdbc_options import (
@@ -195,16 +196,12 @@ class JdbcTableSource(ScanTableSource, LookupTableSource):
         return JdbcLookupFunction(self.connection, sql, self.row_type, self.options.get(MAX_RETRIES))
 
     @property
-    def lookup_cache(self) -> tuple[int | None, int | None, int | None, bool] | None:
+    def lookup_cache(self) -> LookupCacheOptions | None:
         options = self.options
-        # The former options of the cache switch it on when both are there.
-        is_former = all(
-            any(key in options.raw for key in each.fallback_keys) for each in (CACHE_ROWS, CACHE_AFTER_WRITE)
-        )
-        if options.get(CACHE) == "NONE" and not is_former:
+        if options.get(CACHE) == "NONE":
             return None
         expiry = (options.get(CACHE_AFTER_ACCESS), options.get(CACHE_AFTER_WRITE))
-        return (options.get(CACHE_ROWS), *expiry, options.get(CACHE_MISSING))
+        return LookupCacheOptions(options.get(CACHE_ROWS), *expiry, options.get(CACHE_MISSING))
 
     def with_projection(self, paths: tuple[tuple[int, ...], ...], produced_type: RowType) -> ScanTableSource | None:
         if not paths:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flinkpy.connector_api.source import Boundedness
+from flinkpy.graph.table_specs import LookupCacheOptions
 from flinkpy.sql.rex import RexNode
 from flinkpy.sql.types.logical_types import LogicalType, RowType
 from flinkpy.table.connectors.changelog_mode import INSERT_ONLY, ChangelogMode
@@ -150,6 +151,30 @@ class LookupFunction(ABC):
         return
 
 
+class AsyncLookupFunction(ABC):
+    """Looks up rows by key while other lookups are on their way. Used by one subtask.
+
+    Source: org.apache.flink.table.functions.AsyncLookupFunction.
+
+    Attributes:
+        max_keys_per_call: the largest number of keys that one call of `lookup` gets.
+    """
+
+    max_keys_per_call: int = 1
+
+    def open(self, context: Any) -> None:
+        """Called once before the first lookup, on the task's thread, with the runtime context of the operator."""
+        return
+
+    @abstractmethod
+    async def lookup(self, keys: pa.RecordBatch) -> tuple[Any, pa.RecordBatch]:
+        """Looks up distinct keys. Arguments and results are those of `LookupFunction.lookup`."""
+
+    def close(self) -> None:
+        """Called once at the end, on the task's thread, when no call is on its way."""
+        return
+
+
 class LookupTableSource(DynamicTableSource):
     """A source that is asked for the rows of a key."""
 
@@ -162,12 +187,14 @@ class LookupTableSource(DynamicTableSource):
     def lookup_function(self, keys: tuple[int, ...]) -> LookupFunction:
         """Returns the function that finds rows by these columns. It is pickled into the job."""
 
-    @property
-    def is_async(self) -> bool:
-        """True if lookups may run side by side on threads."""
-        return False
+    def async_lookup_function(self, keys: tuple[int, ...]) -> AsyncLookupFunction | None:
+        """Returns a function that looks up many keys at a time; None if there is none.
+
+        It is preferred to `lookup_function` unless the query has a hint LOOKUP(..., 'async' = 'false').
+        """
+        return None
 
     @property
-    def lookup_cache(self) -> tuple[int | None, int | None, int | None, bool] | None:
-        """The cache: (max rows, expire after access ms, expire after write ms, cache missing keys); None for none."""
+    def lookup_cache(self) -> LookupCacheOptions | None:
+        """Returns the limits of the rows that a join keeps; None if it keeps none."""
         return None

@@ -16,6 +16,9 @@ from flinkpy.configuration.execution_options import RUNTIME_MODE
 from flinkpy.configuration.options import read_option
 from flinkpy.configuration.table_options import (
     AGG_PHASE_STRATEGY,
+    ASYNC_LOOKUP_BUFFER_CAPACITY,
+    ASYNC_LOOKUP_OUTPUT_MODE,
+    ASYNC_LOOKUP_TIMEOUT,
     IDLE_TIMEOUT,
     INTERVAL_JOIN_MIN_CLEANUP_INTERVAL,
     LOCAL_TIME_ZONE,
@@ -58,7 +61,7 @@ from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.logical.time import as_regular
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.builder import PhysicalBuilder
-from flinkpy.table.planner.physical.translation import TranslationSettings, Translator
+from flinkpy.table.planner.physical.translation import AsyncLookupSettings, TranslationSettings, Translator
 from flinkpy.table.planner.physical.two_phase import in_two_phases
 from flinkpy.table.planner.plans.compiler import PlanCompiler
 from flinkpy.table.planner.plans.plan_graph import PlanGraph
@@ -157,6 +160,11 @@ class Planner:
             read_option(configuration, INTERVAL_JOIN_MIN_CLEANUP_INTERVAL),
             max(threads if threads > 0 else self._parallelism(), 1),
             not self.is_streaming,
+            AsyncLookupSettings(
+                read_option(configuration, ASYNC_LOOKUP_OUTPUT_MODE) == "ORDERED",
+                read_option(configuration, ASYNC_LOOKUP_BUFFER_CAPACITY),
+                read_option(configuration, ASYNC_LOOKUP_TIMEOUT),
+            ),
         )
 
     # -- schemas -----------------------------------------------------------------------------------------------------

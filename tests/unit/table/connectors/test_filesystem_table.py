@@ -90,6 +90,16 @@ def test_rows_are_looked_up_by_key_with_all_their_matches(prices: Path) -> None:
     function.close()
 
 
+def test_files_are_read_again_for_lookups_after_the_interval(prices: Path) -> None:
+    source: Any = create_source(table(prices, {"lookup.full-cache.periodic-reload.interval": "0 ms"}), Configuration())
+    function = source.lookup_function((0,))
+    function.open(None)
+    (prices / "b.csv").write_text("7,3.00,2024-01-02 03:04:05,later\n")
+    _, rows = function.lookup(pa.RecordBatch.from_arrays([pa.array([7])], names=["id"]))
+    assert rows.column("name").to_pylist() == ["later"]
+    function.close()
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -14,6 +14,7 @@ import pytest
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import JdbcError, ValidationError
+from flinkpy.graph.table_specs import LookupCacheOptions
 from flinkpy.sql.types import logical_types as types
 from flinkpy.sql.types.arrow import schema_of
 from flinkpy.table.catalog.catalog_tables import CatalogTable, ContextResolvedTable
@@ -96,10 +97,7 @@ def test_the_cache_of_lookups_follows_the_options(path: Path) -> None:
     assert source_of(path).lookup_cache is None
     cache = {"lookup.cache": "PARTIAL", "lookup.partial-cache.max-rows": "7"}
     assert source_of(path, **cache, **{"lookup.partial-cache.expire-after-write": "1 s"}).lookup_cache == (
-        7,
-        None,
-        1_000,
-        True,
+        LookupCacheOptions(max_rows=7, expire_after_write_ms=1_000)
     )
 
 

@@ -37,7 +37,7 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.ChangelogNormalizeSpec: "last_row_operators:ChangelogNormalizeOperator",
     specs.DeduplicateSpec: "last_row_operators:DeduplicateOperator",
     specs.DropUpdateBeforeSpec: "drop_update_before_operator:DropUpdateBeforeOperator",
-    specs.LookupJoinSpec: "lookup_join_operator:LookupJoinOperator",
+    specs.LookupJoinSpec: "lookup_join_operator:create_lookup_join_operator",
     specs.RankSpec: "rank_operator:RankOperator",
     specs.SinkMaterializeSpec: "sink_materialize_operator:SinkUpsertMaterializer",
     specs.SortLimitSpec: "rank_operator:create_sort_limit_operator",

@@ -27,12 +27,22 @@ from flinkpy.table.connectors.stream_table import StreamTableSource
 from flinkpy.table.planner.changelog.inference import deduplication
 from flinkpy.table.planner.changelog.keys import smallest, upsert_keys
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, UpdateKind
+from flinkpy.table.planner.hints import LookupHint
 from flinkpy.table.planner.logical.nodes import Window
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.plans.uids import Uids
 
 #: The limit of OFFSET alone, in batch mode.
 _ALL_ROWS = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncLookupSettings:
+    """`table.exec.async-lookup.*`, which the hint LOOKUP overrides."""
+
+    is_ordered: bool = True
+    capacity: int = 100
+    timeout_ms: int = 180_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,7 @@ class TranslationSettings:
     interval_join_min_cleanup_ms: int = 0
     engine_threads: int = 1
     is_batch: bool = False
+    async_lookup: AsyncLookupSettings = AsyncLookupSettings()
 
 
 class Translator:
@@ -503,17 +514,26 @@ class Translator:
                 "'table.optimizer.non-deterministic-update.strategy' = 'TRY_RESOLVE' needs it here: "
                 f"{node.description()}"
             )
-        function = node.source.lookup_function(tuple(column for column, _ in node.keys))
+        columns = tuple(column for column, _ in node.keys)
+        hint = LookupHint.of(node.hints) if node.hints else LookupHint()
+        side_by_side = None if hint.is_async is False else node.source.async_lookup_function(columns)
+        options = self._settings.async_lookup
+        is_ordered = options.is_ordered if hint.is_ordered is None else hint.is_ordered
         spec = specs.LookupJoinSpec(
-            function,
+            side_by_side or node.source.lookup_function(columns),
             node.join_type,
             node.keys,
             InternalTypeInfo(node.lookup_type),
-            None,
             node.lookup_condition,
             node.condition,
-            node.source.is_async,
-            settings=self._settings.session,
+            side_by_side is not None,
+            # The changes of a row must not overtake each other.
+            is_ordered or node.input.modify_kinds != INSERT_ONLY,
+            hint.capacity or options.capacity,
+            hint.timeout_ms or options.timeout_ms,
+            hint.retry,
+            node.source.lookup_cache,
+            self._settings.session,
             **self._types(node),
         )
         return self._operator(node, spec)
