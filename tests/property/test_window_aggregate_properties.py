@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
-import pytest
 from changelogs import Change, TableSubtasks, aggregated, to_batch, type_info
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,6 +40,7 @@ _CALLS = [
     AggregateCall("MAX", (2,), lt.BigIntType(), "max"),
     AggregateCall("MIN", (3,), lt.VarCharType(), "min"),
     AggregateCall("COUNT", (3,), lt.BigIntType(), "distinct", is_distinct=True, filter_index=4),
+    AggregateCall("SUM", (2,), lt.BigIntType(), "distinct_sum", is_distinct=True, filter_index=4),
 ]
 _WINDOWS = [
     WindowSlices("TUMBLE", 10, time_column=1),
@@ -151,12 +152,13 @@ def _feed(subtasks: TableSubtasks, events: list[Any], cuts: set[int]) -> None:
         subtasks.process(batch)
 
 
-_CONFIGURATIONS = [{}, {"state.backend.type": "rocksdb"}]
+#: Databases are slow to open, so few examples have one.
+_CONFIGURATIONS = st.sampled_from([{}] * 6 + [{"state.backend.type": "rocksdb"}])
 
 
-@pytest.mark.parametrize("configuration", _CONFIGURATIONS, ids=["heap", "rocksdb"])
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=25)
 @given(
+    _CONFIGURATIONS,
     st.sampled_from(_WINDOWS[:-1]),
     _EVENTS,
     st.sets(st.integers(0, 30), max_size=5),
@@ -201,9 +203,14 @@ def _is_never_late(window: WindowSlices, events: list[Any]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("configuration", _CONFIGURATIONS, ids=["heap", "rocksdb"])
-@settings(deadline=None, max_examples=15)
-@given(st.lists(_ROWS, max_size=30), st.sets(st.integers(0, 30), max_size=5), st.integers(0, 30), st.integers(1, 3))
+@settings(deadline=None, max_examples=25)
+@given(
+    _CONFIGURATIONS,
+    st.lists(_ROWS, max_size=30),
+    st.sets(st.integers(0, 30), max_size=5),
+    st.integers(0, 30),
+    st.integers(1, 3),
+)
 def test_sessions_end_after_a_gap(
     configuration: dict[str, str], rows: list[Any], cuts: set[int], restart_at: int, parallelism: int
 ) -> None:
@@ -216,6 +223,41 @@ def test_sessions_end_after_a_gap(
         actual = Counter(subtasks.finish())
 
     assert actual == _expected(window, rows)
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    _CONFIGURATIONS,
+    st.sampled_from(_WINDOWS[:-1]),
+    st.lists(st.tuples(_ROWS, st.integers(0, 3)), max_size=30),
+    st.sets(st.integers(0, 30), max_size=5),
+    st.integers(0, 30),
+    st.integers(1, 3),
+)
+def test_rows_of_windows_are_taken_back(
+    configuration: dict[str, str],
+    window: WindowSlices,
+    steps: list[Any],
+    cuts: set[int],
+    restart_at: int,
+    parallelism: int,
+) -> None:
+    changes: list[Change] = []
+    present: list[tuple[Any, ...]] = []
+    for row, action in steps:
+        if action == 0 and present:
+            changes.append(("-D", *_change(present.pop(len(present) // 2))[1:]))
+        else:
+            present.append(row)
+            changes.append(_change(row))
+    with TableSubtasks(replace(_spec(window), needs_retraction=True), 1, configuration) as subtasks:
+        subtasks.process(changes[:restart_at], cuts)
+        subtasks.restart(parallelism)
+        subtasks.process(changes[restart_at:], cuts)
+        subtasks.watermark(MAX_WATERMARK)
+        actual = Counter(subtasks.finish())
+
+    assert actual == _expected(window, present)
 
 
 @settings(deadline=None, max_examples=20)

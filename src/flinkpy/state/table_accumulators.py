@@ -33,6 +33,8 @@ from flinkpy.state.row_groups import (
 
 #: The prefix of these functions in an AggregateColumn. Without it a function has the rules of the DataStream API.
 SQL = "SQL."
+#: The prefix, after the other one, of functions of distinct values.
+DISTINCT = "DISTINCT."
 _MIN_CAPACITY = 1_024
 _MAX_PRECISION = 38
 _EXACT = decimal.Context(prec=77)
@@ -43,7 +45,7 @@ def create_table_accumulator(function: str, value_type: pa.DataType | None) -> T
 
     Args:
         function: COUNT, SUM, $SUM0, AVG, MIN, MAX, FIRST_VALUE, LAST_VALUE, or a function of `object_accumulators`,
-            after the prefix `SQL.`.
+            after the prefix `SQL.`, or `SQL.DISTINCT.` for distinct values.
         value_type: the type of the argument; None for COUNT(*).
 
     Raises: UnsupportedOperationError for another function, or a type that the function does not accept.
@@ -63,6 +65,10 @@ def create_table_accumulator(function: str, value_type: pa.DataType | None) -> T
         return ExtremeAccumulator(value_type, is_max=name == "MAX")
     if name in ("FIRST_VALUE", "LAST_VALUE"):
         return PositionAccumulator(value_type, is_last=name == "LAST_VALUE")
+    if name.startswith(DISTINCT):
+        from flinkpy.state.distinct_values import DistinctAccumulator
+
+        return DistinctAccumulator(name.removeprefix(DISTINCT), value_type)
     from flinkpy.state.object_accumulators import create_object_accumulator
 
     return create_object_accumulator(name, value_type)

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from changelogs import TableSubtasks, type_info
-from streaming_fakes import OperatorHarness
 
-from flinkpy.common.errors import FunctionError, UnsupportedOperationError
+from flinkpy.common.errors import FunctionError
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.graph.table_specs import GroupWindowAggregateSpec, WindowAggregateSpec, WindowSlices
 from flinkpy.sql.rex import AggregateCall
@@ -140,9 +139,3 @@ def test_a_row_without_a_time_fails_with_the_name_of_the_column() -> None:
         pytest.raises(FunctionError, match="rowtime column 'time' is NULL"),
     ):
         subtasks.process([("+I", "a", 1, None, None)])
-
-
-def test_early_fire_is_refused() -> None:
-    early = spec(WindowSlices("TUMBLE", 10_000, time_column=2), kind=GroupWindowAggregateSpec, emit_early_ms=0)
-    with pytest.raises(UnsupportedOperationError, match=r"table\.exec\.emit"):
-        OperatorHarness(early)

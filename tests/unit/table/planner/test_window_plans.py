@@ -210,3 +210,26 @@ def test_windows_are_the_same_in_a_compiled_plan(planner: PlannerFixture, query:
     insert = planner.operation(f"INSERT INTO `out` {query}")
     (root,) = planner.planner.load_plan(planner.planner.compile_plan([insert])).roots
     assert explain.physical_text(root, changelog=True) == planner.planner.physical_text([insert], changelog=True)
+
+
+def test_windows_of_updates_are_aggregated_in_one_phase_that_takes_rows_back(planner: PlannerFixture) -> None:
+    query = """
+        SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(rowtime), INTERVAL '1' MINUTE))
+        GROUP BY window_start, window_end
+    """
+    assert "LocalWindowAggregate" in planner.plan(query.format("t"))
+    last = "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY rowtime DESC) AS n FROM t) WHERE n = 1"
+    planner.view("latest", last)
+    plan = planner.plan(query.format("latest"))
+    assert "WindowAggregate(window=[TUMBLE(time_col=[rowtime], size=[1 min])], select=[COUNT_RETRACT(*)" in plan
+    assert "LocalWindowAggregate" not in plan and "changelogMode=[I,UB,UA,D]" in plan
+
+
+def test_offset_of_windows_may_be_negative(planner: PlannerFixture) -> None:
+    window = "TUMBLE(TABLE t, DESCRIPTOR(rowtime), INTERVAL '10' MINUTE, INTERVAL '-3' MINUTE)"
+    assert "size=[10 min], offset=[-3 min]" in planner.plan(f"SELECT a FROM TABLE({window})")
+
+
+def test_rank_functions_of_top_n_that_flink_refuses(planner: PlannerFixture) -> None:
+    with pytest.raises(TableProgramError, match=r"DENSE_RANK\(\) on streaming table is not supported currently"):
+        planner.plan("SELECT a FROM (SELECT a, DENSE_RANK() OVER (PARTITION BY a ORDER BY b) AS n FROM t) WHERE n <= 3")

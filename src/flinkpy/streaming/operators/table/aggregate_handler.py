@@ -22,7 +22,7 @@ from flinkpy.state.aggregate_table import USER, AggregateColumn
 from flinkpy.state.group_table import GroupMap, GroupTable
 from flinkpy.state.key_slots import KeySlots
 from flinkpy.state.row_groups import RowGroups
-from flinkpy.state.table_accumulators import SQL
+from flinkpy.state.table_accumulators import DISTINCT, SQL
 
 if TYPE_CHECKING:
     from flinkpy.state.backend import KeyedStateBackend
@@ -301,11 +301,13 @@ def window_aggregate_column(call: AggregateCall, schema: pa.Schema, needs_retrac
         return aggregate_column(call, schema, needs_retraction)
     if len(call.arguments) > 1:
         raise UnsupportedOperationError(f"{call.function}(DISTINCT) of several columns over windows is not supported")
-    if call.function.upper() != "COUNT" or needs_retraction:
-        raise UnsupportedOperationError(
-            f"{call.function}(DISTINCT) over windows is not supported, except COUNT of input that only inserts"
-        )
-    return AggregateColumn(f"{SQL}COUNT_DISTINCT", schema.field(call.arguments[0]).type)
+    if call.user_function is not None:
+        raise UnsupportedOperationError(f"{call.function}(DISTINCT) over windows is not supported: it is user-defined")
+    value_type = schema.field(call.arguments[0]).type
+    if call.function.upper() == "COUNT" and not needs_retraction:
+        return AggregateColumn(f"{SQL}COUNT_DISTINCT", value_type)
+    function = _NAMES.get(call.function.upper(), call.function.upper())
+    return AggregateColumn(f"{SQL}{DISTINCT}{function}", value_type)
 
 
 def argument_of(call: AggregateCall, columns: pa.RecordBatch) -> pa.Array | None:

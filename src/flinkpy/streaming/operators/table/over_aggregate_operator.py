@@ -14,7 +14,8 @@ keep the rows that later frames need.
 Source: org.apache.flink.table.runtime.operators.over.RowTimeRowsUnboundedPrecedingFunction,
 RowTimeRangeBoundedPrecedingFunction, ProcTimeRowsBoundedPrecedingFunction, NonTimeRowsUnboundedPrecedingFunction, ...
 Differs: for other columns the changelog is folded per batch, and bounded frames are allowed, which Flink refuses. Rows
-of one millisecond of processing time that come in different batches are not in the RANGE of the earlier ones.
+of one millisecond of processing time that come in different batches are not in the RANGE of the earlier ones. A row
+behind the watermark is late; Flink takes it for bounded frames until a later row of its partition has been emitted.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamO
 from flinkpy.streaming.operators.table.aggregate_handler import weights_of
 from flinkpy.streaming.operators.table.changelog import fitted
 from flinkpy.streaming.operators.table.emitting_window_operator import EmittingWindowOperator
+from flinkpy.streaming.operators.table.late_rows import LateRows
 from flinkpy.streaming.operators.table.time_columns import ZoneShift, event_times, milliseconds
 from flinkpy.streaming.operators.table.window_inputs import WEIGHTS, AccumulatorInputs, TableWindowInputs
 from flinkpy.streaming.operators.table.window_panes import panes_of
@@ -92,6 +93,7 @@ class _TableWindowOperator(ColumnWindowOperator):
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
+        self._late_rows = LateRows(self.context.metrics)
         if self.inputs is None:
             self._set_up(self._schema)
 
@@ -126,6 +128,9 @@ class _TableWindowOperator(ColumnWindowOperator):
         self.add(Batch(columns, times), self.inputs.key_columns(columns), self.inputs.value_columns(columns))
         if not self.spec.is_event_time:
             self._set_timer()
+
+    def late(self, batch: Batch, rows: np.ndarray) -> None:
+        self._late_rows.drop(int(rows.sum()))
 
     def _row_times(self, columns: pa.RecordBatch) -> np.ndarray:
         """Returns the time of each row in the zone of the windows. A row with a window has its last ms."""

@@ -151,7 +151,11 @@ class AggregateBinder:
                 node.arguments[0],
                 f"Window can only be defined over a time attribute column, but is {time.type}",
             )
-        sizes = [interval_millis(self._inner.bind(each), each, kind) for each in node.arguments[1:]]
+        required = GROUP_WINDOWS[kind]
+        sizes = [
+            interval_millis(self._inner.bind(each), each, kind, is_offset=place >= required)
+            for place, each in enumerate(node.arguments[1:], 1)
+        ]
         is_zoned = isinstance(time.type, lt.LocalZonedTimestampType)
         window = (
             rel.Window("HOP", sizes[1], sizes[0], sum(sizes[2:]), is_zoned=is_zoned)

@@ -39,7 +39,11 @@ def bind_window_function(queries: QueryBinder, outer: Scope | None, call: ast.Fu
     time_column = _time_column(queries, arguments["TIMECOL"], plan, kind)
     scope = queries.scope([Relation((), plan.names, 0, plan.row_type)], None)
     binder = ExpressionBinder(queries, scope)
-    sizes = {name: _millis(binder, arguments[name], kind) for name in names if name in arguments}
+    sizes = {
+        name: interval_millis(binder.bind(arguments[name]), arguments[name], kind, is_offset=name == "OFFSET")
+        for name in names
+        if name in arguments
+    }
     partition = []
     for each in table.partition_by:
         key = binder.bind(each)
@@ -102,15 +106,10 @@ def _time_column(queries: QueryBinder, node: ast.Expression, plan: rel.RelNode, 
     return place
 
 
-def _millis(binder: ExpressionBinder, node: ast.Expression, kind: str) -> int:
-    value = binder.bind(node)
-    return interval_millis(value, node, kind)
-
-
-def interval_millis(value: RexNode, node: ast.Node, kind: str) -> int:
+def interval_millis(value: RexNode, node: ast.Node, kind: str, *, is_offset: bool = False) -> int:
     """Returns the milliseconds of a constant interval of a window. Raises: ValidationError for anything else."""
     if not isinstance(value, Literal) or not isinstance(value.type, lt.DayTimeIntervalType):
         raise invalid(node, f"the sizes of {kind} must be constant intervals of days to seconds, not {value.type}")
-    if value.value <= 0 and kind != "OFFSET":
+    if value.value <= 0 and not is_offset:
         raise invalid(node, f"the sizes of {kind} must be positive")
     return int(value.value)

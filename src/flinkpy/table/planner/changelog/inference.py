@@ -30,6 +30,7 @@ from flinkpy.table.planner.changelog.modes import (
     update_kind_of,
 )
 from flinkpy.table.planner.physical import nodes as ph
+from flinkpy.table.planner.physical.two_phase import window_aggregate_in_one_phase
 
 _Node = TypeVar("_Node", bound=ph.PhysicalNode)
 _Kinds = frozenset[ModifyKind]
@@ -107,7 +108,11 @@ def _modify(node: ph.PhysicalNode, required: _Kinds, requester: str) -> ph.Physi
                 # If the last row of a window is taken back, its result is deleted.
                 has_changes = bool(inputs[0].modify_kinds - INSERT_ONLY)
                 provided = ALL_CHANGES if has_changes else frozenset({ModifyKind.INSERT, ModifyKind.UPDATE})
-        case ph.WindowAggregate() | ph.LocalWindowAggregate() | ph.GlobalWindowAggregate():
+        case ph.WindowAggregate():
+            inputs, provided = below(ALL_CHANGES), INSERT_ONLY
+        case ph.GlobalWindowAggregate() if _takes_changes(node):
+            return _modify(window_aggregate_in_one_phase(node), required, requester)
+        case ph.LocalWindowAggregate() | ph.GlobalWindowAggregate():
             inputs, provided = below(INSERT_ONLY), INSERT_ONLY
         case ph.WindowRank() | ph.WindowDeduplicate() | ph.WindowJoin() | ph.IntervalJoin():
             inputs, provided = below(INSERT_ONLY), INSERT_ONLY
@@ -153,7 +158,7 @@ def _modify(node: ph.PhysicalNode, required: _Kinds, requester: str) -> ph.Physi
         case _:
             raise TableProgramError(f"the changes of {node.name} are not known")
     changed = _copy(node, inputs, modify_kinds=provided)
-    if isinstance(changed, (ph.GroupAggregate, ph.GroupWindowAggregate, ph.OverAggregate)):
+    if isinstance(changed, (ph.GroupAggregate, ph.GroupWindowAggregate, ph.OverAggregate, ph.WindowAggregate)):
         changed.needs_retraction = bool(inputs[0].modify_kinds - INSERT_ONLY)
     excess = provided - required
     if excess:
@@ -162,6 +167,12 @@ def _modify(node: ph.PhysicalNode, required: _Kinds, requester: str) -> ph.Physi
             f"{requester} doesn't support consuming {kinds} changes which is produced by node {changed.description()}"
         )
     return changed
+
+
+def _takes_changes(node: ph.GlobalWindowAggregate) -> bool:
+    """True if the input of the first phase has more than insertions, which the first phase cannot take."""
+    local = node.input.input
+    return _modify(local.input, ALL_CHANGES, local.name).modify_kinds != INSERT_ONLY
 
 
 def keeps_first_by_arrival(node: ph.Rank) -> bool:
@@ -206,7 +217,14 @@ class _UpdateKinds:
         match node:
             case ph.Sink():
                 return self._sink(node)
-            case ph.GroupAggregate() | ph.Limit() | ph.GroupWindowAggregate() | ph.Sort() | ph.FinalRows():
+            case (
+                ph.GroupAggregate()
+                | ph.GroupWindowAggregate()
+                | ph.WindowAggregate()
+                | ph.Limit()
+                | ph.Sort()
+                | ph.FinalRows()
+            ):
                 below = self._below(node, before_after_or_none(node.input.modify_kinds))
                 return self._node(node, below, required)
             case ph.OverAggregate():
@@ -215,8 +233,7 @@ class _UpdateKinds:
                 own = UpdateKind.BEFORE_AND_AFTER if ModifyKind.UPDATE in node.modify_kinds else UpdateKind.NONE
                 return self._node(node, below, own)
             case (
-                ph.WindowAggregate()
-                | ph.LocalWindowAggregate()
+                ph.LocalWindowAggregate()
                 | ph.GlobalWindowAggregate()
                 | ph.WindowRank()
                 | ph.WindowDeduplicate()

@@ -457,6 +457,8 @@ class PhysicalBuilder:
                     kind = "Deduplication" if by_time and node.end == 1 and node.rank_name is None else "TopN"
                     raise TableProgramError(f"Processing time Window {kind} is not supported yet.")
                 return self._window_rank(node, below, found.window, bounds, keys)
+        if self._context.is_streaming and node.function != "ROW_NUMBER":
+            raise TableProgramError(f"{node.function}() on streaming table is not supported currently")
         row_type = below.row_type
         if node.rank_name is not None:
             names = rel.unique_names((*below.names, node.rank_name))

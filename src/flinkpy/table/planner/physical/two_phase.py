@@ -1,5 +1,7 @@
 """Splits GROUP BY with mini-batches into two phases, so that exchanges carry one row per group and mini-batch.
 
+Aggregates over windows are built in two phases, and become one here if their input has updates.
+
 Source: org.apache.flink.table.planner.plan.rules.physical.stream.TwoStageOptimizedAggregateRule.
 """
 
@@ -48,6 +50,23 @@ def in_two_phases(node: ph.PhysicalNode) -> ph.PhysicalNode:
         state_ttl_ms=node.state_ttl_ms,
         modify_kinds=node.modify_kinds,
         update_kind=node.update_kind,
+    )
+
+
+def window_aggregate_in_one_phase(node: ph.GlobalWindowAggregate) -> ph.WindowAggregate:
+    """Returns one operator instead of the two phases of an aggregate over windows."""
+    local = node.input.input
+    assert isinstance(local, ph.LocalWindowAggregate)
+    return ph.WindowAggregate(
+        [ph.Exchange([local.input], local.input.row_type, local.grouping)],
+        node.row_type,
+        local.grouping,
+        local.aggregates,
+        local.window,
+        local.time_column,
+        local.bounds,
+        local.is_event_time,
+        local.properties,
     )
 
 
