@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import base64
 import datetime
-import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from bulk_server import BulkServer, running_bulk_server
 from connector_fakes import TestingWriterContext
 
 from flinkpy.common import Row
@@ -27,74 +25,16 @@ from flinkpy.datastream.connectors.elasticsearch import (
 from flinkpy.records.batch import Batch
 
 
-class Cluster(ThreadingHTTPServer):
-    """Attributes:
-    documents: by index and id. requests: (path, authorization, number of actions).
-    answers: statuses to answer whole requests with, first come first served; 200 is the normal answer.
-    refusals: by document id, statuses to answer the action with.
-    """
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.documents: dict[tuple[str, str], dict[str, Any]] = {}
-        self.requests: list[tuple[str, str | None, int]] = []
-        self.answers: list[int] = []
-        self.refusals: dict[str, list[int]] = {}
-        self.types: set[str | None] = set()
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.server_port}"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Cluster
-
-    def do_POST(self) -> None:
-        lines = self.rfile.read(int(self.headers["Content-Length"])).decode().splitlines()
-        cluster = self.server
-        cluster.requests.append((self.path, self.headers.get("Authorization"), len(lines) // 2))
-        status = cluster.answers.pop(0) if cluster.answers else 200
-        items = [self._act(json.loads(head), json.loads(body)) for head, body in zip(lines[::2], lines[1::2])]
-        answer = {"errors": any("error" in item["index"] for item in items), "items": items}
-        body = json.dumps(answer if status == 200 else {"error": "busy"}).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def _act(self, head: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-        cluster, meta = self.server, head["index"]
-        cluster.types.add(meta.get("_type"))
-        document_id = meta.get("_id") or f"made-{len(cluster.documents)}"
-        refusals = cluster.refusals.get(document_id)
-        if refusals:
-            status = refusals.pop(0)
-            return {"index": {"status": status, "error": {"type": "refused", "reason": f"because {status}"}}}
-        cluster.documents[meta["_index"], document_id] = document
-        return {"index": {"status": 201}}
-
-    def log_message(self, *_: object) -> None:
-        return
-
-
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+def cluster() -> Iterator[BulkServer]:
+    with running_bulk_server() as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 STATIC = ElasticsearchEmitter.static_index("users", "id")
 
 
-def builder(cluster: Cluster, emitter: ElasticsearchEmitter = STATIC) -> Elasticsearch7SinkBuilder:
+def builder(cluster: BulkServer, emitter: ElasticsearchEmitter = STATIC) -> Elasticsearch7SinkBuilder:
     return Elasticsearch7SinkBuilder().set_hosts(cluster.address).set_emitter(emitter)
 
 
@@ -110,7 +50,7 @@ def writing(sink: Any, context: TestingWriterContext | None = None) -> Iterator[
 ADA, LUNA = {"name": "ada", "id": "1"}, {"name": "luna", "id": "2"}
 
 
-def test_documents_go_to_one_index_under_their_key(cluster: Cluster) -> None:
+def test_documents_go_to_one_index_under_their_key(cluster: BulkServer) -> None:
     with writing(builder(cluster).build()) as writer:
         writer.write(Batch([ADA, LUNA, {"name": "ada again", "id": "1"}]))
         assert cluster.requests == []
@@ -119,7 +59,7 @@ def test_documents_go_to_one_index_under_their_key(cluster: Cluster) -> None:
     assert [number for _, _, number in cluster.requests] == [3]
 
 
-def test_a_field_names_the_index(cluster: Cluster) -> None:
+def test_a_field_names_the_index(cluster: BulkServer) -> None:
     with writing(builder(cluster, ElasticsearchEmitter.dynamic_index("name", "id")).build()) as writer:
         writer.write(Batch([ADA, LUNA]))
         writer.flush(True)
@@ -129,14 +69,14 @@ def test_a_field_names_the_index(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     "emitter", [ElasticsearchEmitter.static_index("users"), ElasticsearchEmitter.dynamic_index("index")]
 )
-def test_without_a_key_each_record_is_a_document(cluster: Cluster, emitter: ElasticsearchEmitter) -> None:
+def test_without_a_key_each_record_is_a_document(cluster: BulkServer, emitter: ElasticsearchEmitter) -> None:
     with writing(builder(cluster, emitter).build()) as writer:
         writer.write(Batch([{"index": "users", "n": 1}, {"index": "users", "n": 1}]))
         writer.flush(True)
     assert len(cluster.documents) == 2
 
 
-def test_elasticsearch_6_gets_the_document_type(cluster: Cluster) -> None:
+def test_elasticsearch_6_gets_the_document_type(cluster: BulkServer) -> None:
     emitter = ElasticsearchEmitter.static_index("users", "id", "person")
     sink = Elasticsearch6SinkBuilder().set_hosts([cluster.address]).set_emitter(emitter).build()
     with writing(sink) as writer:
@@ -145,7 +85,7 @@ def test_elasticsearch_6_gets_the_document_type(cluster: Cluster) -> None:
     assert cluster.types == {"person"}
 
 
-def test_rows_with_names_and_values_that_json_lacks_become_documents(cluster: Cluster) -> None:
+def test_rows_with_names_and_values_that_json_lacks_become_documents(cluster: BulkServer) -> None:
     row = Row(id=7, price=Decimal("1.5"), day=datetime.date(2026, 1, 2), raw=b"\x00", inner=Row(a=1))
     with writing(builder(cluster).build()) as writer:
         writer.write(Batch([row]))
@@ -154,7 +94,7 @@ def test_rows_with_names_and_values_that_json_lacks_become_documents(cluster: Cl
     assert cluster.documents == {("users", "7"): expected}
 
 
-def test_request_is_sent_at_the_limit_of_actions_or_bytes(cluster: Cluster) -> None:
+def test_request_is_sent_at_the_limit_of_actions_or_bytes(cluster: BulkServer) -> None:
     with writing(builder(cluster).set_bulk_flush_max_actions(2).build()) as writer:
         writer.write(Batch([ADA, LUNA, ADA]))
     assert [number for _, _, number in cluster.requests] == [2]
@@ -164,7 +104,7 @@ def test_request_is_sent_at_the_limit_of_actions_or_bytes(cluster: Cluster) -> N
     assert [number for _, _, number in cluster.requests] == [2, 4]
 
 
-def test_buffered_actions_are_sent_after_the_interval(cluster: Cluster) -> None:
+def test_buffered_actions_are_sent_after_the_interval(cluster: BulkServer) -> None:
     context = TestingWriterContext()
     with writing(builder(cluster).set_bulk_flush_interval(70).build(), context) as writer:
         writer.write(Batch([ADA]))
@@ -176,7 +116,7 @@ def test_buffered_actions_are_sent_after_the_interval(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize(("guarantee", "expected"), [(DeliveryGuarantee.AT_LEAST_ONCE, 1), (DeliveryGuarantee.NONE, 0)])
 def test_checkpoint_waits_for_documents_with_at_least_once(
-    cluster: Cluster, guarantee: DeliveryGuarantee, expected: int
+    cluster: BulkServer, guarantee: DeliveryGuarantee, expected: int
 ) -> None:
     with writing(builder(cluster).set_delivery_guarantee(guarantee).build()) as writer:
         writer.write(Batch([ADA]))
@@ -184,7 +124,7 @@ def test_checkpoint_waits_for_documents_with_at_least_once(
         assert len(cluster.documents) == expected
 
 
-def test_only_refused_actions_are_sent_again(cluster: Cluster) -> None:
+def test_only_refused_actions_are_sent_again(cluster: BulkServer) -> None:
     cluster.refusals["1"] = [429, 429]
     sink = builder(cluster).set_bulk_flush_backoff_strategy(FlushBackoffType.EXPONENTIAL, 3, 1).build()
     with writing(sink) as writer:
@@ -198,7 +138,7 @@ def test_only_refused_actions_are_sent_again(cluster: Cluster) -> None:
     assert sends.num_bytes == sum(len(emitter.action(document).lines) for document in (ADA, LUNA))
 
 
-def test_a_busy_cluster_fails_the_job_after_the_last_try(cluster: Cluster) -> None:
+def test_a_busy_cluster_fails_the_job_after_the_last_try(cluster: BulkServer) -> None:
     cluster.answers += [503] * 5
     sink = builder(cluster).set_bulk_flush_backoff_strategy(FlushBackoffType.CONSTANT, 2, 1).build()
     with writing(sink) as writer, pytest.raises(ElasticsearchError, match=r"503.*busy"):
@@ -207,14 +147,14 @@ def test_a_busy_cluster_fails_the_job_after_the_last_try(cluster: Cluster) -> No
     assert len(cluster.requests) == 3
 
 
-def test_without_a_backoff_the_first_refusal_fails_the_job(cluster: Cluster) -> None:
+def test_without_a_backoff_the_first_refusal_fails_the_job(cluster: BulkServer) -> None:
     cluster.refusals["1"] = [429]
     with writing(builder(cluster).build()) as writer, pytest.raises(ElasticsearchError, match="'users', document '1'"):
         writer.write(Batch([ADA]))
         writer.flush(True)
 
 
-def test_a_document_that_does_not_fit_is_named_and_not_tried_again(cluster: Cluster) -> None:
+def test_a_document_that_does_not_fit_is_named_and_not_tried_again(cluster: BulkServer) -> None:
     cluster.refusals["2"] = [400]
     sink = builder(cluster).set_bulk_flush_backoff_strategy(FlushBackoffType.CONSTANT, 5, 1).build()
     with writing(sink) as writer, pytest.raises(ElasticsearchError, match="document '2': 400, refused: because 400"):
@@ -223,7 +163,7 @@ def test_a_document_that_does_not_fit_is_named_and_not_tried_again(cluster: Clus
     assert len(cluster.requests) == 1
 
 
-def test_next_host_is_used_when_one_does_not_answer(cluster: Cluster) -> None:
+def test_next_host_is_used_when_one_does_not_answer(cluster: BulkServer) -> None:
     sink = builder(cluster).set_hosts(["127.0.0.1:1", f"http://{cluster.address}"])
     sink.set_bulk_flush_backoff_strategy(FlushBackoffType.CONSTANT, 1, 1)
     with writing(sink.build()) as writer:
@@ -239,7 +179,7 @@ def test_error_names_the_host_that_does_not_answer() -> None:
         writer.flush(True)
 
 
-def test_path_prefix_and_credentials_are_sent(cluster: Cluster) -> None:
+def test_path_prefix_and_credentials_are_sent(cluster: BulkServer) -> None:
     sink = builder(cluster).set_connection_path_prefix("foo-bar").set_connection_username("me")
     sink = sink.set_connection_password("pw").set_connection_request_timeout(1).set_connection_timeout(9_000)
     with writing(sink.set_socket_timeout(9_000).build()) as writer:
@@ -249,7 +189,7 @@ def test_path_prefix_and_credentials_are_sent(cluster: Cluster) -> None:
     assert cluster.requests == [("/foo-bar/_bulk", f"Basic {token}", 1)]
 
 
-def test_error_names_a_record_that_cannot_be_a_document(cluster: Cluster) -> None:
+def test_error_names_a_record_that_cannot_be_a_document(cluster: BulkServer) -> None:
     with writing(builder(cluster).build()) as writer:
         with pytest.raises(TypeMismatchError, match="no field 'id'"):
             writer.write(Batch([{"name": "nobody"}]))
@@ -259,7 +199,7 @@ def test_error_names_a_record_that_cannot_be_a_document(cluster: Cluster) -> Non
             writer.write(Batch([{"id": 1, "what": object()}]))
 
 
-def test_builder_refuses_invalid_settings(cluster: Cluster) -> None:
+def test_builder_refuses_invalid_settings(cluster: BulkServer) -> None:
     with pytest.raises(ValueError, match="call set_emitter"):
         Elasticsearch7SinkBuilder().set_hosts("localhost:9200").build()
     with pytest.raises(ValueError, match="call set_hosts"):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,11 @@ _CHARACTERS = 300  # errors quote at most this much of an answer
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """The addresses, credentials and timeouts of a cluster. Timeouts are in milliseconds; None means no timeout."""
+    """The addresses, credentials and timeouts of a cluster. Timeouts are in milliseconds; None means no timeout.
+
+    Attributes:
+        checks_certificates: False to accept any certificate of the hosts.
+    """
 
     hosts: tuple[str, ...]
     username: str | None = None
@@ -35,6 +40,7 @@ class ConnectionSettings:
     path_prefix: str | None = None
     connection_timeout_ms: int | None = None
     socket_timeout_ms: int | None = None
+    checks_certificates: bool = True
 
     def __post_init__(self) -> None:
         for host in self.hosts:
@@ -55,7 +61,7 @@ class ConnectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One action of a bulk request: a line with the command, and a line with the document."""
+    """One action of a bulk request: a line with the command, and a line with the document unless it is a deletion."""
 
     lines: bytes
     #: Index and document id are for errors.
@@ -131,12 +137,21 @@ class BulkClient:
         response = connection.getresponse()
         return response.status, response.read()
 
+    def _tls(self) -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        if not self._settings.checks_certificates:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
     def _connect(self) -> http.client.HTTPConnection:
         url = ConnectionSettings.parsed(self.host)
-        kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
         assert url.hostname is not None
         timeout_ms = self._settings.connection_timeout_ms
-        connection = kind(url.hostname, url.port or 9200, timeout=None if not timeout_ms else timeout_ms / 1000)
+        timeout_s, port = None if not timeout_ms else timeout_ms / 1000, url.port or 9200
+        connection = http.client.HTTPConnection(url.hostname, port, timeout=timeout_s)
+        if url.scheme == "https":
+            connection = http.client.HTTPSConnection(url.hostname, port, timeout=timeout_s, context=self._tls())
         connection.connect()
         socket_timeout_ms = self._settings.socket_timeout_ms
         connection.sock.settimeout(None if not socket_timeout_ms else socket_timeout_ms / 1000)

@@ -14,7 +14,7 @@ import logging
 import threading
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from flinkpy.common.errors import ElasticsearchError, TypeMismatchError
 from flinkpy.common.types import Row
@@ -64,6 +64,12 @@ class ElasticsearchEmitter:
             doc_type: the document type, which only Elasticsearch 6 needs.
         """
         return ElasticsearchEmitter(index_field, doc_type, key_field, True)
+
+    def actions(self, batch: Batch, input_type: Any, now_ms: int) -> list[Action]:
+        """Returns the actions that store the records of a batch. Raises: as `action`."""
+        from flinkpy.records.lanes import rows_of
+
+        return [self.action(record) for record in rows_of(batch, input_type)]
 
     def action(self, record: Any) -> Action:
         """Returns the action that stores a record.
@@ -117,9 +123,31 @@ class FlushBackoffType(Enum):
     NONE = (2,)
 
 
+class FailureHandling(Enum):
+    """The ways to treat actions that the cluster refuses.
+
+    FAIL fails the job. IGNORE drops the actions. RETRY_REJECTED repeats those that a full queue refused (status 429)
+    until they are taken, and fails the job for others.
+    """
+
+    FAIL = "fail"
+    IGNORE = "ignore"
+    RETRY_REJECTED = "retry-rejected"
+
+
+#: The status of actions that a full queue of the cluster refused.
+_REJECTED = 429
+#: The shortest pause before rejected actions are sent again, so that a full queue can empty.
+_REJECTED_PAUSE_S = 0.05
+
+
 @dataclass(frozen=True)
 class BulkSettings:
-    """The limits at which a bulk request is sent, and its retries. A limit of -1 means no limit."""
+    """The limits at which a bulk request is sent, and its retries. A limit of -1 means no limit.
+
+    Attributes:
+        on_failure: what is done about actions that no retry has helped.
+    """
 
     max_actions: int = 1_000
     max_size_mb: int = -1
@@ -127,6 +155,7 @@ class BulkSettings:
     backoff: FlushBackoffType = FlushBackoffType.NONE
     max_retries: int = 0
     delay_ms: int = 0
+    on_failure: FailureHandling = FailureHandling.FAIL
 
     def pause_s(self, retry: int) -> float:
         """Returns the pause before a retry; the first retry is 0."""
@@ -134,12 +163,20 @@ class BulkSettings:
         return self.delay_ms * factor / 1000
 
 
+class BulkEmitter(Protocol):
+    """Turns batches into actions. Pickled into the job. Thread: task thread."""
+
+    def actions(self, batch: Batch, input_type: Any, now_ms: int) -> list[Action]:
+        """Returns one or no action for each record. `now_ms` is the present time in milliseconds since 1970."""
+        ...
+
+
 class ElasticsearchSink(SinkBase):
     """Writes documents. Create it with `Elasticsearch7SinkBuilder` or `Elasticsearch6SinkBuilder`."""
 
     def __init__(
         self,
-        j_elasticsearch_sink: ElasticsearchEmitter,
+        j_elasticsearch_sink: BulkEmitter,
         connection: ConnectionSettings,
         bulk: BulkSettings,
         flushes_on_checkpoint: bool,
@@ -171,11 +208,8 @@ class ElasticsearchWriter(SinkWriter):
             context.schedule_after(sink.bulk.interval_ms, self._on_interval)
 
     def write(self, batch: Batch) -> None:
-        from flinkpy.records.lanes import rows_of
-
-        make_action, max_actions, max_bytes = self._sink.emitter.action, self._bulk.max_actions, self._max_bytes
-        for record in rows_of(batch, self._context.input_type):
-            action = make_action(record)
+        context, max_actions, max_bytes = self._context, self._bulk.max_actions, self._max_bytes
+        for action in self._sink.emitter.actions(batch, context.input_type, context.current_processing_time()):
             self._actions.append(action)
             self._size += len(action.lines)
             if len(self._actions) == max_actions or (max_bytes is not None and self._size >= max_bytes):
@@ -200,16 +234,17 @@ class ElasticsearchWriter(SinkWriter):
             began_ms = self._context.current_processing_time()
             refused = self._try(actions)
             self._count(actions, refused, self._context.current_processing_time() - began_ms)
-            hopeless = next((refusal for refusal in refused if refusal.status not in RETRYABLE), None)
-            if hopeless is not None:
-                raise _error(hopeless)
-            if refused and not self._may_retry(retry):
-                raise _error(refused[0])
-            if refused:
-                _logger.warning("Elasticsearch refused %d of %d actions: %s", len(refused), len(actions), refused[0])
-                self._pause.wait(self._bulk.pause_s(retry))
+            again = [refusal for refusal in refused if self._may_retry(refusal, retry)]
+            given_up = [refusal for refusal in refused if not self._may_retry(refusal, retry)]
+            if given_up and self._bulk.on_failure is not FailureHandling.IGNORE:
+                raise _error(next((each for each in given_up if each.status not in RETRYABLE), given_up[0]))
+            if given_up:
+                _logger.warning("dropped %d actions that were refused: %s", len(given_up), _error(given_up[0]))
+            if again:
+                _logger.warning("Elasticsearch refused %d of %d actions: %s", len(again), len(actions), again[0])
+                self._pause.wait(self._pause_s(again, retry))
                 retry += 1
-            actions = [refusal.action for refusal in refused]
+            actions = [refusal.action for refusal in again]
 
     def _try(self, actions: list[Action]) -> list[Refusal]:
         host = self._client.host
@@ -227,8 +262,16 @@ class ElasticsearchWriter(SinkWriter):
         sends.num_errors = (sends.num_errors or 0) + len(refused)
         sends.last_send_ms = max(0, duration_ms)
 
-    def _may_retry(self, retry: int) -> bool:
-        return self._bulk.backoff is not FlushBackoffType.NONE and retry < self._bulk.max_retries
+    def _may_retry(self, refusal: Refusal, retry: int) -> bool:
+        if self._bulk.on_failure is FailureHandling.RETRY_REJECTED and refusal.status == _REJECTED:
+            return True
+        has_tries = self._bulk.backoff is not FlushBackoffType.NONE and retry < self._bulk.max_retries
+        return refusal.status in RETRYABLE and has_tries
+
+    def _pause_s(self, refused: list[Refusal], retry: int) -> float:
+        # Rejected actions may be repeated without end, so the pause stops to grow with the last regular retry.
+        pause_s = self._bulk.pause_s(min(retry, max(self._bulk.max_retries - 1, 0)))
+        return max(pause_s, _REJECTED_PAUSE_S) if self._bulk.on_failure is FailureHandling.RETRY_REJECTED else pause_s
 
 
 def _error(refusal: Refusal) -> ElasticsearchError:

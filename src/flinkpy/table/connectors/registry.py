@@ -34,10 +34,15 @@ ENTRY_POINT_GROUP = "flinkpy.table.factories"
 _BUILT_IN = {
     "blackhole": "blackhole:BlackholeTableFactory",
     "datagen": "datagen:DataGenTableFactory",
+    "elasticsearch-6": "elasticsearch:Elasticsearch6TableFactory",
+    "elasticsearch-7": "elasticsearch:ElasticsearchTableFactory",
+    "elasticsearch-8": "elasticsearch:Elasticsearch8TableFactory",
     "filesystem": "filesystem:FileSystemTableFactory",
     "jdbc": "jdbc:JdbcTableFactory",
     "kafka": "kafka:KafkaTableFactory",
     "nexmark": "nexmark:NexmarkTableFactory",
+    "opensearch": "elasticsearch:OpensearchTableFactory",
+    "opensearch-2": "elasticsearch:Opensearch2TableFactory",
     "print": "print:PrintTableFactory",
     "upsert-kafka": "kafka:UpsertKafkaTableFactory",
 }
