@@ -30,7 +30,17 @@ _COPY_BYTES = 1 << 20
 class FileCompactStrategy:
     """Decides when the files of a bucket are merged. Create it with `FileCompactStrategy.builder()`."""
 
-    def __init__(self, size_threshold: int, num_checkpoints_before_compaction: int, num_compact_threads: int) -> None:
+    #: A strategy that an earlier release has pickled has no such attribute.
+    _target_size: int | None = None
+
+    def __init__(
+        self,
+        size_threshold: int,
+        num_checkpoints_before_compaction: int,
+        num_compact_threads: int,
+        target_size: int | None = None,
+    ) -> None:
+        self._target_size = target_size
         self._size_threshold = size_threshold
         self._num_checkpoints = num_checkpoints_before_compaction
         self._num_compact_threads = num_compact_threads
@@ -49,6 +59,11 @@ class FileCompactStrategy:
     def num_compact_threads(self) -> int:
         return self._num_compact_threads
 
+    @property
+    def target_size(self) -> int | None:
+        """The largest size of a merged file in bytes; None to merge all files of a bucket into one."""
+        return self._target_size
+
     def is_due(self, size_bytes: int, num_checkpoints: int) -> bool:
         """True if a bucket of this size, last merged this many checkpoints ago, is to be merged."""
         by_size = self._size_threshold >= 0 and size_bytes >= self._size_threshold
@@ -65,6 +80,7 @@ class FileCompactStrategy:
             self._size_threshold = -1
             self._num_checkpoints = -1
             self._num_compact_threads = 1
+            self._target_size: int | None = None
 
         def enable_compaction_on_checkpoint(
             self, num_checkpoints_before_compaction: int
@@ -85,10 +101,17 @@ class FileCompactStrategy:
             self._num_compact_threads = _positive("num_compact_threads", num_compact_threads)
             return self
 
+        def set_target_size(self, target_size: int) -> FileCompactStrategy.Builder:
+            """Merges files up to a size in bytes, so that a bucket may get several files. Beyond PyFlink."""
+            self._target_size = _positive("target_size", target_size)
+            return self
+
         def build(self) -> FileCompactStrategy:
             if self._size_threshold < 0 and self._num_checkpoints < 0:
                 raise ValueError("a FileCompactStrategy needs a size threshold, a number of checkpoints, or both")
-            return FileCompactStrategy(self._size_threshold, self._num_checkpoints, self._num_compact_threads)
+            return FileCompactStrategy(
+                self._size_threshold, self._num_checkpoints, self._num_compact_threads, self._target_size
+            )
 
 
 def _positive(name: str, value: int) -> int:
@@ -129,6 +152,16 @@ class FileCompactor(ABC):
         """Merges Parquet files of one schema, row group by row group. Beyond PyFlink."""
         return ParquetFileCompactor()
 
+    @staticmethod
+    def orc_file_compactor() -> FileCompactor:
+        """Merges ORC files of one schema, stripe by stripe. Beyond PyFlink."""
+        return OrcFileCompactor()
+
+    @staticmethod
+    def avro_file_compactor() -> FileCompactor:
+        """Merges Avro files of one schema and codec by copying their blocks. Beyond PyFlink."""
+        return AvroFileCompactor()
+
 
 class ConcatFileCompactor(FileCompactor):
     joins_bytes = True
@@ -164,6 +197,43 @@ class ParquetFileCompactor(FileCompactor):
         finally:
             if writer is not None:
                 writer.close()
+
+
+class OrcFileCompactor(FileCompactor):
+    def compact(self, paths: list[str], output: BinaryIO) -> None:
+        import pyarrow as pa
+        from pyarrow import orc
+
+        from flinkpy.formats.orc_format import DEFAULT_WRITER_SETTINGS
+
+        with orc.ORCWriter(output, **DEFAULT_WRITER_SETTINGS) as writer:
+            for path in paths:
+                file = orc.ORCFile(path)
+                for stripe in range(file.nstripes):
+                    writer.write(pa.Table.from_batches([file.read_stripe(stripe)]))
+
+
+class AvroFileCompactor(FileCompactor):
+    def compact(self, paths: list[str], output: BinaryIO) -> None:
+        from flinkpy.formats.avro_container import copy_blocks
+
+        copy_blocks(paths, output)
+
+
+def _parts(files: list[PendingFile], target_size: int | None) -> list[list[PendingFile]]:
+    """Returns the files that are merged into one each: as many in a row as fit into the target size."""
+    if target_size is None:
+        return [files]
+    parts: list[list[PendingFile]] = []
+    size = 0
+    for file in files:
+        if parts and size + file.size_bytes <= target_size:
+            parts[-1].append(file)
+        else:
+            parts.append([file])
+            size = 0
+        size += file.size_bytes
+    return parts
 
 
 @dataclass(slots=True)
@@ -265,7 +335,13 @@ class FileCompaction:
 
     def _begin(self, bucket: str, files: list[PendingFile]) -> list[Any]:
         """Begins to merge files. Returns the files that need no merging."""
-        if len(files) == 1 or isinstance(self._compactor, IdenticalFileCompactor):
+        if isinstance(self._compactor, IdenticalFileCompactor):
+            return list(files)
+        return [each for part in _parts(files, self._strategy.target_size) for each in self._begin_part(bucket, part)]
+
+    def _begin_part(self, bucket: str, files: list[PendingFile]) -> list[Any]:
+        """Begins to merge files into one. Returns a single file, which needs no merging."""
+        if len(files) == 1:
             return list(files)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._strategy.num_compact_threads, "file-compactor")

@@ -150,6 +150,22 @@ def list_remote_files(path: str, is_visible: Callable[[str], bool]) -> list[tupl
         raise not_found_error(path, error) from error
 
 
+def modified_ms(path: str) -> int:
+    """Returns the time of the last change of a file, in milliseconds since 1970.
+
+    Raises:
+        InputNotFoundError: the file is missing or cannot be read.
+    """
+    try:
+        if not is_remote(path):
+            return os.stat(path).st_mtime_ns // 1_000_000
+        arrow, inner = _arrow_file_system(path)
+        modified_ns: int = arrow.get_file_info(inner).mtime_ns or 0
+        return modified_ns // 1_000_000
+    except OSError as error:
+        raise not_found_error(path, error) from error
+
+
 def _arrow_file_system(path: str) -> tuple[Any, str]:
     """Returns the `pyarrow.fs.FileSystem` of a path, and the path in it."""
     try:

@@ -135,7 +135,7 @@ _PROPERTIES = {
     "orc.row.index.stride": "row_index_stride",
 }
 #: Defaults of Flink's writer.
-_DEFAULTS: dict[str, Any] = {"compression": "zlib"}
+DEFAULT_WRITER_SETTINGS: dict[str, Any] = {"compression": "zlib"}
 
 
 def orc_settings(properties: dict[str, str]) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def orc_settings(properties: dict[str, str]) -> dict[str, Any]:
         UnsupportedOperationError: a property is unknown.
         ValueError: a number is malformed.
     """
-    settings = dict(_DEFAULTS)
+    settings = dict(DEFAULT_WRITER_SETTINGS)
     for key, value in properties.items():
         name = _PROPERTIES.get(key)
         if name is None:
@@ -167,7 +167,7 @@ class OrcBulkWriterFactory(ColumnBulkWriterFactory):
 
     def __init__(self, row_type: RowTypeInfo | None, settings: dict[str, Any] | None = None) -> None:
         super().__init__(row_type)
-        self._settings = dict(_DEFAULTS if settings is None else settings)
+        self._settings = dict(DEFAULT_WRITER_SETTINGS if settings is None else settings)
 
     def create(self, file: BinaryIO, input_type: Any) -> BulkWriter:
         return _OrcBulkWriter(self, file, input_type, self._settings)

@@ -89,6 +89,16 @@ def test_bucket_is_merged_at_the_size_threshold(tmp_path):
     sink.close()
 
 
+def test_files_are_merged_up_to_the_target_size(tmp_path):
+    strategy = FileCompactStrategy.builder().enable_compaction_on_checkpoint(100).set_target_size(4).build()
+    sink = Sink(compacting(tmp_path, strategy))
+    for number, value in enumerate(["a", "b", "ccccc", "d"], 1):
+        checkpoint(sink, number, value)
+    sink.finish()
+    assert sorted(text for _, text in visible(tmp_path)) == ["a\nb\n", "ccccc\n", "d\n"]
+    assert hidden(tmp_path) == []
+
+
 def test_buckets_are_merged_separately(tmp_path):
     class FirstLetter(BucketAssigner):
         def get_bucket_id(self, element, context):

@@ -6,7 +6,7 @@ Source: org.apache.flink.connector.file.table.{FileSystemTableFactory, FileSyste
 from __future__ import annotations
 
 import copy
-import time
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,45 +14,38 @@ from typing import TYPE_CHECKING, Any
 from flinkpy.common.errors import UnsupportedOperationError, ValidationError
 from flinkpy.common.typeinfo import RowTypeInfo
 from flinkpy.configuration.options import ConfigOption, OptionType
-from flinkpy.connectors.file_compaction import FileCompactor, FileCompactStrategy
+from flinkpy.connectors.file_compaction import FileCompactor
 from flinkpy.connectors.file_sink import FileSink
 from flinkpy.connectors.file_sink_config import COMMIT_POLICY, SUCCESS_FILE_NAME, BucketAssigner, OutputFileConfig
-from flinkpy.connectors.file_source import READ_BATCH_ROWS, FileSource
-from flinkpy.formats.file_format import BulkFormat, FileBatchReader, FileFormat, FileSourceSplit
+from flinkpy.formats.file_format import FileFormat
 from flinkpy.formats.partitioned_format import PartitionedFormat, partition_type_of
-from flinkpy.sql.types.internal_type_info import InternalTypeInfo
-from flinkpy.sql.types.logical_types import RowField, RowType
+from flinkpy.sql.types.logical_types import RowType
 from flinkpy.sql.types.type_infos import type_info_of
 from flinkpy.table.connectors.changelog_mode import INSERT_ONLY, ChangelogMode
 from flinkpy.table.connectors.filesystem_sink_options import (
     DEFAULT_NAME,
     SINK_OPTIONS,
     check_shuffle,
+    compact_strategy,
     compactor_of,
     partition_commit,
     rolling_policy,
     success_file,
 )
+from flinkpy.table.connectors.filesystem_source import FileSystemTableSource
 from flinkpy.table.connectors.table_factory import FactoryContext, TableFactory
 from flinkpy.table.connectors.table_options import FORMAT, SCAN_PARALLELISM, SINK_PARALLELISM
 from flinkpy.table.connectors.table_sink import DynamicTableSink
 from flinkpy.table.connectors.table_source import (
     DynamicTableSource,
-    LookupFunction,
-    LookupTableSource,
-    ScanTableSource,
 )
 from flinkpy.table.formats.table_format import format_of
 from flinkpy.table.formats.table_format import identifiers as format_identifiers
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from flinkpy.connector_api.sink import SinkBase
-    from flinkpy.connector_api.source import SourceBase
     from flinkpy.connectors.partition_commit import PartitionCommitSettings
     from flinkpy.formats.bulk_writer import ColumnBulkWriterFactory
-    from flinkpy.records.batch import Batch
 
 PATH: ConfigOption[str | None] = ConfigOption("path", OptionType.STRING, None, "The directory or file.")
 MONITOR_INTERVAL: ConfigOption[int | None] = ConfigOption(
@@ -64,7 +57,12 @@ RELOAD_INTERVAL: ConfigOption[int | None] = ConfigOption(
     None,
     "How long after they were read the files are read again for lookups; by default never.",
 )
-_COMPACT_AT_CHECKPOINTS = FileCompactStrategy.builder().enable_compaction_on_checkpoint(1).build()
+PATH_PATTERN: ConfigOption[str | None] = ConfigOption(
+    "source.path.regex-pattern",
+    OptionType.STRING,
+    None,
+    "Only files are read whose absolute paths match this regular expression as a whole.",
+)
 
 
 class FileSystemTableFactory(TableFactory):
@@ -72,21 +70,26 @@ class FileSystemTableFactory(TableFactory):
 
     identifier = "filesystem"
     required_options = (PATH, FORMAT)
-    optional_options = (MONITOR_INTERVAL, RELOAD_INTERVAL, *SINK_OPTIONS)
+    optional_options = (MONITOR_INTERVAL, RELOAD_INTERVAL, PATH_PATTERN, *SINK_OPTIONS)
 
     @property
     def option_prefixes(self) -> Sequence[str]:  # type: ignore[override]
         return tuple(f"{each}." for each in format_identifiers())
 
     def create_source(self, context: FactoryContext) -> DynamicTableSource:
-        layout = _Layout.of(context)
+        layout, options = _Layout.of(context), context.options
+        pattern = options.get(PATH_PATTERN)
+        if pattern is not None:
+            _check_pattern(pattern)
         return FileSystemTableSource(
-            layout,
+            layout.path,
             layout.row_type,
             layout.reader(),
-            context.options.get(MONITOR_INTERVAL),
-            context.options.get(SCAN_PARALLELISM),
-            context.options.get(RELOAD_INTERVAL),
+            options.get(MONITOR_INTERVAL),
+            options.get(SCAN_PARALLELISM),
+            options.get(FORMAT) == "parquet" and not layout.partition_keys,
+            pattern,
+            reload_interval_ms=options.get(RELOAD_INTERVAL),
         )
 
     def create_sink(self, context: FactoryContext) -> DynamicTableSink:
@@ -101,6 +104,16 @@ class FileSystemTableFactory(TableFactory):
             success_file=success_file(options),
             partition_commit=partition_commit(options, layout.partition_keys),
         )
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValidationError(
+            f"'{PATH_PATTERN.key}' = '{pattern}' is no regular expression: {error}",
+            details={"option": PATH_PATTERN.key, "value": pattern},
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -155,187 +168,6 @@ class _Layout:
         return format_of(identifier, options, f"table '{self.context.table.identifier.as_summary_string()}'")
 
 
-class _TableFileSource(FileSource):
-    """A FileSource whose records have the Arrow types of a logical row type."""
-
-    def __init__(
-        self, file_format: FileFormat, path: str, discovery_interval_ms: int | None, row_type: RowType
-    ) -> None:
-        super().__init__(file_format, (path,), discovery_interval_ms=discovery_interval_ms)
-        self._row_type = row_type
-
-    @property
-    def produced_type(self) -> Any:
-        return InternalTypeInfo(self._row_type)
-
-    @property
-    def reading_format(self) -> FileFormat:
-        return _LogicalFormat(self.file_format, self._row_type)
-
-    def projected_to(self, columns: list[str]) -> FileSource | None:
-        """Returns None: the planner of tables has chosen the columns."""
-        return None
-
-    def filtered_by(self, predicate: Any) -> FileSource | None:
-        return None
-
-
-class _LogicalFormat(BulkFormat):
-    """Reads files by another format, and gives the columns the Arrow types of a logical row type."""
-
-    def __init__(self, content: FileFormat, row_type: RowType) -> None:
-        self._content = content
-        self._type = InternalTypeInfo(row_type)
-        self.on_error = content.on_error
-
-    @property
-    def produced_type(self) -> Any:
-        return self._type
-
-    def is_splittable(self, path: str) -> bool:
-        return self._content.is_splittable(path)
-
-    def open(self, split: FileSourceSplit, max_batch_rows: int) -> FileBatchReader:
-        return _LogicalReader(self._content.open(split, max_batch_rows), self._type)
-
-
-class _LogicalReader:
-    """Reads one split. Thread: task thread."""
-
-    def __init__(self, content: FileBatchReader, row_type: InternalTypeInfo) -> None:
-        self._content = content
-        self._type = row_type
-
-    def __getattr__(self, name: str) -> Any:
-        # The positions and bad records of the format, if it has them.
-        return getattr(self._content, name)
-
-    def read_batch(self) -> Batch | None:
-        from flinkpy.records.lanes import to_columns
-
-        batch = self._content.read_batch()
-        return batch if batch is None or not batch.num_rows else to_columns(batch, self._type)
-
-    def close(self) -> None:
-        self._content.close()
-
-
-class FileLookupFunction(LookupFunction):
-    """Looks up rows of files, which it reads as a whole when it is opened.
-
-    Args:
-        source: reads the files.
-        keys: the positions of the key columns.
-        reload_interval_ms: the first lookup after this time reads the files again; None for never.
-    """
-
-    def __init__(self, source: FileSource, keys: tuple[int, ...], reload_interval_ms: int | None = None) -> None:
-        self._source = source
-        self._keys = keys
-        self._reload_interval_ms = reload_interval_ms
-        self._loaded_ns = 0
-        self._rows: pa.RecordBatch | None = None
-        self._rows_by_key: dict[tuple[Any, ...], list[int]] = {}
-
-    def open(self, context: Any) -> None:
-        self._load()
-
-    def _load(self) -> None:
-        import pyarrow as pa
-
-        from flinkpy.records.lanes import arrow_schema
-
-        batches = []
-        for split in self._source.list_splits(1):
-            reader = self._source.reading_format.open(split, READ_BATCH_ROWS)
-            try:
-                while (batch := reader.read_batch()) is not None:
-                    if batch.num_rows:
-                        batches.append(batch.values)
-            finally:
-                reader.close()
-        table = pa.Table.from_batches(batches, schema=arrow_schema(self._source.produced_type)).combine_chunks()
-        found = table.to_batches()
-        self._rows = found[0] if found else pa.RecordBatch.from_pylist([], schema=table.schema)
-        columns = [self._rows.column(place).to_pylist() for place in self._keys]
-        self._rows_by_key = {}
-        for number, key in enumerate(zip(*columns)):
-            self._rows_by_key.setdefault(key, []).append(number)
-        self._loaded_ns = time.monotonic_ns()
-
-    def lookup(self, keys: pa.RecordBatch) -> tuple[Any, pa.RecordBatch]:
-        import numpy as np
-        import pyarrow as pa
-
-        interval_ms = self._reload_interval_ms
-        if interval_ms is not None and time.monotonic_ns() - self._loaded_ns >= interval_ms * 1_000_000:
-            self._load()
-        assert self._rows is not None
-        found = [self._rows_by_key.get(key, ()) for key in zip(*(column.to_pylist() for column in keys.columns))]
-        positions = np.repeat(np.arange(len(found)), [len(each) for each in found])
-        numbers = [number for each in found for number in each]
-        return positions, self._rows.take(pa.array(numbers, pa.int64()))
-
-    def close(self) -> None:
-        self._rows = None
-        self._rows_by_key.clear()
-
-
-@dataclass(frozen=True)
-class FileSystemTableSource(ScanTableSource, LookupTableSource):
-    """Reads the columns that are asked for, where the format can leave out the others.
-
-    Differs: in a lookup join each subtask reads the files when it starts, and again if
-    `lookup.full-cache.periodic-reload.interval` says so. Flink looks up in files only by its former CsvTableSource, and
-    in Hive.
-
-    Attributes:
-        row_type: the columns that are read.
-    """
-
-    layout: _Layout
-    row_type: RowType
-    reader: FileFormat
-    monitor_interval_ms: int | None
-    scan_parallelism: int | None = None
-    reload_interval_ms: int | None = None
-
-    @property
-    def summary(self) -> str:
-        return "Filesystem"
-
-    @property
-    def produced_type(self) -> RowType:
-        return self.row_type
-
-    @property
-    def parallelism(self) -> int | None:
-        return self.scan_parallelism
-
-    def source(self) -> SourceBase:
-        return _TableFileSource(self.reader, self.layout.path, self.monitor_interval_ms, self.row_type)
-
-    @property
-    def parquet_files(self) -> Any:
-        is_local = "://" not in self.layout.path or self.layout.path.startswith("file://")
-        is_parquet = self.layout.context.options.get(FORMAT) == "parquet"
-        if not is_parquet or not is_local or self.layout.partition_keys or self.monitor_interval_ms is not None:
-            return None
-        return self.source()
-
-    def lookup_function(self, keys: tuple[int, ...]) -> LookupFunction:
-        source = _TableFileSource(self.reader, self.layout.path, None, self.row_type)
-        return FileLookupFunction(source, keys, self.reload_interval_ms)
-
-    def with_projection(self, paths: tuple[tuple[int, ...], ...], produced_type: RowType) -> ScanTableSource | None:
-        names = [self.row_type.names[path[0]] for path in paths]
-        reader = self.reader.projected_to(names) if names else None
-        if reader is None:
-            return None
-        fields = tuple(RowField(name, each.type) for name, each in zip(names, produced_type.fields))
-        return replace(self, reader=reader, row_type=RowType(fields, nullable=False))
-
-
 @dataclass(frozen=True)
 class FileSystemTableSink(DynamicTableSink):
     """Writes inserted rows. Files become visible with checkpoints, in batch mode at the end.
@@ -386,7 +218,7 @@ class FileSystemTableSink(DynamicTableSink):
             .with_rolling_policy(rolling_policy(options))
         )
         if self.compactor is not None:
-            builder = builder.enable_compact(_COMPACT_AT_CHECKPOINTS, self.compactor)
+            builder = builder.enable_compact(compact_strategy(options), self.compactor)
         if self.layout.context.is_bounded:
             if self.success_file is not None:
                 builder = builder.set_property(COMMIT_POLICY, "success-file")

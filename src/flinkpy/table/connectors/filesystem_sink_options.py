@@ -9,7 +9,7 @@ from typing import Any
 
 from flinkpy.common.errors import ConfigurationError, UnsupportedOperationError, ValidationError
 from flinkpy.configuration.options import ConfigOption, OptionType
-from flinkpy.connectors.file_compaction import FileCompactor
+from flinkpy.connectors.file_compaction import FileCompactor, FileCompactStrategy
 from flinkpy.connectors.file_sink_config import (
     COMMIT_POLICY,
     DEFAULT_PART_SIZE_BYTES,
@@ -61,7 +61,11 @@ AUTO_COMPACTION = ConfigOption(
     "auto-compaction", OptionType.BOOL, False, "True to merge the files that a writer has finished in a checkpoint."
 )
 COMPACTION_FILE_SIZE: ConfigOption[int | None] = ConfigOption(
-    "compaction.file-size", OptionType.MEMORY, None, "The size of merged files."
+    "compaction.file-size",
+    OptionType.MEMORY,
+    None,
+    "The largest size of merged files; by default that of 'sink.rolling-policy.file-size'.",
+    minimum=1,
 )
 POLICY_KIND: ConfigOption[str | None] = ConfigOption(
     COMMIT_POLICY, OptionType.STRING, None, "What is done with a complete partition: success-file."
@@ -129,6 +133,8 @@ SINK_OPTIONS: tuple[ConfigOption[Any], ...] = (
 _COMPACTORS = {
     "csv": FileCompactor.concat_file_compactor,
     "json": FileCompactor.concat_file_compactor,
+    "orc": FileCompactor.orc_file_compactor,
+    "avro": FileCompactor.avro_file_compactor,
     "parquet": FileCompactor.parquet_file_compactor,
 }
 
@@ -142,17 +148,18 @@ def compactor_of(options: TableOptions, format_identifier: str) -> FileCompactor
     """Returns how files are merged; None if they are not. Raises: UnsupportedOperationError."""
     if not options.get(AUTO_COMPACTION):
         return None
-    if options.contains(COMPACTION_FILE_SIZE):
-        raise UnsupportedOperationError(
-            f"'{COMPACTION_FILE_SIZE.key}' is not supported: all files of a partition that a writer has finished in a "
-            "checkpoint are merged into one. Remove the option"
-        )
     if format_identifier not in _COMPACTORS:
         raise UnsupportedOperationError(
             f"'{AUTO_COMPACTION.key}' is not supported for files of the format '{format_identifier}', only for "
             + ", ".join(sorted(_COMPACTORS))
         )
     return _COMPACTORS[format_identifier]()
+
+
+def compact_strategy(options: TableOptions) -> FileCompactStrategy:
+    """Returns when files are merged, and how large merged files are."""
+    target = options.get(COMPACTION_FILE_SIZE) or options.get(FILE_SIZE)
+    return FileCompactStrategy.builder().enable_compaction_on_checkpoint(1).set_target_size(target).build()
 
 
 def check_shuffle(options: TableOptions) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from flinkpy.common.errors import InputFormatError
-from flinkpy.formats.avro_format import MAGIC, SYNC_BYTES, counted, snappy_block, write_long
+from flinkpy.formats.avro_container import MAGIC, SYNC_BYTES, counted, snappy_block, write_long
 from flinkpy.formats.avro_schema import AvroSchema, load_fastavro
 from flinkpy.formats.bad_records import FAIL
 from flinkpy.formats.bulk_writer import BulkWriter, ColumnBulkWriterFactory

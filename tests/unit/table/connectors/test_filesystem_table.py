@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,10 @@ import pytest
 
 from flinkpy.common.configuration import Configuration
 from flinkpy.common.errors import UnsupportedOperationError, ValidationError
+from flinkpy.records.batch import Batch
 from flinkpy.sql.types import logical_types as types
 from flinkpy.sql.types.arrow import schema_of
+from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.table.catalog.catalog_tables import CatalogTable, ContextResolvedTable
 from flinkpy.table.catalog.identifiers import ObjectIdentifier
 from flinkpy.table.catalog.resolved_schema import ResolvedSchema
@@ -170,8 +174,6 @@ def test_the_name_of_the_null_partition_is_read_as_null(tmp_path: Path) -> None:
         (COMMITTED | {"partition.time-extractor.timestamp-formatter": "G"}, "'G' is not supported"),
         ({"sink.partition-commit.trigger": "event-time"}, "sink.partition-commit.trigger"),
         ({"sink.shuffle-by-partition.enable": "true"}, "sink.parallelism"),
-        ({"auto-compaction": "true", "format": "orc"}, "format 'orc', only for csv, json, parquet"),
-        ({"auto-compaction": "true", "compaction.file-size": "1mb"}, "Remove the option"),
     ],
 )
 def test_options_that_the_sink_cannot_follow_are_reported(
@@ -179,3 +181,52 @@ def test_options_that_the_sink_cannot_follow_are_reported(
 ) -> None:
     with pytest.raises((ValidationError, UnsupportedOperationError), match=expected):
         create_sink(table(tmp_path, options, PARTITIONED, ("dt", "hm")), Configuration())
+
+
+def test_only_files_are_read_whose_paths_match(prices: Path) -> None:
+    (prices / "below").mkdir()
+    (prices / "below" / "b.csv").write_text("3,1,2024-01-02 03:04:05,z\n")
+    (prices / "a.csv.part").write_text("broken")
+    pattern = {"source.path.regex-pattern": r".*/[^/]*\.csv"}
+    assert sorted(read(create_source(table(prices, pattern), Configuration())).column("id").to_pylist()) == [1, 2, 3]
+    with pytest.raises(ValidationError, match="is no regular expression"):
+        create_source(table(prices, {"source.path.regex-pattern": "("}), Configuration())
+
+
+def test_facts_about_files_are_columns(prices: Path) -> None:
+    source: Any = create_source(table(prices, {}), Configuration())
+    assert list(source.metadata) == ["file.path", "file.name", "file.size", "file.modification-time"]
+    whole = source.with_metadata(("file.name", "file.size", "file.path", "file.modification-time"))
+    os.utime(prices / "a.csv", (5, 5))
+    found = read(whole)
+    assert found.schema == schema_of(whole.produced_type)
+    size = (prices / "a.csv").stat().st_size
+    moment = datetime.datetime(1970, 1, 1, 0, 0, 5, tzinfo=datetime.UTC)
+    facts = ["a.csv", size, f"file:{prices / 'a.csv'}", moment]
+    assert [list(row.values())[4:] for row in found.to_pylist()] == [facts, facts]
+    wanted = types.RowType.of(COLUMNS[0], ("$metadata$file.size", types.BigIntType()))
+    narrow = read(whole.with_projection(((0,), (5,)), wanted))
+    assert narrow.to_pylist() == [{"id": 1, "$metadata$file.size": size}, {"id": 2, "$metadata$file.size": size}]
+    assert whole.with_projection(((5,), (0,)), wanted) is None
+
+
+@pytest.mark.parametrize("identifier", ["csv", "json", "parquet", "orc", "avro"])
+def test_small_files_are_merged_up_to_the_asked_size(tmp_path: Path, identifier: str) -> None:
+    pytest.importorskip("fastavro")
+    options = {"format": identifier, "auto-compaction": "true", "compaction.file-size": "1 gb"}
+    sink = create_sink(table(tmp_path, options), Configuration())
+    assert sink.sink()._compaction[0].target_size == 1 << 30
+    row = {"id": 1, "price": None, "at": None, "name": "x"}
+    rows = pa.RecordBatch.from_pylist([row], schema=schema_of(types.RowType.of(*COLUMNS)))
+    paths = []
+    for number in range(3):
+        paths.append(str(tmp_path / f"{number}"))
+        with open(paths[-1], "wb") as file:
+            writer = sink.writer.create(file, InternalTypeInfo(types.RowType.of(*COLUMNS)))
+            writer.add(Batch(rows))
+            writer.finish()
+    (tmp_path / "merged").mkdir()
+    with (tmp_path / "merged" / "part").open("wb") as file:
+        sink.compactor.compact(paths, file)
+    merged = read(create_source(table(tmp_path / "merged", {"format": identifier}), Configuration()))
+    assert merged.to_pylist() == [row] * 3
