@@ -39,6 +39,7 @@ _BUILT_IN = {
     "ogg-json": "json_changelogs:OggJsonTableFormat",
     "orc": "orc:OrcTableFormat",
     "parquet": "parquet:ParquetTableFormat",
+    "protobuf": "protobuf:ProtobufTableFormat",
     "raw": "raw:RawTableFormat",
 }
 
