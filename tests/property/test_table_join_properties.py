@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_subtasks import BACKEND, Change, TableSubtasks, row_info
+from table_subtasks import BACKEND, Change, TableSubtasks, materialised, row_info
 
 from flinkpy.graph.operator_specs import FieldKeySelector
-from flinkpy.graph.table_specs import JoinInput, JoinSpec, JoinType
+from flinkpy.graph.table_specs import JoinInput, JoinSpec, JoinType, MiniBatch
 from flinkpy.sql.rex import InputRef, RexCall
 from flinkpy.sql.types import logical_types as lt
 
@@ -166,6 +167,68 @@ _INPUTS = (
     st.sampled_from([JoinInput(), JoinInput((0, 1)), JoinInput((0,), True)]),
     st.sampled_from([JoinInput(), JoinInput((0, 1)), JoinInput((0,), True)]),
 )
+
+
+@st.composite
+def keyed_changelogs(draw: st.DrawFn, inputs: tuple[JoinInput, JoinInput]) -> list[tuple[int, Change]]:
+    """Changes of inputs that keep their unique keys: a row is taken back before another one of its key comes."""
+    there: tuple[dict[Any, tuple[Any, ...]], ...] = ({}, {})
+    changes: list[tuple[int, Change]] = []
+    for number in range(draw(st.integers(0, 30))):
+        side = draw(st.integers(0, 1))
+        row = draw(_ROWS[side])
+        info = inputs[side]
+        columns = (0,) if info.join_key_is_unique else info.unique_key
+        identity = number if columns is None else tuple(row[column] for column in columns)
+        known = there[side]
+        if known and (identity in known or draw(st.integers(0, 2)) == 0):
+            gone = identity if identity in known else draw(st.sampled_from(sorted(known, key=repr)))
+            changes.append((side, (draw(_RETRACT), *known.pop(gone))))
+        else:
+            known[identity] = row
+            changes.append((side, (draw(_ADD), *row)))
+    return changes
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    BACKEND,
+    st.sampled_from(list(JoinType)),
+    st.booleans(),
+    st.tuples(*_INPUTS).flatmap(lambda inputs: st.tuples(st.just(inputs), keyed_changelogs(inputs))),
+    st.sets(st.integers(0, 30)),
+    st.dictionaries(st.integers(0, 30), st.integers(1, 3), max_size=2),
+    st.integers(1, 12),
+)
+def test_a_join_in_mini_batches_has_the_same_table(
+    backend: str,
+    join_type: JoinType,
+    has_condition: bool,
+    changelog: tuple[tuple[JoinInput, JoinInput], list[tuple[int, Change]]],
+    cuts: set[int],
+    restarts: dict[int, int],
+    size: int,
+) -> None:
+    inputs, changes = changelog
+    spec = join_spec(join_type, True, has_condition, *inputs)
+    reference = ReferenceJoin(spec, has_condition)
+    subtasks = TableSubtasks(replace(spec, mini_batch=MiniBatch(size, 1_000)), backend)
+    emitted: list[Change] = []
+    expected = [each for side, change in changes for each in reference.process(side, change)]
+    try:
+        start = 0
+        for end in range(1, len(changes) + 1):
+            is_last = end == len(changes) or changes[end][0] != changes[start][0]
+            if is_last or end in cuts or end in restarts:
+                emitted += subtasks.process([change for _, change in changes[start:end]], changes[start][0])
+                start = end
+            if end in restarts:
+                emitted += subtasks.prepare_snapshot()
+                subtasks = subtasks.restart(restarts[end])
+        emitted += subtasks.finish()
+    finally:
+        subtasks.close()
+    assert materialised(emitted) == materialised(expected)
 
 
 def as_text(changes: list[Change]) -> list[str]:

@@ -127,7 +127,7 @@ class ReferenceIntervalJoin:
         return out
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     *_PLAN,
     st.sampled_from([JoinType.INNER, JoinType.LEFT, JoinType.RIGHT, JoinType.FULL]),
@@ -216,7 +216,7 @@ class ReferenceTemporalJoin:
 _KINDS = st.lists(st.sampled_from(["+I", "+I", "-U", "+U", "-D"]), min_size=25, max_size=25)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(*_PLAN, _KINDS, st.sampled_from([JoinType.INNER, JoinType.LEFT]), st.sampled_from([None, _SMALLER]))
 def test_a_temporal_join_emits_the_rows_of_a_join_record_by_record(
     backend: str,

@@ -173,6 +173,7 @@ class RowTable:
             self._identity_of_row = np.empty(0, dtype=np.int32)
         #: For a layout without one: the words of whole rows by row number, as far as `_has_words` says.
         self._row_words: KeyWords | None = None
+        self._identity_words: KeyWords | None = None
         self._words = _NO_ROWS
         self._has_words = np.empty(0, dtype=bool)
 
@@ -539,8 +540,16 @@ class RowTable:
         """Returns int64[n]: one number per row, which is equal for equal rows."""
         if self._row_words is None:
             self._row_words = KeyWords(self.layout.types)
-        words, checks = self._row_words.words(columns)
-        return words ^ (checks << np.int64(1))
+        return _one_word(self._row_words, columns)
+
+    def identity_words(self, columns: Sequence[pa.Array]) -> np.ndarray:
+        """Returns int64[n]: one number per row, which is equal for rows that `apply` takes for the same one."""
+        row_key = self.layout.row_key
+        if row_key is None:
+            return self.words_of_columns(columns)
+        if self._identity_words is None:
+            self._identity_words = KeyWords([*self.layout.key_types, *(self.layout.types[place] for place in row_key)])
+        return _one_word(self._identity_words, self._identity_columns(columns))
 
     def words_of(self, rows: np.ndarray) -> np.ndarray:
         """Returns the numbers that `words_of_columns` gives these rows. They are computed once per row."""
@@ -636,6 +645,11 @@ class RowTable:
             self._identity_of_row = with_room(self._identity_of_row, self._end)
             self._identity_of_row[rows] = identities
         return rows
+
+
+def _one_word(words: KeyWords, columns: Sequence[pa.Array]) -> np.ndarray:
+    first, second = words.words(columns)
+    return first ^ (second << np.int64(1))
 
 
 def _taken(columns: Sequence[pa.Array], rows: np.ndarray) -> list[pa.Array]:

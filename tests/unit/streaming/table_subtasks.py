@@ -129,6 +129,12 @@ class TableSubtasks:
             operator.process_element(Watermark(timestamp))
         return self.taken()
 
+    def prepare_snapshot(self) -> list[Change]:
+        """Lets the operators emit what must not be in a snapshot. Call it before `restart`."""
+        for operator in self.operators:
+            operator.prepare_snapshot_pre_barrier(1)
+        return self.taken()
+
     def run_timers(self) -> list[Change]:
         """Fires the processing-time timers that are due."""
         for operator in self.operators:

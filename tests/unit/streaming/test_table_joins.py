@@ -4,7 +4,7 @@ import pytest
 from table_subtasks import TableSubtasks, materialised, row_info
 
 from flinkpy.graph.operator_specs import FieldKeySelector
-from flinkpy.graph.table_specs import JoinInput, JoinSpec, JoinType
+from flinkpy.graph.table_specs import JoinInput, JoinSpec, JoinType, MiniBatch
 from flinkpy.sql.rex import InputRef, RexCall
 from flinkpy.sql.types import logical_types as lt
 
@@ -156,3 +156,35 @@ def test_removed_rows_leave_the_database():
     assert int(table.journal.stored_rows.sum()) <= 128 * 3
     assert int(table.journal.entries.max()) <= 33
     join.close()
+
+
+# -- mini-batches ----------------------------------------------------------------------------------------------------
+
+
+def test_changes_that_cancel_each_other_out_are_not_joined():
+    join = TableSubtasks(join_spec(JoinType.LEFT, mini_batch=MiniBatch(9, 100)))
+    join.process([("+I", 1, "x"), ("+I", 2, "y"), ("-D", 1, "x")], 1)
+    changes = [("+I", 1, "a"), ("-U", 1, "a"), ("+U", 1, "b"), ("+I", 2, "c"), ("+I", 2, "c")]
+
+    assert join.process(changes) == []
+    # The ninth row ends the mini-batch. The right rows are first, so the left ones are not padded in between.
+    assert join.process([("-D", 2, "c")]) == [("+I", 1, "b", None, None), ("+I", 2, "c", 2, "y")]
+
+
+def test_a_row_with_a_unique_key_is_updated_once_per_mini_batch():
+    spec = join_spec(JoinType.INNER, left_input=JoinInput((0,), True), mini_batch=MiniBatch(100, 50))
+    join = TableSubtasks(spec)
+    join.process([("+I", 1, "x"), ("+I", 2, "y")], 1)
+    join.process([("+I", 1, "a"), ("-U", 1, "a"), ("+U", 1, "b"), ("+I", 2, "c"), ("-D", 2, "c")])
+    join.clock.advance(51)
+    assert join.run_timers() == [("+I", 1, "b", 1, "x")]
+
+    join.process([("-U", 1, "b"), ("+U", 1, "c"), ("-U", 1, "c"), ("+U", 1, "d")])
+    assert join.watermark(7) == [("-U", 1, "b", 1, "x"), ("+U", 1, "d", 1, "x")]
+
+
+def test_semi_joins_have_no_mini_batches():
+    join = TableSubtasks(join_spec(JoinType.SEMI, mini_batch=MiniBatch(100, 50)))
+    join.process([("+I", 1, "x")], 1)
+
+    assert join.process([("+I", 1, "a")]) == [("+I", 1, "a")]

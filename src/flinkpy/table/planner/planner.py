@@ -61,6 +61,7 @@ from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.logical.time import as_regular
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.builder import PhysicalBuilder
+from flinkpy.table.planner.physical.mini_batch_joins import with_mini_batch_joins
 from flinkpy.table.planner.physical.translation import AsyncLookupSettings, TranslationSettings, Translator
 from flinkpy.table.planner.physical.two_phase import in_two_phases
 from flinkpy.table.planner.plans.compiler import PlanCompiler
@@ -304,6 +305,8 @@ class Planner:
             plan = infer_changelog_modes(built, upsert_materialize=materialize, **options)
             if self.is_streaming:
                 plan = self._checked(plan)
+            if self._uses_mini_batches():
+                plan = with_mini_batch_joins(plan)
             plans.append(in_two_phases(plan) if self._uses_two_phases() else plan)
         return plans
 
@@ -324,10 +327,11 @@ class Planner:
                 )
         return plan
 
+    def _uses_mini_batches(self) -> bool:
+        return self.is_streaming and bool(read_option(self._configuration, MINI_BATCH_ENABLED))
+
     def _uses_two_phases(self) -> bool:
-        configuration = self._configuration
-        enabled = self.is_streaming and read_option(configuration, MINI_BATCH_ENABLED)
-        return bool(enabled) and read_option(configuration, AGG_PHASE_STRATEGY) != "ONE_PHASE"
+        return self._uses_mini_batches() and read_option(self._configuration, AGG_PHASE_STRATEGY) != "ONE_PHASE"
 
     def translate(self, operations: Sequence[rel.RelNode]) -> list[Transformation]:
         """Returns the sinks of INSERTs as Transformations.

@@ -109,3 +109,14 @@ def test_a_table_that_is_not_versioned_is_refused(planner: PlannerFixture, join:
     planner.table("zoned", "k BIGINT", "ts TIMESTAMP_LTZ(3)", watermark="ts AS ts", key=("k",))
     with pytest.raises((ValidationError, TableProgramError), match=message):
         planner.plan(f"SELECT l.v {join}")
+
+
+# -- mini-batches ----------------------------------------------------------------------------------------------------
+
+
+def test_regular_joins_collect_mini_batches_but_semi_joins_do_not(planner: PlannerFixture) -> None:
+    for option, value in (("enabled", "true"), ("allow-latency", "1 s"), ("size", "100")):
+        planner.configuration.set_string(f"table.exec.mini-batch.{option}", value)
+
+    assert "miniBatch=[true]" in planner.plan("SELECT l.v, r.v FROM l LEFT JOIN r ON l.k = r.k")
+    assert "miniBatch" not in planner.plan("SELECT v FROM l WHERE k IN (SELECT k FROM r)")

@@ -21,19 +21,22 @@ class Bundle:
     """Collects batches. Thread: task thread.
 
     Args:
-        process: called with all rows of a bundle.
+        process: called with the rows of a bundle: one batch per input; None for inputs without rows.
+        num_inputs: the number of inputs that share the bundle.
     """
 
-    def __init__(self, mini_batch: MiniBatch, clock: ProcessingTimeService, process: Callable[[Batch], None]) -> None:
+    def __init__(
+        self, mini_batch: MiniBatch, clock: ProcessingTimeService, process: Callable[..., None], num_inputs: int = 1
+    ) -> None:
         self._mini_batch = mini_batch
         self._clock = clock
         self._process = process
-        self._batches: list[Batch] = []
+        self._batches: list[list[Batch]] = [[] for _ in range(num_inputs)]
         self._num_rows = 0
         self._timer: ScheduledTimer | None = None
 
-    def add(self, batch: Batch) -> None:
-        self._batches.append(batch)
+    def add(self, batch: Batch, input_index: int = 0) -> None:
+        self._batches[input_index].append(batch)
         self._num_rows += batch.num_rows
         if self._num_rows >= self._mini_batch.size:
             self.finish()
@@ -49,9 +52,10 @@ class Bundle:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        batches, self._batches, self._num_rows = self._batches, [], 0
-        if batches:
-            self._process(concatenated(batches))
+        if not self._num_rows:
+            return
+        batches, self._batches, self._num_rows = self._batches, [[] for _ in self._batches], 0
+        self._process(*(concatenated(each) if each else None for each in batches))
 
 
 def concatenated(batches: list[Batch]) -> Batch:

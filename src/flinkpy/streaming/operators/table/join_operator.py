@@ -8,10 +8,12 @@ found together:
 3. emit the pairs. If the other side is outer, or the left side of a semi or anti join, then each of its rows has a
    number of associations. A row whose number leaves or reaches 0 is taken back or emitted padded with NULL.
 
-The changelog is that of a join that processes one record after the other. Rows with NULL in a key that filters NULL
+The changelog is that of a join that processes one record after the other. With mini-batches, the changes of each side
+are collected and folded first, and the resulting table is the same. Rows with NULL in a key that filters NULL
 match nothing, so they are never stored.
 
-Source: org.apache.flink.table.runtime.operators.join.stream.{StreamingJoinOperator,StreamingSemiAntiJoinOperator}.
+Source: org.apache.flink.table.runtime.operators.join.stream.{StreamingJoinOperator,StreamingSemiAntiJoinOperator,
+MiniBatchStreamingJoinOperator}.
 Differs: Flink gives no order of the rows that match one record; here it is the order in which they were added.
 """
 
@@ -24,10 +26,14 @@ import pyarrow as pa
 
 from flinkpy.graph.table_specs import JoinSpec, JoinType
 from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Watermark
 from flinkpy.records.segments import Groups
 from flinkpy.state.row_table import RowLayout, RowTable
+from flinkpy.streaming.operators.lane_border import as_columnar
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
+from flinkpy.streaming.operators.table.bundle import Bundle
+from flinkpy.streaming.operators.table.bundle_folding import folded_identities, folded_rows
 from flinkpy.streaming.operators.table.table_inputs import (
     DELETE,
     INSERT,
@@ -57,6 +63,9 @@ class StreamingJoinOperator(TwoTableJoinOperator):
         super().__init__(spec, input_types, context, output, side_outputs)
         #: For each side: true if its rows have numbers of associations.
         self._counts = (self._is_outer[0] or self._is_semi_or_anti, self._is_outer[1])
+        self._bundle: Bundle | None = None
+        if spec.mini_batch is not None and not self._is_semi_or_anti:
+            self._bundle = Bundle(spec.mini_batch, context.processing_time_service, self._process_bundle, num_inputs=2)
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
         super().initialize_state(restored)
@@ -78,7 +87,49 @@ class StreamingJoinOperator(TwoTableJoinOperator):
     # -- data --------------------------------------------------------------------------------------------------------
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        side, other = input_index, 1 - input_index
+        if self._bundle is None:
+            self._process(batch, input_index)
+        else:
+            self._bundle.add(as_columnar(batch, self._input_types[input_index]), input_index)
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        self._finish_bundle()
+        super().process_watermark(watermark)
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
+        self._finish_bundle()
+
+    def finish(self) -> None:
+        self._finish_bundle()
+
+    def _finish_bundle(self) -> None:
+        if self._bundle is not None:
+            self._bundle.finish()
+
+    def _process_bundle(self, *batches: Batch | None) -> None:
+        """Joins the rows of a mini-batch. The side without padding comes first, so that less is padded in between."""
+        for side in (0, 1) if self._spec.join_type is JoinType.RIGHT else (1, 0):
+            batch = batches[side]
+            batch = None if batch is None else self._folded(batch, side)
+            if batch is not None and batch.num_rows:
+                self._process(batch, side)
+
+    def _folded(self, batch: Batch, side: int) -> Batch:
+        """Returns the changes of one side without those that cancel each other out."""
+        kinds = batch.kinds
+        if kinds is None:
+            return batch
+        table = self._tables[side]
+        words, is_add = table.identity_words(self._columns_of(batch, side)), is_addition(kinds, batch.num_rows)
+        if table.layout.row_key is None:
+            return batch.take(folded_rows(words, is_add))
+        kept, kinds = folded_identities(words, is_add, kinds)
+        folded = batch.take(kept)
+        folded.kinds = kinds
+        return folded
+
+    def _process(self, batch: Batch, side: int) -> None:
+        other = 1 - side
         columns = self._columns_of(batch, side)
         is_add = is_addition(batch.kinds, len(columns[0]))
         unmatchable = self._unmatchable(columns, side)

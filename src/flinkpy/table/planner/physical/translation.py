@@ -444,7 +444,7 @@ class Translator:
             specs.JoinInput(node.right_unique, node.right_key_is_unique),
             self._ttl(node.left_ttl_ms),
             self._ttl(node.right_ttl_ms),
-            self._settings.mini_batch,
+            self._settings.mini_batch if node.is_mini_batch else None,
             self._settings.session,
             **self._types(node),
         )
