@@ -161,3 +161,29 @@ NONDETERMINISTIC_UPDATE_STRATEGY = enum_option(
     "What happens to a query whose updates may be wrong because a function has another value when a row is taken back: "
     "IGNORE logs a warning, TRY_RESOLVE mends it where that is possible and otherwise refuses the query.",
 )
+SINK_NOT_NULL_ENFORCER = enum_option(
+    "table.exec.sink.not-null-enforcer",
+    ("ERROR", "DROP"),
+    "ERROR",
+    "What happens to a row with NULL in a NOT NULL column of the sink's table: ERROR fails the job, DROP drops it.",
+)
+SINK_TYPE_LENGTH_ENFORCER = enum_option(
+    "table.exec.sink.type-length-enforcer",
+    ("IGNORE", "TRIM_PAD", "ERROR"),
+    "IGNORE",
+    "What happens to values that do not have the length of CHAR, VARCHAR, BINARY or VARBINARY columns of the sink's "
+    "table: IGNORE writes them, TRIM_PAD cuts them, and pads those for CHAR and BINARY, ERROR fails the job.",
+)
+SINK_KEYED_SHUFFLE = enum_option(
+    "table.exec.sink.keyed-shuffle",
+    ("NONE", "AUTO", "FORCE"),
+    "AUTO",
+    "Whether rows are partitioned by the primary key of the sink's table, so that changes of a key stay in order. "
+    "AUTO: if the sink has more than one subtask and another parallelism than its input.",
+)
+SINK_REQUIRE_ON_CONFLICT = bool_option(
+    "table.exec.sink.require-on-conflict",
+    True,
+    "True refuses an INSERT without ON CONFLICT whose rows do not have the primary key of the sink's table as a key, "
+    "so that several of them may be written under one key.",
+)

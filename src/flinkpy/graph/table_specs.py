@@ -535,11 +535,32 @@ class SinkMaterializeSpec(KeyedSpec):
 
 
 @dataclass(frozen=True, slots=True)
+class WatermarkTimestampSpec(OperatorSpec):
+    """Appends the current watermark in ms as a BIGINT column."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictMaterializeSpec(KeyedSpec):
+    """Keeps changes until the watermark tells which rows of a primary key there are. The last column is the watermark.
+
+    Attributes:
+        primary_key, upsert_key, state_ttl_ms: as in SinkMaterializeSpec.
+        on_conflict: NOTHING to keep the first row of a key, ERROR to fail if there are several.
+    """
+
+    primary_key: tuple[int, ...]
+    upsert_key: tuple[int, ...] = ()
+    on_conflict: str = "ERROR"
+    state_ttl_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ConstraintEnforcerSpec(OperatorSpec):
     """Checks rows before a sink: NOT NULL columns, and lengths of CHAR, VARCHAR, BINARY and VARBINARY.
 
     Attributes:
         not_null: the columns; `on_null` is ERROR or DROP (`table.exec.sink.not-null-enforcer`).
+        key: those columns of `not_null` that a DELETE must have, too; it may lack the others.
         lengths: (column, length, pads).
         on_length: IGNORE, TRIM_PAD or ERROR (`table.exec.sink.type-length-enforcer`).
     """
@@ -548,6 +569,7 @@ class ConstraintEnforcerSpec(OperatorSpec):
     on_null: str = "ERROR"
     lengths: tuple[tuple[int, int, bool], ...] = ()
     on_length: str = "IGNORE"
+    key: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,10 @@ from flinkpy.configuration.table_options import (
     MINI_BATCH_SIZE,
     NONDETERMINISTIC_UPDATE_STRATEGY,
     RESOURCE_DEFAULT_PARALLELISM,
+    SINK_KEYED_SHUFFLE,
+    SINK_NOT_NULL_ENFORCER,
+    SINK_REQUIRE_ON_CONFLICT,
+    SINK_TYPE_LENGTH_ENFORCER,
     STATE_TTL,
     UID_FORMAT,
     UID_GENERATION,
@@ -166,6 +170,10 @@ class Planner:
                 read_option(configuration, ASYNC_LOOKUP_BUFFER_CAPACITY),
                 read_option(configuration, ASYNC_LOOKUP_TIMEOUT),
             ),
+            self._parallelism(),
+            read_option(configuration, SINK_NOT_NULL_ENFORCER),
+            read_option(configuration, SINK_TYPE_LENGTH_ENFORCER),
+            read_option(configuration, SINK_KEYED_SHUFFLE),
         )
 
     # -- schemas -----------------------------------------------------------------------------------------------------
@@ -223,6 +231,8 @@ class Planner:
         for given in statement.partition:
             if given.value is not None:
                 partition[given.column.last] = binder.bind(given.value)
+        if statement.on_conflict is not None and not self.is_streaming:
+            raise invalid(statement, "ON CONFLICT is supported in streaming mode only")
         columns = tuple(each.last for each in statement.columns)
         known = table.resolved_schema.to_sink_row_type().names
         for each in (*statement.columns, *(given.column for given in statement.partition)):
@@ -294,6 +304,7 @@ class Planner:
     def _physical(self, operations: Sequence[rel.RelNode], **options: Any) -> list[ph.PhysicalNode]:
         context = self._context()
         materialize = read_option(self._configuration, UPSERT_MATERIALIZE)
+        requires_clause = self.is_streaming and read_option(self._configuration, SINK_REQUIRE_ON_CONFLICT)
         plans = []
         for operation in operations:
             optimised = optimise(operation)
@@ -302,7 +313,9 @@ class Planner:
             built = PhysicalBuilder(context).build(optimised)
             if not context.is_streaming:
                 built = with_final_rows(built)
-            plan = infer_changelog_modes(built, upsert_materialize=materialize, **options)
+            plan = infer_changelog_modes(
+                built, upsert_materialize=materialize, require_on_conflict=requires_clause, **options
+            )
             if self.is_streaming:
                 plan = self._checked(plan)
             if self._uses_mini_batches():

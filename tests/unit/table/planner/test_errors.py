@@ -87,9 +87,10 @@ def test_upsert_sink_with_the_key_of_the_query_gets_no_update_before(planner: Pl
 
 
 def test_upsert_sink_with_another_key_gets_whole_changes_and_is_materialised(planner: PlannerFixture) -> None:
-    plan = planner.plan("INSERT INTO upserts SELECT MAX(b), COUNT(*) FROM t GROUP BY a")
+    insert = "INSERT INTO upserts SELECT MAX(b), COUNT(*) FROM t GROUP BY a ON CONFLICT DO DEDUPLICATE"
+    plan = planner.plan(insert)
 
-    assert "upsertMaterialize=[true]" in plan
+    assert "upsertMaterialize=[true], conflictStrategy=[DEDUPLICATE]" in plan
     assert "changelogMode=[I,UB,UA])" in plan
 
 

@@ -207,7 +207,7 @@ def test_over_by_time_that_flink_refuses(planner: PlannerFixture, call: str, mes
 def test_windows_are_the_same_in_a_compiled_plan(planner: PlannerFixture, query: str) -> None:
     configured(planner, **EARLY, **{"table.exec.emit.early-fire.delay": "1 s"})
     planner.table("out", "x BIGINT", "y BIGINT", key=("x",), mode="I,UA,D")
-    insert = planner.operation(f"INSERT INTO `out` {query}")
+    insert = planner.operation(f"INSERT INTO `out` {query} ON CONFLICT DO DEDUPLICATE")
     (root,) = planner.planner.load_plan(planner.planner.compile_plan([insert])).roots
     assert explain.physical_text(root, changelog=True) == planner.planner.physical_text([insert], changelog=True)
 

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from flinkpy.common.errors import TableProgramError
-from flinkpy.common.types import RowKind
 from flinkpy.graph.table_specs import JoinType, SortField
 from flinkpy.sql.types.logical_types import is_rowtime, is_time_attribute
 from flinkpy.table.planner.changelog.keys import smallest, upsert_keys
@@ -29,6 +28,7 @@ from flinkpy.table.planner.changelog.modes import (
     only_after_or_none,
     update_kind_of,
 )
+from flinkpy.table.planner.changelog.sink_conflicts import materializes
 from flinkpy.table.planner.physical import nodes as ph
 from flinkpy.table.planner.physical.two_phase import window_aggregate_in_one_phase
 
@@ -49,19 +49,25 @@ _FORWARDING = (
 
 
 def infer_changelog_modes(
-    root: ph.PhysicalNode, *, upsert_materialize: str = "AUTO", requires_update_before: bool = False
+    root: ph.PhysicalNode,
+    *,
+    upsert_materialize: str = "AUTO",
+    requires_update_before: bool = False,
+    require_on_conflict: bool = False,
 ) -> ph.PhysicalNode:
     """Returns a copy of the plan with `modify_kinds` and `update_kind` of each node, and strategies of ranks, set.
 
     Args:
         upsert_materialize: `table.exec.sink.upsert-materialize`.
         requires_update_before: True if the consumer of a plan without a sink needs UPDATE_BEFORE.
+        require_on_conflict: `table.exec.sink.require-on-conflict`.
 
     Raises:
+        ValidationError: ON CONFLICT is missing, or is not possible for the sink.
         TableProgramError: a node cannot take the changes of its input; the message names both.
     """
     with_kinds = _modify(root, ALL_CHANGES, "ROOT")
-    program = _UpdateKinds(upsert_materialize)
+    program = _UpdateKinds(upsert_materialize, require_on_conflict)
     if isinstance(with_kinds, ph.Sink) or ModifyKind.UPDATE not in with_kinds.modify_kinds:
         wanted = [UpdateKind.NONE]
     elif requires_update_before:
@@ -210,8 +216,9 @@ def _by_time(node: ph.OverAggregate) -> bool:
 class _UpdateKinds:
     """Satisfies what consumers require. Methods return None if a node cannot."""
 
-    def __init__(self, upsert_materialize: str) -> None:
+    def __init__(self, upsert_materialize: str, require_on_conflict: bool) -> None:
         self._upsert_materialize = upsert_materialize
+        self._require_on_conflict = require_on_conflict
 
     def visit(self, node: ph.PhysicalNode, required: UpdateKind) -> ph.PhysicalNode | None:
         match node:
@@ -357,7 +364,7 @@ class _UpdateKinds:
     # -- sinks -------------------------------------------------------------------------------------------------------
 
     def _sink(self, node: ph.Sink) -> ph.PhysicalNode | None:
-        materialize = self._materializes(node)
+        materialize = materializes(node, self._upsert_materialize, require_on_conflict=self._require_on_conflict)
         for required in self._sink_requires(node):
             below = self._below(node, required)
             if below is not None:
@@ -375,17 +382,6 @@ class _UpdateKinds:
         if node.primary_key and frozenset(node.primary_key) not in upsert_keys(node.input):
             return [UpdateKind.BEFORE_AND_AFTER]
         return [UpdateKind.ONLY_UPDATE_AFTER, UpdateKind.BEFORE_AND_AFTER]
-
-    def _materializes(self, node: ph.Sink) -> bool:
-        """True if rows must be brought into an order by the sink's primary key, which the input does not keep."""
-        if not node.primary_key or self._upsert_materialize == "NONE":
-            return False
-        if self._upsert_materialize == "FORCE":
-            return True
-        kinds = node.input.modify_kinds
-        if kinds == INSERT_ONLY or node.sink.changelog_mode(changelog_mode(kinds)).contains_only(RowKind.INSERT):
-            return False
-        return not any(key <= frozenset(node.primary_key) for key in upsert_keys(node.input))
 
 
 def rank_strategies(

@@ -780,6 +780,8 @@ class Sink(PhysicalNode):
         terms = [("table", f"[{self.table_name}]"), ("fields", f"[{', '.join(self.input.names)}]")]
         if self.upsert_materialize:
             terms.append(("upsertMaterialize", "[true]"))
+        if self.on_conflict is not None:
+            terms.append(("conflictStrategy", f"[{self.on_conflict}]"))
         return terms
 
 

@@ -5,14 +5,13 @@ Source: org.apache.flink.table.planner.plan.nodes.exec.ExecNode.translateToPlan.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import Any
 
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.common.watermark_strategy import WatermarkStrategy
 from flinkpy.graph import table_specs as specs
-from flinkpy.graph.operator_specs import FieldKeySelector, OperatorSpec, SinkSpec, SourceSpec
+from flinkpy.graph.operator_specs import FieldKeySelector, OperatorSpec, SourceSpec
 from flinkpy.graph.partitioning import BROADCAST, HASH, Partitioning
 from flinkpy.graph.transformation import (
     OperatorTransformation,
@@ -25,47 +24,17 @@ from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.sql.types.logical_types import RowType
 from flinkpy.table.connectors.stream_table import StreamTableSource
 from flinkpy.table.planner.changelog.inference import deduplication
-from flinkpy.table.planner.changelog.keys import smallest, upsert_keys
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, UpdateKind
 from flinkpy.table.planner.hints import LookupHint
 from flinkpy.table.planner.logical.nodes import Window
 from flinkpy.table.planner.physical import nodes as ph
+from flinkpy.table.planner.physical.sinks import SinkTranslator, is_alone
+from flinkpy.table.planner.physical.translation_settings import AsyncLookupSettings as AsyncLookupSettings
+from flinkpy.table.planner.physical.translation_settings import TranslationSettings as TranslationSettings
 from flinkpy.table.planner.plans.uids import Uids
 
 #: The limit of OFFSET alone, in batch mode.
 _ALL_ROWS = 1 << 60
-
-
-@dataclass(frozen=True, slots=True)
-class AsyncLookupSettings:
-    """`table.exec.async-lookup.*`, which the hint LOOKUP overrides."""
-
-    is_ordered: bool = True
-    capacity: int = 100
-    timeout_ms: int = 180_000
-
-
-@dataclass(frozen=True, slots=True)
-class TranslationSettings:
-    """The options of a session that operators depend on.
-
-    Attributes:
-        mini_batch: None if `table.exec.mini-batch.enabled` is false.
-        state_ttl_ms: `table.exec.state.ttl`.
-        idle_timeout_ms: `table.exec.source.idle-timeout`.
-        interval_join_min_cleanup_ms: `table.exec.interval-join.min-cleanup-interval`.
-        engine_threads: the threads of a part of a batch query that the embedded engine computes.
-        is_batch: True in batch mode.
-    """
-
-    session: specs.SessionSettings
-    mini_batch: specs.MiniBatch | None = None
-    state_ttl_ms: int = 0
-    idle_timeout_ms: int = 0
-    interval_join_min_cleanup_ms: int = 0
-    engine_threads: int = 1
-    is_batch: bool = False
-    async_lookup: AsyncLookupSettings = AsyncLookupSettings()
 
 
 class Translator:
@@ -98,7 +67,7 @@ class Translator:
         inputs = [self.translate(each) for each in node.inputs]
         made = OperatorTransformation(name or node.name, spec, inputs)
         made.description = node.description(infix=True)
-        if any(isinstance(each, ph.Exchange) and each.keys == () for each in node.inputs) or _is_alone(inputs):
+        if any(isinstance(each, ph.Exchange) and each.keys == () for each in node.inputs) or is_alone(inputs):
             made.force_non_parallel()
         return made
 
@@ -189,42 +158,7 @@ class Translator:
 
     @_translate.register
     def _(self, node: ph.Sink) -> Transformation:
-        row_type = node.input.row_type
-        below: ph.PhysicalNode = node.input
-        transformation = self.translate(below)
-        if node.upsert_materialize:
-            transformation = self._materialized(node, transformation)
-        wanted = node.sink_row_type
-        if wanted is not None and wanted.names != row_type.names:
-            references = tuple(ph_reference(below, place) for place in range(len(row_type.fields)))
-            names = RowType(
-                tuple(type(each)(name, each.type) for name, each in zip(wanted.names, row_type.fields, strict=True)),
-                nullable=False,
-            )
-            spec = self._calc_spec(below, references, None, names)
-            renamed = OperatorTransformation("Calc", spec, [transformation])
-            if _is_alone([transformation]):
-                renamed.force_non_parallel()
-            transformation, row_type = renamed, names
-        spec_ = SinkSpec(node.sink.sink(), input_types=(InternalTypeInfo(row_type),))
-        made = OperatorTransformation(f"{node.table_name.rpartition('.')[2]}: Writer", spec_, [transformation])
-        made.description = node.description(infix=True)
-        if node.sink.parallelism is not None:
-            made.set_parallelism(node.sink.parallelism)
-        elif _is_alone([transformation]):
-            made.force_non_parallel()
-        return made
-
-    def _materialized(self, node: ph.Sink, below: Transformation) -> Transformation:
-        row_type = node.input.row_type
-        selector = FieldKeySelector(tuple(row_type.names[place] for place in node.primary_key))
-        info = InternalTypeInfo(row_type)
-        partitioned = PartitionTransformation(below, Partitioning(HASH, selector))
-        key = smallest(upsert_keys(node.input)) or ()
-        spec = specs.SinkMaterializeSpec(
-            selector, node.primary_key, key, self._settings.state_ttl_ms, input_types=(info,), output_type=info
-        )
-        return OperatorTransformation("SinkMaterializer", spec, [partitioned])
+        return SinkTranslator(node, self._settings).translate(self.translate(node.input))
 
     # -- rows one by one ---------------------------------------------------------------------------------------------
 
@@ -658,11 +592,6 @@ def _slices(
         window.partition,
         window.is_zoned,
     )
-
-
-def _is_alone(inputs: list[Transformation]) -> bool:
-    """True if all rows come from one subtask without an exchange. So what follows keeps the order of ORDER BY."""
-    return bool(inputs) and all(isinstance(each, OperatorTransformation) and each.is_non_parallel for each in inputs)
 
 
 def _sends_before(node: ph.PhysicalNode) -> bool:
