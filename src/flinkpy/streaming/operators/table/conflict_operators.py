@@ -260,7 +260,7 @@ class ConflictMaterializer(KeyedStateOperator):
         begins = starts[:-1]
         had_row = is_sent[begins]
         chosen = np.where(first < 0, begins, first)
-        # Of several rows the sent one stays, although the input may have taken it back since.
+        # The sent row stays if there are several, although the input may have taken it back since.
         stays = had_row & (counts > 1)
         chosen = np.where(stays, begins, chosen)
         is_gone = counts == 0
