@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from clusters import RunningCluster
 from job_support import environment
@@ -13,7 +15,7 @@ from flinkpy.common import Types
 from flinkpy.common.errors import SqlParseError, ValidationError
 from flinkpy.common.types import Row, RowKind
 from flinkpy.table import DataTypes, StreamTableEnvironment, TableEnvironment
-from flinkpy.table.udf import udf, udtf
+from flinkpy.table.udf import AggregateFunction, FunctionContext, udaf, udf, udtf
 
 ORDERS = """
 CREATE TABLE orders (
@@ -129,6 +131,49 @@ def test_table_functions_and_arrays_are_joined_with_their_rows(tables: TableEnvi
         tables, "SELECT item, x, n FROM orders, UNNEST(ARRAY[id, -id]) WITH ORDINALITY AS u(x, n) WHERE x < -3"
     )
     assert sorted(found) == [["", -4, 2], ["pear", -5, 2]]
+
+
+class _Spread(AggregateFunction[Any, list[Any]]):
+    """The difference between the largest and the smallest value; its accumulator is a list of values."""
+
+    def open(self, function_context: FunctionContext) -> None:
+        self.unit = function_context.get_job_parameter("unit", "cents")
+
+    def create_accumulator(self) -> list[Any]:
+        return []
+
+    def accumulate(self, accumulator: list[Any], value: Any) -> None:
+        if value is not None:
+            accumulator.append(value)
+
+    def merge(self, accumulator: list[Any], accumulators: Any) -> None:
+        for each in accumulators:
+            accumulator.extend(each)
+
+    def get_value(self, accumulator: list[Any]) -> str | None:
+        return f"{(max(accumulator) - min(accumulator)) * 100:.0f} {self.unit}" if accumulator else None
+
+
+def test_aggregate_functions_of_python_take_part_in_groups_and_windows(tables: TableEnvironment) -> None:
+    spread = udaf(_Spread(), result_type="STRING", accumulator_type=DataTypes.LIST_VIEW(DataTypes.DOUBLE()))
+    tables.create_temporary_system_function("spread", spread)
+    total = udaf(pc.sum, result_type="DECIMAL(10, 2)", func_type="arrow")
+    tables.create_temporary_system_function("total", total)
+    found = final(tables, "SELECT item, spread(price) AS s, JSON_ARRAYAGG(id) AS ids FROM orders GROUP BY item")
+    assert {(row["item"], row["s"], row["ids"]) for row in found} == {
+        ("apple", "125 cents", "[1,3]"),
+        ("pear", "0 cents", "[2,5]"),
+        ("", "0 cents", "[4]"),
+    }
+    query = """
+        SELECT total(price), spread(price) FROM TABLE(SESSION(TABLE orders, DESCRIPTOR(ts), INTERVAL '5' SECOND))
+        GROUP BY window_start, window_end
+    """
+    assert sorted(rows(tables, query), key=str) == [
+        [Decimal("3.50"), "50 cents"],
+        [Decimal("7.25"), "675 cents"],
+        [None, None],
+    ]
 
 
 def test_a_joined_table_is_the_join_of_all_its_rows(tables: TableEnvironment) -> None:

@@ -149,7 +149,8 @@ class AggregateCall:
         is_distinct: True for DISTINCT.
         filter_index: the BOOLEAN input column that says which rows count; None if all do.
         order: the columns by which rows are fed, for WITHIN GROUP: (column, is ascending, nulls are first).
-        user_function: the user's aggregate function; None for built-in ones.
+        user_function: the UserAggregateFunction; None for built-in ones.
+        ignores_nulls: True for IGNORE NULLS of ARRAY_AGG.
     """
 
     function: str
@@ -160,6 +161,7 @@ class AggregateCall:
     filter_index: int | None = None
     order: tuple[tuple[int, bool, bool], ...] = ()
     user_function: Any = field(default=None, compare=False)
+    ignores_nulls: bool = False
 
 
 def walk(node: RexNode) -> Iterator[RexNode]:

@@ -52,6 +52,16 @@ class ObjectFunction:
     def value(self, accumulator: Any) -> Any:
         """Returns the result, which later changes of the accumulator do not change."""
 
+    def decoded(self, values: pa.Array) -> list[Any]:
+        """Returns the arguments of each row: Python values, or tuples of them."""
+        if self.takes_tuples:
+            return list(zip(*(each.to_pylist() for each in values.flatten())))
+        return values.to_pylist()  # type: ignore[no-any-return]
+
+    def encoded(self, results: list[Any], kind: pa.DataType) -> pa.Array:
+        """Returns results as a column."""
+        return pa.array(results, kind)
+
 
 class CountedExtreme(ObjectFunction):
     """MIN or MAX whose values can be taken back. The accumulator counts each value, and caches the extreme.
@@ -143,9 +153,10 @@ class EndValue(_Listed):
 
 
 class ArrayAgg(_Listed):
-    """ARRAY_AGG, which keeps NULLs. It is NULL for no rows. Source: ArrayAggFunction."""
+    """ARRAY_AGG. It is NULL for no rows. Source: ArrayAggFunction."""
 
-    takes_nulls = True
+    def __init__(self, takes_nulls: bool = True) -> None:
+        self.takes_nulls = takes_nulls
 
     def value(self, accumulator: list[list[Any]]) -> Any:
         return list(accumulator[0]) or None
@@ -281,9 +292,10 @@ class SingleValue(_Listed):
 
 
 class UserAggregate(ObjectFunction):
-    """A user's AggregateFunction, called as PyFlink calls it. Its values are tuples of arguments.
+    """A user's aggregate function. Its values are tuples of arguments.
 
-    Source: pyflink.fn_execution.table.aggregate_fast.SimpleAggsHandleFunction.
+    Args:
+        function: a UserAggregateFunction.
     """
 
     takes_nulls = True
@@ -293,28 +305,36 @@ class UserAggregate(ObjectFunction):
         self._function = function
 
     def create(self) -> Any:
-        return self._function.create_accumulator()
+        return self._function.create()
 
     def accumulate(self, accumulator: Any, value: Any) -> None:
-        self._function.accumulate(accumulator, *value)
+        self._function.accumulate(accumulator, value)
 
     def retract(self, accumulator: Any, value: Any) -> None:
-        self._function.retract(accumulator, *value)
+        self._function.retract(accumulator, value)
 
     def merge(self, accumulator: Any, other: Any) -> None:
-        self._function.merge(accumulator, [other])
+        self._function.merge(accumulator, other)
 
     def value(self, accumulator: Any) -> Any:
-        return self._function.get_value(accumulator)
+        return self._function.value(accumulator)
+
+    def decoded(self, values: pa.Array) -> list[Any]:
+        rows: list[Any] = self._function.decoded(values.flatten())
+        return rows
+
+    def encoded(self, results: list[Any], kind: pa.DataType) -> pa.Array:
+        return self._function.encoded(results)
 
 
 def create_object_accumulator(name: str, value_type: pa.DataType | None) -> ObjectAccumulator:
     """Creates the accumulator of a function.
 
     Args:
-        name: MIN, MAX, FIRST_VALUE or LAST_VALUE with the suffix `_RETRACT`; SINGLE_VALUE, ARRAY_AGG, LISTAGG,
-            LISTAGG_WS, COLLECT, VAR_POP, VAR_SAMP, STDDEV_POP or STDDEV_SAMP.
-        value_type: the type of the argument; a struct of two strings for LISTAGG_WS.
+        name: MIN, MAX, FIRST_VALUE or LAST_VALUE with the suffix `_RETRACT`; SINGLE_VALUE, ARRAY_AGG,
+            ARRAY_AGG_OF_VALUES (without NULLs), LISTAGG, LISTAGG_WS, COLLECT, VAR_POP, VAR_SAMP, STDDEV_POP,
+            STDDEV_SAMP, or a function of `collected_functions`.
+        value_type: the type of the argument; a struct if there are several.
 
     Raises: UnsupportedOperationError for an unknown function.
     """
@@ -328,6 +348,8 @@ def create_object_accumulator(name: str, value_type: pa.DataType | None) -> Obje
         return ObjectAccumulator(SingleValue(), value_type)
     if name == "ARRAY_AGG":
         return ObjectAccumulator(ArrayAgg(), pa.list_(value_type))
+    if name == "ARRAY_AGG_OF_VALUES":
+        return ObjectAccumulator(ArrayAgg(takes_nulls=False), pa.list_(value_type))
     if name == "LISTAGG":
         return ObjectAccumulator(ListAgg(), pa.string())
     if name == "LISTAGG_WS":
@@ -336,7 +358,12 @@ def create_object_accumulator(name: str, value_type: pa.DataType | None) -> Obje
         return ObjectAccumulator(Collect(), pa.map_(value_type, pa.int32()))
     if name in ("VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"):
         return ObjectAccumulator(Moments(name), pa.float64())
-    raise UnsupportedOperationError(f"the aggregate function {name} is not supported")
+    from flinkpy.state.collected_functions import create_collected_accumulator
+
+    collected = create_collected_accumulator(name, value_type)
+    if collected is None:
+        raise UnsupportedOperationError(f"the aggregate function {name} is not supported")
+    return collected
 
 
 class ObjectAccumulator(TableAccumulator):
@@ -401,7 +428,7 @@ class ObjectAccumulator(TableAccumulator):
         groups.store(self.arrays[0], after)
         if not is_running:
             results = results + [self.function.value(each) for each in current]
-        return pa.array(results, self._result_type)
+        return self.function.encoded(results, self._result_type)
 
     # -- windows and snapshots -----------------------------------------------------------------------------------
 
@@ -428,7 +455,7 @@ class ObjectAccumulator(TableAccumulator):
         function, empty = self.function, self.function.create()
         objects = self.arrays[0]
         values = [function.value(empty if objects[slot] is None else objects[slot]) for slot in slots.tolist()]
-        return pa.array(values, self._result_type)
+        return function.encoded(values, self._result_type)
 
     def freeze(self, size: int) -> FrozenColumns:
         # The objects change after this, so they are pickled now.
@@ -460,10 +487,10 @@ def _rows(
     """Returns (row, value, weight) of the rows that count."""
     takes_nulls = function.takes_nulls
     arguments: list[Any]
-    if function.takes_tuples:
-        arguments = [()] * num_rows if values is None else list(zip(*(each.to_pylist() for each in values.flatten())))
+    if values is None:
+        arguments = [() if function.takes_tuples else None] * num_rows
     else:
-        arguments = [None] * num_rows if values is None else values.to_pylist()
+        arguments = function.decoded(values)
     own = [1] * num_rows if weights is None else weights.tolist()
     return [
         (row, value, weight)

@@ -15,6 +15,7 @@ from flinkpy.table.types import DataTypes
 if TYPE_CHECKING:
     from flinkpy.table.compiled_plan import CompiledPlan
     from flinkpy.table.connectors.changelog_mode import ChangelogMode
+    from flinkpy.table.data_view import DataView, ListView, MapView
     from flinkpy.table.environment_settings import EnvironmentSettings
     from flinkpy.table.explain_detail import ExplainDetail
     from flinkpy.table.plan_reference import PlanReference
@@ -40,8 +41,11 @@ _LAZY = {
     "ChangelogMode": "connectors.changelog_mode",
     "CompiledPlan": "compiled_plan",
     "EnvironmentSettings": "environment_settings",
+    "DataView": "data_view",
     "ExplainDetail": "explain_detail",
     "FunctionContext": "udf",
+    "ListView": "data_view",
+    "MapView": "data_view",
     "PlanReference": "plan_reference",
     "ResultKind": "table_result",
     "ScalarFunction": "udf",
@@ -62,9 +66,12 @@ __all__ = [
     "ChangelogMode",
     "CompiledPlan",
     "DataTypes",
+    "DataView",
     "EnvironmentSettings",
     "ExplainDetail",
     "FunctionContext",
+    "ListView",
+    "MapView",
     "PlanReference",
     "ResultKind",
     "Row",

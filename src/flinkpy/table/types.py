@@ -29,8 +29,10 @@ __all__ = [
     "FractionalType",
     "IntType",
     "IntegralType",
+    "ListViewType",
     "LocalZonedTimestampType",
     "MapType",
+    "MapViewType",
     "MultisetType",
     "NullType",
     "NumericType",
@@ -314,6 +316,20 @@ class MapType(DataType):
         return (repr(self.key_type), repr(self.value_type), *super()._arguments())
 
 
+class ListViewType(ArrayType):
+    """A `ListView` in the accumulator of an aggregate function."""
+
+    def __init__(self, element_type: DataType) -> None:
+        super().__init__(element_type)
+
+
+class MapViewType(MapType):
+    """A `MapView` in the accumulator of an aggregate function."""
+
+    def __init__(self, key_type: DataType, value_type: DataType) -> None:
+        super().__init__(key_type, value_type)
+
+
 class RowField:
     """A field of a RowType."""
 
@@ -510,12 +526,12 @@ class DataTypes:
         return RowField(name, data_type, description)
 
     @staticmethod
-    def LIST_VIEW(element_type: DataType) -> NoReturn:
-        raise _table_api_error("LIST_VIEW")
+    def LIST_VIEW(element_type: DataType) -> ListViewType:
+        return ListViewType(element_type)
 
     @staticmethod
-    def MAP_VIEW(key_type: DataType, value_type: DataType) -> NoReturn:
-        raise _table_api_error("MAP_VIEW")
+    def MAP_VIEW(key_type: DataType, value_type: DataType) -> MapViewType:
+        return MapViewType(key_type, value_type)
 
     @staticmethod
     def INTERVAL(upper_resolution: Any, lower_resolution: Any = None) -> NoReturn:

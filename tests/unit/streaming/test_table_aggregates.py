@@ -5,15 +5,23 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pyarrow.compute as pc
 import pytest
 from changelogs import TableSubtasks, type_info
 from streaming_fakes import OperatorHarness
 
-from flinkpy.common.errors import FunctionError, UnsupportedOperationError
+from flinkpy.common.errors import FunctionError, TableRuntimeError, TypeMismatchError, UnsupportedOperationError
+from flinkpy.common.types import Row
 from flinkpy.graph.operator_specs import FieldKeySelector
 from flinkpy.graph.table_specs import GroupAggregateSpec, MiniBatch
+from flinkpy.records.roaring_bitmap import bitmap_bytes, bitmap_text
+from flinkpy.sql.functions.user_aggregates import UserAggregateFunction
 from flinkpy.sql.rex import AggregateCall
 from flinkpy.sql.types import logical_types as lt
+from flinkpy.state.collected_functions import JsonArrayAgg, JsonObjectAgg, Percentile
+from flinkpy.table.data_view import ListView, MapView
+from flinkpy.table.udf import AggregateFunction, udaf
 
 
 def spec(kind: lt.LogicalType, *calls: AggregateCall, **more: Any) -> GroupAggregateSpec:
@@ -128,9 +136,7 @@ def test_a_scalar_subquery_may_have_one_row() -> None:
         last(_LONG, call("SINGLE_VALUE", _LONG), [7, 8])
 
 
-class WeightedAverage:
-    """A user's aggregate function with PyFlink's methods."""
-
+class WeightedAverage(AggregateFunction[int, list[int]]):
     def create_accumulator(self) -> list[int]:
         return [0, 0]
 
@@ -148,12 +154,108 @@ class WeightedAverage:
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 def test_a_users_function_keeps_its_accumulator_over_a_restart(backend: str) -> None:
-    user = call("weighted", _LONG, arguments=(1, 2), user_function=WeightedAverage())
+    bound = UserAggregateFunction("weighted", WeightedAverage(), "general", (_LONG, lt.VarCharType()), _LONG)
+    user = call("weighted", _LONG, arguments=(1, 2), user_function=bound)
     with TableSubtasks(spec(_LONG, user), configuration={"state.backend.type": backend}) as subtasks:
         subtasks.process([("+I", "a", 5, "|"), ("+I", "a", 2, "||")])
         subtasks.restart(2)
         subtasks.process([("-D", "a", 5, "|")])
         assert [change[2] for change in subtasks.output] == [51, 51, 73, 73, 22]
+
+
+class Distinct(AggregateFunction[int, Any]):
+    """Counts distinct values in views."""
+
+    def create_accumulator(self) -> Any:
+        return Row(MapView(), ListView())
+
+    def accumulate(self, accumulator: Any, value: int) -> None:
+        counts, order = accumulator
+        if not counts.contains(value):
+            order.add(value)
+        counts[value] = counts[value] + 1 if value in counts else 1
+
+    def retract(self, accumulator: Any, value: int) -> None:
+        accumulator[0][value] -= 1
+
+    def get_value(self, accumulator: Any) -> str:
+        counts, order = accumulator
+        return ",".join(str(value) for value in order.get() if counts[value])
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_views_are_kept_with_their_accumulator(backend: str) -> None:
+    bound = UserAggregateFunction("listed", Distinct(), "general", (_LONG,), _TEXT)
+    user = call("listed", _TEXT, user_function=bound)
+    with TableSubtasks(spec(_LONG, user), configuration={"state.backend.type": backend}) as subtasks:
+        subtasks.process([("+I", "a", 5, ""), ("+I", "a", 2, ""), ("+I", "a", 5, "")])
+        subtasks.restart(2)
+        subtasks.output.clear()
+        subtasks.process([("-D", "a", 2, "")])
+        assert subtasks.output == [("-U", "a", "5,2"), ("+U", "a", "5")]
+
+
+def test_errors_of_a_users_function_name_it() -> None:
+    bound = UserAggregateFunction("weighted", WeightedAverage(), "general", (_TEXT, _TEXT), _LONG)
+    with pytest.raises(FunctionError, match="the function weighted raised TypeError") as failure:
+        last(_TEXT, call("weighted", _LONG, arguments=(1, 2), user_function=bound), ["x"])
+    assert "accumulator[0] += value" in failure.value.remote_traceback
+    bound = UserAggregateFunction("listed", Distinct(), "general", (_LONG,), _LONG)
+    with pytest.raises(TypeMismatchError, match="the function listed returned ''"):
+        last(_LONG, call("listed", _LONG, user_function=bound), [5])
+
+
+def test_vectorised_functions_get_all_rows_of_a_group() -> None:
+    bound = UserAggregateFunction(
+        "top", udaf(pc.max, result_type="BIGINT", func_type="arrow").function, "arrow", (_LONG,), _LONG
+    )
+    assert last(_LONG, call("top", _LONG, user_function=bound), [4, 9, None, ("-", 9)]) == 4
+    pytest.importorskip("pandas")
+    wrapper = udaf(lambda values: values.mean(), result_type="DOUBLE", func_type="pandas")
+    bound = UserAggregateFunction("mean", wrapper.function, "pandas", (_LONG,), lt.DoubleType())
+    assert last(_LONG, call("mean", lt.DoubleType(), user_function=bound), [1, 2, 6]) == 3.0
+
+
+def test_percentiles_are_between_neighbours() -> None:
+    answers = {0.0: 1.5, 0.1: 1.6, 0.5: 2.0, 1.0: 3.5}
+    function = Percentile()
+    accumulator = function.create()
+    for value in (3.5, None, 1.5, 7.0, 2.0):
+        function.accumulate(accumulator, (value, list(answers)))
+    function.retract(accumulator, (7.0, list(answers)))
+    assert function.value(accumulator) == list(answers.values())
+    function.accumulate(accumulator, (9.0, 0.5, 4))
+    assert function.value(accumulator) == 9.0
+
+
+def test_json_aggregates_write_texts_and_take_them_back() -> None:
+    array = JsonArrayAgg(is_absent_on_null=False)
+    accumulator = array.create()
+    assert array.value(accumulator) == "[]"
+    for text in ("1", None, '"x"', "1"):
+        array.accumulate(accumulator, text)
+    array.retract(accumulator, "1")
+    assert array.value(accumulator) == '[null,"x",1]'
+    pairs = JsonObjectAgg(is_absent_on_null=True)
+    members = pairs.create()
+    pairs.accumulate(members, ("a", "1"))
+    pairs.accumulate(members, ("b", None))
+    assert pairs.value(members) == '{"a":1}'
+    with pytest.raises(TableRuntimeError, match="Key 'a' is already present"):
+        pairs.accumulate(members, ("a", "2"))
+
+
+def test_bitmap_aggregates_can_take_bitmaps_back() -> None:
+    one, two = (bitmap_bytes(np.array(values, dtype=np.uint32)) for values in ([1, 2], [2, 3]))
+    shown = []
+    for name in ("BITMAP_AND_AGG", "BITMAP_OR_AGG", "BITMAP_XOR_AGG"):
+        kind = lt.BitmapType()
+        shown += [
+            bitmap_text(last(kind, call(name, kind), values)) for values in ([one, two, None], [one, two, ("-", two)])
+        ]
+    assert shown == ["{2}", "{1,2}", "{1,2,3}", "{1,2}", "{1,3}", "{1,2}"]
+    assert last(_LONG, call("BITMAP_BUILD_CARDINALITY_AGG", _LONG), [7, -1, 7]) == 2
+    assert last(_LONG, call("BITMAP_BUILD_AGG", lt.BitmapType()), [None]) is None
 
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])

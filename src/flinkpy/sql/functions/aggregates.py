@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flinkpy.common.errors import ValidationError
 from flinkpy.sql.functions.definition import FunctionKind, Inference, Returns, definition
 from flinkpy.sql.functions.registry import register
 from flinkpy.sql.functions.results import BIGINT, DOUBLE, INT, STRING, exactly
@@ -29,7 +30,14 @@ def _shifted(call: Inference) -> lt.LogicalType:
     return call.types[0].as_nullable(len(call.types) < 3 or call.any_nullable)
 
 
+_JSON_AGGREGATE = exactly(lt.VarCharType(2000, nullable=False))
+
+
 def _percentile(call: Inference) -> lt.LogicalType:
+    fraction = call.literal(1)
+    for each in fraction if isinstance(fraction, list) else [fraction]:
+        if each is not None and not 0 <= each <= 1:
+            raise ValidationError(f"the fractions of PERCENTILE must be from 0 to 1, not {each}")
     if isinstance(call.types[1], lt.ArrayType):
         return lt.ArrayType(DOUBLE)
     return DOUBLE
@@ -58,6 +66,10 @@ for _name, _aliases in (
 _aggregate("PERCENTILE", "NUMERIC, ANY", "NUMERIC, ANY, INTEGER_NUMERIC", returns=_percentile)
 _aggregate("APPROX_COUNT_DISTINCT", "ANY", returns=_COUNT)
 _aggregate("JSON_OBJECTAGG", "SYMBOL, CHARACTER_STRING, JSON_VALUE_TYPE", returns=exactly(STRING.not_null()))
+for _on_null in ("NULL_ON_NULL", "ABSENT_ON_NULL"):
+    # The values are JSON texts here.
+    _aggregate(f"JSON_OBJECTAGG_{_on_null}", "CHARACTER_STRING, CHARACTER_STRING", returns=_JSON_AGGREGATE)
+    _aggregate(f"JSON_ARRAYAGG_{_on_null}", "CHARACTER_STRING", returns=_JSON_AGGREGATE)
 _aggregate("JSON_ARRAYAGG", "SYMBOL, JSON_VALUE_TYPE", returns=exactly(STRING.not_null()))
 _aggregate("GROUPING", "ANY...", returns=_COUNT)
 _aggregate("GROUPING_ID", "ANY...", returns=_COUNT)

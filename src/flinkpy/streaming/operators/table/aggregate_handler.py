@@ -8,14 +8,15 @@ Source: org.apache.flink.table.planner.codegen.agg.AggsHandlerCodeGenerator, Dis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from flinkpy.common.errors import UnsupportedOperationError
+from flinkpy.functions.table_functions import FunctionContext
 from flinkpy.sql.rex import AggregateCall
 from flinkpy.sql.types.arrow import arrow_type_of
 from flinkpy.state.aggregate_table import USER, AggregateColumn
@@ -278,6 +279,22 @@ def _distinct_lists(
     return lists
 
 
+class UserAggregates:
+    """Opens and closes the user-defined functions among the aggregates of an operator."""
+
+    def __init__(self, calls: Iterable[AggregateCall]) -> None:
+        self._functions = [call.user_function for call in calls if call.user_function is not None]
+
+    def open(self, context: Any) -> None:
+        """Opens the functions. `context` is the operator's RuntimeContext."""
+        for function in self._functions:
+            function.open(FunctionContext(context))
+
+    def close(self) -> None:
+        for function in self._functions:
+            function.close()
+
+
 def aggregate_column(call: AggregateCall, schema: pa.Schema, needs_retraction: bool) -> AggregateColumn:
     """Returns the aggregate of a table for a call. Raises: UnsupportedOperationError for an unknown function."""
     function = _NAMES.get(call.function.upper(), call.function.upper())
@@ -286,6 +303,11 @@ def aggregate_column(call: AggregateCall, schema: pa.Schema, needs_retraction: b
         return AggregateColumn(USER, arguments, (arrow_type_of(call.type),), call.user_function)
     if function == "LISTAGG" and len(call.arguments) > 1:
         return AggregateColumn(f"{SQL}LISTAGG_WS", pa.struct([("0", pa.string()), ("1", pa.string())]))
+    if function == "ARRAY_AGG" and call.ignores_nulls:
+        function = "ARRAY_AGG_OF_VALUES"
+    if len(call.arguments) > 1 and function != "COUNT":
+        fields = [pa.field(str(i), schema.field(each).type) for i, each in enumerate(call.arguments)]
+        return AggregateColumn(f"{SQL}{function}", pa.struct(fields))
     value_type = schema.field(call.arguments[0]).type if call.arguments else None
     if needs_retraction and function in _HAVE_RETRACT_FORMS:
         function += "_RETRACT"

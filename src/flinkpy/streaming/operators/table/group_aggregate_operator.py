@@ -28,6 +28,7 @@ from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.operators.table.aggregate_handler import (
     AggregateHandler,
+    UserAggregates,
     key_columns,
     key_types,
     weights_of,
@@ -53,6 +54,7 @@ class GroupAggregateOperator(KeyedStateOperator):
         side_outputs: dict[str, Output],
     ) -> None:
         super().__init__(None, (spec.key_selector,), spec.key_type, context, output, side_outputs, KeyContext())
+        self.function = UserAggregates(spec.aggregates)
         self._spec = spec
         self._input_type = input_type
         self._input_schema: pa.Schema = schema_of(input_type.row_type)

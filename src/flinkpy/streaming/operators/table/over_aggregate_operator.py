@@ -41,6 +41,7 @@ from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
 from flinkpy.streaming.operators.table.aggregate_handler import (
     AggregateHandler,
+    UserAggregates,
     key_columns,
     key_types,
     weights_of,
@@ -82,6 +83,7 @@ class OverAggregateOperator(KeyedStateOperator):
         side_outputs: dict[str, Output],
     ) -> None:
         super().__init__(None, (spec.key_selector,), spec.key_type, context, output, side_outputs, KeyContext())
+        self.function = UserAggregates(call for window in spec.windows for call in window.aggregates)
         self._spec = spec
         self._input_type = input_type
         self._schema: pa.Schema = schema_of(input_type.row_type)

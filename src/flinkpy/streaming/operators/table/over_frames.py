@@ -292,10 +292,10 @@ def _folded(
     """Calls the function for each frame. Frames with the start of the one before continue with its accumulator."""
     function: ObjectFunction = accumulator.function
     values: list[Any]
-    if function.takes_tuples:
-        values = [()] * len(low) if argument is None else list(zip(*(each.to_pylist() for each in argument.flatten())))
+    if argument is None:
+        values = [() if function.takes_tuples else None] * len(low)
     else:
-        values = [None] * len(low) if argument is None else argument.to_pylist()
+        values = function.decoded(argument)
     results: list[Any] = []
     current, start, at = function.create(), -1, 0
     for begin, end in zip(low.tolist(), high.tolist()):
@@ -306,7 +306,7 @@ def _folded(
                 function.accumulate(current, values[row])
         at = end
         results.append(function.value(current))
-    return pa.array(results, accumulator.result_type)
+    return function.encoded(results, accumulator.result_type)
 
 
 # -- functions of the order -------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from flinkpy.records.elements import Watermark
 from flinkpy.sql.types.arrow import schema_of
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamOperator
-from flinkpy.streaming.operators.table.aggregate_handler import weights_of
+from flinkpy.streaming.operators.table.aggregate_handler import UserAggregates, weights_of
 from flinkpy.streaming.operators.table.changelog import fitted
 from flinkpy.streaming.operators.table.emitting_window_operator import EmittingWindowOperator
 from flinkpy.streaming.operators.table.late_rows import LateRows
@@ -92,6 +92,7 @@ class _TableWindowOperator(ColumnWindowOperator):
         self._shift = ZoneShift.of(spec.window, spec.settings)
 
     def initialize_state(self, restored: checkpoint_pb2.OperatorSubtaskState | None) -> None:
+        self.function = UserAggregates(self._table_spec.aggregates)
         super().initialize_state(restored)
         self._late_rows = LateRows(self.context.metrics)
         if self.inputs is None:

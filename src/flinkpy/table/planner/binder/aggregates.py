@@ -12,11 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flinkpy.common.errors import ValidationError
+from flinkpy.sql.functions.user_aggregates import UserAggregateFunction
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.rex import AggregateCall, InputRef, RexCall, RexNode, rewrite, walk
 from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.planner.binder.expressions import RANK_FUNCTIONS, ExpressionBinder
 from flinkpy.table.planner.binder.functions import FunctionResolver
+from flinkpy.table.planner.binder.json_calls import json_aggregate
 from flinkpy.table.planner.binder.scope import Scope
 from flinkpy.table.planner.binder.window_functions import interval_millis
 from flinkpy.table.planner.errors import invalid
@@ -57,6 +59,7 @@ def has_aggregates(functions: FunctionResolver, query: ast.Select, others: Itera
 def _calls_aggregate(functions: FunctionResolver, node: ast.Node) -> bool:
     if isinstance(node, ast.Query):
         return False
+    node = json_aggregate(node) or node
     if isinstance(node, ast.FunctionCall) and node.over is None and functions.is_aggregate(node.name):
         return True
     return any(_calls_aggregate(functions, child) for child in node.children())
@@ -88,7 +91,7 @@ class AggregateBinder:
         #: The names that SELECT gives to expressions.
         self._names: dict[ast.Expression, str] = {}
         for place, item in enumerate(query.items):
-            self._names.setdefault(item.expression, queries.alias(item, place))
+            self._names.setdefault(json_aggregate(item.expression) or item.expression, queries.alias(item, place))
         self._columns: list[RexNode] = []
         self._column_names: list[str] = []
         self._aggregates: list[AggregateCall] = []
@@ -187,6 +190,7 @@ class AggregateBinder:
     # -- expressions over groups -------------------------------------------------------------------------------------
 
     def _hook(self, node: ast.Expression) -> RexNode | None:
+        node = json_aggregate(node) or node
         if isinstance(node, _LITERALS):
             return None
         if isinstance(node, ast.FunctionCall) and node.over is None and len(node.name.parts) == 1:
@@ -304,8 +308,12 @@ class AggregateBinder:
             if condition.type.nullable:
                 condition = RexCall(lt.BooleanType(nullable=False), "IS TRUE", (condition,))
             filter_index = self._column(condition, None)
+        if node.within_group:
+            raise invalid(node, f"Aggregate expression '{name}' must not contain a WITHIN GROUP clause")
+        if name == "APPROX_COUNT_DISTINCT" and self._queries.context.is_streaming:
+            raise invalid(node, "APPROX_COUNT_DISTINCT aggregate function does not support yet for streaming.")
         order = []
-        for item in (*node.within_group, *node.order_by):
+        for item in node.order_by:
             ascending = not item.descending
             first = ascending if item.nulls_first is None else item.nulls_first
             order.append((self._column(self._argument.bind(item.expression), item.expression), ascending, first))
@@ -321,13 +329,14 @@ class AggregateBinder:
                 node.quantifier == "DISTINCT",
                 filter_index,
                 tuple(order),
-                self._functions.user_aggregate(node.name),
+                self._functions.user_aggregate(node.name, tuple(values)),
+                bool(node.ignore_nulls),
             )
         )
 
     def _call(self, call: AggregateCall) -> RexNode:
         for place, each in enumerate(self._aggregates):
-            if replace(call, name=each.name) == each and call.user_function is each.user_function:
+            if replace(call, name=each.name) == each and _is_same(call.user_function, each.user_function):
                 return InputRef(each.type, self._group_count + place)
         self._aggregates.append(call)
         return InputRef(call.type, self._group_count + len(self._aggregates) - 1)
@@ -381,6 +390,10 @@ class AggregateBinder:
             return None
 
         return rewrite(value, change)
+
+
+def _is_same(one: UserAggregateFunction | None, other: UserAggregateFunction | None) -> bool:
+    return one is other if one is None or other is None else one.is_same(other)
 
 
 #: Added to the positions of grouping columns while they are told apart from columns of the input.

@@ -18,7 +18,7 @@ from flinkpy.sql.types import logical_types as lt
 from flinkpy.table.planner.binder import literals, operators
 from flinkpy.table.planner.binder.data_types import interval_type, logical_type
 from flinkpy.table.planner.binder.functions import FunctionResolver
-from flinkpy.table.planner.binder.json_calls import json_call
+from flinkpy.table.planner.binder.json_calls import json_aggregate, json_call
 from flinkpy.table.planner.binder.scope import Scope
 from flinkpy.table.planner.errors import invalid
 from flinkpy.table.planner.logical.rex_nodes import OverCall, SubQuery
@@ -100,6 +100,9 @@ class ExpressionBinder:
 
     @singledispatchmethod
     def _bind(self, node: ast.Expression) -> RexNode:
+        aggregate = json_aggregate(node)
+        if aggregate is not None:
+            return self.bind(aggregate)
         found = literals.literal(node) or json_call(node, self.bind)
         if found is not None:
             return found
@@ -463,7 +466,7 @@ class ExpressionBinder:
             fields.append(SortField(0, ascending, nulls_first))
         is_rows, lower, upper = self._frame(node, specification, name, bool(keys))
         kind = self._functions.aggregate_type(node, arguments, is_grouped=not is_rows and lower is None)
-        user = self._functions.user_aggregate(node.name)
+        user = self._functions.user_aggregate(node.name, arguments)
         return OverCall(
             kind,
             name,

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from flinkpy.sql.functions import registry
 from flinkpy.sql.functions.definition import FunctionDefinition, FunctionKind, literal_value
+from flinkpy.sql.functions.user_aggregates import UserAggregateFunction
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.rex import RexCall, RexNode, UserFunctionCall
 from flinkpy.sql.types import logical_types as lt
@@ -95,10 +96,13 @@ class FunctionResolver:
         found = None if self.user(node.name) is not None else self._builtin(node.name)
         return node.function if found is None else found.name
 
-    def user_aggregate(self, name: ast.Identifier) -> Any:
-        """Returns the user's aggregate function; None for a built-in one."""
+    def user_aggregate(self, name: ast.Identifier, operands: tuple[RexNode, ...]) -> UserAggregateFunction | None:
+        """Returns the user's aggregate function with the types of a call; None for a built-in one."""
         user = self.user(name)
-        return None if user is None else user.function
+        if user is None:
+            return None
+        types = tuple(as_regular(each.type) for each in operands)
+        return UserAggregateFunction(name.last, user.function, user.mode, types, user.result_type(types))
 
     def aggregate_type(
         self, node: ast.FunctionCall, operands: tuple[RexNode, ...], *, is_grouped: bool

@@ -49,6 +49,30 @@ def json_call(node: ast.Expression, bind: Bind) -> RexNode | None:
     return None
 
 
+def json_aggregate(node: ast.Node) -> ast.FunctionCall | None:
+    """Returns JSON_OBJECTAGG or JSON_ARRAYAGG as a call of a function of texts; None for any other node.
+
+    The values are JSON texts: those of JSON_OBJECT and JSON_ARRAY as they are, others as JSON_STRING writes them.
+    """
+    if not isinstance(node, (ast.JsonObject, ast.JsonArray)) or not node.is_aggregate:
+        return None
+    values: tuple[ast.Expression, ...]
+    if isinstance(node, ast.JsonObject):
+        name, is_absent = "JSON_OBJECTAGG", bool(node.absent_on_null)
+        values = (node.entries[0].key, _text(node.entries[0].value))
+    else:
+        name, is_absent = "JSON_ARRAYAGG", node.absent_on_null is None or node.absent_on_null
+        values = (_text(node.values[0]),)
+    called = ast.Identifier.of(f"{name}_{'ABSENT' if is_absent else 'NULL'}_ON_NULL")
+    return ast.FunctionCall(called, values, filter=node.filter, over=node.over, position=node.position)
+
+
+def _text(node: ast.Expression) -> ast.Expression:
+    if isinstance(node, (ast.JsonObject, ast.JsonArray)):
+        return node
+    return ast.FunctionCall(ast.Identifier.of("JSON_STRING"), (node,), position=node.position)
+
+
 def _value(node: ast.Expression, bind: Bind) -> RexNode:
     """Returns a value of JSON_OBJECT or JSON_ARRAY. JSON(...) and JSON that is constructed are documents, not texts."""
     if isinstance(node, ast.FunctionCall) and node.function == "JSON" and len(node.arguments) == 1:
