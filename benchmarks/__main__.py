@@ -47,7 +47,10 @@ BENCHMARKS = {
     "nexmark": ("benchmarks.nexmark.run", "run"),
     "nexmark-generator": ("benchmarks.nexmark.generator_alone", "run"),
     "submission": ("benchmarks.submission", "run"),
+    "tpch": ("benchmarks.tpch_sql.run", "run"),
 }
+#: The options that only some benchmarks have.
+OPTIONS = {"nexmark": ("queries", "events", "modes", "sides", "fields"), "tpch": ("queries", "scale")}
 
 
 def main() -> None:
@@ -55,11 +58,14 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of: {' '.join(BENCHMARKS)} (default: all)")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     nexmark = parser.add_argument_group("nexmark")
-    nexmark.add_argument("--queries", type=lambda text: text.split(","), help="such as q0,q5 (default: all)")
+    nexmark.add_argument(
+        "--queries", type=lambda text: text.split(","), help="such as q0,q5 (default: all); of tpch, too"
+    )
     nexmark.add_argument("--events", type=int, help="the number of events of each query")
     nexmark.add_argument("--modes", type=lambda text: text.split(","), help="any of plain, mini-batch, rocksdb")
     nexmark.add_argument("--sides", choices=("both", "flink"), help="flink: measure Flink alone")
     nexmark.add_argument("--fields", choices=("needed", "all"), help="all: generate fields that no query reads, too")
+    parser.add_argument("--scale", type=float, help="tpch: the scale factor of the data (default: 1)")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in BENCHMARKS]
     if unknown:
@@ -68,10 +74,12 @@ def main() -> None:
     # As pip does when it installs a package, and did with the peer: where PYTHONDONTWRITEBYTECODE is set every process
     # of an editable installation would compile its sources again.
     compileall.compile_dir(ROOT / "src" / "flinkpy", quiet=1)
-    given = {name: getattr(options, name) for name in ("queries", "events", "modes", "sides", "fields")}
-    given = {name: value for name, value in given.items() if value is not None}
-    if given and options.names != ["nexmark"]:
-        parser.error(f"{', '.join(f'--{name}' for name in given)}: only nexmark alone has these options")
+    names = sorted({name for each in OPTIONS.values() for name in each})
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    known = OPTIONS.get(options.names[0], ()) if len(options.names) == 1 else ()
+    if not given.keys() <= set(known):
+        wrong = ", ".join(f"--{name}" for name in given if name not in known)
+        parser.error(f"{wrong}: only {' and '.join(OPTIONS)}, alone, have such options")
     results: list[Result] = []
     for name in options.names or BENCHMARKS:
         module, function = BENCHMARKS[name]

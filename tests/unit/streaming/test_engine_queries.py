@@ -1,0 +1,155 @@
+"""Operators of batch queries: the one that runs DuckDB, and the one that emits final rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from changelogs import Change, materialized, to_batch, to_changes, type_info
+from hypothesis import given
+from hypothesis import strategies as st
+from streaming_fakes import OperatorHarness
+
+from flinkpy.common.errors import InternalError, TableRuntimeError
+from flinkpy.graph.table_specs import EngineFunction, EngineQuerySpec, EngineTable, FinalRowsSpec, SortField
+from flinkpy.sql.rex import InputRef, RexCall
+from flinkpy.sql.types import logical_types as lt
+from flinkpy.sql.types.arrow import schema_of
+
+ROWS = type_info(k=lt.VarCharType(), v=lt.BigIntType())
+NUMBERS = type_info(v=lt.BigIntType())
+
+
+def engine_query(query: str, output: Any, *inputs: Any, functions: tuple[EngineFunction, ...] = ()) -> EngineQuerySpec:
+    tables = tuple(
+        EngineTable(f"input_{place}", tuple("VARCHAR" if each == pa.string() else "BIGINT" for each in schema.types))
+        for place, schema in enumerate(schema_of(info.row_type) for info in inputs)
+    )
+    return EngineQuerySpec(query, tables, (), functions, 2, input_types=inputs, output_type=output)
+
+
+def ended(harness: OperatorHarness, num_inputs: int = 1) -> list[Change]:
+    for place in range(num_inputs):
+        harness.operator.end_input(place)
+    harness.operator.finish()
+    harness.operator.close()
+    return [change for batch in harness.output.items for change in to_changes(batch)]
+
+
+# -- DuckDB ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_query_joins_all_rows_of_its_inputs() -> None:
+    pytest.importorskip("duckdb")
+    query = "SELECT a.c0 AS c0, sum(b.c0)::BIGINT AS c1 FROM input_0 AS a JOIN input_1 AS b ON a.c1 = b.c0 GROUP BY 1"
+    harness = OperatorHarness(engine_query(query, ROWS, ROWS, NUMBERS))
+    for change in (("+I", "a", 1), ("+I", "b", 2), ("+I", None, 3)):
+        harness.operator.process_batch(to_batch([change], ROWS), 0)
+    harness.operator.process_batch(to_batch([("+I", 1), ("+I", 3), ("+I", 3)], NUMBERS), 1)
+    assert sorted(ended(harness, 2), key=repr) == [("+I", "a", 1), ("+I", None, 6)]
+
+
+def test_an_error_of_a_kernel_leaves_as_it_is() -> None:
+    pytest.importorskip("duckdb")
+    kind = lt.BigIntType()
+    quotient = RexCall(kind, "/", (InputRef(kind, 0), InputRef(kind, 1)))
+    function = EngineFunction("kernel_0", quotient, (kind, kind), ("BIGINT", "BIGINT"), "BIGINT")
+    query = "SELECT kernel_0(c0, c0 - 1) AS c0 FROM input_0"
+    harness = OperatorHarness(engine_query(query, NUMBERS, NUMBERS, functions=(function,)))
+    harness.operator.process_batch(to_batch([("+I", 5), ("+I", 1)], NUMBERS))
+    with pytest.raises(TableRuntimeError, match="by zero"):
+        ended(harness)
+    harness.operator.close()
+
+
+def test_an_error_of_the_engine_names_the_operator() -> None:
+    pytest.importorskip("duckdb")
+    query = "SELECT CASE WHEN count(*) > 1 THEN error('more than one element') ELSE 0 END AS c0 FROM input_0"
+    harness = OperatorHarness(engine_query(query, NUMBERS, NUMBERS))
+    harness.operator.process_batch(to_batch([("+I", 5), ("+I", 1)], NUMBERS))
+    with pytest.raises(TableRuntimeError, match=r"EngineQuerySpec: .*more than one element"):
+        ended(harness)
+    harness.operator.close()
+
+
+def test_the_end_of_a_task_interrupts_its_query() -> None:
+    pytest.importorskip("duckdb")
+    query = "SELECT count(*) AS c0 FROM range(1000000000) AS a, range(1000000000) AS b WHERE a.range % 7 < b.range % 5"
+    harness = OperatorHarness(engine_query(query, NUMBERS, NUMBERS))
+    harness.operator.end_input(0)
+    assert not harness.operator.is_drained
+    harness.operator.close()
+    assert harness.output.items == []
+
+
+def test_rows_that_do_not_fit_in_memory_are_sorted_on_disk() -> None:
+    pytest.importorskip("duckdb")
+    spec = engine_query("SELECT c0, c1 FROM input_0 ORDER BY c1 DESC", ROWS, ROWS)
+    limit_bytes = 24 << 20  # of each of the two threads
+    harness = OperatorHarness(spec, configuration={"execution.batch.column-operator.memory": f"{limit_bytes}b"})
+    count, parts = 70_000, 10
+    directory = harness.environment.state.directory / "op-op0" / "engine"
+    num_bytes = 0
+    for part in range(parts):
+        numbers = [(number * 7919) % (count * parts) for number in range(part, count * parts, parts)]
+        texts = pc.binary_repeat(pc.cast(pa.array(numbers), pa.string()), 12)
+        rows = pa.RecordBatch.from_arrays([texts, pa.array(numbers)], schema=schema_of(ROWS.row_type))
+        num_bytes += rows.nbytes
+        harness.process(rows)
+    assert num_bytes > 2 * limit_bytes
+    harness.operator.end_input(0)
+    harness.operator.finish()
+    harness.operator.close()
+    found = pa.concat_arrays([batch.values.column(1) for batch in harness.output.items])
+    assert found.equals(pa.array(range(count * parts - 1, -1, -1), pa.int64()))
+    assert not directory.exists()
+
+
+# -- final rows ------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def changelogs(draw: st.DrawFn) -> list[Change]:
+    """Draws changes that only remove rows that are there."""
+    present: Counter[tuple[Any, ...]] = Counter()
+    changes = []
+    for _ in range(draw(st.integers(0, 12))):
+        if present and draw(st.booleans()):
+            row = draw(st.sampled_from(sorted(present.elements(), key=repr)))
+            present[row] -= 1
+            present += Counter()
+            changes.append((draw(st.sampled_from(["-D", "-U"])), *row))
+        else:
+            row = (draw(st.sampled_from(["a", "b", None])), draw(st.sampled_from([1, 2, None])))
+            present[row] += 1
+            changes.append((draw(st.sampled_from(["+I", "+U"])), *row))
+    return changes
+
+
+@given(changelogs(), st.integers(1, 5))
+def test_the_final_rows_are_those_of_the_changelog(changes: list[Change], size: int) -> None:
+    harness = OperatorHarness(FinalRowsSpec(input_types=(ROWS,), output_type=ROWS))
+    for start in range(0, len(changes), size):
+        harness.operator.process_batch(to_batch(changes[start : start + size], ROWS))
+    assert harness.output.items == []
+    found = ended(harness)
+    assert {change[0] for change in found} <= {"+I"}
+    assert materialized(found) == materialized(changes)
+
+
+def test_final_rows_are_sorted() -> None:
+    order = (SortField(1, ascending=False, nulls_first=False), SortField(0, nulls_first=True))
+    harness = OperatorHarness(FinalRowsSpec(order, input_types=(ROWS,), output_type=ROWS))
+    rows = [("b", 1), ("a", None), (None, 1), ("a", 1), ("c", 2)]
+    harness.operator.process_batch(to_batch([("+I", *row) for row in rows], ROWS))
+    assert [change[1:] for change in ended(harness)] == [("c", 2), (None, 1), ("a", 1), ("b", 1), ("a", None)]
+
+
+def test_a_change_that_removes_nothing_is_an_error() -> None:
+    harness = OperatorHarness(FinalRowsSpec(input_types=(ROWS,), output_type=ROWS))
+    harness.operator.process_batch(to_batch([("-D", "a", 1)], ROWS))
+    with pytest.raises(InternalError, match="not in the table"):
+        harness.operator.finish()
