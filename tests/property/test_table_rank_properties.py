@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_subtasks import BACKEND, Change, TableSubtasks, row_info
+from table_subtasks import BACKEND, Change, TableSubtasks, materialised, row_info
 
 from flinkpy.graph.operator_specs import FieldKeySelector
-from flinkpy.graph.table_specs import RankSpec, SortField
+from flinkpy.graph.table_specs import MiniBatch, RankSpec, SortField
 from flinkpy.sql.types import logical_types as lt
 
 _TYPE = row_info(id=lt.IntType(), k=lt.BigIntType(), v=lt.IntType(), s=lt.VarCharType(lt.MAX_LENGTH))
@@ -55,12 +56,21 @@ class ReferenceRank:
         return self._changes(before[: spec.rank_end], rows[: spec.rank_end])
 
     @property
+    def _is_fast_top_1(self) -> bool:
+        """True if a row that takes the only place updates the one before."""
+        return self._spec.rank_end == 1 and not self._has_rank and self._spec.strategy != "RETRACT"
+
+    @property
     def _has_rank(self) -> bool:
         return self._spec.output_rank_number or self._spec.rank_start > 1
 
     def _changes(self, before: list[Any], after: list[Any]) -> list[Change]:
         spec = self._spec
         out: list[Change] = []
+        if self._is_fast_top_1 and before and after:
+            if before[0] is after[0]:
+                return []
+            return [("-U", *before[0]), ("+U", *after[0])][0 if spec.generate_update_before else 1 :]
         if not self._has_rank:
             out += [("-D", *row) for row in before if not any(row is each for each in after)]
             return out + [("+I", *row) for row in after if not any(row is each for each in before)]
@@ -159,3 +169,47 @@ def test_top_n_emits_the_changes_of_a_top_n_record_by_record(
                 subtasks = subtasks.restart(restarts[end])
     finally:
         subtasks.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(BACKEND, st.data(), specs(), st.integers(0, 25), st.integers(1, 3))
+def test_a_mini_batch_folds_the_changes_of_a_rank(
+    backend: str, data: st.DataObject, spec: RankSpec, restart_at: int, parallelism: int
+) -> None:
+    changes = data.draw(changelogs(spec.strategy))
+    spec = replace(spec, generate_update_before=True)
+    reference = ReferenceRank(spec)
+    subtasks = TableSubtasks(replace(spec, mini_batch=MiniBatch(6, 1_000)), backend)
+    emitted: list[Change] = []
+    try:
+        for start in range(0, len(changes), 4):
+            emitted += subtasks.process(changes[start : start + 4])
+            if start // 4 == restart_at // 4:
+                for operator in subtasks.operators:
+                    operator.prepare_snapshot_pre_barrier(1)
+                emitted += subtasks.taken()
+                subtasks = subtasks.restart(parallelism)
+        emitted += subtasks.finish()
+    finally:
+        subtasks.close()
+
+    expected = [each for change in changes for each in reference.process(change)]
+    table: dict[Any, int] = {}
+    for kind, *row in emitted:
+        # No row is taken back before it has been sent.
+        table[tuple(row)] = table.get(tuple(row), 0) + (1 if kind in ("+I", "+U") else -1)
+        assert table[tuple(row)] >= 0
+    assert materialised(emitted) == materialised(expected)
+    assert len(emitted) <= len(expected)
+
+
+def test_a_mini_batch_sends_the_last_row_of_top_1_only() -> None:
+    order = (SortField(2),)
+    spec = RankSpec(FieldKeySelector(("k",)), "ROW_NUMBER", (1,), order, 1, 1, input_types=(_TYPE,))
+    subtasks = TableSubtasks(replace(spec, mini_batch=MiniBatch(100, 1_000)))
+    assert subtasks.process([("+I", number, 1, 9 - number, "a") for number in range(5)]) == []
+    subtasks.clock.advance(1_001)
+    assert subtasks.run_timers() == [("+I", 4, 1, 5, "a")]
+    subtasks.process([("+I", number, 1, 9 - number, "a") for number in range(5, 8)])
+    assert subtasks.finish() == [("-U", 4, 1, 5, "a"), ("+U", 7, 1, 2, "a")]
+    subtasks.close()

@@ -323,6 +323,7 @@ class RankSpec(KeyedSpec):
     primary_key: tuple[int, ...] = ()
     generate_update_before: bool = True
     state_ttl_ms: int = 0
+    mini_batch: MiniBatch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -590,6 +591,7 @@ class SortLimitSpec(KeyedSpec):
     generate_update_before: bool = True
     needs_retraction: bool = False
     state_ttl_ms: int = 0
+    mini_batch: MiniBatch | None = None
 
 
 @dataclass(frozen=True, slots=True)

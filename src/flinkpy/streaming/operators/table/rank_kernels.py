@@ -53,6 +53,25 @@ def _shifted(
     return n
 
 
+def _replaced(
+    old: Any,
+    new: Any,
+    is_full: Any,
+    is_top_1: Any,
+    before: Any,
+    kinds: Any,
+    elements: Any,
+    ranks: Any,
+    n: Any,
+) -> Any:
+    """Notes that a new element takes a place, from an old one if the list was full. In Top-1 this is an update."""
+    if is_full and (before or not is_top_1):
+        kinds[n], elements[n], ranks[n] = 1 if is_top_1 else 3, old, 0
+        n += 1
+    kinds[n], elements[n], ranks[n] = 2 if is_full and is_top_1 else 0, new, 0
+    return n + 1
+
+
 def append_top_n(
     keys: Any,
     codes: Any,
@@ -63,6 +82,7 @@ def append_top_n(
     sizes: Any,
     limits: Any,
     with_rank: Any,
+    is_top_1: Any,
     rank_start: Any,
     before: Any,
     kinds: Any,
@@ -90,11 +110,7 @@ def append_top_n(
                 kinds[n], elements[n], ranks[n] = 0, lists[start + size], size + 1
                 n += 1
         else:
-            if size >= limit:
-                kinds[n], elements[n], ranks[n] = 3, lists[start + size], 0
-                n += 1
-            kinds[n], elements[n], ranks[n] = 0, element, 0
-            n += 1
+            n = replaced(lists[start + size], element, size >= limit, is_top_1, before, kinds, elements, ranks, n)
         if size < limit:
             sizes[key] = size + 1
     return len(keys), n
@@ -112,6 +128,7 @@ def retract_top_n(
     sizes: Any,
     limits: Any,
     with_rank: Any,
+    is_top_1: Any,
     rank_start: Any,
     before: Any,
     kinds: Any,
@@ -189,6 +206,7 @@ def update_top_n(
     sizes: Any,
     limits: Any,
     with_rank: Any,
+    is_top_1: Any,
     rank_start: Any,
     before: Any,
     kinds: Any,
@@ -221,11 +239,7 @@ def update_top_n(
                     kinds[n], elements[n], ranks[n] = 0, lists[start + size], size + 1
                     n += 1
             else:
-                if size >= limit:
-                    kinds[n], elements[n], ranks[n] = 3, lists[start + size], 0
-                    n += 1
-                kinds[n], elements[n], ranks[n] = 0, element, 0
-                n += 1
+                n = replaced(lists[start + size], element, size >= limit, is_top_1, before, kinds, elements, ranks, n)
             if size < limit:
                 sizes[key] = size + 1
             continue
@@ -268,6 +282,7 @@ def update_top_n(
 
 upper_bound = _upper_bound
 shifted = _shifted
+replaced = _replaced
 
 
 @cache
@@ -278,10 +293,10 @@ def rank_kernels(strategy: str) -> Any:
         return in_python(loop)
     import numba
 
-    global upper_bound, shifted
+    global upper_bound, shifted, replaced
     compiled = numba.njit(cache=True, nogil=True)
     if upper_bound is _upper_bound:
-        upper_bound, shifted = compiled(_upper_bound), compiled(_shifted)
+        upper_bound, shifted, replaced = compiled(_upper_bound), compiled(_shifted), compiled(_replaced)
     return compiled(loop)
 
 
@@ -293,7 +308,7 @@ def warm_up(strategy: str) -> None:
         inputs.append(none)
     if strategy == "RETRACT":
         inputs.append(flags)
-    rank_kernels(strategy)(*inputs, 0, 0, none, none, none, none, True, 1, True, kinds, none, none)
+    rank_kernels(strategy)(*inputs, 0, 0, none, none, none, none, True, False, 1, True, kinds, none, none)
 
 
 def in_python(loop: Any) -> Any:

@@ -1,11 +1,13 @@
 """RankOperator: Top-N, the rows of each partition with the lowest ranks.
 
 For each batch it loads the rows of the batch's partitions from a RowTable, sorted, and inserts the records one after
-the other into these lists (`rank_kernels`), which notes the changes to emit. Then it brings the table up to date.
+the other into these lists (`rank_kernels`), which notes the changes to emit. Then it brings the table up to date. With
+a mini-batch, the changes are those between the lists before and after it.
 
-Source: org.apache.flink.table.runtime.operators.rank.{AppendOnlyTopNFunction,RetractableTopNFunction,
+Source: org.apache.flink.table.runtime.operators.rank.{AppendOnlyTopNFunction,FastTop1Function,RetractableTopNFunction,
 UpdatableTopNFunction}.
-Differs: a record that breaks the monotonicity of updates is ranked where it belongs among the rows that are kept.
+Differs: a record that breaks the monotonicity of updates is ranked where it belongs among the rows that are kept. Flink
+has no mini-batches here.
 """
 
 from __future__ import annotations
@@ -18,13 +20,16 @@ import pyarrow as pa
 from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.table_specs import RankSpec, SortLimitSpec
 from flinkpy.records.batch import Batch
+from flinkpy.records.elements import Watermark
 from flinkpy.state.backend import KeyContext
 from flinkpy.state.key_index import KeyWords
 from flinkpy.state.row_table import RowLayout, RowTable
 from flinkpy.streaming.operators.keyed_operator import KeyedStateOperator
 from flinkpy.streaming.operators.output import Output
 from flinkpy.streaming.operators.stream_operator import OperatorContext
+from flinkpy.streaming.operators.table.bundle import Bundle
 from flinkpy.streaming.operators.table.order_codes import order_codes
+from flinkpy.streaming.operators.table.rank_changes import RankedElements, folded_changes
 from flinkpy.streaming.operators.table.rank_kernels import rank_kernels, warm_up
 from flinkpy.streaming.operators.table.table_inputs import columns_of, emit_columns, input_schema, is_addition
 
@@ -66,6 +71,9 @@ class RankOperator(KeyedStateOperator):
         self._output_schema = pa.schema(fields) if spec.output_type is None else input_schema(spec.output_type)
         self._order_columns = [field.column for field in spec.order]
         self._key_words = KeyWords([self._schema.types[column] for column in spec.primary_key])
+        self._bundle: Bundle | None = None
+        if spec.mini_batch is not None:
+            self._bundle = Bundle(spec.mini_batch, context.processing_time_service, self._process)
         self._table: RowTable
 
     def key_of_input(self, input_index: int) -> tuple[Any, Any, Any]:
@@ -86,6 +94,26 @@ class RankOperator(KeyedStateOperator):
     # -- data --------------------------------------------------------------------------------------------------------
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        if self._bundle is not None:
+            self._bundle.add(batch)
+        else:
+            self._process(batch)
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
+        self._finish_bundle()
+
+    def process_watermark(self, watermark: Watermark) -> None:
+        self._finish_bundle()
+        super().process_watermark(watermark)
+
+    def finish(self) -> None:
+        self._finish_bundle()
+
+    def _finish_bundle(self) -> None:
+        if self._bundle is not None:
+            self._bundle.finish()
+
+    def _process(self, batch: Batch) -> None:
         columns = columns_of(batch, self._input_type)
         is_add = is_addition(batch.kinds, len(columns[0]))
         if self._spec.strategy != "RETRACT" and not is_add.all():
@@ -96,7 +124,7 @@ class RankOperator(KeyedStateOperator):
         table = self._table
         slots = table.slots_of(table.layout.key_columns(columns))
         lists = _Lists(self, columns, slots, is_add)
-        for kinds, elements, ranks in lists.run():
+        for kinds, elements, ranks in lists.run() if self._bundle is None else lists.run_folded():
             self._emit(columns, lists.rows, kinds, elements, ranks)
         gone, new = lists.outcome()
         added = table.add(slots[new], [column.take(pa.array(new)) for column in columns])
@@ -144,6 +172,7 @@ def create_sort_limit_operator(
         strategy="RETRACT" if spec.needs_retraction else "APPEND",
         generate_update_before=spec.generate_update_before,
         state_ttl_ms=spec.state_ttl_ms,
+        mini_batch=spec.mini_batch,
         key_type=spec.key_type,
         input_types=spec.input_types,
         output_type=spec.output_type,
@@ -206,8 +235,41 @@ class _Lists:
             return np.concatenate([table.words_of(self.rows), table.words_of_columns(columns)])
         return np.zeros(len(self.rows) + len(columns[0]), dtype=np.int64)
 
-    def run(self) -> Any:
-        """Processes the records. Yields changes: kinds int8[n], elements int64[n], ranks int64[n]."""
+    @property
+    def _has_ranks(self) -> bool:
+        """True if each rank is updated, False if rows are inserted and deleted."""
+        return self._operator._spec.output_rank_number or self._operator._spec.rank_start > 1
+
+    def run_folded(self) -> Any:
+        """Processes the records. Yields the changes between the lists before and after all of them."""
+        before = self._ranked()
+        for _ in self.run(is_folded=True):
+            raise AssertionError("a folded run yields no changes")
+        strategy = self._operator._spec.strategy
+        identities = self._identities if strategy == "UPDATE" or not self._is_add.all() else None
+        yield folded_changes(
+            before,
+            self._ranked(),
+            self._has_ranks or self._operator._spec.rank_end == 1,
+            identities,
+            strategy == "UPDATE",
+            self._operator._spec.generate_update_before,
+        )
+
+    def _ranked(self) -> RankedElements:
+        """Returns the elements that have a rank to emit."""
+        first = self._operator._spec.rank_start - 1
+        counts = np.maximum(np.minimum(self._sizes, self._limits) - first, 0)
+        keys = np.repeat(np.arange(len(counts)), counts)
+        places = np.arange(len(keys)) - np.repeat(np.cumsum(counts) - counts, counts) + first
+        return RankedElements(keys, places + 1, self._lists[self._offsets[keys] + places])
+
+    def run(self, is_folded: bool = False) -> Any:
+        """Processes the records. Yields changes: kinds int8[n], elements int64[n], ranks int64[n].
+
+        Args:
+            is_folded: True to yield nothing.
+        """
         spec = self._operator._spec
         room = max(_MIN_CHANGES, 2 * int(self._limits.max()) + 4)
         kinds = np.empty(room, dtype=np.int8)
@@ -219,7 +281,6 @@ class _Lists:
         if spec.strategy == "RETRACT":
             inputs.append(self._is_add)
         inputs.append(len(self.rows))
-        with_rank = spec.output_rank_number or spec.rank_start > 1
         begin = 0
         while begin < len(self._keys):
             begin, count = loop(
@@ -229,14 +290,15 @@ class _Lists:
                 self._offsets,
                 self._sizes,
                 self._limits,
-                with_rank,
+                self._has_ranks and not is_folded,
+                spec.rank_start == 1 and spec.rank_end == 1,
                 spec.rank_start,
                 spec.generate_update_before,
                 kinds,
                 elements,
                 ranks,
             )
-            if count:
+            if count and not is_folded:
                 yield kinds[:count].copy(), elements[:count], ranks[:count].copy()
 
     def outcome(self) -> tuple[np.ndarray, np.ndarray]:

@@ -507,6 +507,7 @@ class Translator:
             node.primary_key,
             _sends_before(node),
             self._settings.state_ttl_ms,
+            self._settings.mini_batch,
             **self._types(node),
         )
         return self._operator(node, spec)
@@ -569,6 +570,7 @@ class Translator:
             _sends_before(node),
             node.input.modify_kinds != INSERT_ONLY,
             self._settings.state_ttl_ms,
+            self._settings.mini_batch,
             **self._types(node),
         )
 
