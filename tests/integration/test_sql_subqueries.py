@@ -1,4 +1,4 @@
-"""Subqueries, set operations and rewritten joins give the rows that DuckDB gives. One job runs many queries."""
+"""Subqueries, set operations, rewritten joins and split aggregates give DuckDB's rows. One job runs many queries."""
 
 from __future__ import annotations
 
@@ -143,6 +143,31 @@ QUERIES = [
     "SELECT c, n FROM (SELECT c, COUNT(*) AS n FROM t GROUP BY c) AS g WHERE n IN (SELECT COUNT(*) FROM u GROUP BY z)",
     "SELECT s.a, s.m FROM (SELECT a, (SELECT MAX(y) FROM u WHERE x = a) AS m FROM t) AS s WHERE s.m > 10",
 ]
+#: Aggregates of DISTINCT values, which are split into partial and final ones.
+DISTINCT = [
+    "SELECT c, COUNT(DISTINCT a) AS n, COUNT(DISTINCT b), MAX(b) FROM t GROUP BY c",
+    (
+        "SELECT c, COUNT(DISTINCT a), COUNT(DISTINCT a) FILTER (WHERE b > 8), COUNT(DISTINCT a) FILTER (WHERE b > 15), "
+        "COUNT(*), SUM(b), CAST(AVG(b * 2) AS INT) FROM t GROUP BY c"
+    ),
+    "SELECT COUNT(DISTINCT a), SUM(DISTINCT b), COUNT(DISTINCT c), MIN(a), COUNT(*) FILTER (WHERE b > 10) FROM t",
+    "SELECT a, COUNT(DISTINCT a), SUM(DISTINCT b), MIN(c) FROM t GROUP BY a",
+    (
+        "SELECT n, COUNT(DISTINCT m), COUNT(DISTINCT c), SUM(DISTINCT m) FILTER (WHERE m > 1), MAX(c) "
+        "FROM (SELECT c, COUNT(*) AS n, MAX(a) AS m FROM t GROUP BY c) AS g GROUP BY n"
+    ),
+    "SELECT COUNT(DISTINCT n), COUNT(DISTINCT c) FROM (SELECT c, COUNT(*) AS n FROM t GROUP BY c) AS g WHERE n > 1",
+    "SELECT c, a, COUNT(DISTINCT b) FROM t GROUP BY GROUPING SETS ((c), (a))",
+]
+_SPLIT = {
+    "table.optimizer.distinct-agg.split.enabled": "true",
+    "table.optimizer.distinct-agg.split.bucket-num": "3",
+}
+_MINI_BATCH = {
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "1 s",
+    "table.exec.mini-batch.size": "3",
+}
 #: Queries of one job. More of them make the job's plan larger, fewer of them more jobs.
 _PER_JOB = 22
 
@@ -169,12 +194,25 @@ def as_texts(number: int, query: str) -> tuple[str, Counter[tuple[int, str]]]:
     return f"SELECT {number}, {line} FROM ({query}) AS q ({', '.join(names)})", expected
 
 
-@pytest.mark.parametrize("first", range(0, len(QUERIES), _PER_JOB))
-def test_queries_give_the_rows_of_duckdb(environment: TableEnvironment, first: int) -> None:
-    parts = [as_texts(number, QUERIES[number]) for number in range(first, min(first + _PER_JOB, len(QUERIES)))]
+def check(environment: TableEnvironment, queries: list[str]) -> None:
+    parts = [as_texts(number, query) for number, query in enumerate(queries)]
     expected = sum((each for _, each in parts), Counter[Any]())
 
     found = rows(environment, TABLES + " UNION ALL ".join(query for query, _ in parts))
 
-    wrong = {QUERIES[number] for number, _ in (found - expected) + (expected - found)}
+    wrong = {queries[number] for number, _ in (found - expected) + (expected - found)}
     assert not wrong, (found - expected, expected - found)
+
+
+@pytest.mark.parametrize("first", range(0, len(QUERIES), _PER_JOB))
+def test_queries_give_the_rows_of_duckdb(environment: TableEnvironment, first: int) -> None:
+    check(environment, QUERIES[first : first + _PER_JOB])
+
+
+@pytest.mark.parametrize("settings", [_SPLIT, {**_SPLIT, **_MINI_BATCH}], ids=["plain", "mini-batch"])
+def test_split_distinct_aggregates_give_the_rows_of_duckdb(settings: dict[str, str]) -> None:
+    environment = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+    for key, value in {"parallelism.default": "2", **settings}.items():
+        environment.get_config().set(key, value)
+
+    check(environment, DISTINCT)

@@ -108,6 +108,39 @@ AGG_PHASE_STRATEGY = enum_option(
     "AUTO",
     "Whether a GROUP BY with mini-batches aggregates rows before the exchange, too. AUTO: if its functions allow it.",
 )
+DISTINCT_AGG_SPLIT_ENABLED = bool_option(
+    "table.optimizer.distinct-agg.split.enabled",
+    False,
+    "Whether aggregates of DISTINCT values of a GROUP BY are computed per bucket of values first, so that all subtasks "
+    "take part where most rows are of few groups. It costs a second aggregation, and a row more per distinct column.",
+)
+DISTINCT_AGG_SPLIT_BUCKET_NUM = int_option(
+    "table.optimizer.distinct-agg.split.bucket-num",
+    1024,
+    "The number of buckets of `table.optimizer.distinct-agg.split.enabled`.",
+    minimum=1,
+)
+REUSE_SUB_PLAN_ENABLED = bool_option(
+    "table.optimizer.reuse-sub-plan-enabled", True, "Whether equal parts of the plans of a job are computed once."
+)
+REUSE_SOURCE_ENABLED = bool_option(
+    "table.optimizer.reuse-source-enabled",
+    True,
+    "Whether a table that a job reads several times in the same way is read once. Needs "
+    "`table.optimizer.reuse-sub-plan-enabled`.",
+)
+REUSE_SINK_ENABLED = bool_option(
+    "table.optimizer.reuse-sink-enabled",
+    True,
+    "Whether INSERTs of a statement set into the same table share one sink. Needs "
+    "`table.optimizer.reuse-sub-plan-enabled`.",
+)
+DELTA_JOIN_STRATEGY = enum_option(
+    "table.optimizer.delta-join.strategy",
+    ("AUTO", "FORCE", "NONE"),
+    "AUTO",
+    "Whether joins look up each other's tables instead of keeping rows in state. None do so here: FORCE is an error.",
+)
 PLAN_COMPILE_CATALOG_OBJECTS = enum_option(
     "table.plan.compile.catalog-objects",
     ("ALL", "SCHEMA", "IDENTIFIER"),

@@ -19,6 +19,9 @@ from flinkpy.configuration.table_options import (
     ASYNC_LOOKUP_BUFFER_CAPACITY,
     ASYNC_LOOKUP_OUTPUT_MODE,
     ASYNC_LOOKUP_TIMEOUT,
+    DELTA_JOIN_STRATEGY,
+    DISTINCT_AGG_SPLIT_BUCKET_NUM,
+    DISTINCT_AGG_SPLIT_ENABLED,
     IDLE_TIMEOUT,
     INTERVAL_JOIN_MIN_CLEANUP_INTERVAL,
     LOCAL_TIME_ZONE,
@@ -31,6 +34,9 @@ from flinkpy.configuration.table_options import (
     SINK_NOT_NULL_ENFORCER,
     SINK_REQUIRE_ON_CONFLICT,
     SINK_TYPE_LENGTH_ENFORCER,
+    REUSE_SINK_ENABLED,
+    REUSE_SOURCE_ENABLED,
+    REUSE_SUB_PLAN_ENABLED,
     STATE_TTL,
     UID_FORMAT,
     UID_GENERATION,
@@ -71,8 +77,8 @@ from flinkpy.table.planner.physical.two_phase import in_two_phases
 from flinkpy.table.planner.plans.compiler import PlanCompiler
 from flinkpy.table.planner.plans.plan_graph import PlanGraph
 from flinkpy.table.planner.plans.uids import Uids
-from flinkpy.table.planner.rules.program import optimise
-from flinkpy.table.planner.rules.reuse import share_equal_parts
+from flinkpy.table.planner.rules.program import OptimizerSettings, optimise
+from flinkpy.table.planner.rules.reuse import Reuse, share_equal_parts
 from flinkpy.table.schema import Schema
 
 
@@ -305,9 +311,10 @@ class Planner:
         context = self._context()
         materialize = read_option(self._configuration, UPSERT_MATERIALIZE)
         requires_clause = self.is_streaming and read_option(self._configuration, SINK_REQUIRE_ON_CONFLICT)
+        settings = self._optimizer_settings()
         plans = []
         for operation in operations:
-            optimised = optimise(operation)
+            optimised = optimise(operation, settings)
             if not context.is_streaming:
                 optimised = plan_batch(optimised, context)
             built = PhysicalBuilder(context).build(optimised)
@@ -343,6 +350,23 @@ class Planner:
     def _uses_mini_batches(self) -> bool:
         return self.is_streaming and bool(read_option(self._configuration, MINI_BATCH_ENABLED))
 
+    def _optimizer_settings(self) -> OptimizerSettings:
+        configuration = self._configuration
+        if read_option(configuration, DELTA_JOIN_STRATEGY) == "FORCE":
+            raise ValidationError(
+                "The current sql doesn't support to do delta join optimization: flinkpy has no delta joins. Set "
+                f"'{DELTA_JOIN_STRATEGY.key}' to AUTO or NONE.",
+                details={"option": DELTA_JOIN_STRATEGY.key},
+            )
+        splits = self.is_streaming and read_option(configuration, DISTINCT_AGG_SPLIT_ENABLED)
+        buckets = read_option(configuration, DISTINCT_AGG_SPLIT_BUCKET_NUM) if splits else None
+        return OptimizerSettings(distinct_buckets=buckets)
+
+    def _shared(self, plans: Sequence[ph.PhysicalNode]) -> list[ph.PhysicalNode]:
+        """Returns the plans with equal parts as one, as far as the options allow it."""
+        options = (REUSE_SUB_PLAN_ENABLED, REUSE_SOURCE_ENABLED, REUSE_SINK_ENABLED)
+        return share_equal_parts(plans, Reuse(*(read_option(self._configuration, each) for each in options)))
+
     def _uses_two_phases(self) -> bool:
         return self._uses_mini_batches() and read_option(self._configuration, AGG_PHASE_STRATEGY) != "ONE_PHASE"
 
@@ -352,7 +376,7 @@ class Planner:
         Raises:
             TableProgramError: a query cannot be run as a stream, or its sink cannot take the changes.
         """
-        plans = share_equal_parts(self._physical(operations))
+        plans = self._shared(self._physical(operations))
         uids = None
         if read_option(self._configuration, UID_GENERATION) == "ALWAYS":
             uids = self._uids(PlanGraph.of(plans, is_streaming=self.is_streaming, options={}))
@@ -371,7 +395,7 @@ class Planner:
         """
         options = {key: value for key, value in self._configuration.to_dict().items() if _is_of_operators(key)}
         options[LOCAL_TIME_ZONE.key] = self._config.get_local_timezone()
-        return PlanCompiler(self._context()).compile(share_equal_parts(self._physical(operations)), options)
+        return PlanCompiler(self._context()).compile(self._shared(self._physical(operations)), options)
 
     def load_plan(self, text: str) -> PlanGraph:
         """Returns the plan of a JSON text. Raises: TableProgramError if it cannot be run in this session."""
@@ -389,7 +413,7 @@ class Planner:
 
     def translate_query(self, operation: rel.RelNode) -> tuple[Transformation, ChangelogMode | None]:
         """Returns the rows of a query, and their changes; None for the changes of a table that is only appended to."""
-        plan = share_equal_parts(self._physical([operation], requires_update_before=True))[0]
+        plan = self._shared(self._physical([operation], requires_update_before=True))[0]
         transformation = Translator(self._translation_settings()).translate(plan)
         if plan.modify_kinds == INSERT_ONLY:
             return transformation, None
@@ -409,7 +433,7 @@ class Planner:
         if "ESTIMATED_COST" in details:
             parts.append("The planner applies rules in a fixed order and estimates no row counts and costs.\n")
         parts.append("== Optimized Execution Plan ==")
-        parts.append(texts.execution_text(share_equal_parts(plans)))
+        parts.append(texts.execution_text(self._shared(plans)))
         return "\n".join(parts)
 
     def physical_text(self, operations: Sequence[rel.RelNode], *, changelog: bool = True) -> str:

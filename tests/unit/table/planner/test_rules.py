@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from flinkpy.common.errors import ValidationError
 from flinkpy.table.connectors.table_source import FilterPushDown
 from tests.unit.table.planner import planning
 from tests.unit.table.planner.planning import FakeScan, PlannerFixture
@@ -124,3 +125,73 @@ def test_equal_parts_of_a_plan_are_computed_once(planner: PlannerFixture) -> Non
 
     assert text.partition("== Optimized Execution Plan ==")[2].count("TableSourceScan") == 1
     assert "Reused(reference_id=[1])" in text
+
+
+def test_distinct_aggregates_are_split_by_buckets_of_their_values(planner: PlannerFixture) -> None:
+    planner.configuration.set_string("table.optimizer.distinct-agg.split.enabled", "true")
+    planner.configuration.set_string("table.optimizer.distinct-agg.split.bucket-num", "16")
+
+    plan = planner.plan("SELECT a, COUNT(DISTINCT b) AS n, AVG(b) AS m FROM t GROUP BY a")
+
+    assert "partialFinalType=[FINAL], select=[a, $SUM0_RETRACT($f2_0) AS n, " in plan
+    assert "groupBy=[a, $f2], partialFinalType=[PARTIAL], select=[a, $f2, COUNT(DISTINCT b) AS $f2_0" in plan
+    assert "MOD(HASH_CODE(b), 16) AS $f2" in plan
+    assert "Expand" not in plan
+
+
+def test_each_distinct_column_has_rows_of_its_own(planner: PlannerFixture) -> None:
+    planner.configuration.set_string("table.optimizer.distinct-agg.split.enabled", "true")
+
+    plan = planner.plan("SELECT COUNT(DISTINCT a), COUNT(DISTINCT b) FILTER (WHERE a > 1) FROM t")
+
+    assert "Expand(projects=[{a, b, $f2, $f3, null AS $f4, 1:BIGINT AS $e}" in plan
+    assert "COUNT(DISTINCT a) FILTER $g_1" in plan
+
+
+@pytest.mark.parametrize(
+    ("option", "of_columns", "of_plans"),
+    [(None, 1, 1), ("table.optimizer.reuse-source-enabled", 2, 1), ("table.optimizer.reuse-sub-plan-enabled", 2, 2)],
+)
+def test_reuse_follows_the_options(planner: PlannerFixture, option: str | None, of_columns: int, of_plans: int) -> None:
+    if option is not None:
+        planner.configuration.set_string(option, "false")
+
+    def scans(query: str) -> int:
+        text = planner.planner.explain([planner.operation(query)])
+        return text.partition("== Optimized Execution Plan ==")[2].count("TableSourceScan")
+
+    assert scans("SELECT x.a FROM v x JOIN v y ON x.c = y.c") == of_columns
+    assert scans("SELECT a FROM v UNION ALL SELECT a FROM v") == of_plans
+
+
+def test_scans_with_other_options_are_not_shared(planner: PlannerFixture) -> None:
+    query = "SELECT a FROM v /*+ OPTIONS('mode'='{}') */ UNION ALL SELECT a FROM v /*+ OPTIONS('mode'='I') */"
+
+    def scans(mode: str) -> int:
+        text = planner.planner.explain([planner.operation(query.format(mode))])
+        return text.partition("== Optimized Execution Plan ==")[2].count("TableSourceScan")
+
+    assert scans("I") == 1
+    assert scans("I,UB,UA,D") == 2
+
+
+def test_inserts_into_one_table_share_its_sink(planner: PlannerFixture) -> None:
+    planner.table("s", "a INT")
+    operations = [
+        planner.operation("INSERT INTO s SELECT a FROM t"),
+        planner.operation("INSERT INTO s SELECT a FROM u"),
+    ]
+
+    def sinks() -> int:
+        return planner.planner.explain(operations).partition("== Optimized Execution Plan ==")[2].count("Sink(")
+
+    assert sinks() == 1
+    planner.configuration.set_string("table.optimizer.reuse-sink-enabled", "false")
+    assert sinks() == 2
+
+
+def test_forced_delta_joins_are_refused(planner: PlannerFixture) -> None:
+    planner.configuration.set_string("table.optimizer.delta-join.strategy", "FORCE")
+
+    with pytest.raises(ValidationError, match="flinkpy has no delta joins"):
+        planner.plan("SELECT t.a FROM t JOIN u ON t.a = u.a")

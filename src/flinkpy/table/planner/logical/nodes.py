@@ -221,12 +221,14 @@ class Aggregate(_OneInput):
         grouping: input columns.
         grouping_sets: for GROUPING SETS, CUBE and ROLLUP the sets, as parts of `grouping`; None for one set of all.
         state_ttl_ms: the time-to-live of a STATE_TTL hint; None for `table.exec.state.ttl`.
+        partial_final: PARTIAL or FINAL for the parts of an aggregation of distinct values that was split.
     """
 
     grouping: tuple[int, ...]
     aggregates: tuple[AggregateCall, ...]
     grouping_sets: tuple[tuple[int, ...], ...] | None = None
     state_ttl_ms: int | None = None
+    partial_final: str | None = None
 
     @cached_property
     def row_type(self) -> RowType:

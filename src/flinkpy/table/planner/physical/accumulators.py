@@ -12,7 +12,7 @@ from flinkpy.table.planner.logical.time import as_regular
 
 #: Aggregates that two phases can compute.
 _MERGEABLE = frozenset(
-    {"COUNT", "SUM", "SUM0", "AVG", "MIN", "MAX", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"}
+    {"COUNT", "SUM", "SUM0", "$SUM0", "AVG", "MIN", "MAX", "VAR_POP", "VAR_SAMP", "STDDEV_POP", "STDDEV_SAMP"}
 )
 
 Fields = tuple[tuple[str, lt.LogicalType], ...]

@@ -165,6 +165,7 @@ class PhysicalBuilder:
             node.grouping,
             node.aggregates,
             state_ttl_ms=node.state_ttl_ms,
+            partial_final=node.partial_final,
         )
 
     @_build.register

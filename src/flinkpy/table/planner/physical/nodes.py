@@ -431,9 +431,12 @@ class _AggregateNode(PhysicalNode):
     needs_retraction: bool = field(default=False, kw_only=True)
     #: The time-to-live of a STATE_TTL hint; None for `table.exec.state.ttl`.
     state_ttl_ms: int | None = field(default=None, kw_only=True)
+    #: PARTIAL or FINAL for the parts of an aggregation of distinct values that was split.
+    partial_final: str | None = field(default=None, kw_only=True)
 
     def _group_by(self) -> list[Term]:
-        return [("groupBy", f"[{self._columns(self.grouping)}]")] if self.grouping else []
+        terms = [("groupBy", f"[{self._columns(self.grouping)}]")] if self.grouping else []
+        return terms if self.partial_final is None else [*terms, ("partialFinalType", f"[{self.partial_final}]")]
 
     def _calls(self) -> list[str]:
         return [

@@ -35,6 +35,7 @@ def in_two_phases(node: ph.PhysicalNode) -> ph.PhysicalNode:
         node.aggregates,
         names,
         needs_retraction=node.needs_retraction,
+        partial_final=node.partial_final,
         **sends,  # type: ignore[arg-type]
     )
     keys = tuple(range(len(node.grouping)))
@@ -48,6 +49,7 @@ def in_two_phases(node: ph.PhysicalNode) -> ph.PhysicalNode:
         below.row_type,
         needs_retraction=node.needs_retraction,
         state_ttl_ms=node.state_ttl_ms,
+        partial_final=node.partial_final,
         modify_kinds=node.modify_kinds,
         update_kind=node.update_kind,
     )
@@ -81,7 +83,7 @@ def _accumulator_names(calls: tuple[AggregateCall, ...]) -> tuple[tuple[str, ...
         elif function == "avg":
             parts = ("sum", "count")
         else:
-            parts = (function.replace("sum0", "sum"),)
+            parts = (function.lstrip("$").replace("sum0", "sum"),)
         names.append(tuple(f"{part}${number + place}" for place, part in enumerate(parts)))
         number += len(parts)
     return tuple(names)

@@ -38,7 +38,7 @@ def _expanded(node: rel.Aggregate, sets: tuple[tuple[int, ...], ...]) -> rel.Rel
                 for place, each in enumerate(references)
             ),
             *(references[place] for place in copied),
-            Literal(_BIGINT, _bits(grouping, keys)),
+            Literal(_BIGINT, set_number(grouping, keys)),
         )
         for keys in sets
     )
@@ -60,7 +60,7 @@ def _expanded(node: rel.Aggregate, sets: tuple[tuple[int, ...], ...]) -> rel.Rel
 _GROUPING = ("GROUPING", "GROUPING_ID", "GROUP_ID")
 
 
-def _bits(columns: tuple[int, ...], keys: tuple[int, ...]) -> int:
+def set_number(columns: tuple[int, ...], keys: tuple[int, ...]) -> int:
     """Returns a number with one bit per column, the first column's the highest, set for columns outside of the set."""
     number = 0
     for column in columns:
@@ -83,7 +83,7 @@ def _with_grouping_calls(
             place += 1
             continue
         arguments = tuple(node.grouping[each] for each in call.arguments)
-        values = [(_bits(node.grouping, keys), _bits(arguments, keys)) for keys in sets]
+        values = [(set_number(node.grouping, keys), set_number(arguments, keys)) for keys in sets]
         branches: list[tuple[RexNode, RexNode]] = [
             (operators.comparison("=", number, Literal(_BIGINT, bits)), Literal(_BIGINT, value))
             for bits, value in values[:-1]

@@ -5,6 +5,8 @@ Source: org.apache.flink.table.planner.plan.optimize.program.FlinkStreamProgram.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.rules.constants import propagate_constants
 from flinkpy.table.planner.rules.filters import merge_projections, push_filters, push_join_keys
@@ -13,11 +15,23 @@ from flinkpy.table.planner.rules.pruning import prune_columns
 from flinkpy.table.planner.rules.ranks import constant_ranks, recognise_ranks
 from flinkpy.table.planner.rules.set_operations import replace_set_operations
 from flinkpy.table.planner.rules.sources import push_into_sources
+from flinkpy.table.planner.rules.split_distinct import split_distinct_aggregates
 from flinkpy.table.planner.rules.subqueries import expand_subqueries
 from flinkpy.table.planner.rules.windows import recognise_window_aggregates
 
 
-def optimise(plan: rel.RelNode) -> rel.RelNode:
+@dataclass(frozen=True, slots=True)
+class OptimizerSettings:
+    """The options of a session that rules depend on.
+
+    Attributes:
+        distinct_buckets: the buckets into which aggregates of distinct values are split; None not to split them.
+    """
+
+    distinct_buckets: int | None = None
+
+
+def optimise(plan: rel.RelNode, settings: OptimizerSettings) -> rel.RelNode:
     """Returns a plan of the same rows in the form from which physical nodes are made."""
     plan = expand_subqueries(plan)
     plan = replace_set_operations(plan)
@@ -33,6 +47,8 @@ def optimise(plan: rel.RelNode) -> rel.RelNode:
     plan = recognise_window_aggregates(plan)
     plan = merge_projections(plan)
     plan = constant_ranks(plan)
+    if settings.distinct_buckets is not None:
+        plan = split_distinct_aggregates(plan, settings.distinct_buckets)
     plan = prune_columns(plan)
     plan = merge_projections(plan)
     return push_into_sources(plan)
