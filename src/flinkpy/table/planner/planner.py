@@ -19,9 +19,6 @@ from flinkpy.configuration.table_options import (
     ASYNC_LOOKUP_BUFFER_CAPACITY,
     ASYNC_LOOKUP_OUTPUT_MODE,
     ASYNC_LOOKUP_TIMEOUT,
-    DELTA_JOIN_STRATEGY,
-    DISTINCT_AGG_SPLIT_BUCKET_NUM,
-    DISTINCT_AGG_SPLIT_ENABLED,
     IDLE_TIMEOUT,
     INTERVAL_JOIN_MIN_CLEANUP_INTERVAL,
     LOCAL_TIME_ZONE,
@@ -34,9 +31,6 @@ from flinkpy.configuration.table_options import (
     SINK_NOT_NULL_ENFORCER,
     SINK_REQUIRE_ON_CONFLICT,
     SINK_TYPE_LENGTH_ENFORCER,
-    REUSE_SINK_ENABLED,
-    REUSE_SOURCE_ENABLED,
-    REUSE_SUB_PLAN_ENABLED,
     STATE_TTL,
     UID_FORMAT,
     UID_GENERATION,
@@ -77,7 +71,8 @@ from flinkpy.table.planner.physical.two_phase import in_two_phases
 from flinkpy.table.planner.plans.compiler import PlanCompiler
 from flinkpy.table.planner.plans.plan_graph import PlanGraph
 from flinkpy.table.planner.plans.uids import Uids
-from flinkpy.table.planner.rules.program import OptimizerSettings, optimise
+from flinkpy.table.planner.rules.optimizer_settings import OptimizerSettings
+from flinkpy.table.planner.rules.program import optimise
 from flinkpy.table.planner.rules.reuse import Reuse, share_equal_parts
 from flinkpy.table.schema import Schema
 
@@ -311,7 +306,7 @@ class Planner:
         context = self._context()
         materialize = read_option(self._configuration, UPSERT_MATERIALIZE)
         requires_clause = self.is_streaming and read_option(self._configuration, SINK_REQUIRE_ON_CONFLICT)
-        settings = self._optimizer_settings()
+        settings = OptimizerSettings.of(self._configuration, is_streaming=self.is_streaming)
         plans = []
         for operation in operations:
             optimised = optimise(operation, settings)
@@ -350,22 +345,9 @@ class Planner:
     def _uses_mini_batches(self) -> bool:
         return self.is_streaming and bool(read_option(self._configuration, MINI_BATCH_ENABLED))
 
-    def _optimizer_settings(self) -> OptimizerSettings:
-        configuration = self._configuration
-        if read_option(configuration, DELTA_JOIN_STRATEGY) == "FORCE":
-            raise ValidationError(
-                "The current sql doesn't support to do delta join optimization: flinkpy has no delta joins. Set "
-                f"'{DELTA_JOIN_STRATEGY.key}' to AUTO or NONE.",
-                details={"option": DELTA_JOIN_STRATEGY.key},
-            )
-        splits = self.is_streaming and read_option(configuration, DISTINCT_AGG_SPLIT_ENABLED)
-        buckets = read_option(configuration, DISTINCT_AGG_SPLIT_BUCKET_NUM) if splits else None
-        return OptimizerSettings(distinct_buckets=buckets)
-
     def _shared(self, plans: Sequence[ph.PhysicalNode]) -> list[ph.PhysicalNode]:
         """Returns the plans with equal parts as one, as far as the options allow it."""
-        options = (REUSE_SUB_PLAN_ENABLED, REUSE_SOURCE_ENABLED, REUSE_SINK_ENABLED)
-        return share_equal_parts(plans, Reuse(*(read_option(self._configuration, each) for each in options)))
+        return share_equal_parts(plans, Reuse.of(self._configuration))
 
     def _uses_two_phases(self) -> bool:
         return self._uses_mini_batches() and read_option(self._configuration, AGG_PHASE_STRATEGY) != "ONE_PHASE"

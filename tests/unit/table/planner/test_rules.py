@@ -195,3 +195,31 @@ def test_forced_delta_joins_are_refused(planner: PlannerFixture) -> None:
 
     with pytest.raises(ValidationError, match="flinkpy has no delta joins"):
         planner.plan("SELECT t.a FROM t JOIN u ON t.a = u.a")
+
+
+def test_common_factor_of_or_becomes_the_key_of_a_join(planner: PlannerFixture) -> None:
+    plan = planner.plan(
+        "SELECT v.a FROM v, u WHERE (v.a = u.a AND v.c = 'x' AND u.b > 5) OR (v.a = u.a AND v.c = 'y' AND u.b < 3)"
+    )
+
+    join = next(line for line in plan.splitlines() if "Join(" in line)
+    assert "where=[AND(=(a, a0), OR(" in join
+    assert "Exchange(distribution=[hash[a]]" in plan
+
+
+def test_or_over_both_inputs_filters_each_of_them_before_the_join(planner: PlannerFixture) -> None:
+    plan = planner.plan(
+        "SELECT v.a FROM v JOIN u ON v.a = u.a WHERE (v.c = 'x' AND u.b = 5) OR (v.c = 'y' AND u.b = 3)"
+    )
+
+    assert "Calc(select=[a, b], where=[SEARCH(b, Sarg[3, 5])]" in plan
+    assert "Calc(select=[a, c], where=[SEARCH(c, Sarg[_UTF-16LE'x'" in plan
+
+
+def test_cross_join_with_equalities_in_where_has_keys_in_the_written_order(planner: PlannerFixture) -> None:
+    plan = planner.plan("SELECT t.a FROM t, u, v WHERE t.a = u.a AND u.b = t.b AND v.a = u.a AND v.c <> 'q'")
+
+    joins = [line for line in plan.splitlines() if " Join(" in line or "- Join(" in line]
+    assert len(joins) == 2
+    assert "where=[AND(=(a, a0), =(b0, b))]" in joins[1]
+    assert "distribution=[single]" not in plan

@@ -5,12 +5,12 @@ Source: org.apache.flink.table.planner.plan.optimize.program.FlinkStreamProgram.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from flinkpy.table.planner.logical import nodes as rel
 from flinkpy.table.planner.rules.constants import propagate_constants
 from flinkpy.table.planner.rules.filters import merge_projections, push_filters, push_join_keys
 from flinkpy.table.planner.rules.grouping_sets import expand_grouping_sets
+from flinkpy.table.planner.rules.join_conditions import derive_join_filters, factor_conditions
+from flinkpy.table.planner.rules.optimizer_settings import OptimizerSettings
 from flinkpy.table.planner.rules.pruning import prune_columns
 from flinkpy.table.planner.rules.ranks import constant_ranks, recognise_ranks
 from flinkpy.table.planner.rules.set_operations import replace_set_operations
@@ -20,24 +20,17 @@ from flinkpy.table.planner.rules.subqueries import expand_subqueries
 from flinkpy.table.planner.rules.windows import recognise_window_aggregates
 
 
-@dataclass(frozen=True, slots=True)
-class OptimizerSettings:
-    """The options of a session that rules depend on.
-
-    Attributes:
-        distinct_buckets: the buckets into which aggregates of distinct values are split; None not to split them.
-    """
-
-    distinct_buckets: int | None = None
-
-
 def optimise(plan: rel.RelNode, settings: OptimizerSettings) -> rel.RelNode:
     """Returns a plan of the same rows in the form from which physical nodes are made."""
     plan = expand_subqueries(plan)
     plan = replace_set_operations(plan)
     plan = expand_grouping_sets(plan)
     plan = merge_projections(plan)
+    plan = factor_conditions(plan)
     plan = push_filters(plan)
+    derived = derive_join_filters(plan)
+    if derived is not plan:
+        plan = push_filters(derived)
     plan = recognise_ranks(plan)
     plan = push_join_keys(plan)
     plan = merge_projections(plan)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
+from flinkpy.configuration.options import read_option
+from flinkpy.configuration.table_options import REUSE_SINK_ENABLED, REUSE_SOURCE_ENABLED, REUSE_SUB_PLAN_ENABLED
 from flinkpy.sql.rex import RexNode
 from flinkpy.table.planner.binder.expressions import is_deterministic
 from flinkpy.table.planner.physical import nodes as ph
@@ -26,6 +29,12 @@ class Reuse:
     sub_plans: bool = True
     sources: bool = True
     sinks: bool = True
+
+    @classmethod
+    def of(cls, configuration: Any) -> Reuse:
+        """Reads the options."""
+        options = (REUSE_SUB_PLAN_ENABLED, REUSE_SOURCE_ENABLED, REUSE_SINK_ENABLED)
+        return cls(*(read_option(configuration, each) for each in options))
 
 
 def share_equal_parts(plans: Sequence[ph.PhysicalNode], reuse: Reuse) -> list[ph.PhysicalNode]:
@@ -50,7 +59,7 @@ def share_equal_parts(plans: Sequence[ph.PhysicalNode], reuse: Reuse) -> list[ph
             digest += f"#{id(node)}"
         name = names.setdefault(digest, f"@{len(names)}")
         if isinstance(node, ph.TableSourceScan) and not reuse.sources:
-            # What is computed from equal sources is still computed once, as in Flink.
+            # Operators on top of equal sources still run once, as in Flink.
             return node, name
         return known.setdefault(digest, node), name
 
