@@ -5,6 +5,7 @@ Source: org.apache.flink.streaming.connectors.kinesis.serialization.KinesisDeser
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -67,8 +68,25 @@ class KinesisDeserializationSchema:
         return None
 
 
+class KinesisColumnDeserializationSchema(KinesisDeserializationSchema):
+    """Base class of schemas that read many records at a time, as columns. Beyond PyFlink."""
+
+    @abstractmethod
+    def decode_records(self, shard: Shard, records: list[dict[str, Any]], times: list[int]) -> DecodedMessages:
+        """Deserializes records of a shard.
+
+        Args:
+            records: as the service returns them.
+            times: the arrival of each record, in milliseconds since 1970.
+
+        Raises: InputFormatError, which names the record.
+        """
+
+
 def decode(schema: Any, shard: Shard, records: list[dict[str, Any]], times: list[int]) -> DecodedMessages:
     """Deserializes records of a shard. Raises: InputFormatError, which names the record."""
+    if isinstance(schema, KinesisColumnDeserializationSchema):
+        return schema.decode_records(shard, records, times)
     numbers = [record["SequenceNumber"] for record in records]
 
     def origin(index: int) -> str:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from flinkpy.common.errors import FlinkError, ValidationError
 from flinkpy.common.types import RowKind
 from flinkpy.connectors.elasticsearch.bulk_client import Action
-from flinkpy.formats.text_form import float_text
 from flinkpy.sql.functions.date_formats import date_format
 from flinkpy.sql.types import logical_types as types
 from flinkpy.sql.types.logical_types import LogicalType, RowType
 from flinkpy.sql.types.time_zones import zone_of
+from flinkpy.table.connectors.key_texts import plain_times, text_of_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,40 +132,6 @@ def _nanos(value: Any, zone: str) -> int:
     else:
         local = datetime.datetime.combine(_EPOCH.date(), value)
     return (local - _EPOCH) // datetime.timedelta(microseconds=1) * 1_000
-
-
-def plain_times(column: pa.Array) -> pa.Array:
-    """Returns a column whose times have microseconds at most, as Python has them."""
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(column.type):
-        return column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    return column.cast(pa.time64("us"), safe=False) if pa.types.is_time64(column.type) else column
-
-
-def text_of_key(value: Any, kind: LogicalType) -> str:
-    """Returns the text of a value as Java shows it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return float_text(value)
-    if isinstance(value, datetime.datetime):
-        zone = "" if value.tzinfo is None else "Z"
-        # An Instant shows its seconds always, a LocalDateTime only if they are not zero.
-        return f"{value.date()}T{_time_text(value.time(), bool(zone))}{zone}"
-    if isinstance(value, datetime.time):
-        return _time_text(value, False)
-    return f"{value:f}" if isinstance(kind, types.DecimalType) else str(value)
-
-
-def _time_text(value: datetime.time, shows_seconds: bool) -> str:
-    text = f"{value.hour:02d}:{value.minute:02d}"
-    if value.second or value.microsecond or shows_seconds:
-        text += f":{value.second:02d}"
-    if value.microsecond:
-        digits = f"{value.microsecond:06d}"
-        text += f".{digits.removesuffix('000')}"
-    return text
 
 
 def check_keys(row_type: RowType, keys: tuple[int, ...]) -> None:

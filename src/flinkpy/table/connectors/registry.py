@@ -19,6 +19,7 @@ from flinkpy.table.connectors.table_options import (
     SINK_PARALLELISM,
     WATERMARK_OPTIONS,
     TableOptions,
+    did_you_mean,
 )
 
 if TYPE_CHECKING:
@@ -38,8 +39,10 @@ _BUILT_IN = {
     "elasticsearch-7": "elasticsearch:ElasticsearchTableFactory",
     "elasticsearch-8": "elasticsearch:Elasticsearch8TableFactory",
     "filesystem": "filesystem:FileSystemTableFactory",
+    "firehose": "kinesis:FirehoseTableFactory",
     "jdbc": "jdbc:JdbcTableFactory",
     "kafka": "kafka:KafkaTableFactory",
+    "kinesis": "kinesis:KinesisTableFactory",
     "nexmark": "nexmark:NexmarkTableFactory",
     "opensearch": "elasticsearch:OpensearchTableFactory",
     "opensearch-2": "elasticsearch:Opensearch2TableFactory",
@@ -76,7 +79,9 @@ def factory_of(identifier: str, owner: str) -> TableFactory:
         raise ValidationError(
             f"Cannot discover a connector using option: 'connector'='{identifier}' of {owner}.\n\n"
             f"Could not find any factory for identifier '{identifier}' that implements 'TableFactory'.\n\n"
-            "Available factory identifiers are:\n\n" + "\n".join(identifiers()),
+            "Available factory identifiers are:\n\n"
+            + "\n".join(identifiers())
+            + did_you_mean(identifier, identifiers()),
             details={"option": "connector", "value": identifier},
         )
     factory: TableFactory = kind()

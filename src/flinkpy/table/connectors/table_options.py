@@ -6,7 +6,7 @@ Source: org.apache.flink.table.factories.FactoryUtil.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from flinkpy.common.errors import ValidationError
@@ -136,3 +136,9 @@ class TableOptions:
 def _with_hint(key: str, known: set[str]) -> str:
     close = difflib.get_close_matches(key, known, 1)
     return f"{key} (did you mean '{close[0]}'?)" if close else key
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns a question with the known name that is most like a wrong one; "" if none is."""
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"\n\nDid you mean '{close[0]}'?" if close else ""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from flinkpy.common.errors import UnsupportedOperationError, ValidationError
 from flinkpy.table.connectors.changelog_mode import INSERT_ONLY, ChangelogMode
+from flinkpy.table.connectors.table_options import did_you_mean
 
 if TYPE_CHECKING:
     from flinkpy.configuration.options import ConfigOption
@@ -114,7 +115,9 @@ def format_of(identifier: str, options: TableOptions, owner: str) -> tuple[Table
         if identifier not in found:
             raise ValidationError(
                 f"Could not find any format factory for identifier '{identifier}' of {owner}.\n\n"
-                "Available format identifiers are:\n\n" + "\n".join(identifiers()),
+                "Available format identifiers are:\n\n"
+                + "\n".join(identifiers())
+                + did_you_mean(identifier, identifiers()),
                 details={"option": "format", "value": identifier},
             )
         kind = found[identifier].load()

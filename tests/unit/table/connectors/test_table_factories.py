@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +22,9 @@ from flinkpy.table.catalog.resolved_schema import ResolvedSchema
 from flinkpy.table.connectors.changelog_mode import ChangelogMode
 from flinkpy.table.connectors.datagen import DataGenTableSource
 from flinkpy.table.connectors.datagen_columns import RowGenerator
-from flinkpy.table.connectors.registry import create_sink, create_source
+from flinkpy.table.connectors.registry import _offered, create_sink, create_source, identifiers
+from flinkpy.table.connectors.table_options import TableOptions
+from flinkpy.table.formats.table_format import format_of
 from flinkpy.table.schema import Schema
 
 ONE_COLUMN = (("n", types.IntType()),)
@@ -48,6 +53,7 @@ def test_an_unknown_connector_is_reported_with_the_known_ones() -> None:
     ) as e:
         create_source(table({"connector": "datagem"}), Configuration())
     assert "blackhole\ndatagen" in e.value.message
+    assert "Did you mean 'datagen'?" in e.value.message
 
 
 def test_a_table_without_connector_is_reported() -> None:
@@ -163,3 +169,63 @@ def test_a_sequence_ends_the_source_after_its_last_number() -> None:
 def test_wrong_options_of_fields_name_the_field(options: dict[str, str], expected: str) -> None:
     with pytest.raises(ValidationError, match=expected):
         source(options)
+
+
+MODULE = """
+from flinkpy.configuration.options import ConfigOption, OptionType
+from flinkpy.connectors.discard_sink import DiscardingSink
+from flinkpy.table.connectors.blackhole import BlackholeTableSink
+from flinkpy.table.connectors.table_factory import TableFactory
+from flinkpy.table.formats.json import JsonTableFormat
+
+ROOM = ConfigOption("room", OptionType.STRING, None, "The room to post in.")
+
+
+class ChatFactory(TableFactory):
+    identifier = "chat"
+    required_options = (ROOM,)
+
+    def create_sink(self, context):
+        return BlackholeTableSink()
+
+
+class Markdown(JsonTableFormat):
+    identifier = "markdown"
+"""
+ENTRY_POINTS = """
+[flinkpy.table.factories]
+chat = chat_tables:ChatFactory
+
+[flinkpy.table.formats]
+markdown = chat_tables:Markdown
+"""
+
+
+@pytest.fixture
+def chat_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Installs a package of its own, as pip leaves it behind."""
+    (tmp_path / "chat_tables.py").write_text(MODULE)
+    facts = tmp_path / "chat_tables-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: chat-tables\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(ENTRY_POINTS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    _offered.cache_clear()
+    yield
+    monkeypatch.undo()
+    _offered.cache_clear()
+    sys.modules.pop("chat_tables", None)
+
+
+@pytest.mark.usefixtures("chat_package")
+def test_a_package_adds_connectors_and_formats_by_its_entry_points() -> None:
+    assert create_sink(table({"connector": "chat", "room": "r"}), Configuration()).summary == "BlackHole"
+    assert {"chat", "blackhole"} <= set(identifiers())
+    found, _ = format_of("markdown", TableOptions({}, "t"), "t")
+    assert found.identifier == "markdown"
+    with pytest.raises(ValidationError, match="Missing required options are:\n\nroom"):
+        create_sink(table({"connector": "chat"}), Configuration())
+    with pytest.raises(ValidationError, match="Did you mean 'chat'"):
+        create_sink(table({"connector": "chatt"}), Configuration())
+    with pytest.raises(ValidationError, match="Did you mean 'markdown'"):
+        format_of("markdwon", TableOptions({}, "t"), "t")
