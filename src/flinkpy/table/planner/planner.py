@@ -54,6 +54,7 @@ from flinkpy.table.planner.binder.data_types import logical_type
 from flinkpy.table.planner.binder.expressions import ExpressionBinder
 from flinkpy.table.planner.binder.functions import FunctionCatalog, FunctionResolver
 from flinkpy.table.planner.binder.queries import QueryBinder
+from flinkpy.table.planner.binder.refusals import check_supported
 from flinkpy.table.planner.binder.scans import TableExpansion
 from flinkpy.table.planner.binder.schemas import SchemaBinder
 from flinkpy.table.planner.changelog.determinism import checked_for_determinism
@@ -207,6 +208,7 @@ class Planner:
 
     def bind(self, query: ast.Query) -> rel.RelNode:
         """Returns the logical plan of a query. Raises: ValidationError, with the place of the culprit."""
+        check_supported(query)
         return QueryBinder(self._context()).bind(query)
 
     def scan(self, table: ContextResolvedTable) -> rel.RelNode:
@@ -215,6 +217,7 @@ class Planner:
 
     def bind_insert(self, statement: ast.Insert) -> rel.Sink:
         """Returns the logical plan of INSERT. Raises: ValidationError if the query does not fit the table."""
+        check_supported(statement)
         context = self._context()
         table = self._table(statement.table, statement.table.parts)
         query = QueryBinder(context).bind(statement.query)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import singledispatchmethod
 
 from flinkpy.common.errors import CatalogError, UnsupportedOperationError, ValidationError
+from flinkpy.configuration.execution_options import RUNTIME_MODE
+from flinkpy.configuration.options import read_option
 from flinkpy.sql.parser import nodes as ast
 from flinkpy.sql.types.logical_types import LogicalType, RowType
 from flinkpy.table.catalog.catalog import GenericInMemoryCatalog
@@ -27,6 +29,7 @@ from flinkpy.table.catalog.function_catalog import FunctionCatalog
 from flinkpy.table.schema import Schema
 from flinkpy.table.statements import alterations, listings
 from flinkpy.table.statements.declarations import merged_like, options_of, table_of
+from flinkpy.table.statements.refusals import refusal
 from flinkpy.table.table_config import TableConfig
 from flinkpy.table.table_result import TableResult
 
@@ -65,7 +68,8 @@ class StatementExecutor:
             ValidationError, CatalogError: an object does not exist, exists already, or a definition is wrong.
             UnsupportedOperationError: flinkpy does not have the statement.
         """
-        raise UnsupportedOperationError(f"flinkpy does not execute {type(statement).__name__} statements yet")
+        is_streaming = read_option(self._session.config.get_configuration(), RUNTIME_MODE) != "BATCH"
+        raise refusal(statement, is_streaming=is_streaming)
 
     # -- CREATE --------------------------------------------------------------------------------------------------------
 
@@ -159,6 +163,10 @@ class StatementExecutor:
 
     @execute.register
     def _(self, statement: ast.CreateFunction) -> TableResult:
+        if statement.resources:
+            raise UnsupportedOperationError(
+                "flinkpy does not load the JARs and artifacts of USING: a function in Python is imported by its name."
+            )
         function = CatalogFunction(statement.class_name, statement.language or "JAVA")
         parts, exists = statement.name.parts, statement.if_not_exists
         if statement.system:
