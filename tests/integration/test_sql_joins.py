@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,3 +143,23 @@ def test_lookups_of_a_connector_run_side_by_side_and_keep_the_order(
         "SELECT id, square FROM numbered JOIN squares FOR SYSTEM_TIME AS OF numbered.pt ON numbered.id = squares.n"
     ).collect() as found:
         assert [list(row) for row in found] == [[1, 1], [2, 4], [3, 9]]
+
+
+def test_an_updating_input_takes_back_what_it_has_looked_up(tables: TableEnvironment, tmp_path: Path) -> None:
+    tables.get_config().set("table.optimizer.non-deterministic-update.strategy", "TRY_RESOLVE")
+    database = sqlite3.connect(tmp_path / "found.db")
+    database.execute("CREATE TABLE found (n INTEGER, name TEXT PRIMARY KEY)")
+    database.commit()
+    tables.execute_sql(
+        "CREATE TABLE found (n BIGINT, name STRING, PRIMARY KEY (name) NOT ENFORCED) "
+        f"WITH ('connector' = 'jdbc', 'url' = 'jdbc:sqlite:{tmp_path / 'found.db'}', 'table-name' = 'found')"
+    )
+    insert = (
+        "INSERT INTO found SELECT o.n, p.name FROM "
+        "(SELECT id, COUNT(*) AS n, PROCTIME() AS pt FROM parcels GROUP BY id) AS o "
+        "JOIN orders FOR SYSTEM_TIME AS OF o.pt AS p ON o.n = p.id"
+    )
+    lookup = next(line for line in tables.explain_sql(insert).splitlines() if "- LookupJoin(" in line)
+    assert "upsertMaterialize=[true]" in lookup
+    tables.execute_sql(insert).wait()
+    assert sorted(database.execute("SELECT n, name FROM found")) == [(1, "apple"), (2, "pear")]

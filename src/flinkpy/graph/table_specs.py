@@ -506,6 +506,20 @@ class LookupJoinSpec(OperatorSpec):
     settings: SessionSettings = DEFAULT_SETTINGS
 
 
+@dataclass(frozen=True, slots=True)
+class KeyedLookupJoinSpec(KeyedSpec):
+    """A lookup join that keeps what it has found, so that a deletion takes back what was sent.
+
+    Attributes:
+        key: the columns by which the input sends updates.
+        state_ttl_ms: 0 for never.
+    """
+
+    key: tuple[int, ...]
+    join: LookupJoinSpec
+    state_ttl_ms: int = 0
+
+
 # -- changelogs and order ---------------------------------------------------------------------------------------------
 
 

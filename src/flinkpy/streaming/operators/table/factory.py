@@ -37,6 +37,7 @@ TABLE_OPERATORS: dict[type[OperatorSpec], str] = {
     specs.ChangelogNormalizeSpec: "last_row_operators:ChangelogNormalizeOperator",
     specs.DeduplicateSpec: "last_row_operators:DeduplicateOperator",
     specs.DropUpdateBeforeSpec: "drop_update_before_operator:DropUpdateBeforeOperator",
+    specs.KeyedLookupJoinSpec: "keyed_lookup_join_operator:KeyedLookupJoinOperator",
     specs.LookupJoinSpec: "lookup_join_operator:create_lookup_join_operator",
     specs.RankSpec: "rank_operator:RankOperator",
     specs.SinkMaterializeSpec: "sink_materialize_operator:SinkUpsertMaterializer",

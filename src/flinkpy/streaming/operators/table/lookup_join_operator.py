@@ -22,38 +22,17 @@ from flinkpy.streaming.operators.stream_operator import OperatorContext, StreamO
 from flinkpy.streaming.operators.table.lookup_joiner import Found, LookupJoiner, missing_keys, with_more
 
 
-class LookupJoinOperator(StreamOperator):
-    """Thread: task thread."""
+class Lookups:
+    """Calls a LookupFunction, again for keys that find nothing. Thread: task thread."""
 
-    def __init__(
-        self,
-        spec: LookupJoinSpec,
-        input_type: Any,
-        context: OperatorContext,
-        output: Output,
-        side_outputs: dict[str, Output],
-    ) -> None:
-        super().__init__(context, output, side_outputs)
+    def __init__(self, spec: LookupJoinSpec, joiner: LookupJoiner) -> None:
         self._spec = spec
-        self._joiner = LookupJoiner(spec, input_type, context)
-        self._is_open = False
+        self._joiner = joiner
         #: Nothing sets it: a wait for it is a pause.
         self._pause = threading.Event()
 
-    def open(self) -> None:
-        self._is_open = True
-        self._joiner.open(StreamingRuntimeContext(self.context, None))
-
-    def close(self) -> None:
-        if self._is_open:
-            self._joiner.close()
-
-    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        request = self._joiner.request(batch)
-        for made in self._joiner.joined(request, self._found(request.asked)):
-            self.output.emit(made)
-
-    def _found(self, keys: pa.RecordBatch) -> Found:
+    def found(self, keys: pa.RecordBatch) -> Found:
+        """Returns the rows of keys."""
         if not keys.num_rows:
             return self._joiner.nothing
         lookup = self._spec.lookup.lookup
@@ -66,6 +45,36 @@ class LookupJoinOperator(StreamOperator):
             self._pause.wait(delay_ms / 1_000)
             found = with_more(found, missing, lookup(keys.take(pa.array(missing))))
         return found
+
+
+class LookupJoinOperator(StreamOperator):
+    """Thread: task thread."""
+
+    def __init__(
+        self,
+        spec: LookupJoinSpec,
+        input_type: Any,
+        context: OperatorContext,
+        output: Output,
+        side_outputs: dict[str, Output],
+    ) -> None:
+        super().__init__(context, output, side_outputs)
+        self._joiner = LookupJoiner(spec, input_type, context)
+        self._lookups = Lookups(spec, self._joiner)
+        self._is_open = False
+
+    def open(self) -> None:
+        self._is_open = True
+        self._joiner.open(StreamingRuntimeContext(self.context, None))
+
+    def close(self) -> None:
+        if self._is_open:
+            self._joiner.close()
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        request = self._joiner.request(batch)
+        for made in self._joiner.joined(request, self._lookups.found(request.asked)):
+            self.output.emit(made)
 
 
 def create_lookup_join_operator(

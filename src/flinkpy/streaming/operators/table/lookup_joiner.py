@@ -58,6 +58,21 @@ class LookupRequest:
     known: Found
 
 
+@dataclass(frozen=True)
+class Matches:
+    """The pairs of a lookup join.
+
+    Attributes:
+        positions: int64[m], ascending: rows of the batch.
+        rows: int64[m]: rows of `table`; negative for a row of NULL, which LEFT joins have.
+        table: the rows that were found.
+    """
+
+    positions: np.ndarray
+    rows: np.ndarray
+    table: pa.RecordBatch
+
+
 class LookupJoiner:
     """Thread: task thread.
 
@@ -133,6 +148,19 @@ class LookupJoiner:
         Args:
             found: the rows of `request.asked`.
         """
+        matches = self.matches(request, found)
+        kinds = request.batch.kinds
+        for start in range(0, len(matches.positions), MAX_ROWS):
+            positions, rows = (each[start : start + MAX_ROWS] for each in (matches.positions, matches.rows))
+            indices = pa.array(positions)
+            values = [column.take(indices) for column in request.columns]
+            values += [take_or_null(column, rows) for column in matches.table.columns]
+            made = pa.RecordBatch.from_arrays(values, schema=self.output_schema)
+            own = None if kinds is None else kinds[positions]
+            yield Batch(made, None, own if own is not None and own.any() else None)
+
+    def matches(self, request: LookupRequest, found: Found) -> Matches:
+        """Returns the rows of a request with the rows of the table that they join."""
         key_of_row, table = merged(request, found)
         if self._cache is not None and request.asked.num_rows:
             self._cache.put(request.asked.columns, *found)
@@ -140,16 +168,7 @@ class LookupJoiner:
             kept = np.flatnonzero(as_mask(self._table_condition.evaluate_condition(table)))
             key_of_row, table = key_of_row[kept], table.take(pa.array(kept))
         positions, rows = self._pairs(request, key_of_row)
-        positions, rows = self._meeting(request.columns, positions, rows, table)
-        kinds = request.batch.kinds
-        for start in range(0, len(positions), MAX_ROWS):
-            part = slice(start, start + MAX_ROWS)
-            indices = pa.array(positions[part])
-            values = [column.take(indices) for column in request.columns]
-            values += [take_or_null(column, rows[part]) for column in table.columns]
-            made = pa.RecordBatch.from_arrays(values, schema=self.output_schema)
-            own = None if kinds is None else kinds[positions[part]]
-            yield Batch(made, None, own if own is not None and own.any() else None)
+        return Matches(*self._meeting(request.columns, positions, rows, table), table)
 
     @staticmethod
     def _pairs(request: LookupRequest, key_of_row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

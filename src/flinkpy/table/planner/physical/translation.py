@@ -24,6 +24,7 @@ from flinkpy.sql.types.internal_type_info import InternalTypeInfo
 from flinkpy.sql.types.logical_types import RowType
 from flinkpy.table.connectors.stream_table import StreamTableSource
 from flinkpy.table.planner.changelog.inference import deduplication
+from flinkpy.table.planner.changelog.keys import smallest, upsert_keys
 from flinkpy.table.planner.changelog.modes import INSERT_ONLY, ModifyKind, UpdateKind
 from flinkpy.table.planner.hints import LookupHint
 from flinkpy.table.planner.logical.nodes import Window
@@ -442,15 +443,10 @@ class Translator:
 
     @_translate.register
     def _(self, node: ph.LookupJoin) -> Transformation:
-        if node.upsert_materialize:
-            raise UnsupportedOperationError(
-                "flinkpy does not keep the rows that a lookup join of an updating input has found yet, as "
-                "'table.optimizer.non-deterministic-update.strategy' = 'TRY_RESOLVE' needs it here: "
-                f"{node.description()}"
-            )
         columns = tuple(column for column, _ in node.keys)
         hint = LookupHint.of(node.hints) if node.hints else LookupHint()
-        side_by_side = None if hint.is_async is False else node.source.async_lookup_function(columns)
+        is_refused = hint.is_async is False or node.upsert_materialize
+        side_by_side = None if is_refused else node.source.async_lookup_function(columns)
         options = self._settings.async_lookup
         is_ordered = options.is_ordered if hint.is_ordered is None else hint.is_ordered
         spec = specs.LookupJoinSpec(
@@ -470,7 +466,20 @@ class Translator:
             self._settings.session,
             **self._types(node),
         )
+        if node.upsert_materialize:
+            return self._keyed_lookup_join(node, spec)
         return self._operator(node, spec)
+
+    def _keyed_lookup_join(self, node: ph.LookupJoin, join: specs.LookupJoinSpec) -> Transformation:
+        """Returns the lookup join that keeps what it has found, by the upsert key of the input or whole rows."""
+        names = node.input.names
+        key = smallest(upsert_keys(node.input)) or tuple(range(len(names)))
+        selector = FieldKeySelector(tuple(names[place] for place in key))
+        partitioned = PartitionTransformation(self.translate(node.input), Partitioning(HASH, selector))
+        spec = specs.KeyedLookupJoinSpec(selector, key, join, self._settings.state_ttl_ms, **self._types(node))
+        made = OperatorTransformation(node.name, spec, [partitioned])
+        made.description = node.description(infix=True)
+        return made
 
     # -- ranks and order ---------------------------------------------------------------------------------------------
 
