@@ -11,6 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from flinkpy.records.gather import can_gather, gather, table_of
+
 #: Copying a chunk takes a few ms, and offsets of strings have 31 bits.
 CHUNK_BITS = 16
 CHUNK_ROWS = 1 << CHUNK_BITS
@@ -18,6 +20,8 @@ CHUNK_ROWS = 1 << CHUNK_BITS
 _MIN_SHARED = 256
 #: How many pieces of the tail are merged at once.
 _MERGED = 8
+#: The tail has fewer pieces: at most _MERGED - 1 of each length, and the lengths differ by a factor of _MERGED.
+_MAX_PIECES = 64
 
 
 class RowChunks:
@@ -36,6 +40,11 @@ class RowChunks:
         #: Per column, the pieces of the tail.
         self._pieces: list[list[pa.Array]] = [[] for _ in types]
         self._piece_ends: list[int] = []
+        #: By column that can be gathered: where the buffers of the tail's pieces are, and, from row _MAX_PIECES on, those
+        #: of the chunks.
+        self._tables = {
+            column: np.zeros((_MAX_PIECES, 4), dtype=np.int64) for column, kind in enumerate(types) if can_gather(kind)
+        }
         self._tail = self._new_chunk()
 
     def _new_chunk(self) -> int:
@@ -85,8 +94,15 @@ class RowChunks:
             pieces[kept:] = [pa.concat_arrays([*pieces[kept:], column]) if kept < len(pieces) else _copied(column)]
         end = (ends[-1] if ends else 0) + count
         ends[kept:] = [end]
-        if is_full:
-            self._chunks[self._tail] = self._filled([pieces[0] for pieces in self._pieces])
+        if not is_full:
+            for column, table in self._tables.items():
+                table[kept] = table_of([self._pieces[column][kept]])[0]
+        else:
+            self._chunks[self._tail] = full = self._filled([pieces[0] for pieces in self._pieces])
+            for column, table in self._tables.items():
+                if _MAX_PIECES + self._tail >= len(table):
+                    self._tables[column] = table = np.append(table, np.zeros_like(table), axis=0)
+                table[_MAX_PIECES + self._tail] = table_of([full[column]])[0]
             self._pieces = [[] for _ in self.types]
             self._piece_ends = []
             self.filled.append(self._tail)
@@ -106,7 +122,7 @@ class RowChunks:
             if any(ends[i] - (ends[i - 1] if i else 0) > _MERGED * count for i in range(first, kept)):
                 break
             kept, count = first, total
-        return kept
+        return kept if kept < _MAX_PIECES else 0
 
     def _filled(self, columns: list[pa.Array]) -> list[pa.Array]:
         """Returns the columns of the tail, which is full now, in the form in which they are kept."""
@@ -121,6 +137,33 @@ class RowChunks:
 
     def take(self, positions: np.ndarray, columns: Sequence[int]) -> list[pa.Array]:
         """Returns these columns of the rows at these positions."""
+        taken: dict[int, pa.Array] = {}
+        if len(positions) and any(column in self._tables for column in columns):
+            sources, places = self._located(positions)
+            for column in set(columns) & self._tables.keys():
+                values = gather(self.types[column], self._tables[column], sources, places)
+                if values is not None:
+                    taken[column] = values
+        rest = [column for column in columns if column not in taken]
+        if rest:
+            taken.update(zip(rest, self._take_by_source(positions, rest)))
+        return [taken[column] for column in columns]
+
+    def _located(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the entry of each row's piece or chunk in `_tables`, and the row's place there."""
+        chunks = positions >> CHUNK_BITS
+        places = positions & (CHUNK_ROWS - 1)
+        sources = chunks + _MAX_PIECES
+        ends = self._piece_ends
+        in_tail = np.flatnonzero(chunks == self._tail) if ends else ()
+        if len(in_tail):
+            piece = np.searchsorted(np.array(ends), places[in_tail], side="right")
+            sources[in_tail] = piece
+            places[in_tail] -= np.array([0, *ends[:-1]])[piece]
+        return sources, places
+
+    def _take_by_source(self, positions: np.ndarray, columns: Sequence[int]) -> list[pa.Array]:
+        """Takes from each chunk and piece, and brings the results into the order of the positions."""
         if not len(positions):
             return [pa.array([], self.types[column]) for column in columns]
         if len(positions) >= _MIN_SHARED and any(not _is_fixed(self.types[column]) for column in columns):
@@ -128,7 +171,7 @@ class RowChunks:
             distinct, places = np.unique(positions, return_inverse=True)
             if 2 * len(distinct) <= len(positions):
                 indices = pa.array(places)
-                return [values.take(indices) for values in self.take(distinct, columns)]
+                return [values.take(indices) for values in self._take_by_source(distinct, columns)]
         chunks = positions >> CHUNK_BITS
         offsets = positions & (CHUNK_ROWS - 1)
         low, high = int(chunks.min()), int(chunks.max())

@@ -21,6 +21,7 @@ from flinkpy.common.errors import UnsupportedOperationError
 from flinkpy.graph.table_specs import RankSpec, SortLimitSpec
 from flinkpy.records.batch import Batch
 from flinkpy.records.elements import Watermark
+from flinkpy.records.gather import take_joined
 from flinkpy.state.backend import KeyContext
 from flinkpy.state.key_index import KeyWords
 from flinkpy.state.row_table import RowLayout, RowTable
@@ -141,11 +142,7 @@ class RankOperator(KeyedStateOperator):
         used = np.unique(elements[elements < num_stored])
         stored = self._table.take(rows[used])
         places = np.where(elements < num_stored, np.searchsorted(used, elements), elements - num_stored + len(used))
-        indices = pa.array(places)
-        emitted = [
-            (pa.concat_arrays([mine, column]) if len(used) else column).take(indices)
-            for mine, column in zip(stored, columns)
-        ]
+        emitted = [take_joined([mine, column], places) for mine, column in zip(stored, columns)]
         if spec.output_rank_number:
             emitted.append(pa.array(ranks))
         emit_columns(self.output, self._output_schema, emitted, kinds)

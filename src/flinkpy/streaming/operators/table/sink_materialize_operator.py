@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from flinkpy.graph.table_specs import SinkMaterializeSpec
 from flinkpy.records.batch import Batch
+from flinkpy.records.gather import take_joined
 from flinkpy.state.backend import KeyContext
 from flinkpy.state.key_index import KeyWords
 from flinkpy.state.row_table import RowLayout, RowTable
@@ -172,12 +173,8 @@ class SinkUpsertMaterializer(KeyedStateOperator):
             return
         used = np.unique(elements[elements < len(rows)])
         places = np.where(elements < len(rows), np.searchsorted(used, elements), elements - len(rows) + len(used))
-        indices = pa.array(places)
         stored = self._table.take(rows[used])
-        emitted = [
-            (pa.concat_arrays([mine, column]) if len(used) else column).take(indices)
-            for mine, column in zip(stored, columns)
-        ]
+        emitted = [take_joined([mine, column], places) for mine, column in zip(stored, columns)]
         emit_columns(self.output, self._output_schema, emitted, kinds.copy())
 
     def _store(
