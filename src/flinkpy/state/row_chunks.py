@@ -40,8 +40,8 @@ class RowChunks:
         #: Per column, the pieces of the tail.
         self._pieces: list[list[pa.Array]] = [[] for _ in types]
         self._piece_ends: list[int] = []
-        #: By column that can be gathered: where the buffers of the tail's pieces are, and, from row _MAX_PIECES on, those
-        #: of the chunks.
+        #: By column that can be gathered: where the buffers of the tail's pieces are, and, after _MAX_PIECES rows,
+        #: those of the chunks.
         self._tables = {
             column: np.zeros((_MAX_PIECES, 4), dtype=np.int64) for column, kind in enumerate(types) if can_gather(kind)
         }
