@@ -67,12 +67,15 @@ def table_of(arrays: Sequence[pa.Array]) -> np.ndarray:
     return table
 
 
-def gather(kind: pa.DataType, table: np.ndarray, sources: np.ndarray, places: np.ndarray) -> pa.Array | None:
+def gather(
+    kind: pa.DataType, table: np.ndarray, has_nulls: bool, sources: np.ndarray, places: np.ndarray
+) -> pa.Array | None:
     """Returns the values at `places` of the arrays `sources`.
 
     Args:
         kind: a type for which `can_gather` is True.
         table: `table_of` the arrays.
+        has_nulls: False if none of the arrays has a NULL.
         sources: int64[n]: the number of each value's array.
         places: int64[n].
 
@@ -81,7 +84,7 @@ def gather(kind: pa.DataType, table: np.ndarray, sources: np.ndarray, places: np
     module: Any = kernels.get()
     count = len(sources)
     validity = None
-    if table[:, 2].any():
+    if has_nulls:
         is_valid = np.empty(count, dtype=np.bool_)
         module.gather_validity(sources, places, table, is_valid)
         validity = pa.py_buffer(np.packbits(is_valid, bitorder="little"))
@@ -110,7 +113,8 @@ def take_joined(arrays: Sequence[pa.Array], places: np.ndarray) -> pa.Array:
     if can_gather(kind):
         begins = np.cumsum([0, *map(len, arrays[:-1])])
         sources = np.searchsorted(begins[1:], places, side="right")
-        values = gather(kind, table_of(arrays), sources, places - begins.take(sources))
+        has_nulls = any(array.null_count for array in arrays)
+        values = gather(kind, table_of(arrays), has_nulls, sources, places - begins.take(sources))
         if values is not None:
             return values
     return pa.concat_arrays(arrays).take(pa.array(places))

@@ -18,10 +18,10 @@ CHUNK_BITS = 16
 CHUNK_ROWS = 1 << CHUNK_BITS
 #: Below this number of rows it does not pay to look for rows that are taken several times.
 _MIN_SHARED = 256
-#: How many pieces of the tail are merged at once.
-_MERGED = 8
-#: The tail has fewer pieces: at most _MERGED - 1 of each length, and the lengths differ by a factor of _MERGED.
-_MAX_PIECES = 64
+#: How many pieces of the tail are merged at once. More pieces make `gather` no slower.
+_MERGED, _MERGED_TO_GATHER = 8, 32
+#: The tail has fewer pieces: at most one less than are merged of each length, and lengths differ by that factor.
+_MAX_PIECES = 128
 
 
 class RowChunks:
@@ -45,6 +45,9 @@ class RowChunks:
         self._tables = {
             column: np.zeros((_MAX_PIECES, 4), dtype=np.int64) for column, kind in enumerate(types) if can_gather(kind)
         }
+        self._merged = _MERGED_TO_GATHER if self._tables else _MERGED
+        #: The columns with NULLs, now or before.
+        self._with_nulls: set[int] = set()
         self._tail = self._new_chunk()
 
     def _new_chunk(self) -> int:
@@ -96,13 +99,18 @@ class RowChunks:
         ends[kept:] = [end]
         if not is_full:
             for column, table in self._tables.items():
-                table[kept] = table_of([self._pieces[column][kept]])[0]
+                piece = self._pieces[column][kept]
+                table[kept] = table_of([piece])[0]
+                if piece.null_count:
+                    self._with_nulls.add(column)
         else:
             self._chunks[self._tail] = full = self._filled([pieces[0] for pieces in self._pieces])
             for column, table in self._tables.items():
                 if _MAX_PIECES + self._tail >= len(table):
                     self._tables[column] = table = np.append(table, np.zeros_like(table), axis=0)
                 table[_MAX_PIECES + self._tail] = table_of([full[column]])[0]
+                if full[column].null_count:
+                    self._with_nulls.add(column)
             self._pieces = [[] for _ in self.types]
             self._piece_ends = []
             self.filled.append(self._tail)
@@ -111,15 +119,15 @@ class RowChunks:
     def _kept_pieces(self, count: int) -> int:
         """Returns how many pieces of the tail stay as they are when one with `count` rows is added.
 
-        As many pieces of about the same length as _MERGED become one. So a row is copied once per power of _MERGED
+        As many pieces of about the same length as `_merged` become one. So a row is copied once per power of `_merged`
         between the length of a batch and that of a chunk, and the tail has few pieces.
         """
         ends = self._piece_ends
         kept = len(ends)
-        while kept >= _MERGED - 1:
-            first = kept - (_MERGED - 1)
+        while kept >= self._merged - 1:
+            first = kept - (self._merged - 1)
             total = count + ends[len(ends) - 1] - (ends[first - 1] if first else 0)
-            if any(ends[i] - (ends[i - 1] if i else 0) > _MERGED * count for i in range(first, kept)):
+            if any(ends[i] - (ends[i - 1] if i else 0) > self._merged * count for i in range(first, kept)):
                 break
             kept, count = first, total
         return kept if kept < _MAX_PIECES else 0
@@ -141,7 +149,8 @@ class RowChunks:
         if len(positions) and any(column in self._tables for column in columns):
             sources, places = self._located(positions)
             for column in set(columns) & self._tables.keys():
-                values = gather(self.types[column], self._tables[column], sources, places)
+                has_nulls = column in self._with_nulls
+                values = gather(self.types[column], self._tables[column], has_nulls, sources, places)
                 if values is not None:
                     taken[column] = values
         rest = [column for column in columns if column not in taken]
