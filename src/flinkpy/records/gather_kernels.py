@@ -39,8 +39,7 @@ def _reader(kind: Any) -> Any:
     return read
 
 
-@intrinsic
-def _copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
+def _copier(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
     """Copies `size` bytes from the address `source` to the address `target`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -52,6 +51,8 @@ def _copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), generate
 
 
+#: A compiled function. Typed as Any, because type checkers see the parameters that numba does not.
+_copy: Any = intrinsic(_copier)
 _int64_at, _int32_at, _byte_at = _reader(types.int64), _reader(types.int32), _reader(types.uint8)
 
 
